@@ -1,0 +1,55 @@
+"""Coordination recipes on ZooKeeper and etcd, behind one API, blocking and asyncio.
+
+::
+
+    import recipes
+
+    with recipes.connect("etcd://127.0.0.1:2379/app") as client:
+        with client.lock("reports/nightly") as grant:
+            publish(report, fence=grant.token)
+"""
+
+from __future__ import annotations
+
+from recipes._version import __version__
+from recipes.client import AsyncClient, Client, connect, connect_async
+from recipes.errors import (
+    ClientClosed,
+    LockError,
+    LockLost,
+    LockTimeout,
+    RecipesError,
+    SessionLost,
+    StoreError,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+    WouldDeadlock,
+)
+from recipes.grant import AsyncGrant, Grant
+from recipes.lock import AsyncLock, Lock
+from recipes.session import Session
+
+__all__ = [
+    "AsyncClient",
+    "AsyncGrant",
+    "AsyncLock",
+    "Client",
+    "ClientClosed",
+    "Grant",
+    "Lock",
+    "LockError",
+    "LockLost",
+    "LockTimeout",
+    "RecipesError",
+    "Session",
+    "SessionLost",
+    "StoreError",
+    "StoreFull",
+    "StoreRefused",
+    "StoreUnavailable",
+    "WouldDeadlock",
+    "__version__",
+    "connect",
+    "connect_async",
+]

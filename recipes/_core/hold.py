@@ -1,0 +1,87 @@
+"""The core of a grant: the place held, and the one transition out of holding it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from recipes.events import Transition
+
+if TYPE_CHECKING:
+    from recipes._core.ops import Place
+    from recipes._core.session import Epoch
+
+__all__ = ["RELEASED", "Hold"]
+
+RELEASED = "released"
+
+
+class Hold:
+    """A place that was granted, until it is released or lost, whichever comes first.
+
+    Safe from any thread without a lock: the end is one ``dict.setdefault``, and whoever
+    gets its own mark back is the one that ended it.
+    """
+
+    __slots__ = ("_end", "acquired_at", "epoch", "face", "labels", "on_end", "owner", "place")
+
+    def __init__(
+        self, place: Place, epoch: Epoch, owner: object, acquired_at: float, labels: dict[str, Any]
+    ) -> None:
+        self.place = place
+        self.epoch = epoch
+        self.owner = owner
+        self.acquired_at = acquired_at
+        self.labels = labels
+        self.face: Any = None
+        self.on_end: Callable[[], None] | None = None
+        self._end: dict[str, tuple[str]] = {}
+
+    def remaining(self, now: float) -> float:
+        """Seconds for which holding is proven without another renewal."""
+        return 0.0 if self._end else self.epoch.remaining(now)
+
+    def lose(self, reason: str) -> bool:
+        """End it as lost; False if it had ended already."""
+        return self._finish(reason)
+
+    def release(self, now: float) -> bool:
+        """End it as released; False if it had ended already, or the session no longer proves it."""
+        if not self._end and self.epoch.remaining(now) <= 0:
+            self.lose(self.epoch.reason)
+        return self._finish(RELEASED)
+
+    def _finish(self, reason: str) -> bool:
+        mark = (reason,)
+        first = self._end.setdefault("end", mark) is mark
+        if first:
+            self.epoch.holds.pop(self.place.spot.id, None)
+            if self.on_end is not None:
+                self.on_end()
+        return first
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was told to have ended, one way or the other."""
+        return bool(self._end)
+
+    @property
+    def released(self) -> bool:
+        """Whether it was released while it was held."""
+        return self._end.get("end", ("",))[0] == RELEASED
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was lost; None if it was not, as far as it was told."""
+        end = self._end.get("end")
+        return None if end is None or end[0] == RELEASED else end[0]
+
+    def lost(self, now: float) -> str | None:
+        """Return why it is lost, by what was told or by the clock; None if it is not."""
+        if self._end:
+            return self.reason
+        return self.epoch.reason if self.epoch.remaining(now) <= 0 else None
+
+    def transition(self, event: str, **fields: Any) -> Transition:
+        """Return the record of something that happens to it."""
+        return Transition(event, token=self.place.token, **self.labels, **fields)

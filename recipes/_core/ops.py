@@ -1,0 +1,261 @@
+"""The typed operations that programs are written in.
+
+A program is a generator: it yields an operation and is sent the result, or the
+failure is thrown in at that point. Operations read as calls::
+
+    view = yield from Enqueue(spot, order)
+
+`StoreOp` is what a store does (each store's protocol has one method for each), the
+others are done by whoever runs the program, without I/O. The union is closed: the
+interpreter ends in ``assert_never``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from recipes._core.order import Ahead, Order
+    from recipes.events import Transition
+    from recipes.stores.base import Event
+
+__all__ = [
+    "Abandon",
+    "Admit",
+    "Attach",
+    "Check",
+    "Checked",
+    "Emit",
+    "End",
+    "Enqueue",
+    "Look",
+    "Now",
+    "Op",
+    "Open",
+    "Opened",
+    "Place",
+    "Probe",
+    "Program",
+    "Renew",
+    "Renewal",
+    "Spot",
+    "StoreOp",
+    "View",
+    "Wait",
+    "Watch",
+    "Withdraw",
+]
+
+T = TypeVar("T")
+
+
+class Op(Generic[T]):
+    """One typed step of a program; ``result = yield from op``."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Generator[Any, Any, T]:
+        result: T = yield self
+        return result
+
+
+Program = Generator[Op[Any], Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """An attempt to stand in a queue, named before the store is asked."""
+
+    queue: str
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A spot that the store has confirmed: where it stands, and its fencing token."""
+
+    spot: Spot
+    ref: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A queue as seen from one place, read no earlier than the operation was asked.
+
+    Attributes:
+        mine: The own place; None if the own contender is not there any more.
+        ahead: The nearest contenders ahead, nearest first: all that count, or at least
+            ``order.reach`` of them.
+        complete: ``ahead`` shows everybody ahead who counts.
+        position: How many are ahead, as far as it is known.
+        as_of: The store's revision at which this was read; 0 where there is none.
+    """
+
+    mine: Place | None
+    ahead: Ahead
+    complete: bool
+    position: int
+    as_of: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Which of the contenders asked for are there: the own one, and the references of the others."""
+
+    mine: bool
+    present: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session as the store granted it: its id, and for how many seconds."""
+
+    id: str
+    ttl_s: float
+    sent_at: float = 0.0  # stamped by whoever runs the program
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A renewal that the majority confirmed, and the held places that it did not find."""
+
+    ttl_s: float
+    missing: tuple[Place, ...] = ()
+
+
+class StoreOp(Op[T]):
+    """An operation that the store's protocol carries out, on the session of the call."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue(StoreOp[View]):
+    """Join the queue at its tail, once, however often it is asked."""
+
+    spot: Spot
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(StoreOp["View | None"]):
+    """Join only if that grants at once; None: somebody blocks, and nothing was written."""
+
+    spot: Spot
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(StoreOp[bool]):
+    """Watch these contenders, seen at ``as_of``; False if one is gone already (look again)."""
+
+    mine: Place
+    targets: Ahead
+    as_of: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Look(StoreOp[View]):
+    """Arm the watches on these contenders and read the queue, in one round trip."""
+
+    mine: Place
+    order: Order
+    targets: Ahead
+
+
+@dataclass(frozen=True, slots=True)
+class Check(StoreOp[Checked]):
+    """Read the own contender and these others, nothing else.
+
+    With ``evidence`` (the event that woke me) a store may answer from it where it is a
+    proof. Without, the answer is linearizable and watches are armed again on what is
+    there.
+    """
+
+    mine: Place
+    targets: Ahead = ()
+    evidence: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw(StoreOp[bool]):
+    """Delete the own contender and no other; True if it was there.
+
+    Without a ``place`` the create may still be under way: it must not land later.
+    """
+
+    spot: Spot
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Open(StoreOp[Opened]):
+    """Start a session of this length (seconds)."""
+
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Renew(StoreOp[Renewal]):
+    """Renew the session, with the majority's word, and look after the held places.
+
+    Asked once, not again: the session's clock plans the next try.
+    """
+
+    places: tuple[Place, ...]
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class End(StoreOp[None]):
+    """End the session on the store; its contenders go with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attach(Op["Epoch"]):
+    """Wait for a live session; the store operations that follow use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Op["Event | None"]):
+    """Wait for an event, at most so many seconds (None: until the next re-read is due).
+
+    Raises ``SessionLost`` into the program when the session of the call has ended.
+    """
+
+    at_most_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Now(Op[float]):
+    """The boot-time clock, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emit(Op[None]):
+    """Tell about a transition."""
+
+    transition: Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon(Op[None]):
+    """Hand this spot to the cleaner, at once and without I/O: it withdraws it for certain.
+
+    None hands over the whole session of the call, to be ended.
+    """
+
+    spot: Spot | None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admit(Op["Hold"]):
+    """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``."""
+
+    place: Place
+    labels: dict[str, Any]

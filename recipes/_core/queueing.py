@@ -1,0 +1,233 @@
+"""The programs of every recipe that queues: acquire, try, release, verify.
+
+One loop serves them all; what differs is the `Order`'s predicate. The shape is the
+ZooKeeper lock recipe (predecessor watches), with two turns of its own: a contender
+deep in the queue watches the *second* one ahead and moves up while the holder still
+holds, and whatever interrupts an attempt hands its spot, named before the store was
+asked, to the cleaner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from recipes._core.deadline import Expired
+from recipes._core.hold import Hold
+from recipes._core.ops import (
+    Abandon,
+    Admit,
+    Attach,
+    Check,
+    Emit,
+    Enqueue,
+    Look,
+    Now,
+    Place,
+    Probe,
+    Program,
+    Spot,
+    View,
+    Wait,
+    Watch,
+    Withdraw,
+)
+from recipes._core.order import Ahead, Order
+from recipes.errors import LockTimeout, SessionLost, StoreError, StoreUnavailable
+from recipes.events import Transition
+from recipes.stores.base import Changed, Event, Gone
+
+__all__ = ["Attempt", "acquire", "open_session", "release", "try_acquire", "verify"]
+
+REMOVED = "its contender was removed from the store"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What one acquire call wants, and how far it got.
+
+    Attributes:
+        queue: The encoded name of the lock.
+        order: The recipe.
+        new_id: Makes the id of a contender; asked once for each time it queues.
+        labels: The fields that all events of this call carry.
+        timeout_s: What the caller allowed, for the error.
+        position: How many were ahead when last looked.
+    """
+
+    queue: str
+    order: Order
+    new_id: Callable[[], str]
+    labels: dict[str, Any]
+    timeout_s: float | None = None
+    position: int | None = None
+    number: int = 0
+    started_at: float = 0.0
+
+    def next_spot(self) -> Spot:
+        """Name the next contender."""
+        self.number += 1
+        return Spot(self.queue, self.order.kind, self.new_id())
+
+    def transition(self, event: str, **fields: Any) -> Transition:
+        """Return the record of something that happens to this attempt."""
+        return Transition(event, attempt=self.number, **self.labels, **fields)
+
+
+def open_session() -> Program[None]:
+    """Wait for a live session."""
+    yield from Attach()
+
+
+def acquire(attempt: Attempt) -> Program[Hold]:
+    """Queue until granted; queue again at the tail whenever the session or the contender goes."""
+    attempt.started_at = yield from Now()
+    while True:
+        spot = attempt.next_spot()
+        try:
+            yield from Attach()
+            view = yield from Enqueue(spot, attempt.order)
+            mine = yield from _wait_turn(attempt, view)
+            return (yield from _admit(attempt, mine))
+        except GeneratorExit:
+            raise
+        except SessionLost as lost:
+            yield from Abandon(spot)
+            yield from Emit(attempt.transition("lock.requeued", reason=lost.reason))
+        except Expired as expired:
+            yield from Abandon(spot)
+            yield from _tell_end(attempt, "lock.timeout")
+            timeout_s = attempt.timeout_s or 0.0
+            raise LockTimeout(attempt.labels["lock"], timeout_s, attempt.position) from expired.__cause__
+        except BaseException as error:
+            yield from Abandon(spot)
+            yield from _tell_end(attempt, "lock.cancelled", reason=type(error).__name__)
+            raise
+
+
+def try_acquire(attempt: Attempt) -> Program[Hold | None]:
+    """Take the lock if nobody blocks, in one look; never queues."""
+    attempt.started_at = yield from Now()
+    spot = attempt.next_spot()
+    try:
+        yield from Attach()
+        view = yield from Probe(spot, attempt.order)
+        if view is None:
+            return None
+        if view.mine is None or attempt.order.blockers(view.ahead):
+            yield from Withdraw(spot, view.mine)
+            return None
+        return (yield from _admit(attempt, view.mine))
+    except GeneratorExit:
+        raise
+    except Expired as expired:
+        yield from Abandon(spot)
+        if expired.__cause__ is not None:
+            raise expired.__cause__ from None
+        raise StoreUnavailable("the store", "no answer within the request timeout") from None
+    except BaseException:
+        yield from Abandon(spot)
+        raise
+
+
+def release(hold: Hold) -> Program[bool]:
+    """Delete the own contender; what cannot be settled in time is left to the cleaner.
+
+    The caller has ended ``hold`` as released before. Returns whether the contender was
+    there, or may have been.
+    """
+    released = True
+    try:
+        released = yield from Withdraw(hold.place.spot, hold.place)
+    except GeneratorExit:
+        raise
+    except SessionLost:
+        released = False
+    except (StoreError, Expired):
+        yield from Abandon(hold.place.spot)
+    except BaseException:
+        yield from Abandon(hold.place.spot)
+        raise
+    now = yield from Now()
+    yield from Emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
+    return released
+
+
+def verify(hold: Hold) -> Program[bool]:
+    """Ask the store, linearizably, whether the own contender stands."""
+    try:
+        checked = yield from Check(hold.place)
+    except SessionLost:
+        return False
+    return checked.mine
+
+
+def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
+    hold = yield from Admit(mine, {**attempt.labels, "attempt": attempt.number})
+    yield from Emit(hold.transition("lock.acquired", waited_s=hold.acquired_at - attempt.started_at))
+    return hold
+
+
+def _tell_end(attempt: Attempt, event: str, **fields: Any) -> Program[None]:
+    now = yield from Now()
+    yield from Emit(attempt.transition(event, waited_s=now - attempt.started_at, **fields))
+
+
+def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
+    """Watch and wait, step by step, until nobody blocks; returns the place that is granted."""
+    order = attempt.order
+    mine = _standing(view)
+    armed: Ahead = ()
+    told = False
+    while targets := order.targets(view.ahead):
+        attempt.position = view.position
+        if not told:
+            told = True
+            yield from Emit(attempt.transition("lock.queued", position=view.position))
+        if targets != armed and not (yield from Watch(mine, targets, view.as_of)):
+            view, armed = (yield from Look(mine, order, ())), ()
+        else:
+            event = yield from Wait()
+            view, armed = yield from _woken(order, mine, view, targets, event)
+        mine = _standing(view)
+    return mine
+
+
+def _woken(
+    order: Order, mine: Place, view: View, armed: Ahead, event: Event | None
+) -> Program[tuple[View, Ahead]]:
+    """Find out what an event means; returns the new view, and what is watched in it."""
+    ref = event.ref if isinstance(event, Gone | Changed) else None
+    if ref is not None and all(target.ref != ref for target in armed):
+        return view, armed  # about somebody watched earlier
+    if not isinstance(event, Gone):
+        return (yield from _reread(order, mine, view, armed, changed=ref is not None))
+    left = tuple(contender for contender in view.ahead if contender.ref != ref)
+    targets = order.targets(left)
+    if targets or not view.complete:
+        # Not my turn yet, or not known to be: move up. The nearest holds, or will.
+        view = yield from Look(mine, order, targets)
+        return view, targets if targets == order.targets(view.ahead) else ()
+    gone = tuple(contender for contender in armed if contender.ref == ref)
+    checked = yield from Check(mine, gone, event)
+    if checked.mine and not checked.present:
+        return View(mine, left, complete=True, position=len(left)), ()
+    return (yield from Look(mine, order, ())), ()
+
+
+def _reread(
+    order: Order, mine: Place, view: View, armed: Ahead, *, changed: bool
+) -> Program[tuple[View, Ahead]]:
+    """Read the own contender and those watched, when no event can be trusted to come."""
+    if not changed:
+        checked = yield from Check(mine, armed)
+        if checked.mine and all(target.ref in checked.present for target in armed):
+            return view, armed
+    return (yield from Look(mine, order, ())), ()
+
+
+def _standing(view: View) -> Place:
+    if view.mine is None:
+        raise SessionLost(REMOVED)
+    return view.mine

@@ -1,0 +1,292 @@
+"""The session: its clock, its state, and the program that keeps it alive.
+
+A session is what a client's contenders live and die with. The store ends it ``ttl``
+seconds after it last heard from the client; the client gives it up earlier, by its own
+clock, so that nobody believes in a grant that the store may give away. The rule comes
+from Gray and Cheriton's leases (1989): count from the moment a renewal was *sent*, and
+only renewals that were confirmed count.
+
+Everything here is plain state and a generator; the clock's readings are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from recipes._core.deadline import Expired
+from recipes._core.local import Local
+from recipes._core.ops import Abandon, Emit, Now, Open, Place, Program, Renew, Wait
+from recipes.errors import ClientClosed, SessionLost, StoreError, StoreUnavailable
+from recipes.events import Transition
+from recipes.stores.base import Event
+
+if TYPE_CHECKING:
+    from recipes._core.hold import Hold
+    from recipes.stores.base import Mailbox
+    from recipes.stores.protocol import StoreProtocol
+
+__all__ = ["Board", "Epoch", "OpenFailed", "SessionClock", "SessionEvent", "keep"]
+
+NOT_RENEWED = "the session was not renewed in time"
+
+State = Literal["held", "suspect", "lost"]
+
+
+class SessionClock:
+    """When a session must be renewed, is doubted, and is given up; boot time, seconds.
+
+    Args:
+        ttl_s: What the store granted.
+        sent_at: When the request that started the session was sent.
+        per_ttl: How many renewals are due within one ``ttl_s``.
+        lag: How many confirmed renewals the store may be behind. 0: the last confirmed
+            one counts. 1: the last but one does (ZooKeeper's servers pass touches on to
+            the leader in batches).
+
+    Attributes:
+        deadline: From here on the session is given up: 10 % of the TTL, at least half a
+            second, before the store may end it. That covers clock rates 10 % apart.
+        due: When the next renewal should be sent.
+        suspect_at: From here on the session is doubted: two renewals went by unanswered.
+    """
+
+    __slots__ = ("_before", "_last", "_per_ttl", "deadline", "due", "lag", "suspect_at", "ttl_s")
+
+    def __init__(self, ttl_s: float, sent_at: float, *, per_ttl: int, lag: int = 0) -> None:
+        self.lag = lag
+        self._per_ttl = per_ttl
+        self._last = sent_at
+        self._count(sent_at, ttl_s)
+
+    def _count(self, sent_at: float, ttl_s: float) -> None:
+        self._before, self._last = self._last, sent_at
+        self.ttl_s = ttl_s
+        base = self._before if self.lag else self._last
+        self.deadline = base + ttl_s - max(ttl_s / 10, 0.5)
+        self.due = sent_at + self.interval_s
+        self.suspect_at = min(sent_at + 2.25 * self.interval_s, self.deadline)
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds from one renewal to the next."""
+        return self.ttl_s / self._per_ttl
+
+    def on_renewed(self, sent_at: float, ttl_s: float, now: float) -> bool:
+        """Count a renewal that was confirmed; False if it came too late: lost stays lost."""
+        if now >= self.deadline:
+            return False
+        self._count(sent_at, ttl_s)
+        return True
+
+    def on_missed(self, now: float) -> None:
+        """Plan the next try after a renewal that was not confirmed."""
+        self.due = now + self.interval_s / 4
+
+    def state(self, now: float) -> State:
+        """Return "held", "suspect" or "lost"."""
+        if now >= self.deadline:
+            return "lost"
+        return "suspect" if now >= self.suspect_at else "held"
+
+
+class Epoch:
+    """One session of a client, from its start on the store to its end; never taken up again."""
+
+    def __init__(self, link: Any, protocol: StoreProtocol) -> None:
+        self.link = link
+        self.protocol = protocol
+        self.id = ""
+        self.clock: SessionClock | None = None
+        self.ended: str | None = None
+        self.holds: dict[str, Hold] = {}
+        self.local = Local()
+
+    def begin(self, session_id: str, ttl_s: float, sent_at: float) -> None:
+        """Take up what the store granted."""
+        self.id = session_id
+        protocol = self.protocol
+        self.clock = SessionClock(ttl_s, sent_at, per_ttl=protocol.renewals_per_ttl, lag=protocol.renewal_lag)
+
+    def remaining(self, now: float) -> float:
+        """Seconds for which the session is proven without another renewal; 0 if it is not."""
+        if self.ended is not None or self.clock is None:
+            return 0.0
+        return max(self.clock.deadline - now, 0.0)
+
+    @property
+    def reason(self) -> str:
+        """Why the session ended."""
+        return self.ended or NOT_RENEWED
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent(Event):
+    """Something about the session itself: started, ended, or the client closes."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFailed(SessionEvent):
+    """An attempt to start a session failed; others follow unless the store refused."""
+
+    error: StoreError
+
+
+class Board:
+    """What a client knows of its session, and who wants to hear of it.
+
+    Calls in progress stand in `calls`; all of them are told when anything changes.
+    Every method is safe from any thread: single assignments and dict operations.
+    """
+
+    def __init__(self) -> None:
+        self.epoch: Epoch | None = None
+        self.keeper: Mailbox | None = None
+        self.closed: str | None = None
+        self.refused: StoreError | None = None
+        self.calls: dict[Mailbox, None] = {}
+
+    def live(self, now: float) -> Epoch | None:
+        """Return the session that calls may use now, if there is one.
+
+        Raises:
+            ClientClosed: The client was closed.
+        """
+        if self.closed is not None:
+            raise ClientClosed
+        epoch = self.epoch
+        return epoch if epoch is not None and epoch.remaining(now) > 0 else None
+
+    def join(self, mailbox: Mailbox) -> None:
+        """Tell this call from now on."""
+        self.calls[mailbox] = None
+
+    def leave(self, mailbox: Mailbox) -> None:
+        """Tell it no more."""
+        self.calls.pop(mailbox, None)
+
+    def tell(self, event: SessionEvent) -> None:
+        """Tell all calls in progress."""
+        for mailbox in list(self.calls):
+            mailbox.post(event)
+
+    def started(self, epoch: Epoch) -> None:
+        """A session is live."""
+        self.epoch, self.refused = epoch, None
+        self.tell(SessionEvent())
+
+    def failed(self, error: StoreError) -> None:
+        """A session could not be started."""
+        self.tell(OpenFailed(error))
+
+    def ended(self, epoch: Epoch, reason: str) -> list[Hold]:
+        """Give the session up; returns the grants that are lost with it."""
+        epoch.ended = reason
+        if self.epoch is epoch:
+            self.epoch = None
+        lost = [hold for hold in list(epoch.holds.values()) if hold.lose(reason)]
+        self.tell(SessionEvent())
+        return lost
+
+    def tell_keeper(self) -> None:
+        """Have the keeper look again (a call wants a session, one has ended, the client closes)."""
+        if self.keeper is not None:
+            self.keeper.post(SessionEvent())
+
+
+def keep(board: Board, ttl_s: float, current: Callable[[], Epoch]) -> Program[None]:
+    """Keep a session: start one, renew it, give it up in time, start the next.
+
+    ``current`` returns the epoch that the last `Open` made.
+    """
+    while board.closed is None:
+        try:
+            opened = yield from Open(ttl_s)
+        except SessionLost as lost:
+            board.failed(StoreUnavailable("the store", str(lost)))
+            continue
+        except StoreError as error:
+            yield from _refused(board, error)
+            continue
+        epoch = current()
+        epoch.begin(opened.id, opened.ttl_s, opened.sent_at)
+        board.started(epoch)
+        yield from Emit(Transition("session.started", session=epoch.id, timeout_s=opened.ttl_s))
+        reason = yield from _renew(board, epoch)
+        if board.closed is None:
+            yield from _give_up(board, epoch, reason)
+
+
+def _refused(board: Board, error: StoreError) -> Program[None]:
+    board.refused = error
+    board.failed(error)
+    while board.closed is None and board.refused is not None:
+        yield from Wait(3600.0)  # until a call wants a session again, and pokes
+
+
+def _give_up(board: Board, epoch: Epoch, reason: str) -> Program[None]:
+    lost = board.ended(epoch, reason)
+    yield from Abandon(None)  # first of all: a dead grant must block nobody
+    yield from Emit(Transition("session.lost", session=epoch.id, reason=reason))
+    for hold in lost:
+        yield from Emit(hold.transition("lock.lost", reason=reason))
+
+
+def _renew(board: Board, epoch: Epoch) -> Program[str]:
+    """Renew until the session has to be given up; returns the reason."""
+    clock = epoch.clock
+    assert clock is not None, "a started epoch has a clock"
+    doubted = False
+    while True:
+        now = yield from Now()
+        if epoch.ended is not None or board.closed is not None:
+            return epoch.ended or "the client was closed"
+        if now >= clock.deadline:
+            return NOT_RENEWED
+        if now < clock.suspect_at:
+            doubted = False
+        elif not doubted:
+            doubted = True
+            yield from _doubt(epoch)
+        if now >= clock.due:
+            reason = yield from _renew_once(epoch, clock, now)
+        else:
+            checkpoint = clock.deadline if doubted else clock.suspect_at
+            yield from Wait(min(clock.due, checkpoint) - now)
+            reason = None
+        if reason is not None:
+            return reason
+
+
+def _doubt(epoch: Epoch) -> Program[None]:
+    yield from Emit(Transition("session.suspect", session=epoch.id))
+    for hold in list(epoch.holds.values()):
+        yield from Emit(hold.transition("lock.suspect"))
+
+
+def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[str | None]:
+    """Ask once; returns the reason if the session turns out to have ended."""
+    checkpoint = clock.suspect_at if sent_at < clock.suspect_at else clock.deadline
+    places = tuple(hold.place for hold in list(epoch.holds.values()))
+    try:
+        renewal = yield from Renew(places, within_s=checkpoint - sent_at)
+    except (StoreError, Expired):
+        now = yield from Now()
+        clock.on_missed(now)
+        return None
+    except SessionLost as lost:
+        return lost.reason
+    now = yield from Now()
+    if not clock.on_renewed(sent_at, renewal.ttl_s, now):
+        return NOT_RENEWED
+    yield from _missing(epoch, renewal.missing)
+    return None
+
+
+def _missing(epoch: Epoch, places: tuple[Place, ...]) -> Program[None]:
+    for place in places:
+        hold = epoch.holds.get(place.spot.id)
+        if hold is not None and hold.lose("its contender was removed from the store"):
+            yield from Emit(hold.transition("lock.lost", reason=hold.reason))
+            yield from Abandon(place.spot, place)

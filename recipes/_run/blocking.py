@@ -1,0 +1,205 @@
+"""The driver for threads: the only place of the blocking face that waits.
+
+A call's requests are asked in the caller's own thread. Two daemon threads serve a
+client: the keeper, which renews the session, and the cleaner, which settles what
+interrupted calls left behind; a third appears for callbacks of lost grants.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from recipes._core.cleaner import Job, clean
+from recipes._core.deadline import Deadline
+from recipes._core.hold import Hold
+from recipes._core.ops import Program
+from recipes._core.session import keep
+from recipes._run.interpret import Receive, interpret
+from recipes._run.runtime import Call, Runtime
+from recipes.stores.base import Event, Link
+
+__all__ = ["BlockingRuntime"]
+
+T = TypeVar("T")
+CLOSE_WITHIN_S = 2.0
+log = logging.getLogger("recipes")
+
+
+class ThreadMailbox:
+    """Where a blocking call hears of events."""
+
+    __slots__ = ("_events",)
+
+    def __init__(self) -> None:
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+
+    def post(self, event: Event) -> None:
+        """Deliver ``event``; from any thread."""
+        self._events.put(event)
+
+    def receive(self, at_most_s: float | None) -> Event | None:
+        """Wait for an event; None if none came in time."""
+        try:
+            return self._events.get(timeout=at_most_s)
+        except queue.Empty:
+            return None
+
+
+class BlockingRuntime(Runtime):
+    """What a blocking client runs on."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._start_threads_afresh()
+
+    def _start_threads_afresh(self) -> None:
+        self._starting = threading.Lock()
+        self._keeper: threading.Thread | None = None
+        self._cleaner: threading.Thread | None = None
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._callbacks: queue.SimpleQueue[Callable[[], None] | None] | None = None
+
+    def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
+        """Begin a public call with one deadline for all of it."""
+        deadline = Deadline.after(timeout_s, self.now())
+        return Call(self, ThreadMailbox(), owner, deadline, fail_fast)
+
+    def run(self, program: Program[T], call: Call) -> T:
+        """Run ``program`` to its end, in this thread; an exception leaves nothing behind."""
+        effects = interpret(program, call)
+        mailbox: Any = call.mailbox
+        try:
+            effect = effects.send(None)
+            while True:
+                try:
+                    if type(effect) is Receive:
+                        result = mailbox.receive(call.deadline.bound(effect.at_most_s, self.now()))
+                    else:
+                        result = call.epoch.link.ask(effect, call.bound())  # type: ignore[union-attr]
+                except BaseException as error:
+                    effect = effects.throw(error)
+                else:
+                    effect = effects.send(result)
+        except StopIteration as stop:
+            finished: T = stop.value
+            return finished
+        except BaseException:
+            call.unwind()  # an interrupt may strike between the program's own clauses
+            raise
+        finally:
+            call.finish()
+
+    def make_link(self, on_end: Callable[[str], None]) -> Link:
+        """Return a new link of the engine."""
+        return self.engine.link(on_end)
+
+    def want_session(self) -> None:
+        """Have the keeper at work."""
+        with self._starting:
+            if self._keeper is None:
+                call = self.call(None, None)
+                self.board.keeper = call.mailbox
+                self._keeper = _thread("keeper", self._keep, call)
+        if self.board.refused is not None:
+            self.board.refused = None
+            self.board.tell_keeper()
+
+    def _keep(self, call: Call) -> None:
+        def current() -> Any:
+            return call.epoch
+
+        program = keep(self.board, self.settings.session_timeout_s, current)
+        self.run(program, call)
+
+    def clean_up(self, job: Job) -> None:
+        """Have the cleaner do a job; never blocks."""
+        self._jobs.put(job)
+        if self._cleaner is None:
+            with self._starting:
+                if self._cleaner is None:
+                    self._cleaner = _thread("cleaner", self._clean, self._jobs)
+
+    def _clean(self, jobs: queue.SimpleQueue[Job | None]) -> None:
+        while (job := jobs.get()) is not None:
+            try:
+                self._settle(job)
+            except Exception:
+                log.exception("a contender could not be withdrawn; it goes with its session")
+            finally:
+                self.cleaned(job)
+
+    def _settle(self, job: Job) -> None:
+        call = self.call(None, self.settles_within(job))
+        call.epoch = job.epoch
+        self.board.join(call.mailbox)  # so that the end of the session ends the waiting
+        try:
+            self.run(clean(job), call)
+        finally:
+            if job.spot is None:
+                job.epoch.link.close()
+
+    def call_back(self, callback: Callable[[], None]) -> None:
+        """Run a user's callback in a thread that no store depends on."""
+        with self._starting:
+            if self._callbacks is None:
+                self._callbacks = queue.SimpleQueue()
+                _thread("callbacks", _serve, self._callbacks)
+        self._callbacks.put(callback)
+
+    def close(self) -> list[Hold]:
+        """End the session on the store and let go of everything; returns what was held."""
+        board = self.board
+        with self._starting:
+            if board.closed is not None:
+                return []
+            board.closed = "closed"
+        epoch, holds = board.epoch, self.holds
+        now = self.now()
+        released = [hold for hold in holds if hold.release(now)]
+        try:
+            if epoch is not None:
+                self._end(epoch)
+        finally:
+            self._stop_threads()
+        return released
+
+    def _end(self, epoch: Any) -> None:
+        self.board.ended(epoch, "the client was closed")
+        call = self.call(None, CLOSE_WITHIN_S)
+        call.epoch = epoch
+        try:
+            self.run(clean(Job(epoch, None)), call)
+        finally:
+            epoch.link.close()
+
+    def _stop_threads(self) -> None:
+        self.board.tell_keeper()
+        self._jobs.put(None)
+        if self._callbacks is not None:
+            self._callbacks.put(None)
+        for thread in (self._keeper, self._cleaner):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(CLOSE_WITHIN_S / 2)
+
+    def after_fork(self) -> None:
+        """In the child: as the base says, with threads of its own."""
+        super().after_fork()
+        self._start_threads_afresh()
+
+
+def _thread(name: str, target: Callable[..., None], *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, name=f"recipes-{name}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _serve(callbacks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while (callback := callbacks.get()) is not None:
+        try:
+            callback()
+        except Exception:
+            log.exception("a callback for a lost grant failed")

@@ -1,0 +1,237 @@
+"""Turns a program into a plain sequence of two things a driver can do: ask, and receive.
+
+Store operations become the requests of the store's protocol, asked again by tenacity's
+policy where the answer was lost; everything else is done here, without I/O. The result
+is a generator that yields `Request` (ask it on the call's link) or `Receive` (wait for
+the call's mailbox). It is pure: the two drivers and the simulator run the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recipes._core.cleaner import Job
+from recipes._core.deadline import NEVER, Deadline, Expired
+from recipes._core.ops import (
+    Abandon,
+    Admit,
+    Attach,
+    Emit,
+    End,
+    Enqueue,
+    Look,
+    Now,
+    Op,
+    Open,
+    Probe,
+    Program,
+    Renew,
+    StoreOp,
+    View,
+    Wait,
+    Watch,
+    Withdraw,
+)
+from recipes._core.session import OpenFailed
+from recipes.errors import ClientClosed, SessionLost, StoreRefused, StoreUnavailable
+from recipes.stores.base import Event, Request
+from recipes.stores.protocol import Turn
+
+if TYPE_CHECKING:
+    from recipes._core.order import Ahead
+    from recipes._core.session import Epoch
+    from recipes._run.runtime import Call
+
+__all__ = ["Effects", "Receive", "interpret"]
+
+T = TypeVar("T")
+END_UNBORN_WITHIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Receive:
+    """Wait for an event in the call's mailbox, at most so many seconds; the result may be None."""
+
+    at_most_s: float | None
+
+
+Effect = Request[Any] | Receive
+Effects = Generator[Effect, Any, T]
+
+
+def interpret(program: Program[T], call: Call) -> Effects[T]:
+    """Run ``program`` for ``call``; returns what it returns, raises what it raises."""
+    result: Any = None
+    error: BaseException | None = None
+    while True:
+        try:
+            op = program.send(result) if error is None else program.throw(error)
+        except StopIteration as stop:
+            finished: T = stop.value
+            return finished
+        result, error = None, None
+        try:
+            result = yield from _perform(op, call)
+        except GeneratorExit:
+            program.close()
+            raise
+        except BaseException as raised:
+            error = raised
+
+
+def _perform(op: Op[Any], call: Call) -> Effects[Any]:
+    """Carry out one operation."""
+    runtime = call.runtime
+    match op:
+        case StoreOp():
+            return (yield from _ask_store(op, call))
+        case Now():
+            return runtime.now()
+        case Emit():
+            runtime.emit(op.transition)
+        case Wait():
+            return (yield from _wait(op, call))
+        case Attach():
+            return (yield from _attach(call))
+        case Admit():
+            return runtime.admit(call, op)
+        case Abandon():
+            runtime.abandon(call, op.spot, op.place)
+        case _:
+            raise AssertionError(f"{op!r} should be one of the operations")
+    return None
+
+
+def _attach(call: Call) -> Effects[Epoch]:
+    runtime, board = call.runtime, call.runtime.board
+    while True:
+        epoch = board.live(runtime.now())
+        if epoch is None:
+            board.join(call.mailbox)
+            runtime.want_session()
+            epoch = board.live(runtime.now())  # it may have come before this call joined
+        if epoch is not None:
+            call.epoch = epoch
+            return epoch
+        event = yield Receive(None)
+        if isinstance(event, OpenFailed):
+            if call.fail_fast or isinstance(event.error, StoreRefused):
+                raise event.error
+            call.last_error = event.error
+
+
+def _wait(op: Wait, call: Call) -> Effects[Event | None]:
+    epoch = call.epoch
+    found: Event | None
+    if op.at_most_s is not None or epoch is None:  # the keeper, which minds the session itself
+        found = yield Receive(op.at_most_s)
+        return found
+    board = call.runtime.board
+    board.join(call.mailbox)
+    _still(epoch)
+    found = yield Receive(call.runtime.reread_period(epoch))
+    if board.closed is not None:
+        raise ClientClosed
+    _still(epoch)
+    return found
+
+
+def _still(epoch: Epoch) -> None:
+    if epoch.ended is not None:
+        raise SessionLost(epoch.ended)
+
+
+def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
+    """Carry out a store operation, again and again by the policy while the answer is lost."""
+    pauses = None
+    again = False
+    while True:
+        try:
+            return (yield from _once(op, call, again=again))
+        except StoreUnavailable as error:
+            if isinstance(op, Renew) or (call.fail_fast and again):
+                raise
+            call.last_error = error
+            call.runtime.retrying(op, error)
+            pauses = pauses or call.runtime.pauses()
+        again = True
+        try:
+            yield Receive(next(pauses))  # any event cuts the pause short; asking again covers it
+        except Expired as expired:
+            raise expired from call.last_error
+
+
+def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
+    if isinstance(op, Open):
+        return (yield from _open(op, call))
+    epoch = call.epoch
+    assert epoch is not None, f"{op!r} should come after Attach"
+    if isinstance(op, End):
+        return (yield from epoch.protocol.end(op, Turn(call.mailbox, again)))
+    _still(epoch)
+    try:
+        match op:
+            case Watch():
+                return (yield from _watch(op, call, epoch, again=again))
+            case Renew():
+                return (yield from _renew(op, call, epoch))
+            case Enqueue() | Probe():
+                epoch.local.stand(op.spot.id)
+                call.spot = op.spot
+            case Look():
+                op = replace(op, targets=_listen(op, call, epoch))
+            case _:
+                pass
+        result = yield from epoch.protocol.start(op, Turn(call.mailbox, again))
+    except SessionLost as lost:
+        call.runtime.session_gone(epoch, lost.reason)
+        raise
+    if isinstance(op, Withdraw) or (isinstance(op, Probe) and result is None):
+        epoch.local.gone(op.spot.id)
+        call.spot = None
+    if isinstance(result, View) and isinstance(op, Enqueue | Probe):
+        call.place = result.mine
+    return result
+
+
+def _open(op: Open, call: Call) -> Effects[Any]:
+    """Start a session on a link of its own, and stamp when that was sent."""
+    epoch = call.epoch = call.runtime.new_epoch()
+    sent_at = call.runtime.now()
+    try:
+        opened = yield from epoch.protocol.open(op, Turn(call.mailbox))
+    except BaseException:
+        # It may have come to be after all: end it, so that nothing of it is left.
+        call.runtime.schedule(Job(epoch, None, within_s=END_UNBORN_WITHIN_S))
+        raise
+    return replace(opened, sent_at=sent_at)
+
+
+def _renew(op: Renew, call: Call, epoch: Epoch) -> Effects[Any]:
+    call.deadline = Deadline.after(op.within_s, call.runtime.now())
+    try:
+        return (yield from epoch.protocol.renew(op, Turn(call.mailbox)))
+    finally:
+        call.deadline = NEVER
+
+
+def _watch(op: Watch, call: Call, epoch: Epoch, *, again: bool) -> Effects[bool]:
+    """Watch; contenders of this very client need no watch on the store."""
+    remote = _listen(op, call, epoch)
+    if not remote:
+        return True
+    armed = yield from epoch.protocol.watch(replace(op, targets=remote), Turn(call.mailbox, again))
+    return armed
+
+
+def _listen(op: Watch | Look, call: Call, epoch: Epoch) -> Ahead:
+    """Have the local registry tell of the client's own contenders; returns the others."""
+    remote = []
+    for target in op.targets:
+        if epoch.local.listen(target, call.mailbox):
+            call.listening.append(target.id)
+        else:
+            remote.append(target)
+    return tuple(remote)

@@ -1,0 +1,247 @@
+"""What one client runs on: its session board, its settings, and the calls in progress.
+
+The parts that do not differ between threads and asyncio. A `Call` is one public call; a
+`Runtime` is what all calls of a client share. Nothing here waits.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import uuid
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import tenacity
+
+from recipes import events
+from recipes._core.cleaner import Job
+from recipes._core.deadline import NEVER, Deadline
+from recipes._core.hold import Hold
+from recipes._core.ops import Admit, Open, Place, Spot, StoreOp
+from recipes._core.session import Board, Epoch
+from recipes._run.clock import boot_time
+from recipes.errors import SessionLost, StoreError
+from recipes.events import Transition
+
+if TYPE_CHECKING:
+    from recipes.stores.base import Mailbox
+    from recipes.stores.engine import Engine
+
+__all__ = ["Call", "Runtime", "Settings", "new_id"]
+
+LONGEST_REREAD_S = 10.0
+
+#: How long to wait before asking again: tenacity's exponential back-off with full jitter.
+PAUSE = tenacity.wait_random_exponential(multiplier=0.02, max=1.0)
+
+
+def new_id() -> str:
+    """Return the id of a new contender."""
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What ``connect`` was given, checked; seconds."""
+
+    session_timeout_s: float
+    request_timeout_s: float
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call in progress.
+
+    Attributes:
+        runtime: The client's.
+        mailbox: Where it hears of events.
+        owner: The thread or task that asked.
+        deadline: For the whole call.
+        fail_fast: Failing to start a session, or a second lost answer, ends it.
+        epoch: The session it uses, once it has one.
+        spot: Where it may stand in a queue, until somebody else looks after that.
+        place: Where it stands, as far as the store has said so.
+        hold: What it was granted.
+        listening: The client's own contenders that it waits for.
+        last_error: The last lost answer, to explain a timeout.
+    """
+
+    runtime: Runtime
+    mailbox: Mailbox
+    owner: object = None
+    deadline: Deadline = NEVER
+    fail_fast: bool = False
+    epoch: Epoch | None = None
+    spot: Spot | None = None
+    place: Place | None = None
+    hold: Hold | None = None
+    listening: list[str] = field(default_factory=list)
+    last_error: StoreError | None = None
+
+    def bound(self) -> float:
+        """Return how long the next request may take; raises ``Expired``."""
+        within = self.deadline.bound(self.runtime.settings.request_timeout_s, self.runtime.now())
+        assert within is not None, "every request is bounded"
+        return within
+
+    def unwind(self) -> None:
+        """Leave nothing behind of a call that ends in an exception; may be called twice."""
+        if self.hold is not None:
+            self.hold.lose("the call was interrupted before it returned")
+        if self.spot is not None:
+            self.runtime.abandon(self, self.spot, self.place)
+
+    def finish(self) -> None:
+        """Stop hearing of events."""
+        self.runtime.board.leave(self.mailbox)
+        if self.epoch is not None:
+            self.epoch.local.forget(self.mailbox, self.listening)
+            self.epoch.link.forget(self.mailbox)
+
+
+class Runtime(ABC):
+    """What all calls of one client share."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.board = Board()
+        self.cleaning: dict[int, Job] = {}
+        self._inherited: list[object] = []
+        _runtimes.add(self)
+
+    now = staticmethod(boot_time)
+
+    # What programs ask for (see `interpret`).
+
+    def emit(self, transition: Transition) -> None:
+        """Tell about a transition."""
+        if events.wanted(transition.event):
+            if transition.store is None:
+                transition = replace(transition, store=self.engine.label)
+            events.emit(transition)
+
+    def admit(self, call: Call, op: Admit) -> Hold:
+        """Record a grant; the epoch knows it before its proof is read, so that no loss misses it."""
+        epoch = call.epoch
+        assert epoch is not None, "a place belongs to a session"
+        now = self.now()
+        hold = Hold(op.place, epoch, call.owner, now, op.labels)
+        epoch.holds[op.place.spot.id] = hold
+        if hold.remaining(now) <= 0:
+            epoch.holds.pop(op.place.spot.id, None)
+            raise SessionLost(epoch.reason)
+        call.hold = hold
+        return hold
+
+    def abandon(self, call: Call, spot: Spot | None, place: Place | None = None) -> None:
+        """Hand a spot, or (None) the whole session, to the cleaner."""
+        epoch = call.epoch
+        if spot is call.spot:
+            call.spot = None
+        if epoch is None or (spot is not None and not epoch.local.stands(spot.id)):
+            return
+        if place is None and call.place is not None and call.place.spot is spot:
+            place = call.place
+        self.schedule(Job(epoch, spot, place))
+
+    def schedule(self, job: Job) -> None:
+        """Have the cleaner do a job, and remember it until it is done."""
+        self.cleaning[id(job)] = job
+        self.clean_up(job)
+
+    def settles_within(self, job: Job) -> float | None:
+        """Return how long to try: until a session has ended by itself, and a spot until it is gone."""
+        if job.spot is not None:
+            return None
+        return self.settings.session_timeout_s if job.within_s is None else job.within_s
+
+    def cleaned(self, job: Job) -> None:
+        """A job is done."""
+        self.cleaning.pop(id(job), None)
+
+    def session_gone(self, epoch: Epoch, reason: str) -> None:
+        """The store says that this session has ended: nothing of it is held from here on."""
+        if epoch.ended is None:
+            epoch.ended = reason
+            self.board.tell_keeper()
+
+    def retrying(self, op: StoreOp[Any], error: StoreError) -> None:
+        """An answer was lost, and the operation will be asked again."""
+        if isinstance(op, Open):
+            self.board.failed(error)
+        self.emit(Transition("store.retry", reason=str(error)))
+
+    def pauses(self) -> Iterator[float]:
+        """Return how long to wait before each next try."""
+        state = tenacity.RetryCallState(_NO_RETRYING, None, (), {})
+        while True:
+            yield PAUSE(state)
+            state.attempt_number += 1
+
+    def reread_period(self, epoch: Epoch) -> float:
+        """Return after how many seconds without an event a waiter reads again, jittered."""
+        ttl_s = epoch.clock.ttl_s if epoch.clock is not None else LONGEST_REREAD_S
+        return min(ttl_s, LONGEST_REREAD_S) * random.uniform(0.7, 1.0)  # noqa: S311 - spreads load only
+
+    def new_epoch(self) -> Epoch:
+        """Make the link and the protocol of one more session."""
+        epoch: Epoch
+
+        def on_end(reason: str) -> None:
+            self.session_gone(epoch, reason)
+
+        epoch = Epoch(self.make_link(on_end), self.engine.protocol())
+        return epoch
+
+    @property
+    def holds(self) -> list[Hold]:
+        """The grants of the current session that have not ended."""
+        epoch = self.board.epoch
+        return [] if epoch is None else list(epoch.holds.values())
+
+    # What differs between threads and asyncio.
+
+    @abstractmethod
+    def make_link(self, on_end: Any) -> Any:
+        """Return a new link of the engine."""
+
+    @abstractmethod
+    def want_session(self) -> None:
+        """Have the keeper at work."""
+
+    @abstractmethod
+    def clean_up(self, job: Job) -> None:
+        """Have the cleaner do a job; never blocks."""
+
+    # Fork.
+
+    def after_fork(self) -> None:
+        """In the child: hold nothing, touch nothing of the parent's, start afresh on first use."""
+        old, self.board = self.board, Board()
+        self.board.closed = old.closed
+        self.cleaning = {}
+        epoch = old.epoch
+        if epoch is not None:
+            self._inherited.append(epoch)  # kept, so that no finalizer closes what the parent uses
+            epoch.ended = "forked"
+            for hold in list(epoch.holds.values()):
+                hold.on_end = None
+                hold.lose("forked")
+
+
+_NO_RETRYING: Any = tenacity.Retrying()
+_runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for runtime in list(_runtimes):
+        runtime.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

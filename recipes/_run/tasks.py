@@ -1,0 +1,229 @@
+"""The driver for asyncio: the only place of the asyncio face that waits.
+
+A call's requests are asked in the caller's own task. Two tasks serve a client, the
+keeper and the cleaner, with no thread of this package's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from recipes._core.cleaner import Job, clean
+from recipes._core.deadline import Deadline
+from recipes._core.hold import Hold
+from recipes._core.ops import Program
+from recipes._core.session import keep
+from recipes._run.interpret import Receive, interpret
+from recipes._run.runtime import Call, Runtime
+from recipes.stores.base import AsyncLink, Event
+
+__all__ = ["AsyncRuntime"]
+
+T = TypeVar("T")
+CLOSE_WITHIN_S = 2.0
+log = logging.getLogger("recipes")
+
+
+class TaskMailbox:
+    """Where an asyncio call hears of events."""
+
+    __slots__ = ("_events", "_loop", "_thread", "_waiter")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
+        self._loop = loop
+        self._thread = thread
+        self._events: deque[Event] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def post(self, event: Event) -> None:
+        """Deliver ``event``; from any thread."""
+        if threading.get_ident() == self._thread:
+            self._deliver(event)
+        else:
+            try:
+                self._loop.call_soon_threadsafe(self._deliver, event)
+            except RuntimeError:  # the loop is closed, and nobody waits
+                log.debug("an event came after its loop was closed")
+
+    def _deliver(self, event: Event) -> None:
+        self._events.append(event)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def receive(self, at_most_s: float | None) -> Event | None:
+        """Wait for an event; None if none came in time."""
+        if not self._events:
+            self._waiter = self._loop.create_future()
+            timer = None if at_most_s is None else self._loop.call_later(at_most_s, self._wake)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+        return self._events.popleft() if self._events else None
+
+
+class AsyncRuntime(Runtime):
+    """What an asyncio client runs on; it belongs to the loop of its first call."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._start_tasks_afresh()
+
+    def _start_tasks_afresh(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._keeper: asyncio.Task[None] | None = None
+        self._cleaner: asyncio.Task[None] | None = None
+        self._jobs: deque[Job] = deque()
+
+    def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
+        """Begin a public call with one deadline for all of it.
+
+        Raises:
+            RuntimeError: The running loop is not the one that the client belongs to.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop, self._thread = loop, threading.get_ident()
+        elif loop is not self._loop:
+            raise RuntimeError("this client belongs to another event loop; make one for each loop")
+        deadline = Deadline.after(timeout_s, self.now())
+        return Call(self, TaskMailbox(loop, self._thread), owner, deadline, fail_fast)
+
+    async def run(self, program: Program[T], call: Call) -> T:
+        """Run ``program`` to its end, in this task; an exception leaves nothing behind."""
+        effects = interpret(program, call)
+        mailbox: Any = call.mailbox
+        try:
+            effect = effects.send(None)
+            while True:
+                try:
+                    if type(effect) is Receive:
+                        result = await mailbox.receive(call.deadline.bound(effect.at_most_s, self.now()))
+                    else:
+                        result = await call.epoch.link.ask(effect, call.bound())  # type: ignore[union-attr]
+                except BaseException as error:
+                    effect = effects.throw(error)
+                else:
+                    effect = effects.send(result)
+        except StopIteration as stop:
+            finished: T = stop.value
+            return finished
+        except BaseException:
+            call.unwind()
+            raise
+        finally:
+            call.finish()
+
+    def make_link(self, on_end: Callable[[str], None]) -> AsyncLink:
+        """Return a new link of the engine; its word of the end comes from any thread."""
+        loop = self._loop
+        assert loop is not None, "a link is made by a call, which knows the loop"
+
+        def told(reason: str) -> None:
+            if threading.get_ident() == self._thread:
+                on_end(reason)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(on_end, reason)
+
+        return self.engine.async_link(told)
+
+    def want_session(self) -> None:
+        """Have the keeper at work."""
+        if self._keeper is None:
+            call = self.call(None, None)
+            self.board.keeper = call.mailbox
+            self._keeper = _task("keeper", self._keep(call))
+        if self.board.refused is not None:
+            self.board.refused = None
+            self.board.tell_keeper()
+
+    async def _keep(self, call: Call) -> None:
+        def current() -> Any:
+            return call.epoch
+
+        await self.run(keep(self.board, self.settings.session_timeout_s, current), call)
+
+    def clean_up(self, job: Job) -> None:
+        """Have the cleaner do a job; never blocks."""
+        self._jobs.append(job)
+        if self._cleaner is None or self._cleaner.done():
+            self._cleaner = _task("cleaner", self._clean())
+
+    async def _clean(self) -> None:
+        while self._jobs:
+            job = self._jobs.popleft()
+            try:
+                await self._settle(job)
+            except Exception:
+                log.exception("a contender could not be withdrawn; it goes with its session")
+            finally:
+                self.cleaned(job)
+
+    async def _settle(self, job: Job) -> None:
+        call = self.call(None, self.settles_within(job))
+        call.epoch = job.epoch
+        self.board.join(call.mailbox)  # so that the end of the session ends the waiting
+        try:
+            await self.run(clean(job), call)
+        finally:
+            if job.spot is None:
+                await job.epoch.link.close()
+
+    def call_back(self, callback: Callable[[], None]) -> None:
+        """Run a user's callback soon, in the loop; callable from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback)
+
+    async def close(self) -> list[Hold]:
+        """End the session on the store and let go of everything; returns what was held."""
+        board = self.board
+        if board.closed is not None:
+            return []
+        board.closed = "closed"
+        epoch, holds = board.epoch, self.holds
+        now = self.now()
+        released = [hold for hold in holds if hold.release(now)]
+        try:
+            if epoch is not None:
+                await self._end(epoch)
+        finally:
+            await self._stop_tasks()
+        return released
+
+    async def _end(self, epoch: Any) -> None:
+        self.board.ended(epoch, "the client was closed")
+        call = self.call(None, CLOSE_WITHIN_S)
+        call.epoch = epoch
+        try:
+            await self.run(clean(Job(epoch, None)), call)
+        finally:
+            await epoch.link.close()
+
+    async def _stop_tasks(self) -> None:
+        self.board.tell_keeper()
+        tasks = [task for task in (self._keeper, self._cleaner) if task is not None and not task.done()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_WITHIN_S / 2)
+        for task in tasks:
+            task.cancel()
+
+    def after_fork(self) -> None:
+        """In the child: as the base says, for a loop of the child's own."""
+        super().after_fork()
+        self._inherited.append((self._keeper, self._cleaner))
+        self._start_tasks_afresh()
+
+
+def _task(name: str, work: Any) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(work, name=f"recipes-{name}")

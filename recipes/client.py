@@ -1,0 +1,178 @@
+"""The client: one session with a store, and the recipes on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from recipes._core.deadline import duration
+from recipes._core.queueing import open_session
+from recipes._run.blocking import BlockingRuntime
+from recipes._run.runtime import Settings
+from recipes._run.tasks import AsyncRuntime
+from recipes.lock import AsyncLock, Lock
+from recipes.session import Session
+from recipes.stores.engine import from_url
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from recipes.grant import AsyncGrant, Grant
+    from recipes.stores.engine import Engine
+
+__all__ = ["AsyncClient", "Client", "connect", "connect_async"]
+
+SHORTEST_SESSION_S = 2.0
+SHORTEST_REQUEST_S = 0.05
+
+
+def connect(url: str, *, session_timeout: float = 15, request_timeout: float = 5, **options: Any) -> Client:
+    """Return a client of the store at ``url``; validates, and does no I/O.
+
+    Enter it (or call `Client.open`) to start the session and fail fast; otherwise the
+    first use starts it.
+
+    Args:
+        url: ``zookeeper://host:port,host:port/root``, ``etcd://host:port,.../prefix``
+            (``etcds://`` for TLS), ``memory://`` (private) or ``memory://name`` (shared in the
+            process). The path keeps this application's locks apart from others'.
+        session_timeout: Seconds after which the store frees what this client holds, if it
+            hears nothing; what is asked for (`Session.timeout` is what was granted). At
+            least 2.
+        request_timeout: Seconds for one request, hence for `Lock.try_acquire`,
+            `Grant.release` and `Grant.verify`.
+        options: ``ssl_context`` (``etcds://``): an ``ssl.SSLContext``.
+
+    Raises:
+        ValueError: An unknown scheme or option, a URL or a duration that does not fit.
+        TypeError: A value of the wrong type.
+    """
+    return Client(from_url(url, options), _settings(session_timeout, request_timeout))
+
+
+def connect_async(
+    url: str, *, session_timeout: float = 15, request_timeout: float = 5, **options: Any
+) -> AsyncClient:
+    """Same as `connect`, but for asyncio."""
+    return AsyncClient(from_url(url, options), _settings(session_timeout, request_timeout))
+
+
+def _settings(session_timeout: float, request_timeout: float) -> Settings:
+    session_s = duration("session_timeout", session_timeout, least=SHORTEST_SESSION_S)
+    request_s = duration("request_timeout", request_timeout, least=SHORTEST_REQUEST_S)
+    if session_s is None or request_s is None:
+        raise TypeError("session_timeout and request_timeout are numbers of seconds")
+    return Settings(session_s, request_s)
+
+
+class _BaseClient:
+    """What both clients share."""
+
+    _runtime: Any
+
+    @property
+    def session(self) -> Session:
+        """The session with the store."""
+        return Session(self._runtime)
+
+    @property
+    def pending_cleanups(self) -> int:
+        """How many contenders of interrupted calls are still to be withdrawn, behind the scenes."""
+        return len(self._runtime.cleaning)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._runtime.engine.label}: session {self.session.state}>"
+
+
+class Client(_BaseClient):
+    """A client of one store: one session, shared by all threads that use it.
+
+    Made by `connect`. After a fork the child's client starts a session of its own on first
+    use, and holds none of the parent's grants.
+    """
+
+    _runtime: BlockingRuntime
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._runtime = BlockingRuntime(engine, settings)
+
+    def lock(self, name: str) -> Lock:
+        """Return the exclusive lock of this name; no I/O.
+
+        Raises:
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes.
+        """
+        return Lock(self._runtime, name)
+
+    @property
+    def grants(self) -> list[Grant]:
+        """The grants this client holds."""
+        return [hold.face for hold in self._runtime.holds if hold.face is not None]
+
+    def open(self) -> Self:
+        """Start the session now; fails fast.
+
+        Raises:
+            StoreUnavailable: The store gave no answer within twice the request timeout.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+        """
+        within = 2 * self._runtime.settings.request_timeout_s
+        self._runtime.run(open_session(), self._runtime.call(None, within, fail_fast=True))
+        return self
+
+    def close(self) -> None:
+        """Release everything and end the session; returns within 5 s, with the store dead too.
+
+        Calls in progress raise `ClientClosed`. Closing twice is fine.
+        """
+        self._runtime.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncClient(_BaseClient):
+    """Same as `Client`, but for asyncio; it belongs to the loop of its first use."""
+
+    _runtime: AsyncRuntime
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._runtime = AsyncRuntime(engine, settings)
+
+    def lock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncLock:
+        """Same as `Client.lock`.
+
+        Args:
+            name: The lock's name.
+            on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
+                only "tell" by ``grant.lost``.
+        """
+        return AsyncLock(self._runtime, name, on_lost=on_lost)
+
+    @property
+    def grants(self) -> list[AsyncGrant]:
+        """The grants this client holds."""
+        return [hold.face for hold in self._runtime.holds if hold.face is not None]
+
+    async def open(self) -> Self:
+        """Same as `Client.open`, but awaits."""
+        within = 2 * self._runtime.settings.request_timeout_s
+        await self._runtime.run(open_session(), self._runtime.call(None, within, fail_fast=True))
+        return self
+
+    async def close(self) -> None:
+        """Same as `Client.close`, but awaits."""
+        await self._runtime.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

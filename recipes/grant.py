@@ -1,0 +1,310 @@
+"""A grant: the proof of holding a lock, and the same on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from recipes._core.deadline import duration
+from recipes._core.queueing import release, verify
+from recipes.errors import LockLost
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from recipes._core.hold import Hold
+    from recipes._run.blocking import BlockingRuntime
+    from recipes._run.runtime import Call, Runtime
+    from recipes._run.tasks import AsyncRuntime
+
+__all__ = ["AsyncGrant", "AsyncLost", "Grant", "Lost"]
+
+AnyRuntime = TypeVar("AnyRuntime", bound="Runtime")
+log = logging.getLogger("recipes")
+
+
+class _BaseLost:
+    """What both events of a grant share."""
+
+    def __init__(self, runtime: Any, hold: Hold, grant: Any) -> None:
+        self._runtime = runtime
+        self._hold = hold
+        self._grant = grant
+        self._callbacks: list[Callable[[Any], None]] = []
+
+    def is_set(self) -> bool:
+        """Return whether the grant is lost: told so, or by the clock; no I/O, never blocks."""
+        return self._hold.lost(self._runtime.now()) is not None
+
+    def add_callback(self, callback: Callable[[Any], None]) -> None:
+        """Call ``callback(grant)`` once if the grant is lost; at once if it is already.
+
+        It runs on no thread that a store depends on: a thread for callbacks, or, in
+        asyncio, soon in the loop. It may block (in asyncio: it should not).
+        """
+        self._callbacks.append(callback)
+        if self._hold.reason is not None:
+            self._tell()
+
+    def _tell(self) -> None:
+        while self._callbacks:
+            callback = self._callbacks.pop()
+            self._runtime.call_back(lambda call=callback: call(self._grant))
+
+
+class Lost(_BaseLost):
+    """Set when a grant is lost; never when it is released."""
+
+    def __init__(self, runtime: BlockingRuntime, hold: Hold, grant: Grant) -> None:
+        super().__init__(runtime, hold, grant)
+        self._ended = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the grant is lost or released, at most ``timeout`` seconds.
+
+        Returns:
+            Whether it is lost.
+        """
+        duration("timeout", timeout)
+        end = None if timeout is None else self._runtime.now() + timeout
+        while not self._hold.ended:
+            now = self._runtime.now()
+            proven = self._hold.remaining(now)
+            left = proven if end is None else min(proven, end - now)
+            if left <= 0:
+                break
+            self._ended.wait(left)
+        return self.is_set()
+
+    def _on_end(self) -> None:
+        self._ended.set()
+        if self._hold.reason is not None:
+            self._tell()
+
+
+class AsyncLost(_BaseLost):
+    """Same as `Lost`, but ``wait`` is awaited."""
+
+    def __init__(self, runtime: AsyncRuntime, hold: Hold, grant: AsyncGrant) -> None:
+        super().__init__(runtime, hold, grant)
+        self._ended = asyncio.Event()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Same as `Lost.wait`, but awaits."""
+        duration("timeout", timeout)
+        end = None if timeout is None else self._runtime.now() + timeout
+        while not self._hold.ended:
+            now = self._runtime.now()
+            proven = self._hold.remaining(now)
+            left = proven if end is None else min(proven, end - now)
+            if left <= 0:
+                break
+            try:
+                async with asyncio.timeout(left):
+                    await self._ended.wait()
+            except TimeoutError:
+                continue
+        return self.is_set()
+
+    def _on_end(self) -> None:
+        self._ended.set()
+        if self._hold.reason is not None:
+            self._tell()
+            self._grant._interrupt()  # noqa: SLF001 - the two are one
+
+
+class _BaseGrant:
+    """What both faces of a grant share: everything that needs no I/O."""
+
+    _runtime: Any
+    _hold: Hold
+    lost: _BaseLost
+
+    def __init__(self, runtime: Any, hold: Hold, lost: Any) -> None:
+        self._runtime = runtime
+        self._hold = hold
+        hold.face = self
+        hold.on_end = lost._on_end  # noqa: SLF001 - the two are one
+        if hold.ended:
+            lost._on_end()  # noqa: SLF001 - it ended before it could be told
+
+    @property
+    def token(self) -> int:
+        """The fencing token: unique in its lock, and larger than that of every earlier grant.
+
+        Hand it to what the lock protects, and have that refuse a smaller one than it has
+        seen: this alone protects where clocks, pauses and networks do not.
+        """
+        return self._hold.place.token
+
+    @property
+    def name(self) -> str:
+        """The name of the lock."""
+        name: str = self._hold.labels["lock"]
+        return name
+
+    @property
+    def held(self) -> bool:
+        """Whether the local clock proves that the lock is held; no I/O, never blocks.
+
+        False from the deadline on, from the first moment a stopped process runs again past
+        it, and for ever after a release or a loss.
+        """
+        return self.remaining > 0
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which ``held`` is proven without another renewal."""
+        return self._hold.remaining(self._runtime.now())
+
+    @property
+    def lost_reason(self) -> str | None:
+        """Why the grant was lost, in a few words; None if it was not."""
+        return self._hold.lost(self._runtime.now())
+
+    def check(self) -> None:
+        """Raise `LockLost` unless the grant is held; no I/O.
+
+        Raises:
+            LockLost: The grant was lost, or released.
+        """
+        if not self.held:
+            raise self._lost_error()
+
+    def _lost_error(self) -> LockLost:
+        return LockLost(self.name, self.token, self.lost_reason or "it was released")
+
+    def _settle(self, error: BaseException | None, reason: str | None) -> None:
+        """Say at the end of a ``with`` block what became of the grant."""
+        if reason is None:
+            return
+        if error is None:
+            raise LockLost(self.name, self.token, reason)
+        error.add_note(f"lock {self.name!r} (token {self.token}) was lost before this: {reason}")
+
+    def _releasing(self, call: Call) -> Call:
+        call.epoch, call.spot, call.place = self._hold.epoch, self._hold.place.spot, self._hold.place
+        return call
+
+    def __repr__(self) -> str:
+        state = "held" if self.held else "lost" if self.lost_reason else "released"
+        return f"<{type(self).__name__} of {self.name!r}: token {self.token}, {state}>"
+
+
+class Grant(_BaseGrant):
+    """The proof of holding a lock.
+
+    Use it in a ``with`` statement, or call `release`. Dropping the last reference releases
+    nothing: the client keeps every live grant.
+
+    Attributes:
+        lost: An event that is set when the grant is lost.
+    """
+
+    _runtime: BlockingRuntime
+    lost: Lost
+
+    def __init__(self, runtime: BlockingRuntime, hold: Hold) -> None:
+        self.lost = Lost(runtime, hold, self)
+        super().__init__(runtime, hold, self.lost)
+
+    def verify(self) -> bool:
+        """Ask the store, linearizably, whether the lock is held; at most the request timeout.
+
+        Raises:
+            StoreUnavailable: The answer cannot be had.
+        """
+        if not self.held:
+            return False
+        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        call.epoch = self._hold.epoch
+        return self._runtime.run(verify(self._hold), call) and self.held
+
+    def release(self) -> bool:
+        """Give the lock back: deletes the own contender and never another's.
+
+        Waits at most the request timeout; what is not settled by then is cleaned up behind.
+        A second release, or one after a loss, does nothing.
+
+        Returns:
+            Whether the lock was still held.
+        """
+        if not self._hold.release(self._runtime.now()):
+            return False
+        call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
+        return self._runtime.run(release(self._hold), call)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        reason = self.lost_reason
+        self.release()
+        self._settle(error, reason)
+
+
+class AsyncGrant(_BaseGrant):
+    """Same as `Grant`, but ``verify``, ``release`` and ``lost.wait`` are awaited.
+
+    As an async context manager it cancels its body when the grant is lost, as
+    ``asyncio.timeout`` does, and leaves as `LockLost`; not with ``on_lost="tell"``.
+    """
+
+    _runtime: AsyncRuntime
+    lost: AsyncLost
+
+    def __init__(self, runtime: AsyncRuntime, hold: Hold, *, cancels: bool) -> None:
+        self._cancels = cancels
+        self._body: asyncio.Task[Any] | None = None
+        self._interrupted = False
+        self._cancelling = 0
+        self.lost = AsyncLost(runtime, hold, self)
+        super().__init__(runtime, hold, self.lost)
+
+    async def verify(self) -> bool:
+        """Same as `Grant.verify`, but awaits."""
+        if not self.held:
+            return False
+        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        call.epoch = self._hold.epoch
+        return await self._runtime.run(verify(self._hold), call) and self.held
+
+    async def release(self) -> bool:
+        """Same as `Grant.release`, but awaits."""
+        if not self._hold.release(self._runtime.now()):
+            return False
+        call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
+        return await self._runtime.run(release(self._hold), call)
+
+    def _interrupt(self) -> None:
+        """Cancel the body of the ``async with`` statement, once."""
+        if self._body is not None and not self._interrupted:
+            self._interrupted = True
+            self._body.cancel()
+
+    async def __aenter__(self) -> Self:
+        if self._cancels:
+            self._body = asyncio.current_task()
+            assert self._body is not None, "an async with statement runs in a task"
+            self._cancelling = self._body.cancelling()
+            if self._hold.reason is not None:
+                self._body = None
+                self.check()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        body, self._body = self._body, None
+        reason = self.lost_reason
+        await self.release()
+        if self._interrupted and body is not None:
+            only_mine = body.uncancel() <= self._cancelling
+            if only_mine and kind is asyncio.CancelledError:
+                raise self._lost_error() from error
+        self._settle(error, reason)

@@ -1,0 +1,236 @@
+"""The exclusive lock."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Literal
+
+from recipes._core.deadline import duration
+from recipes._core.names import encode
+from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes._core.queueing import Attempt, acquire, try_acquire
+from recipes._run.runtime import new_id
+from recipes.errors import LockTimeout, WouldDeadlock
+from recipes.grant import AsyncGrant, Grant
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from recipes._core.hold import Hold
+    from recipes._core.ops import Program
+    from recipes._run.blocking import BlockingRuntime
+    from recipes._run.runtime import Call
+    from recipes._run.tasks import AsyncRuntime
+
+__all__ = ["Acquiring", "AsyncLock", "Lock"]
+
+OnLost = Literal["cancel", "tell"]
+
+
+class _BaseLock:
+    """What both faces of a lock share."""
+
+    _order: Order = EXCLUSIVE
+    _recipe = "lock"
+    _mode = "exclusive"
+
+    def __init__(self, runtime: Any, name: str) -> None:
+        self._runtime = runtime
+        self._queue = encode(name)
+        self._name = name
+        self._entered: dict[object, list[Any]] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the lock, as it was given."""
+        return self._name
+
+    def _attempt(self, timeout_s: float | None) -> Attempt:
+        labels = {
+            "lock": self._name,
+            "recipe": self._recipe,
+            "mode": self._mode,
+            "store": self._runtime.engine.label,
+        }
+        return Attempt(self._queue, self._order, new_id, labels, timeout_s)
+
+    def _refuse_deadlock(self, owner: object) -> None:
+        """Raise if waiting would be for a grant of the same thread or task."""
+        mine: list[Hold] = [
+            hold
+            for hold in self._runtime.holds
+            if hold.owner is owner and hold.place.spot.queue == self._queue
+        ]
+        if mine:
+            ahead = tuple(Contender(hold.place.ref, kind=hold.place.spot.kind) for hold in reversed(mine))
+            if self._order.blockers(ahead):
+                raise WouldDeadlock(self._name, mine[-1].place.token)
+
+    def _enter(self, owner: object, grant: Any) -> None:
+        self._entered.setdefault(owner, []).append(grant)
+
+    def _leave(self, owner: object) -> Any:
+        entered = self._entered[owner]
+        grant = entered.pop()
+        if not entered:
+            del self._entered[owner]
+        return grant
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} on {self._runtime.engine.label}>"
+
+
+class Lock(_BaseLock):
+    """An exclusive lock: one grant at a time, in order of arrival.
+
+    Cheap to make and safe to share between threads; every acquire is a contender of its
+    own. As a context manager it acquires, waiting for ever, and releases; it may be
+    entered by many threads at once, and each leaves its own grant.
+
+    It protects nothing by itself from a holder that stopped and went on too late: hand
+    ``grant.token`` to the resource (see the guarantees page of the documentation).
+    """
+
+    _runtime: BlockingRuntime
+
+    def acquire(self, *, timeout: float | None = None) -> Grant:
+        """Wait for the lock and return the grant; it is held when this returns.
+
+        Args:
+            timeout: Seconds for the whole call; None waits for ever, also through an
+                outage of the store; 0 tries once.
+
+        Raises:
+            LockTimeout: Not acquired in time; nothing is left in the queue.
+            WouldDeadlock: This thread holds the lock.
+            StoreRefused: The store said no (permissions, credentials).
+            ClientClosed: The client was closed.
+            ValueError: The timeout is negative or not finite; nothing was sent.
+        """
+        duration("timeout", timeout)
+        if timeout == 0:
+            grant = self.try_acquire()
+            if grant is None:
+                raise LockTimeout(self._name, 0.0)
+            return grant
+        owner = threading.current_thread()
+        self._refuse_deadlock(owner)
+        call = self._runtime.call(owner, timeout)
+        grant = self._take(call, acquire(self._attempt(timeout)))
+        assert grant is not None, "acquire returns a grant or raises"
+        return grant
+
+    def try_acquire(self) -> Grant | None:
+        """Take the lock if it is free, in one look; None if somebody holds or waits for it.
+
+        Never queues, and waits at most the request timeout for the store.
+
+        Raises:
+            StoreUnavailable: The store gave no answer.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+        """
+        within = self._runtime.settings.request_timeout_s
+        call = self._runtime.call(threading.current_thread(), within, fail_fast=True)
+        return self._take(call, try_acquire(self._attempt(0.0)))
+
+    def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> Grant | None:
+        try:
+            hold = self._runtime.run(program, call)
+            return None if hold is None else Grant(self._runtime, hold)
+        except BaseException:
+            call.unwind()
+            raise
+
+    def __enter__(self) -> Grant:
+        grant = self.acquire()
+        self._enter(threading.current_thread(), grant)
+        return grant
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave(threading.current_thread()).__exit__(kind, error, trace)
+
+
+class Acquiring:
+    """An acquire that was asked for: await it for the grant, or enter it with ``async with``."""
+
+    def __init__(self, lock: AsyncLock, timeout: float | None) -> None:
+        self._lock = lock
+        self._timeout = timeout
+        self._grant: AsyncGrant | None = None
+
+    def __await__(self) -> Generator[Any, Any, AsyncGrant]:
+        return self._lock._acquire(self._timeout).__await__()  # noqa: SLF001 - the two are one
+
+    async def __aenter__(self) -> AsyncGrant:
+        self._grant = await self
+        return await self._grant.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._grant is not None, "what is left was entered"
+        await self._grant.__aexit__(kind, error, trace)
+
+
+class AsyncLock(_BaseLock):
+    """Same as `Lock`, but awaits; owners are tasks.
+
+    Args:
+        on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
+            only "tell" by ``grant.lost``.
+    """
+
+    _runtime: AsyncRuntime
+
+    def __init__(self, runtime: AsyncRuntime, name: str, *, on_lost: OnLost = "cancel") -> None:
+        super().__init__(runtime, name)
+        if on_lost not in ("cancel", "tell"):
+            raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
+        self._cancels = on_lost == "cancel"
+
+    def acquire(self, *, timeout: float | None = None) -> Acquiring:
+        """Same as `Lock.acquire`, but awaits: ``await`` it, or enter it with ``async with``."""
+        duration("timeout", timeout)
+        return Acquiring(self, timeout)
+
+    async def _acquire(self, timeout: float | None) -> AsyncGrant:
+        if timeout == 0:
+            grant = await self.try_acquire()
+            if grant is None:
+                raise LockTimeout(self._name, 0.0)
+            return grant
+        owner = asyncio.current_task()
+        self._refuse_deadlock(owner)
+        call = self._runtime.call(owner, timeout)
+        grant = await self._take(call, acquire(self._attempt(timeout)))
+        assert grant is not None, "acquire returns a grant or raises"
+        return grant
+
+    async def try_acquire(self) -> AsyncGrant | None:
+        """Same as `Lock.try_acquire`, but awaits."""
+        within = self._runtime.settings.request_timeout_s
+        call = self._runtime.call(asyncio.current_task(), within, fail_fast=True)
+        return await self._take(call, try_acquire(self._attempt(0.0)))
+
+    async def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AsyncGrant | None:
+        try:
+            hold = await self._runtime.run(program, call)
+            return None if hold is None else AsyncGrant(self._runtime, hold, cancels=self._cancels)
+        except BaseException:
+            call.unwind()
+            raise
+
+    async def __aenter__(self) -> AsyncGrant:
+        grant = await self.acquire()
+        self._enter(asyncio.current_task(), grant)
+        return await grant.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._leave(asyncio.current_task()).__aexit__(kind, error, trace)

@@ -1,0 +1,129 @@
+"""An engine: a kind of store at a place, as named by a URL. Knows how to make links; does no I/O itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from recipes.stores.base import AsyncLink, Link, OnEnd
+    from recipes.stores.protocol import StoreProtocol
+
+__all__ = ["Engine", "from_url", "hosts_of", "root_of"]
+
+
+class Engine(ABC):
+    """What ``connect`` makes of a URL.
+
+    Attributes:
+        label: Where the store is, for events and errors; never a secret.
+    """
+
+    label: str
+
+    @abstractmethod
+    def link(self, on_end: OnEnd) -> Link:
+        """Return a new blocking link, not connected yet."""
+
+    @abstractmethod
+    def async_link(self, on_end: OnEnd) -> AsyncLink:
+        """Return a new asyncio link, not connected yet."""
+
+    @abstractmethod
+    def protocol(self) -> StoreProtocol:
+        """Return the protocol for one session."""
+
+
+def from_url(url: str, options: dict[str, Any]) -> Engine:
+    """Return the engine that ``url`` names; imports that engine's folder and no other.
+
+    Raises:
+        TypeError: The URL is no text.
+        ValueError: Unknown scheme or option, or a URL that does not fit its scheme.
+    """
+    if not isinstance(url, str):
+        raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ValueError(f"this is no URL ({error}); write for example etcd://127.0.0.1:2379/app") from None
+    if parts.query or parts.fragment:
+        raise ValueError("a store's URL has no ?query and no #fragment; options are keywords of connect()")
+    make = {
+        "zookeeper": _zookeeper,
+        "etcd": _etcd,
+        "etcds": _etcd,
+        "memory": _memory,
+    }.get(parts.scheme)
+    if make is None:
+        raise ValueError(f"unknown store {parts.scheme!r}: use zookeeper://, etcd://, etcds:// or memory://")
+    engine, known = make(parts, options)
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise ValueError(f"{parts.scheme}:// does not know the option {unknown[0]!r}")
+    return engine
+
+
+def _zookeeper(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores.zookeeper import ZooKeeperEngine
+
+    return ZooKeeperEngine(hosts_of(parts, 2181), root_of(parts)), set()
+
+
+def _etcd(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores.etcd import EtcdEngine
+
+    tls = parts.scheme == "etcds"
+    context = options.get("ssl_context") if tls else None
+    engine = EtcdEngine(hosts_of(parts, 2379), root_of(parts), tls=tls, ssl_context=context)
+    return engine, {"ssl_context"} if tls else set()
+
+
+def _memory(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores.memory import MemoryEngine
+
+    if parts.path.strip("/"):
+        raise ValueError("memory:// takes a name and no path: memory:// (private) or memory://name")
+    return MemoryEngine.named(parts.netloc), set()
+
+
+def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:
+    """Return the hosts and ports of a URL like ``scheme://a:1,b,[::1]:2/root``."""
+    if "@" in parts.netloc:
+        raise ValueError(
+            "credentials do not belong into the URL, which ends up in logs; pass them as options"
+        )
+    hosts = [_host(text, default_port) for text in parts.netloc.split(",")]
+    if len(set(hosts)) != len(hosts):
+        raise ValueError(f"{parts.scheme}:// names the same server twice")
+    return hosts
+
+
+def _host(text: str, default_port: int) -> tuple[str, int]:
+    one = urlsplit(f"//{text}")
+    try:
+        host, port = one.hostname, one.port
+    except ValueError:
+        raise ValueError(f"{text!r} is no host:port; the port is a number up to 65535") from None
+    if not host or port == 0:
+        raise ValueError(f"{text!r} is no host:port; write for example zk1:2181,zk2:2181")
+    return host, port or default_port
+
+
+def root_of(parts: SplitResult) -> str:
+    """Return the path of a URL without slashes around it, checked.
+
+    Raises:
+        ValueError: It has an empty or dotted component, or a character that is not plain.
+    """
+    root = unquote(parts.path).strip("/")
+    if not root:
+        return ""
+    for component in root.split("/"):
+        plain = component.replace("-", "").replace("_", "").replace(".", "")
+        if not (plain.isascii() and plain.isalnum()):
+            raise ValueError(
+                f"the path of a store's URL is made of A-Z a-z 0-9 _ . - between single slashes, not {root!r}"
+            )
+    return root

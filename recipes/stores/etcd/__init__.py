@@ -1,0 +1,56 @@
+"""etcd, through its JSON gateway (etcd3gw)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from recipes.stores.engine import Engine
+from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.protocol import EtcdProtocol
+
+if TYPE_CHECKING:
+    import ssl
+
+    from recipes.stores.base import AsyncLink, Link, OnEnd
+
+__all__ = ["EtcdEngine"]
+
+
+class EtcdEngine(Engine):
+    """etcd at these endpoints; leases are valid on all members of a cluster."""
+
+    def __init__(
+        self, hosts: list[tuple[str, int]], root: str, *, tls: bool, ssl_context: ssl.SSLContext | None
+    ) -> None:
+        self._hosts = hosts
+        self._tls = tls
+        self._ssl_context = ssl_context
+        self._layout = Layout(root)
+        scheme = "etcds" if tls else "etcd"
+        self.label = f"{scheme}://{','.join(f'{host}:{port}' for host, port in hosts)}/{root}"
+
+    def protocol(self) -> EtcdProtocol:
+        """Return the protocol for one session, with a lease id of its own."""
+        return EtcdProtocol(self.label, self._layout, secrets.randbits(62) + 1)
+
+    def link(self, on_end: OnEnd) -> Link:
+        """Return a new blocking link."""
+        from recipes.stores.etcd.blocking import EtcdLink
+
+        return EtcdLink(self._hosts, ssl_context=self._context())
+
+    def async_link(self, on_end: OnEnd) -> AsyncLink:
+        """Return a new asyncio link."""
+        from recipes.stores.etcd.tasks import AsyncEtcdLink
+
+        return AsyncEtcdLink(self._hosts, ssl_context=self._context())
+
+    def _context(self) -> ssl.SSLContext | None:
+        if not self._tls:
+            return None
+        if self._ssl_context is None:
+            import ssl
+
+            self._ssl_context = ssl.create_default_context()
+        return self._ssl_context

@@ -1,0 +1,78 @@
+"""Keys: where contenders, session anchors and tombstones live, and who a key says it is.
+
+``<root>/<name>/<R or W>-<lease hex>-<uuid>`` is a contender. Go's ``concurrency.Mutex`` and
+``etcdctl lock`` put ``<name>/<lease hex>`` beside it; every key below ``<name>/`` is a
+contender, and all that is not ``R-`` is exclusive. ``~`` is in no encoded name, so what
+belongs to sessions never meets a lock.
+"""
+
+from __future__ import annotations
+
+import re
+
+from recipes._core.ops import Spot
+from recipes._core.order import Contender, Order
+
+__all__ = ["Layout", "prefix_end", "ref_of"]
+
+_OURS = re.compile(r"(?P<kind>[A-Z])-(?P<lease>[0-9a-f]{1,16})-(?P<id>[0-9a-f-]{36})")
+_SHARED = "R-"
+
+
+class Layout:
+    """The keys below one root.
+
+    Args:
+        root: The path of the URL, without slashes around it; may be empty.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._base = f"{root}/" if root else ""
+
+    def queue(self, name: str) -> bytes:
+        """Return the prefix that all contenders of an encoded name share."""
+        return f"{self._base}{name}/".encode()
+
+    def contender(self, spot: Spot, lease: str) -> bytes:
+        """Return the key of an attempt of the session with this lease."""
+        kind = "W" if spot.kind == "lock" else spot.kind
+        return b"%b%b-%b-%b" % (self.queue(spot.queue), kind.encode(), lease.encode(), spot.id.encode())
+
+    def anchor(self, lease: str) -> bytes:
+        """Return the key that stands as long as the session does."""
+        return f"{self._base}~session/{lease}".encode()
+
+    def tombstone(self, spot_id: str, lease: str) -> bytes:
+        """Return the key that keeps a withdrawn attempt from landing late."""
+        return f"{self._base}~session/{lease}/{spot_id}".encode()
+
+    def whole(self, name: str) -> tuple[bytes, bytes]:
+        """Return the range of all contenders of an encoded name."""
+        start = self.queue(name)
+        return start, prefix_end(start)
+
+    def ranges(self, name: str, order: Order) -> list[tuple[bytes, bytes]]:
+        """Return the key ranges that hold the contenders a recipe looks at."""
+        start, end = self.whole(name)
+        if not order.exclusive_only:
+            return [(start, end)]
+        shared = start + _SHARED.encode()
+        return [(start, shared), (prefix_end(shared), end)]
+
+    def parse(self, name: str, key: bytes) -> Contender:
+        """Return whom a key below a lock's prefix stands for."""
+        ref = ref_of(key)
+        ours = _OURS.fullmatch(ref, len(self.queue(name)))
+        if ours is None:
+            return Contender(ref)
+        return Contender(ref, ours["id"], ours["kind"], ours["lease"])
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """Return the end of the range of all keys that start with ``prefix`` (which ends below 0xff)."""
+    return prefix[:-1] + bytes((prefix[-1] + 1,))
+
+
+def ref_of(key: bytes) -> str:
+    """Return a key as text, injectively; ``ref.encode("utf-8", "surrogateescape")`` is the way back."""
+    return key.decode("utf-8", "surrogateescape")

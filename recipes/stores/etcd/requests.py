@@ -1,0 +1,54 @@
+"""What etcd can be asked through its JSON gateway, and what it can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from recipes.stores.base import Mailbox, Request
+
+__all__ = ["EtcdError", "Post", "Watch"]
+
+Json = Mapping[str, Any]
+
+
+class EtcdError(Exception):
+    """An answer that etcd calls an error, as a gRPC status.
+
+    Codes in use: 5 not found (a dead lease), 7 permission denied, 8 exhausted (no
+    space, too many requests), 9 failed precondition (a lease that exists), 11 out
+    of range (compacted), 14 unavailable (no leader), 16 unauthenticated.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Post(Request[Json]):
+    """A unary call: POST ``body`` to the gateway's ``/v3`` + ``path``.
+
+    The reply is the decoded JSON document, exactly as the gateway sent it (numbers
+    of 64 bits as strings, fields that are zero or false left out). A gRPC error is
+    raised as ``EtcdError``.
+    """
+
+    path: str
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Request[int]):
+    """Watch one key, from now on, on the stream that all watches of the client share.
+
+    The reply is the revision of ``created``: every event after that revision will be
+    posted to ``mailbox`` as ``Gone(ref)`` (deleted) or, only if ``changes``,
+    ``Changed(ref)`` (put), with ``ref = key.decode()``. One event ends the watch.
+    """
+
+    key: bytes
+    mailbox: Mailbox
+    changes: bool = False

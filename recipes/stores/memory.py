@@ -1,0 +1,298 @@
+"""The in-memory store: the same semantics inside one process, for tests and examples.
+
+Sessions expire, contenders are bound to them, the order is a revision that only rises
+and is the token. ``memory://`` is private to its client; ``memory://name`` is shared by
+all clients of the process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from recipes._core.ops import (
+    Check,
+    Checked,
+    End,
+    Enqueue,
+    Look,
+    Open,
+    Opened,
+    Place,
+    Probe,
+    Renew,
+    Renewal,
+    Spot,
+    StoreOp,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._core.order import Contender, Order
+from recipes._run.clock import boot_time
+from recipes.errors import SessionLost
+from recipes.stores.base import AsyncLink, Gone, Link, Mailbox, OnEnd, Request
+from recipes.stores.engine import Engine
+from recipes.stores.protocol import Steps, StoreProtocol, Turn
+
+__all__ = ["MemoryEngine", "MemoryServer"]
+
+ENDED = "the session has ended on the store"
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Request[Any]):
+    """An operation as it is: the server in memory understands them."""
+
+    op: StoreOp[Any]
+    session: str
+    mailbox: Mailbox
+
+
+@dataclass(slots=True)
+class _Entry:
+    contender: Contender
+    token: int
+
+
+@dataclass(slots=True)
+class _Session:
+    ttl_s: float
+    expires_at: float
+
+
+@dataclass(slots=True)
+class MemoryServer:
+    """What several clients share: a store in memory, one step at a time.
+
+    Args:
+        now: The clock by which sessions expire.
+    """
+
+    now: Callable[[], float] = boot_time
+    sessions: dict[str, _Session] = field(default_factory=dict)
+    queues: dict[str, dict[str, _Entry]] = field(default_factory=dict)
+    watches: dict[str, set[Mailbox]] = field(default_factory=dict)
+    buried: set[str] = field(default_factory=set)
+    _revision: Any = field(default_factory=lambda: itertools.count(1))
+    _lock: Any = field(default_factory=threading.RLock)
+
+    def handle(self, command: Command) -> Any:
+        """Carry out one command, whole."""
+        with self._lock:
+            self._expire()
+            op = command.op
+            if isinstance(op, Open):
+                return self._open(op)
+            session = self.sessions.get(command.session)
+            if isinstance(op, End):
+                return self.end(command.session)
+            if session is None:
+                raise SessionLost(ENDED)
+            act: Any = getattr(self, f"_{type(op).__name__.lower()}")
+            return act(op, command)
+
+    def end(self, session_id: str) -> None:
+        """End a session: its contenders go, and its tombstones."""
+        with self._lock:
+            self.sessions.pop(session_id, None)
+            for queue in list(self.queues.values()):
+                for entry in list(queue.values()):
+                    if entry.contender.session == session_id:
+                        self._remove(queue, entry.contender.ref)
+
+    def remove(self, ref: str) -> None:
+        """Delete one contender, as an operator would."""
+        with self._lock:
+            for queue in self.queues.values():
+                self._remove(queue, ref)
+
+    def contenders(self) -> list[Contender]:
+        """Return all contenders there are."""
+        with self._lock:
+            self._expire()
+            return [entry.contender for queue in self.queues.values() for entry in queue.values()]
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of one call."""
+        with self._lock:
+            for ref, mailboxes in list(self.watches.items()):
+                mailboxes.discard(mailbox)
+                if not mailboxes:
+                    del self.watches[ref]
+
+    def _expire(self) -> None:
+        now = self.now()
+        for session_id in [key for key, session in self.sessions.items() if session.expires_at <= now]:
+            self.end(session_id)
+
+    def _open(self, op: Open) -> Opened:
+        session_id = f"{next(self._revision):x}"
+        self.sessions[session_id] = _Session(op.ttl_s, self.now() + op.ttl_s)
+        return Opened(session_id, op.ttl_s)
+
+    def _renew(self, op: Renew, command: Command) -> Renewal:
+        session = self.sessions[command.session]
+        session.expires_at = self.now() + session.ttl_s
+        return Renewal(session.ttl_s, tuple(place for place in op.places if not self._stands(place)))
+
+    def _enqueue(self, op: Enqueue, command: Command) -> View:
+        if op.spot.id in self.buried:
+            raise SessionLost("its contender was withdrawn")
+        queue = self.queues.setdefault(op.spot.queue, {})
+        ref = _ref(op.spot)
+        if ref not in queue:
+            kind = "W" if op.spot.kind == "lock" else op.spot.kind
+            contender = Contender(ref, op.spot.id, kind, command.session)
+            queue[ref] = _Entry(contender, next(self._revision))
+        return self._view(Place(op.spot, ref, queue[ref].token), op.order)
+
+    def _probe(self, op: Probe, command: Command) -> View | None:
+        queue = self.queues.get(op.spot.queue, {})
+        if _ref(op.spot) not in queue:
+            everybody = tuple(entry.contender for entry in reversed(queue.values()))
+            if op.order.blockers(everybody):
+                return None
+        return self._enqueue(Enqueue(op.spot, op.order), command)
+
+    def _watch(self, op: Watch, command: Command) -> bool:
+        there = [self._find(op.mine.spot.queue, target.ref) for target in op.targets]
+        if all(there):
+            self._arm(op.targets, command)
+        return all(there)
+
+    def _look(self, op: Look, command: Command) -> View:
+        self._arm(op.targets, command)
+        return self._view(op.mine, op.order)
+
+    def _check(self, op: Check, command: Command) -> Checked:
+        if op.evidence is None:
+            self._arm(op.targets, command)
+        queue = op.mine.spot.queue
+        present = (target.ref for target in op.targets if self._find(queue, target.ref))
+        return Checked(self._stands(op.mine), frozenset(present))
+
+    def _withdraw(self, op: Withdraw, _command: Command) -> bool:
+        if op.place is None:
+            self.buried.add(op.spot.id)
+        return self._remove(self.queues.get(op.spot.queue, {}), _ref(op.spot))
+
+    def _view(self, mine: Place, order: Order) -> View:
+        if not self._stands(mine):
+            return View(None, (), complete=True, position=0)
+        queue = self.queues[mine.spot.queue]
+        ahead = [entry.contender for entry in reversed(queue.values()) if entry.token < mine.token]
+        return View(mine, order.visible(tuple(ahead)), complete=True, position=len(ahead))
+
+    def _arm(self, targets: tuple[Contender, ...], command: Command) -> None:
+        for target in targets:
+            self.watches.setdefault(target.ref, set()).add(command.mailbox)
+
+    def _find(self, queue: str, ref: str) -> bool:
+        return ref in self.queues.get(queue, {})
+
+    def _stands(self, place: Place) -> bool:
+        entry = self.queues.get(place.spot.queue, {}).get(place.ref)
+        return entry is not None and entry.token == place.token
+
+    def _remove(self, queue: dict[str, _Entry], ref: str) -> bool:
+        if queue.pop(ref, None) is None:
+            return False
+        for mailbox in self.watches.pop(ref, ()):
+            mailbox.post(Gone(ref))
+        return True
+
+
+def _ref(spot: Spot) -> str:
+    return f"{spot.queue}/{spot.kind}-{spot.id}"
+
+
+class MemoryProtocol(StoreProtocol):
+    """One session with a store in memory."""
+
+    renewals_per_ttl: ClassVar[int] = 3
+    renewal_lag: ClassVar[int] = 0
+
+    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+        """Start a session."""
+        opened: Opened = yield from Command(op, "", turn.mailbox)
+        self.session_id = opened.id
+        return opened
+
+    def _pass_on(self, op: StoreOp[Any], turn: Turn) -> Steps[Any]:
+        return (yield from Command(op, self.session_id, turn.mailbox))
+
+    renew = end = enqueue = probe = watch = look = check = _pass_on
+
+    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+        """Withdraw; asked again, it was I who deleted it."""
+        removed: bool = yield from self._pass_on(op, turn)
+        return removed or turn.again
+
+
+class MemoryLink(Link):
+    """The blocking way to a store in memory."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        self._server = server
+
+    def ask(self, request: Request[Any], timeout_s: float) -> Any:
+        """Carry the command out, at once."""
+        assert isinstance(request, Command), f"{request!r} should be a Command"
+        return self._server.handle(request)
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of one call."""
+        self._server.forget(mailbox)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class AsyncMemoryLink(AsyncLink):
+    """The asyncio way to a store in memory."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        self._blocking = MemoryLink(server)
+
+    async def ask(self, request: Request[Any], timeout_s: float) -> Any:
+        """Carry the command out, at once."""
+        return self._blocking.ask(request, timeout_s)
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of one call."""
+        self._blocking.forget(mailbox)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class MemoryEngine(Engine):
+    """A store in memory."""
+
+    _shared: ClassVar[dict[str, MemoryServer]] = {}
+
+    def __init__(self, server: MemoryServer, label: str = "memory://") -> None:
+        self.server = server
+        self.label = label
+
+    @classmethod
+    def named(cls, name: str) -> MemoryEngine:
+        """Return the engine of the store of this name in this process; an empty name is a new one."""
+        server = cls._shared.setdefault(name, MemoryServer()) if name else MemoryServer()
+        return cls(server, f"memory://{name}")
+
+    def protocol(self) -> MemoryProtocol:
+        """Return the protocol for one session."""
+        return MemoryProtocol()
+
+    def link(self, on_end: OnEnd) -> Link:
+        """Return a new blocking link."""
+        return MemoryLink(self.server)
+
+    def async_link(self, on_end: OnEnd) -> AsyncLink:
+        """Return a new asyncio link."""
+        return AsyncMemoryLink(self.server)

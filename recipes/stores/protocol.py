@@ -1,0 +1,126 @@
+"""The protocol of a store: one method for each store operation, each a pure generator.
+
+A method yields requests of its engine (and `Batch`) and is sent their replies. It
+decides what a lost reply, an owner, an order or a tombstone means. One instance serves
+one session, from `open` on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from recipes._core.ops import (
+    Check,
+    Checked,
+    End,
+    Enqueue,
+    Look,
+    Open,
+    Opened,
+    Probe,
+    Renew,
+    Renewal,
+    StoreOp,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes.stores.base import Mailbox, Request
+
+__all__ = ["Steps", "StoreProtocol", "Turn"]
+
+T = TypeVar("T")
+Steps = Generator[Request[Any], Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The circumstances of an operation.
+
+    Attributes:
+        mailbox: Where the events of watches go.
+        again: The operation was tried before, and it is not known what came of it.
+    """
+
+    mailbox: Mailbox
+    again: bool = False
+
+
+class StoreProtocol(ABC):
+    """What every store can do; results and meaning as the operations say.
+
+    Any method may raise ``StoreUnavailable`` (ask again), ``SessionLost`` (the session has
+    ended on the store), and other ``StoreError``.
+
+    Attributes:
+        renewals_per_ttl: How many renewals are due within one TTL.
+        renewal_lag: How many confirmed renewals the store may be behind (see `SessionClock`).
+        session_id: The session's id as contenders show it; empty before `open`.
+    """
+
+    renewals_per_ttl: ClassVar[int] = 3
+    renewal_lag: ClassVar[int] = 0
+    session_id: str = ""
+
+    def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:  # noqa: PLR0911 - one for each operation
+        """Return the generator that carries out ``op``."""
+        known: Any = op
+        match known:
+            case Enqueue():
+                return self.enqueue(known, turn)
+            case Look():
+                return self.look(known, turn)
+            case Withdraw():
+                return self.withdraw(known, turn)
+            case Watch():
+                return self.watch(known, turn)
+            case Check():
+                return self.check(known, turn)
+            case Probe():
+                return self.probe(known, turn)
+            case Renew():
+                return self.renew(known, turn)
+            case Open():
+                return self.open(known, turn)
+            case End():
+                return self.end(known, turn)
+        raise AssertionError(f"{op!r} should be an operation of a store")
+
+    @abstractmethod
+    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+        """Start a session."""
+
+    @abstractmethod
+    def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
+        """Renew it, with the majority's word, and look after the held places."""
+
+    @abstractmethod
+    def end(self, op: End, turn: Turn) -> Steps[None]:
+        """End it on the store."""
+
+    @abstractmethod
+    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+        """Join the queue, once."""
+
+    @abstractmethod
+    def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
+        """Join only if that grants at once."""
+
+    @abstractmethod
+    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+        """Watch contenders, and say whether all are there."""
+
+    @abstractmethod
+    def look(self, op: Look, turn: Turn) -> Steps[View]:
+        """Watch, and read the queue no earlier."""
+
+    @abstractmethod
+    def check(self, op: Check, turn: Turn) -> Steps[Checked]:
+        """Read the own contender and a few others."""
+
+    @abstractmethod
+    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+        """Delete the own contender; leave nothing that could land late."""

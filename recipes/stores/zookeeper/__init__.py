@@ -1,0 +1,41 @@
+"""ZooKeeper, through kazoo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recipes.stores.engine import Engine
+from recipes.stores.zookeeper.layout import Layout
+from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
+
+if TYPE_CHECKING:
+    from recipes.stores.base import AsyncLink, Link, OnEnd
+
+__all__ = ["ZooKeeperEngine"]
+
+
+class ZooKeeperEngine(Engine):
+    """A ZooKeeper ensemble."""
+
+    def __init__(self, hosts: list[tuple[str, int]], root: str) -> None:
+        self._hosts = ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts
+        )
+        self._layout = Layout(root)
+        self.label = f"zookeeper://{self._hosts}/{root}"
+
+    def protocol(self) -> ZooKeeperProtocol:
+        """Return the protocol for one session."""
+        return ZooKeeperProtocol(self.label, self._layout)
+
+    def link(self, on_end: OnEnd) -> Link:
+        """Return a new blocking link."""
+        from recipes.stores.zookeeper.blocking import KazooLink
+
+        return KazooLink(self._hosts, on_end=on_end)
+
+    def async_link(self, on_end: OnEnd) -> AsyncLink:
+        """Return a new asyncio link."""
+        from recipes.stores.zookeeper.tasks import AsyncKazooLink
+
+        return AsyncKazooLink(self._hosts, on_end=on_end)

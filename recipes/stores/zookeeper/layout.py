@@ -1,0 +1,86 @@
+"""Paths: where contenders stand, whom a child of a lock's node stands for, and in which order.
+
+``<root>/<name>/_c_<uuid>-lock-<seq>`` is a lock's contender, with ``-W-lock-`` or ``-R-lock-``
+for the two sides of a read-write lock. Curator's mutex and kazoo's ``Lock`` (with
+``extra_lock_patterns=("-lock-",)``) wait for all three. Of theirs, ``__READ__`` and
+``__rlock__`` are shared, all others exclusive. A child without a sequence number is no
+contender.
+
+The server's counter is 32 bits wide: at its end it sticks or turns negative. Then the
+numbers say nothing, and the order is that of ``czxid``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+from recipes._core.ops import Spot
+from recipes._core.order import Contender
+
+__all__ = ["Child", "Layout", "dubious"]
+
+_OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
+_SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
+_SHARED_ELSEWHERE = ("__READ__", "__rlock__")
+NEAR_THE_END = 2**31 - 1 - 100_000
+
+
+class Child(tuple[int, str]):
+    """A contender's place in the listing: its number, and its name."""
+
+    __slots__ = ()
+
+
+class Layout:
+    """The paths below one root.
+
+    Args:
+        root: The path of the URL, without slashes around it; may be empty.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._base = f"/{root}/" if root else "/"
+
+    def queue(self, name: str) -> str:
+        """Return the node whose children are the contenders of an encoded name."""
+        return f"{self._base}{name}"
+
+    def ancestors(self, name: str) -> list[str]:
+        """Return the nodes down to the queue's, topmost first."""
+        parts = self.queue(name)[1:].split("/")
+        return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
+
+    def contender(self, spot: Spot) -> str:
+        """Return the path of an attempt, to which the server adds the number."""
+        side = "" if spot.kind == "lock" else f"{spot.kind}-"
+        return f"{self.queue(spot.queue)}/_c_{spot.id}-{side}lock-"
+
+    def children(self, names: Iterable[str]) -> list[Child]:
+        """Return those names that stand for contenders, latest number first."""
+        found = []
+        for name in names:
+            number = _SEQUENCE.search(name)
+            if number is not None:
+                found.append(Child((int(number[0]), name)))
+        found.sort(reverse=True)
+        return found
+
+    def parse(self, name: str, child: str) -> Contender:
+        """Return whom a child of a lock's node stands for."""
+        ref = f"{self.queue(name)}/{child}"
+        ours = _OURS.match(child)
+        if ours is not None:
+            return Contender(ref, ours["id"], ours["kind"] or "W")
+        shared = any(mark in child for mark in _SHARED_ELSEWHERE)
+        return Contender(ref, kind="R" if shared else "W")
+
+
+def dubious(children: list[Child]) -> bool:
+    """Whether the numbers do not tell the order: one near the end, a negative, or a duplicate."""
+    if not children:
+        return False
+    if children[0][0] >= NEAR_THE_END or children[-1][0] < 0:
+        return True
+    return any(one[0] == other[0] for one, other in pairwise(children))

@@ -1,0 +1,283 @@
+"""The ZooKeeper protocol: contenders are ephemeral sequential children of the lock's node.
+
+The order is the sequence number while that can be trusted, and ``czxid`` otherwise;
+``czxid`` is the token. Requests of one session are answered in order, so a listing
+sent behind a create shows the own node; a listing that lags can only show too many
+contenders, never too few ahead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar
+
+from recipes._core.local import LocallyGone
+from recipes._core.ops import (
+    Check,
+    Checked,
+    End,
+    Enqueue,
+    Look,
+    Open,
+    Opened,
+    Place,
+    Probe,
+    Renew,
+    Renewal,
+    Spot,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._core.order import Ahead, Order
+from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.stores.base import Batch, Request
+from recipes.stores.protocol import Steps, StoreProtocol, Turn
+from recipes.stores.zookeeper.layout import Child, Layout, dubious
+from recipes.stores.zookeeper.requests import (
+    Children,
+    Close,
+    Connect,
+    Create,
+    Delete,
+    Exists,
+    Get,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    Stat,
+    Sync,
+    ZooKeeperError,
+)
+
+__all__ = ["ZooKeeperProtocol"]
+
+T = TypeVar("T")
+EXPIRED = "the session has expired on the store"
+PARENT_TRIES = 5
+
+
+class ZooKeeperProtocol(StoreProtocol):
+    """One session with ZooKeeper.
+
+    Args:
+        label: Where the store is, for errors.
+        layout: Where its nodes are.
+    """
+
+    renewals_per_ttl: ClassVar[int] = 6
+    renewal_lag: ClassVar[int] = 1
+
+    def __init__(self, label: str, layout: Layout) -> None:
+        self._label = label
+        self._layout = layout
+        self._session = 0
+        self._timeout_s = 0.0
+        self._own_watched: set[str] = set()
+
+    # The session.
+
+    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+        """Connect; the server says which timeout it grants."""
+        granted = yield from self._one(Connect(op.ttl_s))
+        self._session, self._timeout_s = granted.id, granted.timeout_s
+        self.session_id = f"{granted.id & (2**64 - 1):x}"
+        return Opened(self.session_id, granted.timeout_s)
+
+    def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
+        """Have the leader answer (``sync``), then read every held node behind it."""
+        reads = tuple(Exists(place.ref) for place in op.places)
+        _, *stats = yield from self._together((Sync("/"), *reads))
+        missing = (place for place, stat in zip(op.places, stats, strict=True) if not self._own(stat, place))
+        return Renewal(self._timeout_s, tuple(missing))
+
+    def end(self, op: End, turn: Turn) -> Steps[None]:
+        """Close the session, and never resume it."""
+        try:
+            yield from Close()
+        except SessionExpired:
+            return
+
+    # The queue.
+
+    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+        """Create the own node and list the queue in one round trip; once, whatever was lost."""
+        spot = op.spot
+        if turn.again:
+            view = yield from self._find(spot, op.order)
+            if view is not None:
+                return view
+        create = Create(self._layout.contender(spot), ephemeral=True, sequence=True)
+        listing = Children(self._layout.queue(spot.queue))
+        for _ in range(PARENT_TRIES):
+            created, names = yield from Batch((create, listing))
+            if not isinstance(created, NoNode):
+                (path, stat), names = self._answers((created, names))
+                self._check_owner(stat)
+                return (yield from self._view(Place(spot, path, stat.czxid), op.order, names))
+            yield from self._make_parents(spot.queue)
+        raise StoreUnavailable(self._label, f"the node of lock {spot.queue!r} is deleted over and over")
+
+    def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
+        """Look first: nothing is written while somebody blocks."""
+        if not turn.again:
+            (names,) = yield from self._together((Children(self._layout.queue(op.spot.queue)),))
+            children = self._layout.children(names or ())
+            if dubious(children):
+                children = yield from self._by_czxid(op.spot.queue, children)
+            if op.order.blockers(self._nearest(op.spot.queue, op.order, children)):
+                return None
+        return (yield from self.enqueue(Enqueue(op.spot, op.order), turn))
+
+    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+        """Get each target with a watch: it is there, or it is not, and nothing falls between."""
+        found = yield from self._arm(op.targets, turn)
+        return all(data is not None for data in found)
+
+    def look(self, op: Look, turn: Turn) -> Steps[View]:
+        """Arm and list in one round trip; the listing is the later of the two."""
+        listing = Children(self._layout.queue(op.mine.spot.queue))
+        *_, names = yield from self._together((*self._watches(op.targets, turn), listing))
+        return (yield from self._view(op.mine, op.order, names or ()))
+
+    def check(self, op: Check, turn: Turn) -> Steps[Checked]:
+        """Answer from the event where it is a proof; else read the own node, and these others.
+
+        A deletion that the store tells this session of, of another session's node, was
+        delivered by a session that was alive then. Where the node was the own session's, a
+        dying session can tell of it as well.
+        """
+        own = Exists(op.mine.ref)
+        if isinstance(op.evidence, LocallyGone):
+            (stat,) = yield from self._together((own,))
+            return Checked(self._own(stat, op.mine), frozenset())
+        if op.evidence is not None and self._proves(op.targets):
+            return Checked(mine=True, present=frozenset())
+        _, stat, *found = yield from self._together((Sync("/"), own, *self._watches(op.targets, turn)))
+        self._note_own(op.targets, found)
+        present = (target.ref for target, data in zip(op.targets, found, strict=True) if data is not None)
+        return Checked(self._own(stat, op.mine), frozenset(present))
+
+    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+        """Delete the own node; where its name is not known, find it behind a ``sync``."""
+        if op.place is not None:
+            return (yield from self._delete(op.place.ref, again=turn.again))
+        removed = turn.again
+        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(op.spot.queue))))
+        for name in names or ():
+            if op.spot.id in name:
+                path = f"{self._layout.queue(op.spot.queue)}/{name}"
+                removed = (yield from self._delete(path, again=turn.again)) or removed
+        return removed
+
+    # The parts.
+
+    def _find(self, spot: Spot, order: Order) -> Steps[View | None]:
+        """Look for a node whose create was answered to nobody."""
+        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(spot.queue))))
+        for name in names or ():
+            if spot.id in name:
+                path = f"{self._layout.queue(spot.queue)}/{name}"
+                (stat,) = yield from self._together((Exists(path),))
+                if stat is not None:
+                    self._check_owner(stat)
+                    return (yield from self._view(Place(spot, path, stat.czxid), order, names))
+        return None
+
+    def _view(self, mine: Place, order: Order, names: tuple[str, ...]) -> Steps[View]:
+        own = mine.ref.rpartition("/")[2]
+        children = self._layout.children(names)
+        places = [place for place, child in enumerate(children) if child[1] == own]
+        if not places:
+            return View(None, (), complete=True, position=0)
+        if dubious(children):
+            dated = yield from self._by_czxid(mine.spot.queue, children)
+            ahead = [child for child in dated if child[0] < mine.token]
+        else:
+            ahead = children[places[0] + 1 :]
+        nearest = self._nearest(mine.spot.queue, order, ahead)
+        return View(mine, nearest, complete=len(nearest) < order.reach, position=len(ahead))
+
+    def _nearest(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
+        """Return the nearest contenders that count, as many as the recipe has to see."""
+        nearest = []
+        for _, name in ahead:
+            contender = self._layout.parse(queue, name)
+            if not (order.exclusive_only and contender.shared):
+                nearest.append(contender)
+                if len(nearest) == order.reach:
+                    break
+        return tuple(nearest)
+
+    def _by_czxid(self, queue: str, children: list[Child]) -> Steps[list[Child]]:
+        """Return the children by the transaction that created them, latest first."""
+        node = self._layout.queue(queue)
+        stats = yield from self._together(tuple(Exists(f"{node}/{name}") for _, name in children))
+        there = ((stat, name) for (_, name), stat in zip(children, stats, strict=True) if stat is not None)
+        return sorted((Child((stat.czxid, name)) for stat, name in there), reverse=True)
+
+    def _arm(self, targets: Ahead, turn: Turn) -> Steps[tuple[Any, ...]]:
+        found = yield from self._together(self._watches(targets, turn))
+        self._note_own(targets, found)
+        return found
+
+    def _watches(self, targets: Ahead, turn: Turn) -> tuple[Get, ...]:
+        return tuple(Get(target.ref, turn.mailbox) for target in targets)
+
+    def _note_own(self, targets: Ahead, found: Any) -> None:
+        for target, data in zip(targets, found, strict=True):
+            if data is not None and data[1].owner == self._session:
+                self._own_watched.add(target.ref)
+
+    def _proves(self, targets: Ahead) -> bool:
+        return all(target.id and target.ref not in self._own_watched for target in targets)
+
+    def _own(self, stat: Stat | None, place: Place) -> bool:
+        return stat is not None and stat.owner == self._session and stat.czxid == place.token
+
+    def _check_owner(self, stat: Stat) -> None:
+        """Refuse a node that an earlier session made: it goes with that session (CURATOR-604)."""
+        if stat.owner != self._session:
+            raise SessionLost("its contender belongs to an earlier session")
+
+    def _delete(self, path: str, *, again: bool) -> Steps[bool]:
+        try:
+            yield from self._one(Delete(path))
+        except NoNode:
+            return again  # asked again: it was I who deleted it
+        return True
+
+    def _make_parents(self, queue: str) -> Steps[None]:
+        """Make the nodes down to the queue's; a node above that is there need not be writable."""
+        replies = yield from Batch(tuple(Create(path) for path in self._layout.ancestors(queue)))
+        above = tuple(None if isinstance(reply, StoreRefused) else reply for reply in replies[:-1])
+        there = (NodeExists, NoNode)  # no node: deleted under our hands, and made again next time
+        self._answers(tuple(None if isinstance(r, there) else r for r in (*above, replies[-1])))
+
+    def _one(self, request: Request[T]) -> Steps[T]:
+        try:
+            reply: T = yield from request
+        except (NoNode, NodeExists):
+            raise
+        except ZooKeeperError as error:
+            raise self._meant(error) from error
+        return reply
+
+    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
+        """Send requests back to back; a node that is not there is None."""
+        if not requests:
+            return ()
+        replies = yield from Batch(requests)
+        return self._answers(tuple(None if isinstance(reply, NoNode) else reply for reply in replies))
+
+    def _answers(self, replies: tuple[Any, ...]) -> tuple[Any, ...]:
+        for reply in replies:
+            if isinstance(reply, ZooKeeperError):
+                raise self._meant(reply) from reply
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+    def _meant(self, error: ZooKeeperError) -> SessionLost | StoreRefused:
+        if isinstance(error, SessionExpired):
+            return SessionLost(EXPIRED)
+        return StoreRefused(self._label, f"ZooKeeper error {error.code} ({type(error).__name__})")

@@ -1,0 +1,141 @@
+"""What ZooKeeper can be asked, and what it can answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipes.stores.base import Mailbox, Request
+
+__all__ = [
+    "BadVersion",
+    "Children",
+    "Close",
+    "Connect",
+    "Create",
+    "Delete",
+    "Exists",
+    "Get",
+    "NoNode",
+    "NodeExists",
+    "SessionExpired",
+    "SessionInfo",
+    "SetData",
+    "Stat",
+    "Sync",
+    "ZooKeeperError",
+]
+
+
+class ZooKeeperError(Exception):
+    """An answer that ZooKeeper calls an error; ``code`` is its number."""
+
+    code = 0
+
+
+class NoNode(ZooKeeperError):
+    """The node, or the parent of the node to be made, does not exist."""
+
+    code = -101
+
+
+class BadVersion(ZooKeeperError):
+    """The node has another version than the one named."""
+
+    code = -103
+
+
+class NodeExists(ZooKeeperError):
+    """The node to be made exists."""
+
+    code = -110
+
+
+class SessionExpired(ZooKeeperError):
+    """The session has ended on the server; every ephemeral node of it is gone."""
+
+    code = -112
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What is used of a node's stat."""
+
+    czxid: int
+    owner: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """The session as the server granted it: the id, and the timeout in seconds."""
+
+    id: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Connect(Request[SessionInfo]):
+    """Start the link's one session, asking for this timeout. A link never starts a second one."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Close(Request[None]):
+    """End the session on the server if it can be reached, and in no case resume it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create(Request[tuple[str, Stat]]):
+    """Make a node; the reply has the full path, with the sequence number if one was asked for."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequence: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Children(Request[tuple[str, ...]]):
+    """The names of a node's children, in no order."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Get(Request[tuple[bytes, Stat]]):
+    """A node's data and stat; with a mailbox, watched: ``Gone(path)`` when deleted, ``Changed(path)`` when set."""
+
+    path: str
+    mailbox: Mailbox | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exists(Request["Stat | None"]):
+    """A node's stat, or None."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetData(Request[Stat]):
+    """Replace a node's data if it has this version (-1: any)."""
+
+    path: str
+    data: bytes
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Request[None]):
+    """Delete a node if it has this version (-1: any)."""
+
+    path: str
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Sync(Request[None]):
+    """Flush the channel between the server and the leader: later reads show what was committed before."""
+
+    path: str
