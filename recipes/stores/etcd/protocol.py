@@ -63,6 +63,7 @@ class EtcdProtocol(StoreProtocol):
         self._lease = lease
         self.session_id = f"{lease:x}"
         self._anchor = layout.anchor(self.session_id)
+        self._asked_again: set[str] = set()
 
     # The session.
 
@@ -106,6 +107,7 @@ class EtcdProtocol(StoreProtocol):
     def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
         """Put the own key once, and see who else is there."""
         spot, order = op.spot, op.order
+        self._note(spot, turn)
         key = self._layout.contender(spot, self.session_id)
         start, end = self._layout.whole(spot.queue)
         reply = yield from self._txn(
@@ -136,6 +138,7 @@ class EtcdProtocol(StoreProtocol):
     def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
         """Put the own key if nobody is there who would block; one transaction where one can say so."""
         spot, order = op.spot, op.order
+        self._note(spot, turn)
         if order.depth > 1:
             return (yield from self._probe_deep(op, turn))
         key = self._layout.contender(spot, self.session_id)
@@ -149,9 +152,11 @@ class EtcdProtocol(StoreProtocol):
             at = codec.revision(reply)
             return View(Place(spot, ref_of(key), at), (), complete=True, position=0, as_of=at)
         own = codec.keys(_responses(reply)[0])
-        if not own:
-            return None
-        return (yield from self._read_queue(Place(spot, ref_of(key), own[0][1]), order))
+        if own:
+            return (yield from self._read_queue(Place(spot, ref_of(key), own[0][1]), order))
+        if turn.again:  # the first try may land yet
+            yield from self.withdraw(Withdraw(spot), turn)
+        return None
 
     def _probe_deep(self, op: Probe, turn: Turn) -> Steps[View | None]:
         """Look first where a comparison cannot count; the program withdraws if it came too late."""
@@ -194,17 +199,23 @@ class EtcdProtocol(StoreProtocol):
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own key; where its create may still land, leave a tombstone in its place."""
         key = self._layout.contender(op.spot, self.session_id)
-        if op.place is not None:
+        if op.place is not None and op.spot.id not in self._asked_again:
             mine = [codec.compare_created(key, op.place.token)]
             reply = yield from self._txn(mine, then=[codec.delete(key)])
             return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
         reply = yield from self._txn(
             then=[codec.delete(key), codec.put(self._tombstone(op.spot), b"", self._lease)]
         )
+        self._asked_again.discard(op.spot.id)
         deleted = _responses(reply)[0].get("response_delete_range", {})
-        return codec.number(deleted.get("deleted")) > 0
+        return codec.number(deleted.get("deleted")) > 0 or turn.again
 
     # The parts.
+
+    def _note(self, spot: Spot, turn: Turn) -> None:
+        """Note a create that was asked twice: one of the two may land late, after a release too."""
+        if turn.again:
+            self._asked_again.add(spot.id)
 
     def _arm(self, targets: Ahead, turn: Turn) -> Steps[int]:
         """Watch; returns the revision from which on all their events will come."""

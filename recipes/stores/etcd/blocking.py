@@ -1,0 +1,200 @@
+"""The blocking way to etcd: etcd3gw for the unary calls, one stream for every watch."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+import etcd3gw
+import etcd3gw.exceptions
+import requests
+
+from recipes.errors import StoreError, StoreUnavailable
+from recipes.stores.base import Batch, Mailbox, Request
+from recipes.stores.etcd.blocking_reader import Reader
+from recipes.stores.etcd.requests import EtcdError, Json, Post, Watch
+from recipes.stores.etcd.session import LeanSession, Pipeline
+from recipes.stores.etcd.session_conn import Conn, dial
+from recipes.stores.etcd.stream import Channel
+from recipes.stores.etcd.stream_book import Arming, split
+from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.wire import Authorization
+from recipes.stores.etcd.wire_answers import checked, error_of, unavailable
+from recipes.stores.etcd.wire_dial import Endpoint, Endpoints
+
+__all__ = ["EtcdLink"]
+
+_DIAL_S = 3.0
+
+
+class _Server:
+    """One endpoint with its etcd3gw client, and the lean session under it."""
+
+    def __init__(
+        self, endpoint: Endpoint, context: ssl.SSLContext | None, authorization: Authorization | None
+    ) -> None:
+        self.endpoint = endpoint
+        self.session = LeanSession(endpoint, ssl_context=context, authorization=authorization)
+        self.client = etcd3gw.Etcd3Client(
+            host=endpoint.host,
+            port=endpoint.port,
+            protocol="http" if context is None else "https",
+            api_path="/v3/",
+            session=cast("requests.Session", self.session),
+        )
+
+    def post(self, post: Post, deadline: float, pipeline: Pipeline | None = None) -> Json:
+        """Make one unary call through etcd3gw; its exceptions become ours."""
+        client = self.client
+        url = client.get_url(post.path)
+        try:
+            found = client.post(url, json=post.body, deadline=deadline, pipeline=pipeline)
+        except etcd3gw.exceptions.Etcd3Exception as error:
+            raise self._error(error) from error
+        except requests.exceptions.InvalidJSONError as error:
+            raise unavailable(self.endpoint.store, str(error)) from None
+        return checked(self.endpoint.store, found)
+
+    def _error(self, error: etcd3gw.exceptions.Etcd3Exception) -> Exception:
+        text = error.detail_text or ""
+        if isinstance(error.__context__, requests.exceptions.RequestException):
+            return unavailable(self.endpoint.store, text)
+        return error_of(self.endpoint.store, " ".join(["HTTP", *map(str, error.args)]), text)
+
+
+class EtcdLink:
+    """A ``Link`` to etcd; threads may share it. Making one does no I/O.
+
+    Args:
+        endpoints: Host and port of each server; one is used until it fails.
+        ssl_context: Speak TLS with it, checking the host names as it says.
+        authorization: Gives the token for each request.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[tuple[str, int]],
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        authorization: Authorization | None = None,
+    ) -> None:
+        self._endpoints = Endpoints(endpoints)
+        self._context = ssl_context
+        self._servers = {e: _Server(e, ssl_context, authorization) for e in self._endpoints.all}
+        switch = Switch(self._endpoints, authorization)
+        self._reader = Reader(switch, self._dial, self._endpoints.all[0].store)
+
+    def ask(self, request: Request[Any], timeout_s: float) -> Any:
+        """Return the reply, or raise; within ``timeout_s`` seconds."""
+        deadline = time.monotonic() + timeout_s
+        match request:
+            case Post():
+                return self._post(request, deadline)
+            case Watch():
+                return _Armed(self._reader, request).wait(deadline, self._endpoints.current())
+            case Batch():
+                return self._batch(request.parts, deadline)
+            case _:
+                raise AssertionError(f"etcd should not be asked {type(request).__name__}")
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of ``mailbox``; never blocks, never raises."""
+        self._reader.forget(mailbox)
+
+    def close(self) -> None:
+        """Let go of connections and threads, within a second; never raises."""
+        self._reader.close()
+        for server in self._servers.values():
+            server.session.close()
+
+    def _post(self, post: Post, deadline: float) -> Json:
+        server = self._server()
+        try:
+            return server.post(post, deadline)
+        except StoreUnavailable:
+            self._endpoints.failed(server.endpoint)
+            raise
+
+    def _batch(self, parts: Sequence[Request[Any]], deadline: float) -> tuple[Any, ...]:
+        """Send the watches, then the calls; then take the replies."""
+        watches, posts = split(parts)
+        armed: dict[int, _Armed] = {}
+        replies: dict[int, Any] = {}
+        try:
+            for position, watch in watches.items():
+                armed[position] = _Armed(self._reader, watch)
+            if posts:
+                self._posts(posts, replies, deadline)
+            for position, waiting in armed.items():
+                try:
+                    replies[position] = waiting.wait(deadline, self._endpoints.current())
+                except (EtcdError, StoreError) as error:
+                    replies[position] = error
+        except BaseException:
+            for waiting in armed.values():
+                waiting.give_up()
+            raise
+        return tuple(replies[position] for position in range(len(parts)))
+
+    def _posts(self, posts: dict[int, Post], replies: dict[int, Any], deadline: float) -> None:
+        server = self._server()
+        calls = [(server.client.get_url(post.path), post.body) for post in posts.values()]
+        pipeline = Pipeline(server.session, calls, deadline)
+        try:
+            for position, post in posts.items():
+                try:
+                    replies[position] = server.post(post, deadline, pipeline)
+                except (EtcdError, StoreError) as error:
+                    replies[position] = error
+        finally:
+            pipeline.close()
+        if any(isinstance(reply, StoreUnavailable) for reply in replies.values()):
+            self._endpoints.failed(server.endpoint)
+
+    def _server(self) -> _Server:
+        return self._servers[self._endpoints.current()]
+
+    def _dial(self, channel: Channel, stop: Any) -> Conn:
+        return dial(channel.endpoint, self._context, time.monotonic() + _DIAL_S, stop)
+
+
+class _Armed:
+    """A watch on its way, and the thread that waits for its ``created``."""
+
+    __slots__ = ("_arming", "_lock", "_reader", "_result")
+
+    def __init__(self, reader: Reader, watch: Watch) -> None:
+        self._reader = reader
+        self._result: int | Exception | None = None
+        # A bare lock, taken until resolved, is the leanest event there is.
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._arming = Arming(watch, self._resolve)
+        reader.arm(self._arming)
+
+    def wait(self, deadline: float, endpoint: Endpoint) -> int:
+        """Return the revision; on anything else nothing of the watch stays."""
+        try:
+            self._lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        except BaseException:
+            self.give_up()
+            raise
+        result = self._result
+        if result is None:
+            self.give_up()
+            raise unavailable(endpoint.store, "the watch was not confirmed in time")
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def give_up(self) -> None:
+        """Undo the watch, resolved or not."""
+        self._reader.drop(self._arming)
+
+    def _resolve(self, result: int | Exception) -> None:
+        if self._result is None:
+            self._result = result
+            self._lock.release()

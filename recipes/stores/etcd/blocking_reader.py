@@ -1,0 +1,234 @@
+"""The blocking face's watching: one daemon thread that reads every watch connection.
+
+Callers write for themselves (a watch has to be on its way before the read that follows
+it), without ever waiting: what does not fit into the socket is left to the thread. The
+switch and the connections are touched under one lock, which is never held over anything
+that waits; what has to be told is told when it is released.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from recipes.stores.base import Mailbox
+from recipes.stores.etcd.session_conn import Conn
+from recipes.stores.etcd.stream import Channel
+from recipes.stores.etcd.stream_book import Arming
+from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.wire_answers import describe, unavailable
+
+__all__ = ["Dial", "Reader"]
+
+Dial = Callable[[Channel, Callable[[], bool]], Conn]
+"""Connect for a channel within a bounded time, or raise OSError; gives up soon when the callable says so."""
+
+_logger = logging.getLogger("recipes")
+_CLOSE_S = 0.9
+
+
+class Reader:
+    """Carry out what the switch wants on sockets; the thread starts with the first watch."""
+
+    def __init__(self, switch: Switch, dial: Dial, store: str) -> None:
+        self._switch = switch
+        self._dial = dial
+        self._store = store
+        self._lock = threading.Lock()
+        self._conns: dict[Channel, Conn] = {}
+        self._thread: threading.Thread | None = None
+        self._wake_out: socket.socket | None = None
+        self._asleep_until = 0.0
+        self._closed = False
+        self._upset = False
+
+    def arm(self, arming: Arming) -> None:
+        """Send for a watch; ``arming.resolve`` will hear of it."""
+        if self._thread is None:
+            self._start()
+        if not self._step(lambda now: self._switch.arm(arming, now)):
+            arming.resolve(unavailable(self._store, "this link is closed"))
+
+    def drop(self, arming: Arming) -> None:
+        """Undo ``arming``."""
+        self._step(lambda _now: self._switch.drop(arming))
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of ``mailbox``."""
+        if self._thread is not None:
+            self._step(lambda _now: self._switch.forget(mailbox))
+
+    def close(self) -> None:
+        """End the thread and the connections."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+            self._wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_CLOSE_S)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is not None or self._closed:
+                return
+            self._wake_out, wake_in = socket.socketpair()
+            self._wake_out.setblocking(False)
+            wake_in.setblocking(False)
+            thread = threading.Thread(target=self._run, args=(wake_in,), name="recipes-etcd", daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def _step(self, step: Callable[[float], None]) -> bool:
+        """Take one step of the switch, send what it wants sent, then tell; False if closed."""
+        with self._lock:
+            if self._closed:
+                return False
+            try:
+                step(time.monotonic())
+                self._flush()
+            except BaseException:
+                # Interrupted between two statements: what the switch knows and what was sent may differ.
+                self._upset = True
+                self._wake()
+                raise
+            if self._needs_thread():
+                self._wake()
+            told = self._switch.take_told()
+        for tell, what in told:
+            tell(what)
+        return True
+
+    def _flush(self) -> None:
+        for channel, conn in self._conns.items():
+            if channel.outbox and channel.live:
+                try:
+                    del channel.outbox[: conn.send_some(channel.outbox)]
+                except OSError as error:
+                    self._switch.broken(channel, unavailable(channel.endpoint.store, describe(error)))
+
+    def _needs_thread(self) -> bool:
+        switch = self._switch
+        if switch.opens or switch.closes or any(channel.outbox for channel in self._conns):
+            return True
+        due = switch.due()
+        return due is not None and due < self._asleep_until - 0.001
+
+    def _wake(self) -> None:
+        if self._wake_out is not None:
+            with contextlib.suppress(OSError):  # full: it will wake anyway
+                self._wake_out.send(b"!")
+
+    # What follows runs in the thread.
+
+    def _run(self, wake_in: socket.socket) -> None:
+        selector = selectors.DefaultSelector()
+        selector.register(wake_in, selectors.EVENT_READ)
+        while not self._closed:
+            try:
+                self._turn(selector, wake_in)
+            except Exception as error:
+                _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
+                failure = unavailable(self._store, f"watching failed: {error!r}")
+                self._turn_in(partial(self._switch.lose_all, failure))
+        with self._lock:
+            self._switch.lose_all(unavailable(self._store, "this link was closed"))
+            self._close_conns(selector, list(self._conns))
+            told = self._switch.take_told()
+            assert self._wake_out is not None
+            self._wake_out.close()
+            self._wake_out = None
+        wake_in.close()
+        selector.close()
+        for tell, what in told:
+            tell(what)
+
+    def _turn(self, selector: selectors.BaseSelector, wake_in: socket.socket) -> None:
+        with self._lock:
+            opens, self._switch.opens = self._switch.opens, []
+            closes, self._switch.closes = self._switch.closes, []
+            self._close_conns(selector, closes)
+            timeout = self._nap(time.monotonic())
+            for channel, conn in self._conns.items():
+                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.outbox else 0)
+                if selector.get_key(conn.sock).events != wanted:
+                    selector.modify(conn.sock, wanted, channel)
+        for channel in opens:
+            self._open(selector, channel)
+        ready = selector.select(0 if opens else timeout)
+        for key, _ in ready:
+            if key.data is None:
+                with contextlib.suppress(OSError):
+                    wake_in.recv(4096)
+            else:
+                self._read(key.data)
+        self._turn_in(lambda: self._after(bool(ready)))
+
+    def _after(self, heard: bool) -> None:
+        if self._upset:
+            self._upset = False
+            self._switch.lose_all(unavailable(self._store, "a call was interrupted while it sent"))
+        if not heard:  # what had arrived is read first: a process that was stopped is not a silent server
+            self._switch.tick(time.monotonic())
+
+    def _turn_in(self, step: Callable[[], None]) -> None:
+        with self._lock:
+            step()
+            self._flush()
+            told = self._switch.take_told()
+        for tell, what in told:
+            tell(what)
+
+    def _nap(self, now: float) -> float | None:
+        """Return how long to sleep; a nap is not made longer, so that callers seldom need to wake us."""
+        due = self._switch.due()
+        if self._switch.opens or self._switch.closes or self._upset:
+            return 0.0
+        if not now < self._asleep_until < float("inf"):
+            self._asleep_until = float("inf")
+        if due is not None:
+            self._asleep_until = min(self._asleep_until, due)
+        return None if self._asleep_until == float("inf") else max(0.0, self._asleep_until - now)
+
+    def _open(self, selector: selectors.BaseSelector, channel: Channel) -> None:
+        if not channel.live:
+            return
+        try:
+            conn = self._dial(channel, lambda: self._closed or not channel.live)
+        except OSError as error:
+            failure = unavailable(channel.endpoint.store, describe(error))
+            self._turn_in(lambda: self._switch.broken(channel, failure))
+            return
+        with self._lock:
+            self._conns[channel] = conn
+            selector.register(conn.sock, selectors.EVENT_READ, channel)
+        self._turn_in(lambda: self._switch.connected(channel, time.monotonic()))
+
+    def _read(self, channel: Channel) -> None:
+        while channel.live:
+            with self._lock:
+                try:
+                    data = self._conns[channel].receive_some()
+                except OSError as error:
+                    failure = unavailable(channel.endpoint.store, describe(error))
+                    self._switch.broken(channel, failure)
+                    break
+                if data is None:
+                    return
+                self._switch.received(channel, data, time.monotonic())
+                self._flush()
+                told = self._switch.take_told()
+            for tell, what in told:
+                tell(what)
+
+    def _close_conns(self, selector: selectors.BaseSelector, channels: list[Channel]) -> None:
+        for channel in channels:
+            conn = self._conns.pop(channel, None)
+            if conn is not None:
+                selector.unregister(conn.sock)
+                conn.close()

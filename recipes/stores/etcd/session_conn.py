@@ -1,0 +1,152 @@
+"""A TCP or TLS connection whose every step has a deadline: for the blocking face."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import socket
+import ssl
+import time
+from collections.abc import Callable
+
+from recipes.stores.etcd.wire_dial import Address, Endpoint, addresses, tune
+
+__all__ = ["Conn", "dial", "readable"]
+
+_SLICE_S = 0.2
+_READ = 65_536
+
+
+def readable(fd: int) -> bool:
+    """Say whether reading ``fd`` would find something now, be it the end."""
+    return _wait(fd, False, 0.0)
+
+
+def _wait(fd: int, write: bool, timeout_s: float) -> bool:
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(fd, select.POLLOUT if write else select.POLLIN)
+        return bool(poll.poll(math.ceil(timeout_s * 1000)))
+    ready = select.select([] if write else [fd], [fd] if write else [], [], timeout_s)  # pragma: no cover
+    return bool(ready[0] or ready[1])  # pragma: no cover
+
+
+class Conn:
+    """One connection; the socket never blocks, the methods wait until their deadline (``time.monotonic``)."""
+
+    __slots__ = ("_eager", "sock")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        # TLS may hold decrypted bytes that no poll sees; a plain reply is never there at once.
+        self._eager = isinstance(sock, ssl.SSLSocket)
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Send all of ``data``."""
+        sent = self.send_some(data)
+        if sent < len(data):
+            view = memoryview(data)
+            while sent < len(data):
+                self._await(True, deadline)
+                sent += self.send_some(view[sent:])
+
+    def receive(self, deadline: float) -> bytes:
+        """Return what arrives next, ``b""`` at the end of the connection."""
+        if not self._eager:
+            self._await(False, deadline)
+        while (data := self.receive_some()) is None:
+            self._await(False, deadline)
+        return data
+
+    def send_some(self, data: bytes | bytearray | memoryview) -> int:
+        """Send what fits in now, and return how much that was."""
+        try:
+            return self.sock.send(data)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+
+    def receive_some(self) -> bytes | None:
+        """Return what is there, None if nothing is."""
+        try:
+            return self.sock.recv(_READ)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+
+    def stale(self) -> bool:
+        """Say whether something arrived unasked: an idle connection that has news is of no use."""
+        return readable(self.sock.fileno())
+
+    def close(self) -> None:
+        """Close it; any thread may."""
+        self.sock.close()
+
+    def _await(self, write: bool, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0 or not _wait(self.sock.fileno(), write, left):
+            raise TimeoutError("no answer in time")
+
+
+def dial(
+    endpoint: Endpoint,
+    context: ssl.SSLContext | None,
+    deadline: float,
+    stop: Callable[[], bool] = lambda: False,
+) -> Conn:
+    """Connect to ``endpoint``, trying each of its addresses, or raise OSError; ``stop`` is asked often."""
+    found = addresses(endpoint, deadline - time.monotonic())
+    for position, address in enumerate(found, 1):
+        now = time.monotonic()
+        share = now + (deadline - now) / (len(found) - position + 1)
+        try:
+            return _connect(address, endpoint.host, context, share, stop)
+        except OSError:
+            if position == len(found):
+                raise
+    raise AssertionError("a host without addresses should not resolve")
+
+
+def _connect(
+    address: Address, host: str, context: ssl.SSLContext | None, deadline: float, stop: Callable[[], bool]
+) -> Conn:
+    family, where = address
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        tune(sock)
+        sock.setblocking(False)
+        try:
+            sock.connect(where)
+        except BlockingIOError:
+            _sliced(sock, True, deadline, stop, "no connection in time")
+            error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error:
+                raise OSError(error, os.strerror(error)) from None
+        if context is not None:
+            # From here on the TLS socket owns the descriptor.
+            sock = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+            _handshake(sock, deadline, stop)
+        return Conn(sock)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _handshake(sock: ssl.SSLSocket, deadline: float, stop: Callable[[], bool]) -> None:
+    while True:
+        try:
+            return sock.do_handshake()
+        except ssl.SSLWantReadError:
+            _sliced(sock, False, deadline, stop, "no TLS handshake in time")
+        except ssl.SSLWantWriteError:  # pragma: no cover - a handshake fits into any send buffer
+            _sliced(sock, True, deadline, stop, "no TLS handshake in time")
+
+
+def _sliced(sock: socket.socket, write: bool, deadline: float, stop: Callable[[], bool], late: str) -> None:
+    """Wait in slices, so that who closes a link need not wait for a connection in the making."""
+    while not stop():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(late)
+        if _wait(sock.fileno(), write, min(left, _SLICE_S)):
+            return
+    raise OSError("the link was closed")

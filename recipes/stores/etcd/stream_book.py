@@ -1,0 +1,222 @@
+"""Who watches what: the state machine of etcd watches, documents in, tellings out. No I/O.
+
+A watch on the wire may serve several armings: a mailbox that comes later joins a watch
+on the same key, as long as that one has told of no event. Its revision is then right for
+the newcomer as well: every event after it is still to come, or on its way.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from recipes.stores.base import Changed, Disturbed, Gone, Mailbox, Request
+from recipes.stores.etcd.requests import Post, Watch
+from recipes.stores.etcd.wire_answers import unavailable, watch_refused
+
+__all__ = ["Arming", "Telling", "WatchBook", "cancel_message", "split"]
+
+Telling = tuple[Callable[[Any], None], Any]
+"""Something to call, with what: to be done when no lock is held."""
+
+
+@dataclass(slots=True, eq=False)
+class Arming:
+    """One ``Watch`` asked by one caller; ``resolve`` gets the revision, or the error, once."""
+
+    watch: Watch
+    resolve: Callable[[int | Exception], None]
+    ref: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a key that has no reference before anything is noted."""
+        self.ref = self.watch.key.decode()
+
+
+@dataclass(slots=True, eq=False)
+class _Wired:
+    """One watch on the wire; ``revision`` is None until the server says ``created``."""
+
+    number: int
+    key: bytes
+    ref: str
+    changes: bool
+    store: str
+    revision: int | None = None
+    armings: list[Arming] = field(default_factory=list)
+
+
+class WatchBook:
+    """Keep the armings, and say what to tell whom; numbers are never used twice.
+
+    Attributes:
+        told: What has to be told; the owner empties it.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[Telling] = []
+        self._wired: dict[int, _Wired] = {}
+        self._open: dict[tuple[bytes, bool], _Wired] = {}
+        self._of: dict[int, list[_Wired]] = {}  # by id of the mailbox: it need not be hashable
+        self._unanswered: dict[int, None] = {}  # creations, in order, given up or not
+        self._last = 0
+
+    def __len__(self) -> int:
+        """Count the watches on the wire."""
+        return len(self._wired)
+
+    def has(self, number: int) -> bool:
+        """Say whether watch ``number`` is on the wire."""
+        return number in self._wired
+
+    def unanswered(self) -> list[int]:
+        """Return the creations that the server has not answered, given up or not."""
+        return list(self._unanswered)
+
+    def abandon(self, number: int) -> None:
+        """Take note that creation ``number`` will not be answered: its connection is closed."""
+        self._unanswered.pop(number, None)
+
+    def arm(self, arming: Arming, store: str) -> int | None:
+        """Note ``arming``; return the number of a watch to create, or None if it joined one."""
+        watch = arming.watch
+        wired = self._open.get((watch.key, watch.changes))
+        joined = wired is not None
+        if wired is None:
+            self._last += 1
+            wired = _Wired(self._last, watch.key, arming.ref, watch.changes, store)
+            self._wired[self._last] = self._open[watch.key, watch.changes] = wired
+            self._unanswered[self._last] = None
+        wired.armings.append(arming)
+        self._of.setdefault(id(watch.mailbox), []).append(wired)
+        if wired.revision is not None:
+            self.told.append((arming.resolve, wired.revision))
+        return None if joined else wired.number
+
+    def create_message(self, number: int) -> dict[str, Any]:
+        """Return the message that creates watch ``number``: from now on, with no start revision.
+
+        A start revision beyond the current one would make etcd serve it up to 100 ms late.
+        """
+        wired = self._wired[number]
+        request: dict[str, Any] = {"key": base64.b64encode(wired.key).decode(), "watch_id": str(number)}
+        if not wired.changes:
+            request["filters"] = ["NOPUT"]
+        return {"create_request": request}
+
+    def drop(self, arming: Arming) -> list[int]:
+        """Undo ``arming``, whose caller gave up; return the watches to cancel."""
+        return self._without(arming.watch.mailbox, arming)
+
+    def forget(self, mailbox: Mailbox) -> list[int]:
+        """Drop all that ``mailbox`` watches; return the watches to cancel."""
+        return self._without(mailbox, None)
+
+    def take(self, result: dict[str, Any], only: int | None = None) -> list[int]:
+        """Take one ``result`` of a stream; return the watches to cancel, their one event being told.
+
+        ``only`` is the watch of a connection that has no other. A document that is not
+        shaped like a watch answer raises LookupError, TypeError or ValueError.
+        """
+        number = int(result.get("watch_id", 0))
+        if result.get("created"):
+            if number not in self._unanswered and result.get("canceled"):
+                # A refusal bears the number -1 in some versions; creations are answered in order.
+                number = only or next(iter(self._unanswered), number)
+            self._unanswered.pop(number, None)
+        wired = self._wired.get(number)
+        if wired is None:  # late news of a watch that was cancelled, or a sign of life
+            return []
+        if result.get("canceled"):
+            self._cancelled(result, wired)
+            return []
+        if result.get("created"):
+            self._created(wired, int(result["header"]["revision"]))
+        for event in result.get("events", ()):
+            if event.get("type", "PUT") == "DELETE":
+                return self._fire(wired, Gone(wired.ref))
+            if wired.changes:
+                return self._fire(wired, Changed(wired.ref))
+        return []
+
+    def lose(self, numbers: list[int], error: Exception) -> None:
+        """Give up watches whose connection failed: who waits gets ``error``, mailboxes ``Disturbed``."""
+        for number in numbers:
+            wired = self._wired.get(number)
+            if wired is not None:
+                self._disturb(wired, error)
+        # Nobody answers for what was given up on that connection either.
+        self._unanswered = {number: None for number in self._unanswered if number in self._wired}
+
+    def numbers(self) -> list[int]:
+        """Return all watches on the wire."""
+        return list(self._wired)
+
+    def _created(self, wired: _Wired, revision: int) -> None:
+        if wired.revision is None:
+            wired.revision = revision
+            self.told += [(arming.resolve, revision) for arming in wired.armings]
+
+    def _fire(self, wired: _Wired, event: Gone | Changed) -> list[int]:
+        self._remove(wired)
+        self.told += [(arming.watch.mailbox.post, event) for arming in wired.armings]
+        return [wired.number]
+
+    def _cancelled(self, result: dict[str, Any], wired: _Wired) -> None:
+        if "compact_revision" in result:
+            self._disturb(wired, unavailable(wired.store, "the watch was cancelled by a compaction"))
+        else:
+            self._disturb(wired, watch_refused(wired.store, str(result.get("cancel_reason", ""))))
+
+    def _disturb(self, wired: _Wired, error: Exception) -> None:
+        self._remove(wired)
+        for arming in wired.armings:
+            if wired.revision is None:
+                self.told.append((arming.resolve, error))
+            else:
+                self.told.append((arming.watch.mailbox.post, Disturbed()))
+
+    def _without(self, mailbox: Mailbox, only: Arming | None) -> list[int]:
+        emptied: list[int] = []
+        for wired in list(self._of.get(id(mailbox), ())):
+            gone = [a for a in wired.armings if a.watch.mailbox is mailbox and only in (None, a)]
+            for arming in gone:
+                self._unlist(wired, arming)
+                wired.armings.remove(arming)
+                if wired.revision is None:
+                    error = unavailable(wired.store, "the watch was given up before it was confirmed")
+                    self.told.append((arming.resolve, error))
+            if gone and not wired.armings:
+                self._remove(wired)
+                emptied.append(wired.number)
+        return emptied
+
+    def _remove(self, wired: _Wired) -> None:
+        del self._wired[wired.number]
+        if self._open.get((wired.key, wired.changes)) is wired:
+            del self._open[wired.key, wired.changes]
+        for arming in wired.armings:
+            self._unlist(wired, arming)
+
+    def _unlist(self, wired: _Wired, arming: Arming) -> None:
+        box = id(arming.watch.mailbox)
+        mine = self._of[box]
+        mine.remove(wired)
+        if not mine:
+            del self._of[box]
+
+
+def cancel_message(number: int) -> dict[str, Any]:
+    """Return the message that ends watch ``number``."""
+    return {"cancel_request": {"watch_id": str(number)}}
+
+
+def split(parts: Sequence[Request[Any]]) -> tuple[dict[int, Watch], dict[int, Post]]:
+    """Return the watches and the unary calls of a batch, by position."""
+    watches = {position: part for position, part in enumerate(parts) if isinstance(part, Watch)}
+    posts = {position: part for position, part in enumerate(parts) if isinstance(part, Post)}
+    if len(watches) + len(posts) != len(parts):
+        raise AssertionError("a batch for etcd should hold nothing but Post and Watch")
+    return watches, posts

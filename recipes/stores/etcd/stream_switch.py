@@ -1,0 +1,266 @@
+"""Which connections carry the watches, and since when they are silent. No I/O, no clock.
+
+All watches share one channel. ``now`` comes in with every step, in the seconds of one
+monotonic clock; ``due`` says when to call ``tick``. After each step the face opens and
+closes what ``opens`` and ``closes`` ask for, sends every ``outbox``, and does what
+``book.told`` says.
+
+Silence: when nothing was received for ``silence_s``, a progress request asks for a sign
+of life; when neither that nor a create is answered within the same time, the channel is
+dead. (etcd 3.4.23 and 3.5.1 answer it always, from 3.5.8 on only while watches are
+synchronized; a false alarm costs a look and a new watch.)
+
+A proxy that withholds unfinished request bodies: when the first watch of a channel is not
+confirmed within ``patience_s``, it is asked again on a connection of its own, with a
+complete body. If that is answered and the shared channel still is not, ``patience_s`` later
+(so that a server that was merely stopped is not taken for a proxy), each watch gets its
+connection for a while (``_SOLO_FOR_S``); then the shared channel has another chance.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.base import Mailbox
+from recipes.stores.etcd.stream import Channel, RefusedError
+from recipes.stores.etcd.stream_book import Arming, Telling, WatchBook, cancel_message
+from recipes.stores.etcd.wire import Authorization, WireError
+from recipes.stores.etcd.wire_answers import error_in, error_of, unavailable
+from recipes.stores.etcd.wire_dial import Endpoints
+
+__all__ = ["Switch"]
+
+_SOLO_FOR_S = 600.0
+_PROGRESS: dict[str, Any] = {"progress_request": {}}
+_logger = logging.getLogger("recipes")
+
+
+class Switch:
+    """Route watches to channels; the state of both faces' watching.
+
+    Attributes:
+        opens: Channels to connect; report back with ``connected`` or ``broken``.
+        closes: Channels whose connection, if any, is to be closed.
+    """
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        authorization: Authorization | None,
+        silence_s: float = 5.0,
+        patience_s: float = 1.0,
+    ) -> None:
+        self.book = WatchBook()
+        self.opens: list[Channel] = []
+        self.closes: list[Channel] = []
+        self._endpoints = endpoints
+        self._authorization = authorization
+        self._silence_s = silence_s
+        self._patience_s = patience_s
+        self._main: Channel | None = None
+        self._fresh = False  # nothing was received yet on the shared channel
+        self._heard = 0.0  # when something was last received there
+        self._asked: float | None = None  # since when it owes an answer; None while it owes nothing
+        self._solos: dict[int, Channel] = {}
+        self._solo_until = 0.0
+        self._trial = False  # is it a proxy? until that is known, new watches are made alone
+        self._answered: float | None = None  # when the trial's first lone watch was answered
+        self._said = False
+        self._used: str | None = None  # the token of the shared channel
+
+    def arm(self, arming: Arming, now: float) -> None:
+        """Watch for ``arming``: on the shared channel, on a watch that is there, or alone."""
+        endpoint = self._endpoints.current()
+        self._renew_token()
+        number = self.book.arm(arming, endpoint.store)
+        if number is None:
+            return
+        if self._trial or now < self._solo_until:
+            self._alone(number)
+            return
+        if self._main is None:
+            self._main = Channel(endpoint, self._used)
+            self._fresh = True
+            self._heard, self._asked = now, None
+            self.opens.append(self._main)
+        elif not self._fresh and self._asked is None:
+            self._asked = now  # a fresh one owes since it was connected
+        self._main.say(self.book.create_message(number))
+
+    def drop(self, arming: Arming) -> None:
+        """Undo ``arming``: its caller gave up."""
+        self._cancel(self.book.drop(arming))
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of ``mailbox``."""
+        self._cancel(self.book.forget(mailbox))
+
+    def connected(self, channel: Channel, now: float) -> None:
+        """Take note that ``channel`` has its connection: from now on it can be silent."""
+        if channel is self._main and self._fresh:
+            self._heard = self._asked = now
+
+    def received(self, channel: Channel, data: bytes, now: float) -> None:
+        """Take what arrived on ``channel``; ``b""`` is the end of the connection."""
+        if not self._uses(channel):
+            return
+        if channel is self._main and data and not self._fresh:
+            self._heard, self._asked = now, None
+        try:
+            for document in channel.feed(data):
+                if self._uses(channel):  # an earlier document may have ended it
+                    self._document(channel, document, now)
+        except WireError as error:
+            self.broken(channel, unavailable(channel.endpoint.store, str(error)))
+        except RefusedError as refused:
+            store = channel.endpoint.store
+            self.broken(channel, error_of(store, f"HTTP {refused.status}", refused.body))
+
+    def broken(self, channel: Channel, error: Exception) -> None:
+        """Give up ``channel``: its watches are lost, and the next one is made elsewhere."""
+        if not channel.live:
+            return
+        if isinstance(error, StoreUnavailable):
+            self._endpoints.failed(channel.endpoint)
+        number = self._number_of(channel)
+        if number is None:
+            self._lose_main(channel, error)
+        else:
+            self._close(channel)
+            del self._solos[number]
+            self.book.lose([number], error)
+
+    def lose_all(self, error: Exception) -> None:
+        """Give up every channel and watch."""
+        for channel in [*self._solos.values(), *([self._main] if self._main else [])]:
+            self.broken(channel, error)
+        self.book.lose(self.book.numbers(), error)
+
+    def due(self) -> float | None:
+        """Return when ``tick`` has something to do, None if never as things stand."""
+        if self._main is None or not self._owing():
+            return None
+        if self._asked is None:
+            return self._heard + self._silence_s
+        if not self._fresh:
+            return self._asked + self._silence_s
+        if not self._trial:
+            return self._asked + self._patience_s
+        return self._asked + self._silence_s if self._answered is None else self._answered + self._patience_s
+
+    def tick(self, now: float) -> None:
+        """Do what is due: ask for a sign of life, declare a silent channel dead, or go around a proxy."""
+        main, due = self._main, self.due()
+        if main is None or due is None or now < due:
+            return
+        if self._asked is None:
+            self._asked = now
+            main.say(_PROGRESS)
+        elif self._fresh and not self._trial:
+            self._try_alone(main)
+        elif self._answered is not None:
+            self._proven(main, now)
+        else:
+            self.broken(main, unavailable(main.endpoint.store, "the watch stream is silent"))
+
+    def take_told(self) -> list[Telling]:
+        """Return what is to be told, and forget it."""
+        told, self.book.told = self.book.told, []
+        return told
+
+    def _owing(self) -> bool:
+        """Say whether silence on the shared channel means anything."""
+        if self._fresh:
+            return self._asked is not None
+        return len(self.book) > len(self._solos) or self._asked is not None
+
+    def _document(self, channel: Channel, document: dict[str, Any], now: float) -> None:
+        store = channel.endpoint.store
+        if "error" in document:
+            self.broken(channel, error_in(store, document))
+            return
+        number = self._number_of(channel)
+        try:
+            result = document["result"]
+            # What a trial made again alone is not listened to here: it would end with the cancel.
+            ours = number is not None or int(result.get("watch_id", 0)) not in self._solos
+            cancels = self.book.take(result, number) if ours else []
+        except (AttributeError, LookupError, TypeError, ValueError):
+            self.broken(channel, unavailable(store, "the watch stream sent a document of unknown shape"))
+            return
+        self._cancel(cancels)
+        if number is None:
+            self._fresh = self._trial = False
+            self._answered = None
+            self._heard = now
+            owing = any(n not in self._solos for n in self.book.unanswered())
+            self._asked = now if owing else None
+            return
+        if self._trial and self._answered is None:
+            self._answered = now
+        if not self.book.has(number) and number in self._solos:
+            self._close(self._solos.pop(number))
+
+    def _cancel(self, numbers: list[int]) -> None:
+        for number in numbers:
+            if number in self._solos:
+                self._close(self._solos.pop(number))
+                self.book.abandon(number)
+            elif self._main is not None:
+                self._main.say(cancel_message(number))
+
+    def _try_alone(self, main: Channel) -> None:
+        self._trial = True
+        for number in self.book.unanswered():
+            if number in self._solos:
+                continue
+            main.say(cancel_message(number))
+            if self.book.has(number):
+                self._alone(number)
+            else:
+                self.book.abandon(number)
+
+    def _proven(self, main: Channel, now: float) -> None:
+        self._close(main)
+        self._main = None
+        self._trial, self._answered = False, None
+        self._solo_until = now + _SOLO_FOR_S
+        if not self._said:
+            self._said = True
+            _logger.warning(
+                "%s: a proxy withholds the watch stream; using one connection for each watch",
+                main.endpoint.store,
+            )
+
+    def _alone(self, number: int) -> None:
+        channel = Channel(self._endpoints.current(), self._used, self.book.create_message(number))
+        self._solos[number] = channel
+        self.opens.append(channel)
+
+    def _uses(self, channel: Channel) -> bool:
+        return channel.live
+
+    def _number_of(self, channel: Channel) -> int | None:
+        return next((number for number, solo in self._solos.items() if solo is channel), None)
+
+    def _close(self, channel: Channel) -> None:
+        channel.live = False
+        self.closes.append(channel)
+
+    def _lose_main(self, main: Channel, error: Exception) -> None:
+        self._close(main)
+        self._main = None
+        self._trial, self._answered = False, None
+        self.book.lose([n for n in self.book.numbers() if n not in self._solos], error)
+
+    def _renew_token(self) -> None:
+        """Leave a channel whose token is not the current one: etcd checks it at each create."""
+        token = None if self._authorization is None else self._authorization()
+        if self._main is not None and token != self._used:
+            error = unavailable(
+                self._main.endpoint.store, "the watch stream is opened again with a new token"
+            )
+            self._lose_main(self._main, error)
+        self._used = token

@@ -1,0 +1,221 @@
+"""The asyncio way to etcd: the same codec and the same watching as the blocking one, on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from recipes.errors import StoreError, StoreUnavailable
+from recipes.stores.base import Batch, Mailbox, Request
+from recipes.stores.etcd.requests import EtcdError, Json, Post, Watch
+from recipes.stores.etcd.stream_book import Arming, split
+from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.tasks_conn import Conn, connect
+from recipes.stores.etcd.tasks_watching import Watching
+from recipes.stores.etcd.wire import Authorization, Dialect, Reply, WireError
+from recipes.stores.etcd.wire_answers import describe, document, error_of, unavailable
+from recipes.stores.etcd.wire_dial import Endpoint, Endpoints
+
+__all__ = ["AsyncEtcdLink"]
+
+_IDLE_KEPT = 32
+_PREFIX = "/v3"
+
+
+class _Server:
+    """One endpoint: its dialect and its idle connections."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.dialect = Dialect(endpoint.store)
+        self.idle: deque[Conn] = deque()
+
+    def drain(self) -> None:
+        """Close the idle connections."""
+        while self.idle:
+            self.idle.pop().transport.abort()
+
+    def meaning(self, reply: Reply) -> Json | Exception:
+        """Return the document of ``reply``, or the error it stands for."""
+        store = self.endpoint.store
+        if reply.status != 200:
+            return error_of(store, f"HTTP {reply.status} {reply.reason}", reply.body)
+        try:
+            return document(store, reply.body)
+        except (EtcdError, StoreError) as error:
+            return error
+
+
+class AsyncEtcdLink:
+    """An ``AsyncLink`` to etcd, for one event loop. Making one does no I/O.
+
+    The arguments are those of ``EtcdLink``. A call that is cancelled closes its connection.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[tuple[str, int]],
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        authorization: Authorization | None = None,
+    ) -> None:
+        self._endpoints = Endpoints(endpoints)
+        self._context = ssl_context
+        self._authorization = authorization
+        self._servers = {endpoint: _Server(endpoint) for endpoint in self._endpoints.all}
+        store = self._endpoints.all[0].store
+        self._watching = Watching(Switch(self._endpoints, authorization), ssl_context, store)
+        self._conns: set[Conn] = set()
+        self._closed = False
+
+    async def ask(self, request: Request[Any], timeout_s: float) -> Any:
+        """Return the reply, or raise; within ``timeout_s`` seconds."""
+        until = asyncio.get_running_loop().time() + timeout_s
+        match request:
+            case Post():
+                (reply,) = await self._posts([request], until)
+                if isinstance(reply, Exception):
+                    raise reply
+                return reply
+            case Watch():
+                return await _Armed(self._watching, request).wait(until, self._endpoints.current())
+            case Batch():
+                return await self._batch(request.parts, until)
+            case _:
+                raise AssertionError(f"etcd should not be asked {type(request).__name__}")
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of ``mailbox``; never blocks, never raises."""
+        self._watching.forget(mailbox)
+
+    async def close(self) -> None:
+        """Let go of connections and tasks, within a second; never raises."""
+        self._closed = True
+        conns = list(self._conns)
+        for conn in conns:
+            conn.fail(WireError("this link was closed"))
+        await self._watching.close()
+        if conns:
+            await asyncio.wait([conn.closed for conn in conns])
+
+    async def _batch(self, parts: Sequence[Request[Any]], until: float) -> tuple[Any, ...]:
+        """Send the watches, then the calls; then take the replies."""
+        watches, posts = split(parts)
+        armed: dict[int, _Armed] = {}
+        replies: dict[int, Any] = {}
+        try:
+            for position, watch in watches.items():
+                armed[position] = _Armed(self._watching, watch)
+            if posts:
+                found = await self._posts(list(posts.values()), until)
+                replies.update(zip(posts, found, strict=True))
+            for position, waiting in armed.items():
+                try:
+                    replies[position] = await waiting.wait(until, self._endpoints.current())
+                except (EtcdError, StoreError) as error:
+                    replies[position] = error
+        except BaseException:
+            for waiting in armed.values():
+                waiting.give_up()
+            raise
+        return tuple(replies[position] for position in range(len(parts)))
+
+    async def _posts(self, posts: Sequence[Post], until: float) -> list[Json | Exception]:
+        """Send ``posts`` back to back on one connection; an exception stands for what failed."""
+        server = self._servers[self._endpoints.current()]
+        store = server.endpoint.store
+        token = None if self._authorization is None else self._authorization()
+        data = b"".join([server.dialect.request(_PREFIX + p.path, _encode(p.body), token) for p in posts])
+        found: list[Json | Exception] = []
+        try:
+            conn = await self._take(server, until)
+            with self._using(conn, server, until):
+                for waiting in conn.send(data, len(posts)):
+                    found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
+        except (OSError, WireError) as error:
+            server.drain()
+            failure = unavailable(store, describe(error))
+            found += [failure] * (len(posts) - len(found))
+        if any(isinstance(reply, StoreUnavailable) for reply in found):
+            self._endpoints.failed(server.endpoint)
+        return found
+
+    @contextlib.contextmanager
+    def _using(self, conn: Conn, server: _Server, until: float) -> Iterator[None]:
+        """Bound the use of ``conn`` by ``until``; whatever interrupts it closes the connection."""
+        late = asyncio.get_running_loop().call_at(until, conn.fail, TimeoutError("no answer in time"))
+        try:
+            yield
+        except BaseException:
+            conn.fail(WireError("the call was cancelled"))
+            raise
+        finally:
+            late.cancel()
+        if conn.good() and not self._closed and len(server.idle) < _IDLE_KEPT:
+            server.idle.append(conn)
+        else:
+            conn.transport.abort()
+
+    async def _take(self, server: _Server, until: float) -> Conn:
+        if self._closed:
+            raise WireError("this link is closed")
+        while server.idle:
+            conn = server.idle.pop()
+            if conn.good():
+                return conn
+            conn.transport.abort()
+        conn = Conn()
+        await connect(server.endpoint, self._context, conn, until)
+        self._conns.add(conn)
+        conn.closed.add_done_callback(lambda _: self._conns.discard(conn))
+        self._check_open(conn)
+        return conn
+
+    def _check_open(self, conn: Conn) -> None:
+        if self._closed:  # while it connected
+            conn.transport.abort()
+            raise WireError("this link was closed")
+
+
+class _Armed:
+    """A watch on its way, and the task that waits for its ``created``."""
+
+    __slots__ = ("_arming", "_result", "_watching")
+
+    def __init__(self, watching: Watching, watch: Watch) -> None:
+        self._watching = watching
+        self._result: asyncio.Future[int | Exception] = asyncio.get_running_loop().create_future()
+        self._arming = Arming(watch, self._resolve)
+        watching.arm(self._arming)
+
+    async def wait(self, until: float, endpoint: Endpoint) -> int:
+        """Return the revision; on anything else nothing of the watch stays."""
+        try:
+            async with asyncio.timeout_at(until):
+                result = await self._result
+        except TimeoutError:
+            self.give_up()
+            raise unavailable(endpoint.store, "the watch was not confirmed in time") from None
+        except BaseException:
+            self.give_up()
+            raise
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def give_up(self) -> None:
+        """Undo the watch, resolved or not."""
+        self._watching.drop(self._arming)
+
+    def _resolve(self, result: int | Exception) -> None:
+        if not self._result.done():
+            self._result.set_result(result)
+
+
+def _encode(body: Json) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()

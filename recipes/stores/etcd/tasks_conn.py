@@ -1,0 +1,156 @@
+"""One HTTP connection on asyncio: a protocol that answers the requests written to it, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections import deque
+
+from recipes.stores.etcd.session_conn import readable
+from recipes.stores.etcd.wire import Exchange, Reply, WireError
+from recipes.stores.etcd.wire_dial import Address, Endpoint, look_up, numeric, tune
+
+__all__ = ["Conn", "connect"]
+
+
+class Conn(asyncio.Protocol):
+    """Write requests with ``send``, and await one future for each reply; all fail together."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[Reply]] = deque()
+        self._exchange = Exchange()
+        self._loop = asyncio.get_running_loop()
+        self._over = False
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+
+    def send(self, data: bytes, count: int) -> list[asyncio.Future[Reply]]:
+        """Write ``count`` requests, and return the futures of their replies."""
+        replies: list[asyncio.Future[Reply]] = [self._loop.create_future() for _ in range(count)]
+        self._waiting.extend(replies)
+        self.transport.write(data)
+        return replies
+
+    def good(self) -> bool:
+        """Say whether it can take a request: nothing came unasked, not even what the loop has yet to read."""
+        if self._over or self.transport.is_closing():
+            return False
+        sock = self.transport.get_extra_info("socket")
+        return sock is None or not readable(sock.fileno())
+
+    def fail(self, error: Exception) -> None:
+        """Close it at once; who waits for a reply gets ``error``."""
+        self._over = True
+        self.transport.abort()
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(error)
+                waiter.exception()  # seen: not every reply of a batch is awaited after a failure
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Cut what arrived into replies."""
+        try:
+            while self._waiting:
+                reply = self._exchange.feed(data)
+                if reply is None:
+                    return
+                self._exchange = Exchange()
+                waiter = self._waiting.popleft()
+                if not waiter.done():
+                    waiter.set_result(reply)
+                if not reply.reusable:
+                    self.fail(WireError("the server closed the connection"))
+                    return
+                data = reply.rest
+                if not data:
+                    return
+            self._over = True  # more than was asked for: not to be used again
+        except WireError as error:
+            self.fail(error)
+
+    def eof_received(self) -> bool:
+        """Serve a reply that the end completes; anything else is cut short."""
+        if self._waiting:
+            self.data_received(b"")
+        self._over = True
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody."""
+        self.fail(exc or WireError("the connection was closed before a reply; does this port want TLS?"))
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+async def _resolve(endpoint: Endpoint) -> list[Address]:
+    """Return the addresses of ``endpoint``, or raise OSError."""
+    found = numeric(endpoint)
+    if found is not None:
+        return found
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[Address] | Exception] = loop.create_future()
+
+    def settle(result: list[Address] | Exception) -> None:
+        if not answer.done():
+            answer.set_result(result)
+
+    def done(result: list[Address] | Exception) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result)
+
+    look_up(endpoint, done)
+    outcome = await answer
+    if isinstance(outcome, Exception):
+        raise OSError(f"the name cannot be resolved: {outcome}")
+    return outcome
+
+
+async def connect(
+    endpoint: Endpoint, context: ssl.SSLContext | None, protocol: asyncio.Protocol, until: float
+) -> None:
+    """Connect ``protocol`` to ``endpoint``, trying each of its addresses, or raise OSError.
+
+    ``until`` is an instant of the loop's clock.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout_at(until):
+            found = await _resolve(endpoint)
+            for position, address in enumerate(found, 1):
+                now = loop.time()
+                share = now + (until - now) / (len(found) - position + 1)
+                try:
+                    async with asyncio.timeout_at(share):
+                        await _connect(address, endpoint.host, context, protocol)
+                        return
+                except OSError:
+                    if position == len(found):
+                        raise
+    except TimeoutError as error:
+        raise TimeoutError(error.strerror or "no connection in time") from None
+
+
+async def _connect(
+    address: Address, host: str, context: ssl.SSLContext | None, protocol: asyncio.Protocol
+) -> None:
+    family, where = address
+    loop = asyncio.get_running_loop()
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        tune(sock)
+        sock.setblocking(False)
+        await loop.sock_connect(sock, where)
+        name = host if context is not None else None
+        await loop.create_connection(lambda: protocol, sock=sock, ssl=context, server_hostname=name)
+    except BaseException:
+        sock.close()
+        raise

@@ -1,0 +1,155 @@
+"""The asyncio face's watching: the switch on the loop's transports, with no thread."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from recipes.stores.base import Mailbox
+from recipes.stores.etcd.stream import Channel
+from recipes.stores.etcd.stream_book import Arming
+from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.tasks_conn import connect
+from recipes.stores.etcd.wire_answers import describe, unavailable
+
+__all__ = ["Watching"]
+
+_DIAL_S = 3.0
+
+
+class _Stream(asyncio.Protocol):
+    """The connection of one channel."""
+
+    transport: asyncio.Transport | None = None
+
+    def __init__(self, owner: Watching, channel: Channel) -> None:
+        self._owner = owner
+        self._channel = channel
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._owner.received(self._channel, data)
+
+    def eof_received(self) -> bool:
+        self._owner.received(self._channel, b"")
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._owner.lost(self._channel, exc)
+
+
+class Watching:
+    """Carry out what the switch wants, on one loop."""
+
+    def __init__(self, switch: Switch, context: ssl.SSLContext | None, store: str) -> None:
+        self._switch = switch
+        self._context = context
+        self._store = store
+        self._streams: dict[Channel, _Stream] = {}
+        self._openings: dict[Channel, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def arm(self, arming: Arming) -> None:
+        """Send for a watch; ``arming.resolve`` will hear of it."""
+        if self._closed:
+            arming.resolve(unavailable(self._store, "this link is closed"))
+        else:
+            self._step(lambda now: self._switch.arm(arming, now))
+
+    def drop(self, arming: Arming) -> None:
+        """Undo ``arming``."""
+        if not self._closed:
+            self._step(lambda _now: self._switch.drop(arming))
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of ``mailbox``."""
+        if not self._closed and len(self._switch.book):
+            self._step(lambda _now: self._switch.forget(mailbox))
+
+    async def close(self) -> None:
+        """End the connections, and wait until they are closed."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        openings, streams = list(self._openings.values()), list(self._streams.values())
+        self._step(lambda _now: self._switch.lose_all(unavailable(self._store, "this link was closed")))
+        if openings:
+            await asyncio.wait(openings)
+        if streams:
+            await asyncio.wait([stream.closed for stream in streams])
+
+    def received(self, channel: Channel, data: bytes) -> None:
+        """Take what arrived on ``channel``."""
+        self._step(lambda now: self._switch.received(channel, data, now))
+
+    def lost(self, channel: Channel, exc: Exception | None) -> None:
+        """Take note that the connection of ``channel`` is gone."""
+        self._streams.pop(channel, None)
+        words = "the watch stream was closed" if exc is None else describe(exc)
+        self._step(lambda _now: self._switch.broken(channel, unavailable(channel.endpoint.store, words)))
+
+    def _step(self, step: Callable[[float], None]) -> None:
+        switch, loop = self._switch, asyncio.get_running_loop()
+        step(loop.time())
+        while switch.opens or switch.closes:
+            opens, switch.opens = switch.opens, []
+            closes, switch.closes = switch.closes, []
+            for channel in opens:
+                if channel.live:
+                    self._openings[channel] = loop.create_task(self._open(channel))
+            for channel in closes:
+                self._close(channel)
+        for channel, stream in self._streams.items():
+            if channel.outbox and channel.live and stream.transport is not None:
+                stream.transport.write(bytes(channel.outbox))
+                channel.outbox.clear()
+        self._set_timer(loop)
+        for tell, what in switch.take_told():
+            tell(what)
+
+    def _close(self, channel: Channel) -> None:
+        opening = self._openings.get(channel)
+        if opening is not None:
+            opening.cancel()
+        stream = self._streams.get(channel)
+        if stream is not None and stream.transport is not None:
+            stream.transport.abort()
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the timer run at ``due``; one that runs too early is left alone, it looks again."""
+        due = None if self._closed else self._switch.due()
+        if due is None or (self._timer is not None and self._timer.when() <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._step(self._switch.tick)
+
+    async def _open(self, channel: Channel) -> None:
+        stream = _Stream(self, channel)
+        loop = asyncio.get_running_loop()
+        try:
+            await connect(channel.endpoint, self._context, stream, loop.time() + _DIAL_S)
+        except OSError as error:
+            failure = unavailable(channel.endpoint.store, describe(error))
+            self._step(lambda _now: self._switch.broken(channel, failure))
+        else:
+            self._streams[channel] = stream
+            if not channel.live and stream.transport is not None:
+                stream.transport.abort()
+            self._step(lambda now: self._switch.connected(channel, now))
+        finally:
+            self._openings.pop(channel, None)

@@ -1,0 +1,128 @@
+"""What the gateway's answers mean: the document, or the error it stands for; what a failure was."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from typing import Any
+
+from recipes.errors import StoreFull, StoreUnavailable
+from recipes.stores.etcd.requests import EtcdError
+
+__all__ = [
+    "checked",
+    "describe",
+    "document",
+    "error_in",
+    "error_of",
+    "glimpse",
+    "status_error",
+    "unavailable",
+    "watch_refused",
+]
+
+_CANCELLED, _UNKNOWN, _INVALID, _DEADLINE, _DENIED = 1, 2, 3, 4, 7
+_EXHAUSTED, _UNAVAILABLE, _UNAUTHENTICATED = 8, 14, 16
+
+# Some versions put these under codes 2 or 13; they all mean "ask again, perhaps elsewhere".
+_PASSING = (
+    "request timed out",
+    "no leader",
+    "leader changed",
+    "not leader",
+    "server stopped",
+    "is not ready",
+)
+
+# A watch that is refused says so in words only (``cancel_reason``), and a call without credentials
+# is an "invalid argument" to etcd; to a caller it is the same as a token that is not accepted.
+_WORDS = (
+    ("permission denied", _DENIED),
+    ("invalid auth token", _UNAUTHENTICATED),
+    ("user name is empty", _UNAUTHENTICATED),
+    ("revision of auth store is old", _UNAUTHENTICATED),
+)
+
+
+def document(store: str, text: str | bytes) -> dict[str, Any]:
+    """Return the document in a reply of status 200, or raise what it says."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise unavailable(store, f"the reply is not JSON: {glimpse(text)}") from None
+    return checked(store, found)
+
+
+def checked(store: str, found: object) -> dict[str, Any]:
+    """Return ``found`` if it is a document of etcd, or raise what it says."""
+    if not isinstance(found, dict):
+        raise unavailable(store, f"the reply is not a JSON object: {glimpse(str(found))}")
+    if "error" in found:  # a stream of one (lease/keepalive) has its status inside
+        raise error_in(store, found)
+    return found
+
+
+def error_of(store: str, status: str, text: str | bytes) -> Exception:
+    """Return the error that a reply of another status stands for; ``status`` is for people."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        return unavailable(store, f"{status}: {glimpse(text)}")
+    return error_in(store, found)
+
+
+def error_in(store: str, found: dict[str, Any]) -> Exception:
+    """Return the error that a document describes, in any of the gateway's spellings."""
+    inner = found.get("error")
+    if isinstance(inner, dict):  # one document of a stream
+        found = inner
+    code = found.get("grpc_code", found.get("code"))
+    message = found.get("message") or found.get("error") or "no reason given"
+    if not isinstance(code, int) or isinstance(code, bool):
+        code = _UNKNOWN
+    return status_error(store, code, str(message))
+
+
+def status_error(store: str, code: int, message: str) -> Exception:
+    """Return the error for a gRPC status."""
+    if code in (_UNAVAILABLE, _DEADLINE, _CANCELLED) or any(words in message for words in _PASSING):
+        return unavailable(store, message)
+    if code == _EXHAUSTED and "space exceeded" in message:
+        return StoreFull(store, message)
+    return EtcdError(_worded(message) or code if code in (_UNKNOWN, _INVALID) else code, message)
+
+
+def watch_refused(store: str, reason: str) -> Exception:
+    """Return the error for a watch that was cancelled as it was created."""
+    code = _worded(reason)
+    if code is not None:
+        return EtcdError(code, reason)
+    return unavailable(store, f"the watch was not created: {reason or 'no reason given'}")
+
+
+def _worded(message: str) -> int | None:
+    return next((code for words, code in _WORDS if words in message), None)
+
+
+def unavailable(store: str, detail: str) -> StoreUnavailable:
+    """Return the error for a store that did not answer."""
+    return StoreUnavailable(store, detail)
+
+
+def describe(error: Exception) -> str:
+    """Return what happened, in words without secrets."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate was not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({getattr(error, 'reason', None) or error}); does this port speak TLS?"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
+def glimpse(text: str | bytes) -> str:
+    """Return the beginning of a body, for a message."""
+    shown = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    return repr(shown[:120].strip())

@@ -1,0 +1,100 @@
+"""Where the servers are: endpoints, their order, and their addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Address", "Endpoint", "Endpoints", "addresses", "look_up", "tune"]
+
+Address = tuple[int, tuple[Any, ...]]
+"""A socket family, and what ``connect`` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One server of the cluster."""
+
+    host: str
+    port: int
+
+    @property
+    def store(self) -> str:
+        """What errors and the ``Host`` header call it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Endpoints:
+    """The servers of the cluster, one of them current; after a failure the next one is."""
+
+    def __init__(self, endpoints: Sequence[tuple[str, int]]) -> None:
+        if not endpoints:
+            raise ValueError("at least one endpoint (host, port) is needed")
+        self.all = tuple(Endpoint(host, port) for host, port in endpoints)
+        self._at = 0
+        self._lock = threading.Lock()
+
+    def current(self) -> Endpoint:
+        """Return the server to ask next."""
+        return self.all[self._at]
+
+    def failed(self, endpoint: Endpoint) -> None:
+        """Leave ``endpoint`` if it is the current one: many calls may see the same failure."""
+        with self._lock:
+            if self.all[self._at] == endpoint:
+                self._at = (self._at + 1) % len(self.all)
+
+
+def numeric(endpoint: Endpoint) -> list[Address] | None:
+    """Return the address if the host is one already, else None."""
+    try:
+        return _resolve(endpoint, socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return None
+
+
+def look_up(endpoint: Endpoint, done: Callable[[list[Address] | Exception], None]) -> None:
+    """Ask the resolver from a thread of its own, since nothing can interrupt it; ``done`` is called there."""
+
+    def work() -> None:
+        try:
+            found: list[Address] | Exception = _resolve(endpoint, 0)
+        except (OSError, UnicodeError) as error:
+            found = error
+        done(found)
+
+    threading.Thread(target=work, name="recipes-resolve", daemon=True).start()
+
+
+def addresses(endpoint: Endpoint, timeout_s: float) -> list[Address]:
+    """Return the addresses of ``endpoint`` within ``timeout_s``, or raise OSError."""
+    found: list[Address] | Exception | None = numeric(endpoint)
+    if found is None:
+        answer: queue.SimpleQueue[list[Address] | Exception] = queue.SimpleQueue()
+        look_up(endpoint, answer.put)
+        try:
+            found = answer.get(timeout=max(timeout_s, 0))
+        except queue.Empty:
+            raise TimeoutError("the name was not resolved in time") from None
+    if isinstance(found, Exception):
+        raise OSError(f"the name cannot be resolved: {found}")
+    return found
+
+
+def tune(sock: socket.socket) -> None:
+    """Set what every connection needs: no delay, and probes that notice a dead peer within 20 s."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 2)):
+        with contextlib.suppress(AttributeError, OSError):  # not every system has them
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _resolve(endpoint: Endpoint, flags: int) -> list[Address]:
+    infos = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, address) for family, _, _, _, address in infos]

@@ -1,0 +1,561 @@
+"""What a link has to be, on both faces, against scripted servers."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recipes.errors import StoreFull, StoreUnavailable
+from recipes.stores.base import Batch, Changed, Disturbed, Gone
+from recipes.stores.etcd import session_conn, wire_dial
+from recipes.stores.etcd.requests import EtcdError, Post, Watch
+from recipes.stores.etcd.wire_dial import Endpoint
+from tests.stores.etcd.fakes import HEADER, Box, Peer, Server, closed_port, trusting
+
+PUT = Post("/kv/put", {"key": "aw=="})
+Connect = Callable[..., Any]
+
+
+class Etcd:
+    """A script: unary calls are answered with their path; a watch stream runs ``stream``."""
+
+    def __init__(self, stream: Callable[[Peer, int], None] | None = None) -> None:
+        self.stream = stream
+        self.streams = 0
+        self.hasleader: list[str | None] = []
+        self.tokens: list[str | None] = []
+
+    def __call__(self, peer: Peer, number: int) -> None:
+        while True:
+            path, headers, body = peer.request()
+            self.hasleader.append(headers.get("grpc-metadata-hasleader"))
+            self.tokens.append(headers.get("authorization"))
+            if path == "/v3/watch":
+                assert headers["connection"] == "close"
+                self.streams += 1
+                assert self.stream is not None
+                self.stream(peer, self.streams)
+                return
+            peer.answer({"path": path, "body": body})
+
+
+def test_a_post_is_answered_with_the_document(connect: Connect) -> None:
+    etcd = Etcd()
+    with Server(etcd) as server:
+        face = connect(server.port, authorization=lambda: "t")
+        assert face.ask(PUT) == {"path": "/v3/kv/put", "body": {"key": "aw=="}}
+        assert face.ask(PUT)
+        assert server.connections == 1
+        assert etcd.hasleader == ["true", "true"]
+        assert etcd.tokens == ["t", "t"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        ("404 Not Found", b'{"error":"lease not found","code":5}', EtcdError),
+        ("403 Forbidden", b'{"error":"permission denied","code":7}', EtcdError),
+        ("401 Unauthorized", b'{"error":"invalid auth token","code":16}', EtcdError),
+        ("412 Precondition Failed", b'{"error":"exists","code":9}', EtcdError),
+        ("500 Internal Server Error", b'{"error":"what","code":13}', EtcdError),
+        ("200 OK", b'{"error":{"grpc_code":5,"message":"lease not found"}}', EtcdError),
+        ("429 Too Many", b'{"error":"etcdserver: mvcc: database space exceeded","code":8}', StoreFull),
+        ("503 Service Unavailable", b'{"error":"etcdserver: request timed out","code":14}', StoreUnavailable),
+        ("504 Gateway Timeout", b"<html>", StoreUnavailable),
+        ("400 Bad Request", b"Client sent an HTTP request to an HTTPS server.\n", StoreUnavailable),
+        ("200 OK", b"nonsense", StoreUnavailable),
+        ("200 OK", b"[1]", StoreUnavailable),
+    ],
+)
+def test_a_refusal_is_raised_and_the_link_lives_on(
+    connect: Connect, status: str, body: bytes, kind: type[Exception]
+) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.answer(body, status)
+        peer.request()
+        peer.answer({})
+
+    with Server(script) as server:
+        face = connect(server.port)
+        with pytest.raises(kind) as caught:
+            face.ask(PUT)
+        assert type(caught.value) is kind
+        assert face.ask(PUT) == {}
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x15\x03\x01\0\2\2\x46", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{"]
+)
+def test_no_answer_is_unavailable_and_the_next_endpoint_is_asked_next(connect: Connect, data: bytes) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.sock.sendall(data)
+
+    with Server(script) as bad, Server(Etcd()) as good:
+        face = connect(bad.port, good.port)
+        with pytest.raises(StoreUnavailable) as caught:
+            face.ask(PUT)
+        assert caught.value.store == f"127.0.0.1:{bad.port}"
+        assert face.ask(PUT)
+        assert (bad.connections, good.connections) == (1, 1)
+
+
+def test_nobody_listens(connect: Connect) -> None:
+    face = connect(closed_port())
+    with pytest.raises(StoreUnavailable, match=r"Connection refused|Connect call failed"):
+        face.ask(PUT)
+    with pytest.raises(StoreUnavailable, match=r"Connection refused|Connect call failed"):
+        face.ask(Watch(b"k", Box()))
+
+
+def test_a_black_hole_is_left_in_time(connect: Connect) -> None:
+    with Server(lambda peer, number: peer.hang()) as server:
+        face = connect(server.port)
+        for request in (PUT, Watch(b"k", Box()), Batch((Watch(b"k", Box()), PUT))):
+            started = time.monotonic()
+            try:
+                reply = face.ask(request, 0.05)
+            except StoreUnavailable as error:
+                reply = (error,)
+            assert all("in time" in str(part) for part in reply)
+            assert time.monotonic() - started < 1
+        assert len(face.switch.book) == 0
+
+
+def test_a_listener_that_accepts_nobody_is_left_in_time(connect: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        fill = [socket.socket() for _ in range(8)]
+        for sock in fill:
+            sock.setblocking(False)
+            sock.connect_ex(listener.getsockname())
+        face = connect(listener.getsockname()[1])
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="in time"):
+            face.ask(PUT, 0.05)
+        with pytest.raises(StoreUnavailable, match="in time"):
+            face.ask(Watch(b"k", Box()), 0.05)
+        face.close()  # while the stream still connects
+        assert time.monotonic() - started < 1.5
+        for sock in fill:
+            sock.close()
+
+
+def test_a_connection_the_server_closed_meanwhile_is_not_used(connect: Connect) -> None:
+    closed = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.answer({"on": number})
+        if number == 0:
+            peer.sock.close()
+            closed.set()
+        else:
+            peer.hang()
+
+    with Server(script) as server:
+        face = connect(server.port)
+        assert face.ask(PUT) == {"on": 0}
+        assert closed.wait(5)  # the loop of the asyncio face has not seen it
+        assert face.ask(PUT) == {"on": 1}
+
+
+def test_a_reply_that_ends_with_the_connection_is_whole(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n{}")
+
+    with Server(script) as server:
+        face = connect(server.port)
+        assert face.ask(PUT) == face.ask(PUT) == {}
+        assert server.connections == 2
+
+
+def test_bytes_nobody_asked_for_end_the_connection(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1")
+        peer.hang()
+
+    with Server(script) as server:
+        face = connect(server.port)
+        assert face.ask(PUT) == face.ask(PUT) == {}
+        assert server.connections == 2
+
+
+def test_a_watch_is_armed_and_tells_of_its_one_event(connect: Connect) -> None:
+    cancelled = threading.Event()
+
+    def stream(peer: Peer, number: int) -> None:
+        message = peer.chunk()
+        assert message["create_request"]["filters"] == ["NOPUT"]
+        peer.begin()
+        first = peer.created(message, 41)
+        message = peer.chunk()
+        assert "filters" not in message["create_request"]
+        second = peer.created(message, 42)
+        deletion = {"header": HEADER, "watch_id": first, "events": [{"type": "DELETE", "kv": {}}]}
+        change = {"header": HEADER, "watch_id": second, "events": [{"kv": {}}]}
+        peer.say(deletion, change)
+        assert [peer.chunk()["cancel_request"]["watch_id"] for _ in range(2)] == [first, second]
+        cancelled.set()
+        peer.hang()
+
+    etcd = Etcd(stream)
+    with Server(etcd) as server:
+        face = connect(server.port)
+        box, other = Box(), Box()
+        assert face.ask(Watch(b"k", box)) == 41
+        assert face.ask(Watch("ö".encode(), other, changes=True)) == 42
+        assert face.event(box) == Gone("k")
+        assert face.event(other) == Changed("ö")
+        assert face.until(cancelled)
+        assert etcd.hasleader == ["true"]
+        assert server.connections == 1
+
+
+def test_a_batch_watches_first_and_answers_for_each_part(connect: Connect) -> None:
+    watched = threading.Event()
+
+    def stream(peer: Peer, number: int) -> None:
+        message = peer.chunk()
+        watched.set()
+        peer.begin()
+        peer.created(message)
+        peer.hang()
+
+    class Ordered(Etcd):
+        def __call__(self, peer: Peer, number: int) -> None:
+            path, _, _ = peer.request()
+            if path == "/v3/watch":
+                stream(peer, number)
+            assert watched.wait(5)
+            peer.answer({"first": True})
+            peer.request()
+            peer.answer({"error": "lease not found", "code": 5}, "404 Not Found")
+            peer.hang()
+
+    with Server(Ordered()) as server:
+        face = connect(server.port)
+        first, revision, second = face.ask(Batch((PUT, Watch(b"k", Box()), PUT)))
+        assert (first, revision) == ({"first": True}, 7)
+        assert isinstance(second, EtcdError)
+        assert server.connections == 2
+
+
+def test_a_batch_that_is_cut_says_what_was_answered(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        path, _, _ = peer.request()
+        if path == "/v3/watch":
+            peer.sock.close()
+            return
+        peer.answer({})
+        peer.reset()
+
+    with Server(script) as server:
+        face = connect(server.port)
+        first, second, watched = face.ask(Batch((PUT, PUT, Watch(b"k", Box()))))
+        assert first == {} or isinstance(first, StoreUnavailable)  # a reset may overtake the reply
+        assert isinstance(second, StoreUnavailable)
+        assert isinstance(watched, StoreUnavailable)
+        assert face.ask(Batch(())) == ()
+
+
+def test_a_watch_refused_for_lack_of_permission_says_so(connect: Connect) -> None:
+    def stream(peer: Peer, number: int) -> None:
+        peer.chunk()
+        peer.begin()
+        reason = "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
+        peer.say(
+            {"header": HEADER, "watch_id": "-1", "created": True, "canceled": True, "cancel_reason": reason}
+        )
+        peer.hang()
+
+    with Server(Etcd(stream)) as server:
+        face = connect(server.port)
+        with pytest.raises(EtcdError) as caught:
+            face.ask(Watch(b"k", Box()))
+        assert caught.value.code == 7
+        (error,) = face.ask(Batch((Watch(b"k", Box()),)), 0.05)
+        assert isinstance(error, StoreUnavailable)
+
+
+@pytest.mark.parametrize("how", ["end", "reset", "error", "garbage", "half"])
+def test_a_stream_that_breaks_disturbs_and_the_next_watch_opens_another(connect: Connect, how: str) -> None:
+    armed = threading.Event()
+
+    def stream(peer: Peer, number: int) -> None:
+        message = peer.chunk()
+        peer.begin()
+        peer.created(message)
+        armed.wait(5)
+        if number > 1:
+            peer.hang()
+        elif how == "reset":
+            peer.reset()
+        elif how == "error":
+            peer.say({"error": {"grpc_code": 14, "message": "etcdserver: no leader"}}, wrap=False)
+            peer.ended()
+        elif how == "garbage":
+            peer.sock.sendall(b"zz\r\n")
+            peer.ended()
+        elif how == "half":
+            peer.sock.sendall(b'9\r\n{"res')
+
+    etcd = Etcd(stream)
+    with Server(etcd) as server:
+        face = connect(server.port)
+        box = Box()
+        assert face.ask(Watch(b"k", box)) == 7
+        armed.set()
+        assert face.event(box) == Disturbed()
+        assert face.ask(Watch(b"k", box)) == 7
+        assert etcd.streams == 2
+
+
+def test_a_silent_stream_is_asked_then_left_for_the_next_endpoint(connect: Connect) -> None:
+    asked = threading.Event()
+
+    def stream(peer: Peer, number: int) -> None:
+        message = peer.chunk()
+        peer.begin()
+        peer.created(message)
+        assert peer.chunk() == {"progress_request": {}}
+        peer.say({"header": HEADER, "watch_id": "-1"})
+        assert peer.chunk() == {"progress_request": {}}
+        asked.set()
+        peer.ended()
+
+    def answering(peer: Peer, number: int) -> None:
+        message = peer.chunk()
+        peer.begin()
+        peer.created(message, 9)
+        peer.hang()
+
+    with Server(Etcd(stream)) as first, Server(Etcd(answering)) as second:
+        face = connect(first.port, second.port)
+        face.switch._silence_s = 0.05
+        box = Box()
+        assert face.ask(Watch(b"k", box)) == 7
+        assert face.event(box) == Disturbed()
+        assert asked.is_set()
+        assert face.ask(Watch(b"k", box)) == 9
+
+
+def test_forgetting_cancels_on_the_wire(connect: Connect) -> None:
+    cancelled = threading.Event()
+
+    def stream(peer: Peer, number: int) -> None:
+        message = peer.chunk()
+        peer.begin()
+        number_of = peer.created(message)
+        assert peer.chunk() == {"cancel_request": {"watch_id": number_of}}
+        cancelled.set()
+        peer.hang()
+
+    with Server(Etcd(stream)) as server:
+        face = connect(server.port)
+        box, other = Box(), Box()
+        face.forget(box)  # nothing to forget yet
+        face.ask(Watch(b"k", box))
+        face.ask(Watch(b"k", other))
+        face.forget(box)
+        face.forget(other)
+        assert face.until(cancelled)
+        assert len(face.switch.book) == 0
+        face.close()
+        face.forget(box)
+
+
+def test_behind_a_buffering_proxy_each_watch_has_its_connection(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        path, headers, body = peer.request()
+        if "transfer-encoding" in headers:
+            peer.ended()  # withheld for ever
+            return
+        assert path == "/v3/watch"
+        peer.begin()
+        mine = peer.created(body)
+        if body["create_request"]["key"] == "bA==":
+            peer.gone(mine)
+            peer.ended()
+            closed.set()
+        peer.hang()
+
+    with Server(script) as server:
+        face = connect(server.port)
+        face.switch._patience_s = 0.05
+        box, other = Box(), Box()
+        assert face.ask(Watch(b"k", box)) == 7
+        assert face.ask(Watch(b"l", other)) == 7
+        assert face.event(other) == Gone("l")
+        assert face.until(closed)
+        with caplog.at_level(logging.WARNING, "recipes"):
+            for _ in range(100):
+                if "proxy" in caplog.text:
+                    break
+                face.ask(Batch((Watch(b"m", other),)))
+                face.forget(other)
+        assert caplog.text.count("proxy") == 1
+        assert len(face.switch.book) == 1
+
+
+def test_closing_is_quick_tells_who_waits_and_answers_nobody_any_more(connect: Connect) -> None:
+    def stream(peer: Peer, number: int) -> None:
+        message = peer.chunk()
+        peer.begin()
+        peer.created(message)
+        peer.hang()
+
+    with Server(Etcd(stream)) as server:
+        face = connect(server.port)
+        box = Box()
+        face.ask(PUT)
+        face.ask(Watch(b"k", box))
+        started = time.monotonic()
+        face.close()
+        assert time.monotonic() - started < 1
+        assert face.event(box) == Disturbed()
+        for request in (PUT, Watch(b"k", box)):
+            with pytest.raises(StoreUnavailable, match="closed"):
+                face.ask(request)
+        assert all(isinstance(reply, StoreUnavailable) for reply in face.ask(Batch((Watch(b"k", box), PUT))))
+        face.close()
+
+
+def test_what_is_no_request_is_refused(connect: Connect) -> None:
+    face = connect(1)
+    with pytest.raises(AssertionError):
+        face.ask("nonsense")
+    with pytest.raises(AssertionError):
+        face.ask(Batch((Batch(()),)))
+    with pytest.raises(UnicodeDecodeError):
+        face.ask(Batch((Watch(b"\xff", Box()),)))
+
+
+# TLS.
+
+
+def test_over_tls_calls_and_watches_work(connect: Connect) -> None:
+    def stream(peer: Peer, number: int) -> None:
+        message = peer.chunk()
+        peer.begin()
+        peer.gone(peer.created(message))
+        peer.hang()
+
+    with Server(Etcd(stream), tls=True) as server:
+        face = connect(server.port, ssl_context=trusting())
+        box = Box()
+        assert face.ask(Post("/kv/put", {"x": "x" * 2_000_000}))["body"]["x"]
+        assert face.ask(PUT)
+        assert face.ask(Watch(b"k", box)) == 7
+        assert face.event(box) == Gone("k")
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("request_", [PUT, Watch(b"k", Box())], ids=["post", "watch"])
+def test_a_certificate_that_is_not_trusted_is_refused(connect: Connect, request_: Any) -> None:
+    with Server(lambda peer, number: peer.hang(), tls=True) as server:
+        face = connect(server.port, ssl_context=ssl.create_default_context())
+        with pytest.raises(StoreUnavailable, match=r"certificate was not accepted: self.signed"):
+            face.ask(request_)
+
+
+def test_tls_to_a_plain_port_says_so(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.sock.recv(1024)
+        peer.sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with Server(script) as server:
+        face = connect(server.port, ssl_context=trusting())
+        with pytest.raises(StoreUnavailable, match="does this port speak TLS"):
+            face.ask(PUT)
+
+
+def test_a_handshake_that_does_not_end_is_left_in_time(connect: Connect) -> None:
+    with Server(lambda peer, number: peer.hang()) as server:
+        face = connect(server.port, ssl_context=trusting())
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="in time"):
+            face.ask(PUT, 0.05)
+        assert time.monotonic() - started < 1
+
+
+# Names and addresses.
+
+
+def test_each_address_of_a_name_is_tried(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(Etcd()) as server:
+        dead = (socket.AF_INET, ("127.0.0.1", closed_port()))
+        alive = (socket.AF_INET, ("127.0.0.1", server.port))
+
+        def resolve(endpoint: Endpoint, flags: int) -> Any:
+            if flags:
+                raise OSError
+            return [dead, alive]
+
+        monkeypatch.setattr(wire_dial, "_resolve", resolve)
+        assert connect(server.port).ask(PUT)
+
+
+def test_a_name_that_does_not_resolve_is_unavailable(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(endpoint: Endpoint, flags: int) -> Any:
+        raise OSError("no such name")
+
+    monkeypatch.setattr(wire_dial, "_resolve", resolve)
+    with pytest.raises(StoreUnavailable, match="cannot be resolved: no such name"):
+        connect(1).ask(PUT)
+
+
+def test_a_resolver_that_hangs_is_not_waited_for(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, done = threading.Event(), threading.Event()
+
+    def resolve(endpoint: Endpoint, flags: int) -> Any:
+        if flags:
+            raise OSError
+        release.wait(10)
+        done.set()
+        return []
+
+    monkeypatch.setattr(wire_dial, "_resolve", resolve)
+    face = connect(1)
+    with pytest.raises(StoreUnavailable, match="in time"):
+        face.ask(PUT, 0.05)
+    release.set()
+    assert face.until(done)
+
+
+def test_a_port_that_is_refused_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connect that does not fail at once fails with the socket's own error."""
+    port = closed_port()
+    real = socket.socket.connect
+
+    class Slow(socket.socket):
+        def connect(self, address: Any) -> None:
+            self.setblocking(True)
+            try:
+                real(self, address)
+            except OSError:
+                self.setblocking(False)
+                raise BlockingIOError from None
+
+        def getsockopt(self, *args: Any) -> Any:
+            return 111
+
+    monkeypatch.setattr(socket, "socket", Slow)
+    with pytest.raises(ConnectionRefusedError):
+        session_conn.dial(Endpoint("127.0.0.1", port), None, time.monotonic() + 5)

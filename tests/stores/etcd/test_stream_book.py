@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
+from recipes.stores.etcd.requests import EtcdError, Post, Watch
+from recipes.stores.etcd.stream_book import Arming, WatchBook, split
+
+LOST = StoreUnavailable("h:1", "lost")
+
+
+class Box:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def __eq__(self, other: object) -> bool:  # all boxes look alike: identity is what counts
+        return True
+
+    def post(self, event: Event) -> None:
+        self.events.append(event)
+
+
+class Desk:
+    """A book whose tellings are done at once."""
+
+    def __init__(self) -> None:
+        self.book = WatchBook()
+
+    def arm(self, box: Box, key: bytes = b"k", changes: bool = False) -> tuple[int | None, list[Any], Arming]:
+        replies: list[Any] = []
+        arming = Arming(Watch(key, box, changes), replies.append)
+        return self.do(self.book.arm(arming, "h:1")), replies, arming
+
+    def take(self, only: int | None = None, **result: Any) -> list[int]:
+        cancels = self.book.take({"header": {"revision": "7"}, **result}, only)
+        self.do()
+        return cancels
+
+    def do(self, value: Any = None) -> Any:
+        told, self.book.told = self.book.told, []
+        for tell, what in told:
+            tell(what)
+        return value
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_a_watch_is_created_without_a_start_and_without_puts(desk: Desk) -> None:
+    number, _, _ = desk.arm(Box(), b"\x00k")
+    assert number == 1
+    assert desk.book.create_message(1) == {
+        "create_request": {"key": "AGs=", "watch_id": "1", "filters": ["NOPUT"]}
+    }
+    number, _, _ = desk.arm(Box(), b"\x00k", changes=True)
+    assert number == 2
+    assert desk.book.create_message(2) == {"create_request": {"key": "AGs=", "watch_id": "2"}}
+
+
+def test_the_reply_is_the_revision_of_created(desk: Desk) -> None:
+    _, replies, _ = desk.arm(Box())
+    desk.take(watch_id="1", created=True)
+    desk.take(watch_id="1", created=True)  # twice changes nothing
+    assert replies == [7]
+    assert desk.book.unanswered() == []
+
+
+def test_a_deletion_ends_the_watch_and_is_told_once(desk: Desk) -> None:
+    box = Box()
+    desk.arm(box)
+    desk.take(watch_id="1", created=True)
+    assert desk.take(watch_id="1", events=[{"kv": {}}, {"type": "DELETE"}, {"type": "DELETE"}]) == [1]
+    assert desk.take(watch_id="1", events=[{"type": "DELETE"}]) == []
+    assert desk.take(watch_id="1", canceled=True) == []
+    assert box.events == [Gone("k")]
+    assert len(desk.book) == 0
+
+
+def test_a_put_is_told_only_to_who_wants_changes(desk: Desk) -> None:
+    box, other = Box(), Box()
+    desk.arm(box)
+    desk.arm(other, changes=True)
+    desk.take(watch_id="1", created=True)
+    desk.take(watch_id="2", created=True)
+    assert desk.take(watch_id="1", events=[{"kv": {}}]) == []
+    assert desk.take(watch_id="2", events=[{"type": "PUT", "kv": {}}]) == [2]
+    assert (box.events, other.events) == ([], [Changed("k")])
+
+
+def test_who_watches_the_same_shares_the_watch_and_its_revision(desk: Desk) -> None:
+    first, second, third = Box(), Box(), Box()
+    assert desk.arm(first)[0] == 1
+    number, waiting, _ = desk.arm(second)
+    assert number is None
+    assert waiting == []
+    desk.take(watch_id="1", created=True)
+    number, at_once, _ = desk.arm(third)
+    assert number is None
+    assert (waiting, at_once) == ([7], [7])
+    assert desk.take(watch_id="1", events=[{"type": "DELETE"}]) == [1]
+    assert first.events == second.events == third.events == [Gone("k")]
+
+
+def test_who_comes_after_the_event_gets_a_new_watch(desk: Desk) -> None:
+    desk.arm(Box())
+    desk.take(watch_id="1", created=True)
+    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    assert desk.arm(Box())[0] == 2
+
+
+def test_forgetting_cancels_what_nobody_else_needs(desk: Desk) -> None:
+    box, other = Box(), Box()
+    desk.arm(box)
+    desk.arm(other)
+    desk.arm(box, b"l")
+    desk.take(watch_id="1", created=True)
+    desk.take(watch_id="2", created=True)
+    assert desk.do(desk.book.forget(box)) == [2]
+    assert desk.do(desk.book.forget(box)) == []
+    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    assert (box.events, other.events) == ([], [Gone("k")])
+    assert not desk.book._of
+
+
+def test_forgetting_releases_who_still_waits(desk: Desk) -> None:
+    box = Box()
+    _, replies, _ = desk.arm(box)
+    assert desk.do(desk.book.forget(box)) == [1]
+    assert isinstance(replies[0], StoreUnavailable)
+    assert desk.take(watch_id="1", created=True) == []  # answered all the same
+    assert desk.book.unanswered() == []
+
+
+def test_dropping_an_arming_leaves_the_other_of_the_same_mailbox(desk: Desk) -> None:
+    box = Box()
+    desk.arm(box)
+    _, _, second = desk.arm(box)
+    desk.take(watch_id="1", created=True)
+    assert desk.do(desk.book.drop(second)) == []
+    assert desk.do(desk.book.drop(second)) == []
+    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    assert box.events == [Gone("k")]
+
+
+def test_each_arming_of_a_mailbox_is_told(desk: Desk) -> None:
+    box = Box()
+    desk.arm(box)
+    desk.arm(box)
+    desk.take(watch_id="1", created=True)
+    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    assert box.events == [Gone("k"), Gone("k")]
+    assert not desk.book._of
+
+
+@pytest.mark.parametrize("extra", [{"compact_revision": "9"}, {"cancel_reason": "why"}, {}])
+def test_a_cancelled_watch_disturbs(desk: Desk, extra: Any) -> None:
+    box = Box()
+    _, replies, _ = desk.arm(box)
+    desk.take(watch_id="1", created=True)
+    desk.take(watch_id="1", canceled=True, **extra)
+    assert (replies, box.events) == ([7], [Disturbed()])
+
+
+def test_a_watch_compacted_at_once_is_no_answer(desk: Desk) -> None:
+    _, replies, _ = desk.arm(Box())
+    desk.take(watch_id="1", canceled=True, compact_revision="9")
+    assert "compaction" in str(replies[0])
+
+
+@pytest.mark.parametrize("only", [None, 2])
+def test_a_refusal_without_a_number_is_that_of_the_oldest_or_of_the_only(
+    desk: Desk, only: int | None
+) -> None:
+    _, first, _ = desk.arm(Box(), b"a")
+    _, second, _ = desk.arm(Box(), b"b")
+    desk.take(only, watch_id="-1", created=True, canceled=True, cancel_reason="permission denied")
+    refused, waiting = (first, second) if only is None else (second, first)
+    assert isinstance(refused[0], EtcdError)
+    assert waiting == []
+
+
+def test_a_refusal_of_what_was_given_up_is_nobody_elses(desk: Desk) -> None:
+    box = Box()
+    desk.arm(box, b"a")
+    desk.do(desk.book.forget(box))
+    _, second, _ = desk.arm(Box(), b"b")
+    desk.take(watch_id="-1", created=True, canceled=True, cancel_reason="permission denied")
+    assert second == []
+    desk.book.abandon(2)
+    desk.take(watch_id="-1", created=True, canceled=True)
+    assert second == []
+
+
+def test_a_lost_connection_disturbs_and_answers_who_waits(desk: Desk) -> None:
+    confirmed, gone = Box(), Box()
+    desk.arm(confirmed, b"a")
+    desk.take(watch_id="1", created=True)
+    _, replies, _ = desk.arm(Box(), b"b")
+    desk.arm(gone, b"c")
+    desk.do(desk.book.forget(gone))
+    desk.book.lose([1, 2, 99], LOST)
+    desk.do()
+    assert confirmed.events == [Disturbed()]
+    assert replies == [LOST]
+    assert len(desk.book) == len(desk.book.unanswered()) == len(desk.book._of) == 0
+
+
+def test_a_sign_of_life_is_nothing_else(desk: Desk) -> None:
+    desk.arm(Box())
+    assert desk.take(watch_id="-1") == []
+    assert desk.take() == []
+
+
+def test_a_key_without_reference_is_refused_before_anything_is_noted() -> None:
+    with pytest.raises(UnicodeDecodeError):
+        Arming(Watch(b"\xff", Box()), print)
+
+
+def test_a_batch_is_split_by_position() -> None:
+    watch, post = Watch(b"k", Box()), Post("/kv/put", {})
+    assert split((post, watch, post)) == ({1: watch}, {0: post, 2: post})
+    with pytest.raises(AssertionError):
+        split((Batch(()),))

@@ -1,0 +1,166 @@
+"""What only the asyncio link has: cancellation, and no threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.etcd import tasks, tasks_conn
+from recipes.stores.etcd.requests import Post, Watch
+from recipes.stores.etcd.tasks import AsyncEtcdLink
+from tests.stores.etcd.fakes import Box, Peer, Server, closed_port, trusting
+
+PUT = Post("/kv/put", {})
+
+
+async def cancel(call: Any, ready: threading.Event) -> None:
+    task = asyncio.ensure_future(call)
+    assert await asyncio.to_thread(ready.wait, 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_cancelled_call_closes_its_connection() -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        asked.set()
+        if peer.ended():
+            ended.set()
+
+    async def main(port: int) -> None:
+        link = AsyncEtcdLink([("127.0.0.1", port)])
+        await cancel(link.ask(PUT, 5), asked)
+        assert await asyncio.to_thread(ended.wait, 5)
+        await link.close()
+        assert not link._conns
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
+def test_a_cancelled_watch_leaves_nothing() -> None:
+    asked = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.chunk()
+        asked.set()
+        peer.ended()
+
+    async def main(port: int) -> None:
+        link = AsyncEtcdLink([("127.0.0.1", port)])
+        await cancel(link.ask(Watch(b"k", Box()), 5), asked)
+        assert len(link._watching._switch.book) == 0
+        await link.close()
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_call_cancelled_while_it_connects_leaves_nothing(tls: bool) -> None:
+    greeted = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        greeted.set()
+        peer.ended()
+
+    async def main(port: int) -> None:
+        link = AsyncEtcdLink([("127.0.0.1", port)], ssl_context=trusting() if tls else None)
+        await cancel(link.ask(PUT, 5), greeted)
+        await link.close()
+        assert not link._conns
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
+def test_closing_ends_calls_and_connecting_streams() -> None:
+    asked = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        peer.sock.recv(1)
+        asked.set()
+        peer.ended()
+
+    async def main(port: int) -> None:
+        link = AsyncEtcdLink([("127.0.0.1", port)], ssl_context=trusting())
+        plain = AsyncEtcdLink([("127.0.0.1", port)])
+        calls = [
+            asyncio.ensure_future(call)
+            for call in (link.ask(PUT, 5), link.ask(Watch(b"k", Box()), 5), plain.ask(PUT, 5))
+        ]
+        assert await asyncio.to_thread(asked.wait, 5)
+        before = asyncio.get_running_loop().time()
+        await link.close()
+        await plain.close()
+        assert asyncio.get_running_loop().time() - before < 1
+        for call in calls[1:]:
+            with pytest.raises(StoreUnavailable, match="closed"):
+                await call
+        calls[0].cancel()
+        await asyncio.wait(calls)
+        assert threading.active_count() < 20
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
+def test_a_link_closed_while_a_call_connects_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = tasks_conn.connect
+
+    async def main(port: int) -> None:
+        link = AsyncEtcdLink([("127.0.0.1", port)])
+
+        async def closing(*args: Any) -> None:
+            await real(*args)
+            await link.close()
+
+        monkeypatch.setattr(tasks, "connect", closing)
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await link.ask(PUT, 5)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not link._conns
+
+    with Server(lambda peer, number: peer.hang()) as server:
+        asyncio.run(main(server.port))
+
+
+def test_no_more_than_so_many_are_kept_and_dead_ones_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_IDLE_KEPT", 2)
+
+    def script(peer: Peer, number: int) -> None:
+        while True:
+            peer.request()
+            peer.answer({})
+
+    async def main(port: int) -> None:
+        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
+        await asyncio.gather(*(link.ask(PUT, 5) for _ in range(4)))
+        (server,) = link._servers.values()
+        assert len(server.idle) == 2
+        server.idle[-1].transport.abort()
+        assert await link.ask(PUT, 5) == {}
+        assert len(server.idle) == 1
+        await link.close()
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
+def test_nobody_listens_for_the_stream() -> None:
+    async def main() -> None:
+        link = AsyncEtcdLink([("127.0.0.1", closed_port())])
+        with pytest.raises(StoreUnavailable):
+            await link.ask(Watch(b"k", Box()), 5)
+        await link.close()
+
+    asyncio.run(main())
