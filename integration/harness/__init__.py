@@ -1,0 +1,1 @@
+"""What the integration tests stand on: processes, where servers come from, wire formats, leftovers."""

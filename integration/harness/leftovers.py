@@ -1,0 +1,88 @@
+"""What a test left on a server: listed and removed by plain calls, not by the package under test."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from integration.harness.etcd import Etcd
+from integration.harness.process import Server, eventually
+from integration.harness.zookeeper import ZooKeeper
+
+__all__ = ["Leftovers", "clean", "kazoo_client", "leftovers", "sessions", "settle"]
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """What stands under a prefix.
+
+    ``contenders`` live by a session (etcd: keys; ZooKeeper: ephemeral nodes) and must
+    be gone when their clients are. ``parents`` are the directories of ZooKeeper, which
+    may stay, and are empty on etcd.
+    """
+
+    contenders: tuple[str, ...]
+    parents: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.contenders)
+
+
+def leftovers(server: Server, prefix: str) -> Leftovers:
+    """List everything under ``prefix``, the path of the URL the test gave its clients."""
+    if isinstance(server, Etcd):
+        return Leftovers(tuple(server.keys(prefix)))
+    with kazoo_client(server) as client:
+        nodes = list(_walk(client, f"/{prefix.strip('/')}"))
+    return Leftovers(
+        contenders=tuple(path for path, ephemeral in nodes if ephemeral),
+        parents=tuple(path for path, ephemeral in nodes if not ephemeral),
+    )
+
+
+def sessions(server: Server) -> set[str]:
+    """Return what the whole server knows of living clients: etcd's leases, ZooKeeper's sessions."""
+    if isinstance(server, Etcd):
+        return server.leases()
+    assert isinstance(server, ZooKeeper)
+    return server.sessions()
+
+
+def settle(server: Server, prefix: str, within_s: float = 5) -> Leftovers:
+    """Wait until no contender is left under ``prefix`` (L5 grants five seconds) and return what is."""
+    eventually(lambda: not leftovers(server, prefix), within_s)
+    return leftovers(server, prefix)
+
+
+def clean(server: Server, prefix: str) -> None:
+    """Delete everything under ``prefix``."""
+    if isinstance(server, Etcd):
+        server.delete(prefix)
+        return
+    with kazoo_client(server) as client, contextlib.suppress(NoNodeError):
+        client.delete(f"/{prefix.strip('/')}", recursive=True)
+
+
+@contextlib.contextmanager
+def kazoo_client(server: Server, *, timeout_s: float = 10) -> Generator[KazooClient, None, None]:
+    """Yield a plain kazoo client of ``server``, connected."""
+    client = KazooClient(hosts=server.address, timeout=timeout_s)
+    client.start(timeout=10)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def _walk(client: KazooClient, path: str) -> Iterator[tuple[str, bool]]:
+    """Yield every node from ``path`` down, and whether it is ephemeral; what goes meanwhile is not there."""
+    with contextlib.suppress(NoNodeError):
+        _, stat = client.get(path)
+        yield path, bool(stat.ephemeralOwner)
+        for child in client.get_children(path):
+            yield from _walk(client, f"{path.rstrip('/')}/{child}")

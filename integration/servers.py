@@ -1,0 +1,86 @@
+"""The servers of the integration tests, one import.
+
+::
+
+    with servers.etcd_34() as server:             # found or installed, started, closed
+        client = recipes.connect(server.url("my/prefix"))
+        server.pause(); server.resume(); server.kill(); server.start(); server.restart(wipe=True)
+
+Each name in ``ALL`` is one store the suite promises to work on, with the version it
+was written against. A version named through the environment is taken as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from integration.harness.etcd import Etcd, EtcdCluster
+from integration.harness.finding import find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper
+from integration.harness.leftovers import Leftovers, clean, kazoo_client, leftovers, sessions, settle
+from integration.harness.process import Server, ServerUnavailable, eventually
+from integration.harness.zookeeper import Java, ZooKeeper, ZooKeeperCluster
+
+__all__ = [
+    "ALL",
+    "Etcd",
+    "EtcdCluster",
+    "Java",
+    "Leftovers",
+    "Promised",
+    "Server",
+    "ServerUnavailable",
+    "ZooKeeper",
+    "ZooKeeperCluster",
+    "clean",
+    "etcd_34",
+    "etcd_35",
+    "eventually",
+    "find_etcdctl",
+    "kazoo_client",
+    "leftovers",
+    "sessions",
+    "settle",
+    "zookeeper_38",
+]
+
+
+def etcd_34(*, install: bool = True) -> Etcd:
+    """Return an etcd 3.4, not yet started."""
+    return Etcd("etcd-3.4", find_etcd_34(install=install))
+
+
+def etcd_35(*, install: bool = True) -> Etcd:
+    """Return an etcd 3.5, not yet started."""
+    return Etcd("etcd-3.5", find_etcd_35(install=install))
+
+
+def zookeeper_38(*, install: bool = True, tick_ms: int = 500) -> ZooKeeper:
+    """Return a ZooKeeper 3.8, not yet started."""
+    return ZooKeeper("zookeeper-3.8", find_zookeeper(install=install), tick_ms=tick_ms)
+
+
+@dataclass(frozen=True)
+class Promised:
+    """A store the suite runs on: how to get one, and which version it has to be."""
+
+    make: Callable[[], Server]
+    version: str
+    variable: str
+
+    def started(self) -> Server:
+        """Start one and see that it is the version promised; AssertionError if not."""
+        server = self.make().start()
+        found = server.version()
+        if found != self.version and not os.environ.get(self.variable):
+            server.close()
+            raise AssertionError(f"{server.label} should be {self.version}, and says it is {found}")
+        return server
+
+
+ALL: Mapping[str, Promised] = {
+    "etcd-3.4": Promised(etcd_34, "3.4.23", "RECIPES_TEST_ETCD_34"),
+    "etcd-3.5": Promised(etcd_35, "3.5.1", "RECIPES_TEST_ETCD_35"),
+    "zookeeper-3.8": Promised(zookeeper_38, "3.8.0", "RECIPES_TEST_ZOOKEEPER"),
+}

@@ -1,0 +1,226 @@
+"""The proxy reads the HTTP of the gateway and the frames of ZooKeeper, and loses just what it should."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss
+from kazoo.retry import KazooRetry
+
+from integration import servers
+from integration.harness.etcd import encoded
+from integration.proxy import Proxy, matching
+
+SOON_S = 10
+
+
+def connect(proxy: Proxy) -> socket.socket:
+    return socket.create_connection((proxy.host, proxy.port), SOON_S)
+
+
+# etcd.
+
+
+@pytest.fixture(params=["etcd34", "etcd35"])
+def etcd(request: pytest.FixtureRequest) -> servers.Etcd:
+    server: servers.Etcd = request.getfixturevalue(request.param)
+    return server.start()
+
+
+@pytest.fixture
+def gateway(etcd: servers.Etcd) -> Iterator[Proxy]:
+    with Proxy.of(etcd) as proxy:
+        yield proxy
+
+
+def post(connection: http.client.HTTPConnection, path: str, body: object) -> dict[str, object]:
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    answer: dict[str, object] = json.loads(connection.getresponse().read())
+    return answer
+
+
+@pytest.fixture
+def client(gateway: Proxy) -> Iterator[http.client.HTTPConnection]:
+    connection = http.client.HTTPConnection(gateway.host, gateway.port, timeout=SOON_S)
+    yield connection
+    connection.close()
+
+
+def put(key: str) -> dict[str, str]:
+    return {"key": encoded(key), "value": encoded("v")}
+
+
+def test_requests_on_one_connection_are_counted(
+    gateway: Proxy, client: http.client.HTTPConnection, prefix: str
+) -> None:
+    with gateway.counting() as counts:
+        for number in range(3):
+            post(client, "/v3/kv/put", put(f"{prefix}/{number}"))
+        post(client, "/v3/kv/range", {"key": encoded("x")})
+    assert counts.requests == {"/v3/kv/put": 3, "/v3/kv/range": 1}
+    assert (counts.replies, counts.connections) == (4, 1)
+
+
+def test_a_lost_reply_was_committed(
+    etcd: servers.Etcd, gateway: Proxy, client: http.client.HTTPConnection, prefix: str
+) -> None:
+    key = f"{prefix}/mine"
+    trap = gateway.drop_reply(match=matching("kv/put", encoded(key)))
+    post(client, "/v3/kv/put", put(f"{prefix}/other"))
+    with pytest.raises((ConnectionResetError, http.client.RemoteDisconnected)):
+        post(client, "/v3/kv/put", put(key))
+    assert trap.sprung.is_set()
+    assert etcd.keys(key) == [key]
+    client.close()
+    assert post(client, "/v3/kv/put", put(key)), "only once"
+
+
+def test_a_lost_request_was_not_committed(
+    etcd: servers.Etcd, gateway: Proxy, client: http.client.HTTPConnection, prefix: str
+) -> None:
+    trap = gateway.drop_request(match=matching("kv/put"))
+    with pytest.raises((ConnectionResetError, http.client.RemoteDisconnected)):
+        post(client, "/v3/kv/put", put(prefix))
+    assert trap.sprung.is_set()
+    assert etcd.keys(prefix) == []
+
+
+def test_a_held_request_is_carried_out_when_released(
+    etcd: servers.Etcd, gateway: Proxy, client: http.client.HTTPConnection, prefix: str
+) -> None:
+    trap = gateway.hold_request(match=matching("kv/put"))
+    client.request("POST", "/v3/kv/put", json.dumps(put(prefix)))
+    assert trap.sprung.wait(SOON_S)
+    assert etcd.keys(prefix) == []
+    gateway.release(trap)
+    assert client.getresponse().status == 200
+    assert etcd.keys(prefix) == [prefix]
+
+
+def test_a_watch_stream_goes_both_ways_at_once(etcd: servers.Etcd, gateway: Proxy, prefix: str) -> None:
+    def create(key: str) -> bytes:
+        message = json.dumps({"create_request": {"key": encoded(key)}}).encode()
+        return b"%x\r\n%s\r\n" % (len(message), message)
+
+    def line() -> dict[str, object]:
+        while not (text := stream.readline().strip()).startswith(b"{"):
+            assert text is not None
+        parsed: dict[str, object] = json.loads(text)["result"]
+        return parsed
+
+    head = f"POST /v3/watch HTTP/1.1\r\nHost: {gateway.address}\r\nConnection: close\r\n"
+    with connect(gateway) as one, one.makefile("rb") as stream, gateway.counting() as counts:
+        one.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + create(f"{prefix}/a"))
+        assert line()["created"]
+        one.sendall(create(f"{prefix}/b"))
+        assert line()["created"]
+        etcd.put(f"{prefix}/b")
+        assert "events" in line()
+        trap = gateway.drop_reply(match=matching("watch chunk"))
+        one.sendall(create(f"{prefix}/c"))
+        assert trap.sprung.wait(SOON_S)
+        with pytest.raises(ConnectionResetError):
+            line()
+    assert counts.requests == {"/v3/watch": 1, "/v3/watch chunk": 3}
+
+
+# ZooKeeper.
+
+
+@pytest.fixture
+def ensemble(zookeeper: servers.ZooKeeper) -> Iterator[Proxy]:
+    zookeeper.start()
+    with Proxy.of(zookeeper) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def kazoo(ensemble: Proxy) -> Iterator[KazooClient]:
+    never = KazooRetry(max_tries=0)
+    again = KazooRetry(max_tries=-1, delay=0.05, backoff=1)
+    client = KazooClient(ensemble.address, timeout=10, command_retry=never, connection_retry=again)
+    client.start(SOON_S)
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_frames_are_counted_by_operation(ensemble: Proxy, kazoo: KazooClient, prefix: str) -> None:
+    with ensemble.counting() as counts:
+        kazoo.create(f"/{prefix}", include_data=True)
+        kazoo.get_children("/")
+        kazoo.get(f"/{prefix}", watch=lambda event: None)
+        kazoo.transaction().commit()
+        kazoo.sync("/")
+        kazoo.delete(f"/{prefix}")
+    assert counts.requests == {"create2": 1, "getChildren": 1, "get": 1, "sync": 1, "delete": 1, "multi": 1}
+    assert (counts.replies, counts.events, counts.connections) == (6, 1, 0)
+
+
+def _commit(kazoo: Any, path: str) -> None:
+    transaction = kazoo.transaction()
+    transaction.create(path)
+    for result in transaction.commit():  # which returns what went wrong
+        if isinstance(result, Exception):
+            raise result
+
+
+OPERATIONS: dict[str, Callable[[Any, str], object]] = {
+    "create2": lambda kazoo, path: kazoo.create(path, include_data=True),
+    "create": lambda kazoo, path: kazoo.create(path),
+    "delete": lambda kazoo, path: kazoo.delete(path),
+    "multi": _commit,
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_lost_reply_was_committed_on_zookeeper(
+    zookeeper: servers.ZooKeeper, ensemble: Proxy, kazoo: KazooClient, prefix: str, operation: str
+) -> None:
+    path = f"/{prefix}"
+    if operation == "delete":
+        kazoo.create(path)
+    trap = ensemble.drop_reply(match=matching(operation, path))
+    kazoo.create(f"/x{prefix}", include_data=True, ephemeral=True)  # another path, another reply
+    with pytest.raises((ConnectionLoss, ConnectionClosedError)):
+        OPERATIONS[operation](kazoo, path)
+    assert trap.sprung.is_set()
+    assert trap.request is not None
+    assert trap.request.path == path
+    with servers.kazoo_client(zookeeper) as direct:
+        assert bool(direct.exists(path)) == (operation != "delete")
+    servers.clean(zookeeper, prefix)
+
+
+def test_a_session_outlives_a_short_cut(ensemble: Proxy, kazoo: KazooClient) -> None:
+    session = kazoo.client_id[0]
+    back = threading.Event()
+    kazoo.add_listener(lambda state: back.set() if state == "CONNECTED" else None)
+    ensemble.cut()
+    assert not kazoo.connected or servers.eventually(lambda: not kazoo.connected, SOON_S)
+    ensemble.heal()
+    assert back.wait(SOON_S)
+    assert kazoo.client_id[0] == session
+    assert kazoo.exists("/") is not None
+
+
+def test_four_letter_words_pass(ensemble: Proxy) -> None:
+    with connect(ensemble) as one:
+        one.sendall(b"ruok")
+        assert one.recv(9) == b"imok"
+
+
+def test_a_proxy_is_not_left_behind(server: servers.Server) -> None:
+    before = threading.active_count()
+    with Proxy.of(server) as proxy, connect(proxy):
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
+    with pytest.raises(ConnectionRefusedError):
+        connect(proxy)

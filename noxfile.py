@@ -1,0 +1,104 @@
+"""What has to hold, by name: ``nox`` runs it all and stops at the first that fails; ``nox -s demo`` shows it.
+
+Needs only Python 3.11 or newer and, to install servers that are missing, root (see integration/README.md).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+nox.options.stop_on_first_error = True
+nox.options.sessions = ["lint", "types", "tests", "integration", "coverage"]
+
+PROJECT = nox.project.load_toml("pyproject.toml")
+CODE = ("recipes", "tests", "integration", "bench", "noxfile.py")
+HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
+
+DATA = Path(".coverage-data").resolve()
+PACKAGE = 95
+PURE = 100
+PURE_FILES = (
+    "recipes/_core/*,recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
+)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and formatting, by ruff."""
+    session.install(*group("lint"))
+    present = [path for path in CODE if Path(path).exists()]
+    session.run("ruff", "check", *present)
+    session.run("ruff", "format", "--check", *present)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types, by mypy and by pyright: of the package, of the harness, and as users see them."""
+    session.install("-e", ".", *group("types"))
+    users = [path for path in ("tests/typing",) if Path(path).exists()]
+    session.run("mypy", "recipes", *HARNESS, "noxfile.py", *users)
+    session.run("pyright", "recipes", *users)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests that need no server."""
+    session.install("-e", ".", *group("tests"))
+    measured(session, "tests", "tests")
+
+
+@nox.session
+def integration(session: nox.Session) -> None:
+    """The tests on real servers, which are found or installed."""
+    session.install("-e", ".", *group("tests"))
+    session.run("python", "-m", "integration.harness.finding")
+    measured(session, "integration", "integration")
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """What tests and integration together executed, and whether that is enough."""
+    session.install(*group("tests"))
+    parts = sorted(map(str, DATA.glob("*/*")))
+    if not parts:
+        session.error("nothing was measured: run the sessions tests and integration first")
+    session.env["COVERAGE_FILE"] = str(DATA / "all")
+    session.run("coverage", "combine", "--keep", "--quiet", *parts)
+    session.run("coverage", "report", f"--fail-under={PACKAGE}")
+    session.run("coverage", "report", f"--include={PURE_FILES}", f"--fail-under={PURE}")
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """The package as users install it, and its demonstration: ``nox -s demo -- --processes 8``."""
+    session.install(".")
+    session.run("recipes", "demo", *session.posargs)
+
+
+@nox.session
+def lowest(session: nox.Session) -> None:
+    """The tests again, with the oldest dependencies that are promised to do."""
+    oldest = [requirement.replace(">=", "==") for requirement in PROJECT["project"]["dependencies"]]
+    session.install("-e", ".", *group("tests"), *oldest)
+    session.run("pytest", "tests", *session.posargs)
+
+
+def group(name: str) -> list[str]:
+    """Return the requirements of a dependency group; the pip that comes with Python 3.11 knows no groups."""
+    return list(nox.project.dependency_groups(PROJECT, name))
+
+
+def measured(session: nox.Session, name: str, *paths: str) -> None:
+    """Run pytest with its coverage, and that of the processes it starts, in a place of its own."""
+    data = DATA / name
+    data.mkdir(parents=True, exist_ok=True)
+    for stale in data.iterdir():
+        stale.unlink()
+    session.env["COVERAGE_FILE"] = str(data / "part")
+    session.run("coverage", "run", "-m", "pytest", *(session.posargs or paths), env=dict(os.environ))
