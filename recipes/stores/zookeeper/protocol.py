@@ -93,8 +93,8 @@ class ZooKeeperProtocol(StoreProtocol):
     def end(self, op: End, turn: Turn) -> Steps[None]:
         """Close the session, and never resume it."""
         try:
-            yield from Close()
-        except SessionExpired:
+            yield from self._one(Close())
+        except SessionLost:
             return
 
     # The queue.
@@ -136,7 +136,8 @@ class ZooKeeperProtocol(StoreProtocol):
     def look(self, op: Look, turn: Turn) -> Steps[View]:
         """Arm and list in one round trip; the listing is the later of the two."""
         listing = Children(self._layout.queue(op.mine.spot.queue))
-        *_, names = yield from self._together((*self._watches(op.targets, turn), listing))
+        *found, names = yield from self._together((*self._watches(op.targets, turn), listing))
+        self._note_own(op.targets, found)
         return (yield from self._view(op.mine, op.order, names or ()))
 
     def check(self, op: Check, turn: Turn) -> Steps[Checked]:
@@ -250,6 +251,9 @@ class ZooKeeperProtocol(StoreProtocol):
         """Make the nodes down to the queue's; a node above that is there need not be writable."""
         replies = yield from Batch(tuple(Create(path) for path in self._layout.ancestors(queue)))
         above = tuple(None if isinstance(reply, StoreRefused) else reply for reply in replies[:-1])
+        refused = [reply for reply in replies[:-1] if isinstance(reply, StoreRefused)]
+        if refused and isinstance(replies[-1], NoNode):
+            raise refused[-1]  # what could not be made is missing
         there = (NodeExists, NoNode)  # no node: deleted under our hands, and made again next time
         self._answers(tuple(None if isinstance(r, there) else r for r in (*above, replies[-1])))
 

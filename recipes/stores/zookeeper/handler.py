@@ -1,0 +1,231 @@
+"""A handler for kazoo that costs less, can be stopped, and notices silence.
+
+The handler is a public parameter of ``KazooClient``. Against kazoo's own it makes one
+system call a wait, delivers completions and watch events inline in the connection
+thread (in the order of the wire, without a hop to a worker), and keeps hold of the
+socket, so that no thread of kazoo's outlives a close by more than a moment.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.retry import InterruptedError as NoMoreTries
+
+from recipes.stores.zookeeper.handler_results import LeanResult, survive
+from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, poll, tls_context
+
+__all__ = ["LeanHandler"]
+
+log = logging.getLogger("recipes.kazoo")
+
+
+class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships no types
+    """The handler; one for each client.
+
+    Args:
+        connect_timeout_s: The longest that one server may take to accept a connection, and
+            again to speak TLS, and again to answer at all.
+        on_pause: Called in the connection thread when every server failed and before the next round.
+        on_stop: Called with the exception, if any, when the connection thread ends.
+
+    Attributes:
+        silence_limit_s: Give a connection up when something sent was followed by so many
+            seconds without a byte. kazoo itself counts each request as a ping and so never
+            notices that a busy connection is dead.
+    """
+
+    name = "lean_handler"
+
+    def __init__(
+        self,
+        *,
+        connect_timeout_s: float = 5.0,
+        on_pause: Callable[[], None] | None = None,
+        on_stop: Callable[[BaseException | None], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.silence_limit_s: float | None = None
+        self._connect_timeout_s = connect_timeout_s
+        self._on_pause = on_pause
+        self._on_stop = on_stop
+        self._results = threading.Lock()
+        self._guard = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._connecting = False
+        self._bells: list[Bell] = []
+        self._thread: threading.Thread | None = None
+        self._unheard = False  # nothing received on this connection yet
+        self._asked_at: float | None = None  # when something was sent that nothing came back for
+        self._retired = threading.Event()
+
+    # Ending.
+
+    def retire(self) -> None:
+        """Make no connection any more; one that stands may still be used to say goodbye."""
+        self._retired.set()
+        if self._connecting:
+            self.abort()
+
+    def abort(self) -> None:
+        """Shut the socket down hard: kazoo's thread sees the end of the connection at once."""
+        with self._guard:
+            if self._socket is not None:
+                try:
+                    # Of the plain socket: that of a TLS socket would pull the session from under a reader.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+                except OSError:
+                    log.debug("the connection was gone already")
+
+    def ring(self) -> None:
+        """Have kazoo's thread look at its queue once more than it was told to.
+
+        An interrupt between kazoo's queueing a request and its ringing for it would
+        leave every later request one behind.
+        """
+        for bell in self._bells:
+            try:
+                bell.send(b"\0")
+            except OSError:
+                log.debug("kazoo's thread has ended")
+
+    def disown(self) -> None:
+        """In a forked child: close its descriptors, which the parent does not notice."""
+        self._retired.set()
+        if self._socket is not None:
+            self._socket.close()
+        for bell in self._bells:
+            bell.close()
+
+    # What kazoo calls.
+
+    def start(self) -> None:
+        """Have no workers: nothing is handed to them."""
+        self._running = True
+
+    def stop(self) -> None:
+        """Have no workers to wait for, nor anything at interpreter exit."""
+        self._running = False
+
+    def async_result(self) -> Any:
+        """Return a `LeanResult`."""
+        return LeanResult(self._results)
+
+    def dispatch_callback(self, callback: Any) -> None:
+        """Call a watcher here and now, so that events and replies keep their order."""
+        survive(callback.func, *callback.args)
+
+    def create_socket_pair(self) -> Any:
+        """Return what callers wake the connection thread with: both ends of a `Bell`."""
+        bell = Bell()
+        self._bells = [bell]
+        return bell, bell
+
+    def sleep_func(self, seconds: float) -> None:
+        """Pause between two rounds of connecting; ends early when there will be no other."""
+        if self._on_pause is not None:
+            self._on_pause()
+        if self._retired.wait(seconds):
+            raise NoMoreTries  # kazoo's own word for an end of trying
+
+    def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> threading.Thread:
+        """Run kazoo's loop in a daemon thread; its death is told, not printed."""
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                func(*args, **kwargs)
+            except BaseException as raised:
+                error = raised
+            if self._on_stop is not None:
+                survive(self._on_stop, error)
+
+        thread = threading.Thread(target=run, name="recipes-kazoo", daemon=True)
+        thread.start()
+        self._thread = thread
+        return thread
+
+    def join(self) -> None:
+        """Wait for kazoo's thread, however long it takes."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def create_connection(
+        self,
+        address: tuple[str, int],
+        hostname: str | None = None,
+        timeout: float | None = None,
+        use_ssl: bool = False,
+        **tls: Any,
+    ) -> socket.socket:
+        """Connect within the connect timeout; can be ended by ``retire``."""
+        limit_s = min(self._connect_timeout_s, timeout or self._connect_timeout_s)
+        family, _, _, _, target = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
+        sock: socket.socket = self._hold(LeanSocket(family))
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.settimeout(limit_s)
+            self._check_wanted()
+            sock.connect(target)
+            if use_ssl:
+                context = tls_context(**tls)
+                sock = context.wrap_socket(sock, server_hostname=hostname, do_handshake_on_connect=False)
+                self._hold(sock)
+                sock.do_handshake()
+            self._check_wanted()  # else kazoo would resume the session
+        except TimeoutError as error:
+            sock.close()  # and say it with a text: kazoo looks for nothing else
+            raise TimeoutError(errno.ETIMEDOUT, f"no connection within {limit_s:.3g} s") from error
+        except BaseException:
+            sock.close()
+            raise
+        finally:
+            self._connecting = False
+        return sock
+
+    def select(
+        self, rlist: Sequence[Any], wlist: Sequence[Any], _xlist: Sequence[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Wait as ``select.select`` does; KazooTimeoutError when the server has been silent too long."""
+        patience_s = self._patience_s() if self._socket in rlist else None
+        if patience_s is not None and (timeout is None or patience_s < timeout):
+            readable, writable = poll(rlist, wlist, patience_s)
+            if self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
+                raise KazooTimeoutError(f"the server did not answer for {self._limit_s():.1f} s")
+        else:
+            readable, writable = poll(rlist, wlist, timeout)
+        if self._socket in readable:
+            self._unheard, self._asked_at = False, None
+        elif self._asked_at is None and self._socket in writable:
+            self._asked_at = time.monotonic()
+        return readable, writable, []
+
+    # The parts.
+
+    def _hold(self, sock: socket.socket) -> socket.socket:
+        """Let ``abort`` reach the socket from now on."""
+        with self._guard:
+            self._socket, self._connecting = sock, True
+            self._unheard, self._asked_at = True, None
+        return sock
+
+    def _check_wanted(self) -> None:
+        if self._retired.is_set():
+            raise ConnectionAbortedError(errno.ECONNABORTED, "the session is over")
+
+    def _limit_s(self) -> float | None:
+        return self._connect_timeout_s if self._unheard else self.silence_limit_s
+
+    def _patience_s(self) -> float | None:
+        """Return how much longer the server may stay silent; None for as long as it likes."""
+        limit_s = self._limit_s()
+        if self._asked_at is None or limit_s is None:
+            return None
+        return max(0.0, self._asked_at + limit_s - time.monotonic())

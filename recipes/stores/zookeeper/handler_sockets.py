@@ -1,0 +1,143 @@
+"""The file descriptors that kazoo's connection thread waits on, with fewer system calls than kazoo's own."""
+
+from __future__ import annotations
+
+import errno
+import math
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+__all__ = ["Bell", "LeanSocket", "poll", "tls_context"]
+
+READ_AHEAD = 16384
+_TROUBLE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+_READABLE = select.POLLIN | _TROUBLE
+_WRITABLE = select.POLLOUT | _TROUBLE
+
+
+class LeanSocket(socket.socket):
+    """A TCP socket that reads ahead: kazoo asks for a header and then a body, both are in one ``recv``.
+
+    kazoo asks ``pending()`` before it waits, as TLS sockets have it; ``poll`` does too.
+    """
+
+    def __init__(self, family: int) -> None:
+        super().__init__(family, socket.SOCK_STREAM)
+        self._held = b""
+
+    def pending(self) -> int:
+        """Return how many bytes can be received without a system call."""
+        return len(self._held)
+
+    def recv(self, bufsize: SupportsIndex, flags: int = 0, /) -> bytes:
+        """Receive at most ``bufsize`` bytes."""
+        wanted = bufsize.__index__()
+        held = self._held or super().recv(max(wanted, READ_AHEAD), flags)
+        self._held = held[wanted:]
+        return held[:wanted]
+
+
+class Bell:
+    """Both ends of the pipe with which callers wake kazoo's thread.
+
+    kazoo sends a byte for each request and takes one for each sent, on a blocking pair
+    that holds some 280 of them: a caller (an event loop!) would block when the thread is
+    stuck in a write. This one counts, never blocks, and makes a system call only when the
+    count leaves or reaches zero.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rung = 0
+        self._closed = False
+        self._read, self._write = socket.socketpair()
+        self._read.setblocking(False)
+        self._write.setblocking(False)
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable while the count is not zero."""
+        return self._read.fileno()
+
+    def send(self, data: bytes) -> int:
+        """Count one more; OSError once closed."""
+        with self._lock:
+            if self._closed:
+                raise OSError(errno.EBADF, "closed")
+            if not self._rung:
+                self._write.send(b"\0")
+            self._rung += 1
+        return len(data)
+
+    def recv(self, size: int) -> bytes:
+        """Count one less; OSError if the count is zero."""
+        with self._lock:
+            self._rung = max(0, self._rung - 1)
+            if not self._rung:
+                self._read.recv(READ_AHEAD)  # all of it: a forked child may have rung as well
+        return b"\0"[:size]
+
+    def close(self) -> None:
+        """Close both ends; kazoo calls it once for each."""
+        with self._lock:
+            self._closed = True
+            self._read.close()
+            self._write.close()
+
+
+_READERS_AHEAD = (LeanSocket, ssl.SSLSocket)
+
+
+def poll(rlist: Sequence[Any], wlist: Sequence[Any], timeout_s: float | None) -> tuple[list[Any], list[Any]]:
+    """Wait as ``select.select`` does, without its limit on descriptors, in one system call.
+
+    A socket that has read ahead (or a TLS socket with decrypted bytes, which kazoo's own
+    select would sleep on) is readable at once, and the others are still looked at.
+    """
+    poller = select.poll()
+    ahead = [one for one in rlist if isinstance(one, _READERS_AHEAD) and one.pending()]
+    reads = {_fileno(one): one for one in rlist}
+    writes = {_fileno(one): one for one in wlist}
+    for fd in reads:
+        poller.register(fd, select.POLLIN | (select.POLLOUT if fd in writes else 0))
+    for fd in writes.keys() - reads.keys() if reads else writes:
+        poller.register(fd, select.POLLOUT)
+    wait_ms = 0 if ahead else None if timeout_s is None else math.ceil(max(0.0, timeout_s) * 1000)
+    found = poller.poll(wait_ms)
+    readable = [reads[fd] for fd, mask in found if mask & _READABLE and fd in reads]
+    readable += [one for one in ahead if one not in readable]
+    return readable, [writes[fd] for fd, mask in found if mask & _WRITABLE and fd in writes]
+
+
+def _fileno(one: Any) -> int:
+    fd: int = one if isinstance(one, int) else one.fileno()
+    if fd < 0:
+        # An OSError, which kazoo takes for a lost connection; ValueError would end its thread.
+        raise OSError(errno.EBADF, "the socket is closed")
+    return fd
+
+
+def tls_context(
+    *,
+    ca: str | None = None,
+    certfile: str | None = None,
+    keyfile: str | None = None,
+    keyfile_password: str | None = None,
+    verify_certs: bool = True,
+    check_hostname: bool = False,
+) -> ssl.SSLContext:
+    """Return the context that kazoo would make of its options of the same names."""
+    if check_hostname and not verify_certs:
+        raise ssl.SSLError("check_hostname needs verify_certs")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = check_hostname
+    context.verify_mode = ssl.CERT_REQUIRED if verify_certs else ssl.CERT_NONE
+    context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if ca:
+        context.load_verify_locations(ca)
+    if certfile and keyfile:
+        context.load_cert_chain(certfile, keyfile, keyfile_password)
+    return context

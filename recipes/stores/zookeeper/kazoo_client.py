@@ -1,0 +1,318 @@
+"""One ZooKeeper session over one ``KazooClient``: everything of a link except the waiting.
+
+Calls are handed over with `KazooSession.submit` and wake whoever waits when they are
+done; the blocking face and the asyncio face differ in nothing else. What is asked while
+there is no connection is parked here, not in kazoo's queue: kazoo would send it later,
+whether or not somebody still waits for the answer.
+
+The state changes in kazoo's connection thread, in its listener, in the order of the wire.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import KazooException
+from kazoo.protocol.states import KazooState, KeeperState
+
+from recipes.errors import StoreRefused, StoreUnavailable
+from recipes.stores.base import Mailbox, OnEnd
+from recipes.stores.zookeeper.handler import LeanHandler
+from recipes.stores.zookeeper.kazoo_client_calls import Call, issue, reply_of
+from recipes.stores.zookeeper.kazoo_client_errors import translated
+from recipes.stores.zookeeper.kazoo_client_life import connect_timeout, make_client, stop_client
+from recipes.stores.zookeeper.kazoo_client_log import KazooLog
+from recipes.stores.zookeeper.kazoo_client_watches import Watches
+from recipes.stores.zookeeper.requests import Close, Connect, Get, SessionExpired, SessionInfo
+
+__all__ = ["KazooSession"]
+
+log = logging.getLogger("recipes.kazoo")
+
+CLOSED = "the session was closed"
+CLOSE_GRACE_S = 0.5
+
+
+class KazooSession:
+    """The session; starts with a ``Connect``, ends once, and is never resumed or replaced.
+
+    Args:
+        hosts: ``host:port`` of each server, with commas between.
+        on_end: Told once, in some thread, why the session ended if not by a close.
+        kazoo_options: For ``KazooClient``: TLS, credentials, ``default_acl``.
+    """
+
+    def __init__(self, hosts: str, on_end: OnEnd, kazoo_options: Mapping[str, Any]) -> None:
+        self._hosts = hosts
+        self._on_end = on_end
+        self._options = dict(kazoo_options)
+        self._log = KazooLog(self._on_session)
+        self._watches = Watches()
+        self._lock = threading.Lock()
+        self._pid = 0
+        self._client: Any = None
+        self._handler: LeanHandler | None = None
+        self._opening: Call | None = None
+        self._granted: SessionInfo | None = None  # as the server said last
+        self._info: SessionInfo | None = None  # as it said first
+        self._up = False
+        self._parked: dict[int, Call] = {}
+        self._over: str | None = None
+        self._shut = False
+        self._closing: list[Call] = []
+
+    # What the faces call.
+
+    def submit(self, call: Call, timeout_s: float) -> None:
+        """Send what ``call`` asks, or park it until there is a connection; never blocks."""
+        request = call.request
+        call.start()
+        if self._inherited():
+            call.fail(SessionExpired("forked"))
+        elif isinstance(request, Connect):
+            self._start(call, request.timeout_s)
+        elif isinstance(request, Close):
+            self._close(call, min(timeout_s, 1.0))
+        else:
+            with self._lock:
+                over = self._over
+                if over is None and not self._up:
+                    self._parked[id(call)] = call
+                    return
+            if over is None:
+                self._send(call)
+            else:
+                call.fail(SessionExpired(over))
+
+    def outcome(self, call: Call, timeout_s: float) -> Any:
+        """Return the reply, or raise, when ``call`` is done or its time is up."""
+        missing = self.abandon(call)
+        if missing and isinstance(call.request, Close):
+            return None  # it goes on behind
+        return call.result(partial(self._unanswered, timeout_s))
+
+    def abandon(self, call: Call) -> bool:
+        """Wait for ``call`` no more; returns whether it was not done. A half-open session is given up."""
+        missing = call.abandon()
+        if missing and not self._inherited():
+            with self._lock:
+                self._parked.pop(id(call), None)
+            if self._handler is not None:
+                self._handler.ring()
+            if call is self._opening:
+                self.close()
+        return missing
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """End the watches of ``mailbox``."""
+        if not self._inherited():
+            self._watches.forget(mailbox)
+
+    def close(self) -> None:
+        """End the session and let go of everything, without waiting."""
+        if not self._inherited():
+            self._close(None, CLOSE_GRACE_S)
+        elif self._handler is not None:
+            self._handler.disown()
+
+    # Starting.
+
+    def _start(self, call: Call, timeout_s: float) -> None:
+        with self._lock:
+            if self._opening is not None:
+                raise AssertionError("a link should be connected once")
+            self._opening = call
+            self._pid = os.getpid()
+        try:
+            with self._lock:
+                if self._over is None:
+                    self._client = self._make_client(timeout_s)
+            if self._client is None:
+                call.fail(SessionExpired(CLOSED))
+                return
+            self._client.start_async()
+        except (KazooException, RuntimeError) as error:  # RuntimeError: no thread can be started
+            call.fail(translated(error, self._hosts))
+            self.close()
+
+    def _make_client(self, timeout_s: float) -> Any:
+        handler = self._handler = LeanHandler(
+            connect_timeout_s=connect_timeout(self._hosts, timeout_s),
+            on_pause=self._on_round_failed,
+            on_stop=self._on_stop,
+        )
+        client = make_client(self._hosts, timeout_s, handler, self._log, self._options)
+        client.add_listener(self._on_state)
+        return client
+
+    def _on_session(self, session_id: int, timeout_ms: int) -> None:
+        """Hear what the server granted; kazoo says so just before it says CONNECTED."""
+        self._granted = SessionInfo(session_id, timeout_ms / 1000)
+        if self._handler is not None:
+            self._handler.silence_limit_s = timeout_ms / 1000 / 3  # as with kazoo's pings
+
+    def _on_round_failed(self) -> None:
+        """Fail at once when no server would have us; once connected, kazoo tries on."""
+        opening = self._opening
+        if opening is not None and not opening.over and self._info is None:
+            opening.fail(StoreUnavailable(self._hosts, self._log.trouble() or "no connection"))
+            self.close()
+
+    # The connection comes and goes: kazoo's thread.
+
+    def _on_state(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            self._on_connected()
+        elif state == KazooState.SUSPENDED:
+            with self._lock:
+                self._up = False
+            self._watches.disturb()
+        elif self._client.client_state == KeeperState.EXPIRED_SESSION:
+            self._on_lost("the server has ended the session")
+        elif self._client.client_state == KeeperState.AUTH_FAILED:
+            refused = StoreRefused(self._hosts, "the credentials were not accepted")
+            self._on_lost("the credentials were not accepted", refused)
+
+    def _on_connected(self) -> None:
+        granted = self._granted
+        assert granted is not None, "kazoo should have said what the server granted"
+        first = self._info = self._info or granted
+        if granted.id != first.id or granted.timeout_s < first.timeout_s:
+            # Neither happens in a sound ensemble; the clock of the session would be wrong from here on.
+            self._on_lost("the server resumed it with another id or a shorter timeout")
+            return
+        with self._lock:
+            self._up = self._over is None
+            parked = list(self._parked.values())  # none, once it is over
+            self._parked.clear()
+        for call in parked:
+            self._send(call)
+        opening = self._opening
+        if opening is None or opening.over:
+            return
+        if self._options.get("auth_data") or self._options.get("sasl_options"):
+            # kazoo says CONNECTED before it sends them, and what follows them tells whether they were good.
+            self._client.exists_async("/").rawlink(partial(self._on_proof, opening))
+        else:
+            opening.settle(0, granted)
+
+    def _on_proof(self, opening: Call, result: Any) -> None:
+        if result.exception is None:
+            opening.settle(0, self._info)
+            return
+        error = translated(result.exception, self._hosts)
+        if not isinstance(error, StoreUnavailable):  # else the connection went: proved again on the next
+            opening.fail(error)
+            self.close()
+
+    def _on_stop(self, error: BaseException | None) -> None:
+        """Kazoo's thread has ended; unless it was told to, the session is as good as gone."""
+        if error is None:
+            self._on_lost("the connection was stopped")
+        else:
+            self._on_lost(f"kazoo's thread has died: {error!r}", translated(error, self._hosts))
+
+    def _on_lost(self, reason: str, refused: Exception | None = None) -> None:
+        """End everything: the session is over on the store, and no other takes its place."""
+        if not self._end(reason):
+            return
+        self._shut_down(CLOSE_GRACE_S)
+        opening = self._opening
+        if opening is not None and not opening.over:
+            opening.fail(refused or StoreUnavailable(self._hosts, reason))
+            return
+        try:
+            self._on_end(reason)
+        except BaseException:
+            log.exception("whoever is told of the session's end raised")
+
+    # Ending.
+
+    def _end(self, reason: str) -> bool:
+        """Take no more requests; returns False if that was so already."""
+        with self._lock:
+            if self._over is not None:
+                return False
+            self._over, self._up = reason, False
+            parked = list(self._parked.values())
+            self._parked.clear()
+        for call in parked:
+            call.fail(SessionExpired(reason))
+        self._watches.disturb()
+        return True
+
+    def _close(self, call: Call | None, grace_s: float) -> None:
+        if call is not None:
+            with self._lock:
+                self._closing.append(call)
+        if self._end(CLOSED):
+            self._shut_down(grace_s)
+        if self._shut:
+            self._settle_closing()
+
+    def _shut_down(self, grace_s: float) -> None:
+        """Stop kazoo in a thread: its ``stop`` waits for ten seconds and more."""
+        client, handler = self._client, self._handler
+        if client is None or handler is None:
+            self._settle_closing()
+            return
+        handler.retire()
+        work = partial(self._stop_kazoo, client, handler, grace_s)
+        try:
+            threading.Thread(target=work, name="recipes-kazoo-close", daemon=True).start()
+        except RuntimeError:  # the interpreter is going down, and takes the rest with it
+            handler.abort()
+            self._settle_closing()
+
+    def _stop_kazoo(self, client: Any, handler: LeanHandler, grace_s: float) -> None:
+        stop_client(client, handler, grace_s)
+        self._settle_closing()
+
+    def _settle_closing(self) -> None:
+        with self._lock:
+            self._shut = True
+            closing, self._closing = self._closing, []
+        for call in closing:
+            call.settle(0, None)
+
+    # Requests and replies.
+
+    def _send(self, call: Call) -> None:
+        for position, part in enumerate(call.parts):
+            if call.over:
+                return  # it was parked, and its time is up
+            if isinstance(part, Get) and part.mailbox is not None:
+                self._watches.add(part.path, part.mailbox)
+            try:
+                result = issue(self._client, part, self._watches.told)
+            except Exception as error:
+                known = isinstance(error, KazooException)
+                call.settle(position, translated(error, self._hosts) if known else error)
+            else:
+                result.rawlink(partial(self._on_reply, call, position))
+
+    def _on_reply(self, call: Call, position: int, result: Any) -> None:
+        part = call.parts[position]
+        if result.exception is None:
+            call.settle(position, reply_of(part, result.value))
+            return
+        error = translated(result.exception, self._hosts)
+        if isinstance(error, StoreUnavailable):
+            if self._up and self._handler is not None:
+                self._handler.ring()  # kazoo takes an interrupt for a lost connection, and does not ring
+        elif isinstance(part, Get) and part.mailbox is not None:
+            self._watches.drop(part.path, part.mailbox)  # nothing is watched; without an answer it may be
+        call.settle(position, error)
+
+    def _unanswered(self, timeout_s: float) -> StoreUnavailable:
+        seen = "" if self._up else self._log.trouble() or "no connection"
+        return StoreUnavailable(self._hosts, f"nothing within {timeout_s:.3g} s{seen and f' ({seen})'}")
+
+    def _inherited(self) -> bool:
+        """Return whether this is a forked child: all of it, locks as well, belongs to the parent."""
+        return self._pid not in (0, os.getpid())

@@ -1,0 +1,78 @@
+"""What kazoo raises, in this package's words.
+
+Three questions decide: was there an answer at all (no: ``StoreUnavailable``), would
+another try help (no: ``StoreRefused``), does a protocol handle it (then it is a
+``ZooKeeperError`` of its own). A test goes through every exception of kazoo.
+"""
+
+from __future__ import annotations
+
+from kazoo import exceptions as kazoo
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import ForceRetryError, RetryFailedError
+
+from recipes.errors import StoreFull, StoreRefused, StoreUnavailable
+from recipes.stores.zookeeper.requests import BadVersion, NodeExists, NoNode, SessionExpired, ZooKeeperError
+
+__all__ = ["translated"]
+
+_ANSWERS: dict[type[BaseException], type[ZooKeeperError]] = {
+    kazoo.BadVersionError: BadVersion,
+    kazoo.NoNodeError: NoNode,
+    kazoo.NodeExistsError: NodeExists,
+    kazoo.SessionExpiredError: SessionExpired,
+}
+
+_NO_ANSWER: tuple[type[BaseException], ...] = (
+    kazoo.CancelledError,
+    kazoo.ConnectionClosedError,  # a subclass of SessionExpiredError, and no word of the server's
+    kazoo.ConnectionDropped,
+    kazoo.ConnectionLoss,
+    kazoo.LockTimeout,  # of a recipe of kazoo's that is not used here
+    kazoo.NotReadOnlyCallError,  # this server has lost its quorum; another may have one
+    kazoo.OperationTimeoutError,
+    kazoo.RequestTimeoutError,
+    kazoo.SessionMovedError,  # the request came over a connection that another has replaced
+    kazoo.ThrottledOpError,
+    kazoo.WriterNotClosedException,
+    kazoo.ZookeeperStoppedError,
+    KazooTimeoutError,
+    RetryFailedError,
+    ForceRetryError,
+)
+
+_REFUSALS: dict[type[BaseException], str] = {
+    kazoo.AuthFailedError: "the credentials were not accepted",
+    kazoo.BadArgumentsError: "the server calls the arguments bad",
+    kazoo.ConfigurationError: "kazoo's configuration is not valid",
+    kazoo.EphemeralOnLocalSessionError: "the session is local to one server and cannot make ephemeral nodes",
+    kazoo.InvalidACLError: "the ACL is not valid on this server",
+    kazoo.MarshallingError: "the server could not read the request",
+    kazoo.NoAuthError: "no permission",
+    kazoo.NoChildrenForEphemeralsError: "the parent is an ephemeral node",
+    kazoo.SASLException: "SASL failed on this side",
+    kazoo.SessionClosedRequireSaslError: "the server asks for SASL credentials",
+    kazoo.UnimplementedError: "the server does not know this request (ZooKeeper 3.5 or later is needed)",
+}
+
+
+def translated(error: BaseException, store: str) -> Exception:
+    """Return what ``error``, raised by kazoo, means; ``store`` names the servers."""
+    kind = type(error)
+    said = f" ({error})" if str(error) else ""
+    if issubclass(kind, _NO_ANSWER):
+        return StoreUnavailable(store, f"{kind.__name__}{said}")
+    for known, answer in _ANSWERS.items():
+        if issubclass(kind, known):
+            return answer(*error.args)
+    for known, refusal in _REFUSALS.items():
+        if issubclass(kind, known):
+            return StoreRefused(store, f"{refusal}{said}")
+    if issubclass(kind, kazoo.QuotaExceededError):
+        return StoreFull(store, f"a quota is used up{said}")
+    if issubclass(kind, kazoo.KazooException):
+        other = ZooKeeperError(f"{kind.__name__}{said}")
+        other.code = getattr(error, "code", 0)
+        return other
+    # A reply that kazoo could not decode, for one: what was asked may have been done.
+    return StoreUnavailable(store, f"{kind.__name__}{said}")

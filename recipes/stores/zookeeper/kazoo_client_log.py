@@ -1,0 +1,79 @@
+"""What kazoo says, heard: some facts reach the outside only as arguments of its log records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["KazooLog"]
+
+log = logging.getLogger("recipes.kazoo")
+log.addHandler(logging.NullHandler())  # a library says nothing unless asked
+
+
+class KazooLog:
+    """The ``logger`` of a ``KazooClient``: cheap, without secrets, and a source of facts.
+
+    kazoo's debug records hold session passwords, credentials and data, so none goes on;
+    the others go to the standard logger ``recipes.kazoo``.
+
+    Args:
+        on_session: Called with the session's id and the granted timeout in milliseconds
+            whenever a server has granted it.
+
+    Attributes:
+        troubles: What was last seen of each server, by ``host:port``.
+    """
+
+    def __init__(self, on_session: Callable[[int, int], None]) -> None:
+        self._on_session = on_session
+        self._server = ""
+        self.troubles: dict[str, str] = {}
+
+    def trouble(self) -> str:
+        """Return what was seen of the servers, for an error message."""
+        return "; ".join(f"{server}: {seen}" for server, seen in self.troubles.items())
+
+    def log(self, _level: int, message: str, *args: Any) -> None:
+        """Hear of a granted session; everything else at these levels is noise."""
+        if message.startswith("Session created"):
+            self.troubles.clear()
+            self._on_session(args[0], args[2])
+
+    def debug(self, message: str, *args: Any) -> None:
+        """Drop it: requests and replies, with all they contain."""
+
+    def info(self, message: str, *args: Any) -> None:
+        """Note which server is meant by what follows."""
+        if message.startswith("Connecting to"):
+            self._server = f"{args[0]}:{args[2]}"
+        log.info(message, *_without_secrets(args))
+
+    def warning(self, message: str, *args: Any) -> None:
+        """Note what went wrong with a server."""
+        if message.startswith("Cannot resolve"):
+            self.troubles[str(args[0])] = f"cannot be resolved ({args[1]})"
+        elif message.startswith(("Connection dropped", "Connection time-out")):
+            self.troubles[self._server] = _short(str(args[0]))
+        log.warning(message, *_without_secrets(args))
+
+    warn = warning
+
+    def exception(self, message: str, *args: Any) -> None:
+        """Pass an error on with its traceback."""
+        # ruff sees a logger here and not an except clause; kazoo calls this from one.
+        log.exception(message, *_without_secrets(args))  # noqa: LOG004
+
+    def error(self, message: str, *args: Any) -> None:
+        """Pass an error on."""
+        log.error(message, *_without_secrets(args))
+
+
+def _short(seen: str) -> str:
+    return seen.removeprefix("socket connection error: ")
+
+
+def _without_secrets(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Name requests by their type: kazoo's are named tuples that hold passwords and data."""
+    return tuple(type(arg).__name__ if isinstance(arg, tuple) else arg for arg in args)

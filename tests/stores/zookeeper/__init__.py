@@ -1,0 +1,1 @@
+"""The ZooKeeper transport, against a ZooKeeper in this process."""

@@ -1,0 +1,133 @@
+"""Both faces of the link, driven alike, and a server for them."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recipes.stores.base import Event, Mailbox, Request
+from recipes.stores.zookeeper.blocking import KazooLink
+from recipes.stores.zookeeper.requests import Connect
+from recipes.stores.zookeeper.tasks import AsyncKazooLink
+from tests.stores.zookeeper.fake_server import FakeZooKeeper
+
+WITHIN_S = 5.0
+
+
+class Box:
+    """A mailbox."""
+
+    __hash__ = None  # type: ignore[assignment] # a mailbox need not be hashable
+
+    def __init__(self) -> None:
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+
+    def post(self, event: Event) -> None:
+        self.events.put(event)
+
+    def next(self) -> Event:
+        return self.events.get(timeout=WITHIN_S)
+
+    def empty(self) -> bool:
+        return self.events.empty()
+
+
+class Driver:
+    """One link, asked from a thread."""
+
+    def __init__(self, link: Any) -> None:
+        self.link = link
+        self.session = link._session
+
+    def ask(self, request: Request[Any], timeout_s: float = WITHIN_S) -> Any:
+        return self.link.ask(request, timeout_s)
+
+    def forget(self, mailbox: Mailbox) -> None:
+        self.link.forget(mailbox)
+
+    def close(self) -> None:
+        self.link.close()
+
+
+class AsyncDriver(Driver):
+    """One asyncio link, asked from outside its loop."""
+
+    def __init__(self, link: Any, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(link)
+        self.loop = loop
+
+    def ask(self, request: Request[Any], timeout_s: float = WITHIN_S) -> Any:
+        asked = self.link.ask(request, timeout_s)
+        return asyncio.run_coroutine_threadsafe(asked, self.loop).result(timeout_s + WITHIN_S)
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self.link.close(), self.loop).result(WITHIN_S)
+
+
+class Links:
+    """Makes links of one face, and closes them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self.loop = loop
+        self.ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.made: list[Driver] = []
+
+    def __call__(self, hosts: str, *, on_end: Callable[[str], None] | None = None, **options: Any) -> Driver:
+        kind: Any = KazooLink if self.loop is None else AsyncKazooLink
+        link = kind(hosts, on_end=on_end or self.ended.put, kazoo_options=options)
+        driver = Driver(link) if self.loop is None else AsyncDriver(link, self.loop)
+        self.made.append(driver)
+        return driver
+
+    def connected(self, hosts: str, **options: Any) -> Driver:
+        driver = self(hosts, **options)
+        driver.ask(Connect(4.0))
+        return driver
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def links(request: pytest.FixtureRequest) -> Iterator[Links]:
+    loop = None if request.param == "blocking" else asyncio.new_event_loop()
+    thread = None if loop is None else threading.Thread(target=loop.run_forever)
+    if thread is not None:
+        thread.start()
+    links = Links(loop)
+    yield links
+    for driver in links.made:
+        driver.close()
+    if loop is not None and thread is not None:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(WITHIN_S)
+        loop.close()
+
+
+@pytest.fixture
+def server() -> Iterator[FakeZooKeeper]:
+    with FakeZooKeeper() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """See that every thread ends within a second of the test, and every descriptor with it."""
+    before = descriptors()
+    yield
+    let_go()
+    assert descriptors() <= before
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def let_go(within_s: float = 1.0) -> None:
+    for thread in threading.enumerate():
+        if thread.name.startswith("recipes-kazoo"):
+            thread.join(within_s)
+            assert not thread.is_alive(), f"{thread.name} outlives its link"

@@ -1,0 +1,340 @@
+"""The handler alone: sockets, results, threads."""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import Callback
+
+from recipes.stores.zookeeper.handler import LeanHandler
+from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, poll, tls_context
+from recipes.stores.zookeeper.requests import Connect, Create, Exists
+from tests.stores.zookeeper.conftest import Links
+from tests.stores.zookeeper.fake_server import FakeZooKeeper
+
+pytestmark = pytest.mark.timeout(20)
+CERTIFICATE = str(Path(__file__).with_name("certificate.pem"))
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+def pair(listener: socket.socket) -> Iterator[tuple[LeanSocket, socket.socket]]:
+    near: Any = LeanHandler().create_connection(listener.getsockname())
+    far, _ = listener.accept()
+    yield near, far
+    near.close()
+    far.close()
+
+
+# Sockets.
+
+
+def test_a_socket_reads_ahead(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    far.sendall(b"headbody")
+    assert near.pending() == 0
+    assert near.recv(4) == b"head"
+    assert near.pending() == 4
+    assert poll([near], [], 5) == ([near], [])
+    assert near.recv(2) + near.recv(100) == b"body"
+    assert poll([near], [], 0) == ([], [])
+    far.close()
+    assert near.recv(4) == b""
+
+
+def test_poll_sees_what_was_read_ahead_and_the_others(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    bell = Bell()
+    far.sendall(b"headbody")
+    near.recv(4)
+    assert poll([near, bell], [], 5) == ([near], [])
+    bell.send(b"\0")
+    assert set(poll([near, bell], [], 5)[0]) == {near, bell}
+    far.sendall(b"more")
+    select.select([near.fileno()], [], [], 5)
+    assert sorted(map(str, poll([near, bell], [near], 5)[0])) == sorted(map(str, [near, bell]))
+    bell.close()
+
+
+def test_poll_takes_descriptors_and_both_directions(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    assert poll([near.fileno()], [near.fileno(), far], None) == ([], [near.fileno(), far])
+    assert poll([], [near], 1) == ([], [near])
+    far.sendall(b"x")
+    assert poll([near], [], 5) == ([near], [])
+
+
+def test_a_closed_socket_is_a_lost_connection(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, _ = pair
+    near.close()
+    with pytest.raises(OSError, match="closed"):
+        poll([near], [], 1)
+
+
+def test_the_bell_counts_and_never_blocks() -> None:
+    bell = Bell()
+    for _ in range(10_000):
+        bell.send(b"\0")
+    for _ in range(10_000):
+        assert poll([bell], [], 0) == ([bell], [])
+        assert bell.recv(1) == b"\0"
+    assert poll([bell], [], 0) == ([], [])
+    with pytest.raises(BlockingIOError):
+        bell.recv(1)
+    bell._write.send(b"\0\0")  # by a forked child
+    bell.recv(1)
+    assert poll([bell], [], 0) == ([], [])
+    bell.close()
+    bell.close()
+    handler = LeanHandler()
+    ours, same = handler.create_socket_pair()
+    assert ours is same
+    handler.ring()
+    assert poll([ours], [], 0) == ([ours], [])
+    ours.close()
+    handler.ring()
+    with pytest.raises(OSError, match="closed"):
+        bell.send(b"\0")
+
+
+# Results.
+
+
+def test_the_first_value_counts() -> None:
+    result = LeanHandler().async_result()
+    seen: list[Any] = []
+    forgotten: list[Any] = []
+    result.rawlink(seen.append)
+    result.rawlink(forgotten.append)
+    result.unlink(forgotten.append)
+    result.unlink(forgotten.append)
+    assert not result.ready()
+    assert not result.successful()
+    assert not result.wait(0)
+    with pytest.raises(KazooTimeoutError):
+        result.get_nowait()
+    with pytest.raises(KazooTimeoutError):
+        result.get(timeout=0)
+    result.set(1)
+    result.set(2)
+    result.set_exception(ValueError())
+    assert result.successful()
+    assert result.wait(0)
+    assert (result.get(), result.value, result.exception) == (1, 1, None)
+    result.rawlink(seen.append)
+    assert (seen, forgotten) == ([result, result], [])
+
+
+def test_an_exception_is_raised() -> None:
+    result = LeanHandler().async_result()
+    result.set_exception(ValueError("odd"))
+    assert result.ready()
+    assert not result.successful()
+    with pytest.raises(ValueError, match="odd"):
+        result.get()
+
+
+def test_waiting_in_another_thread() -> None:
+    result = LeanHandler().async_result()
+    thread = threading.Thread(target=result.set, args=(1,))
+    thread.start()
+    assert result.get(timeout=5) == 1
+    thread.join()
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_callbacks_that_raise_are_survived(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    def rude(*_: Any) -> None:
+        raise error
+
+    handler = LeanHandler()
+    seen: list[Any] = []
+    result = handler.async_result()
+    result.rawlink(rude)
+    result.rawlink(seen.append)
+    result.set()
+    handler.dispatch_callback(Callback("watch", rude, ()))
+    handler.dispatch_callback(Callback("watch", seen.append, (1,)))
+    assert seen == [result, 1]
+    assert caplog.text.count("a callback raised") == 2
+
+
+# Threads.
+
+
+def test_a_thread_that_dies_is_told_and_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[BaseException | None] = []
+    for handler in (LeanHandler(on_stop=told.append), LeanHandler()):
+        handler.join()  # nothing to wait for
+        handler.spawn(int, "x").join()
+        handler.spawn(int, "7").join()
+        handler.join()
+    assert isinstance(told[0], ValueError)
+    assert told[1] is None
+    assert capfd.readouterr().err == ""
+
+
+def test_kazoo_alone_takes_the_handler(server: FakeZooKeeper) -> None:
+    client = KazooClient(server.hosts, handler=LeanHandler(), logger=logging.getLogger("recipes.test"))
+    client.start(5)
+    assert client.exists("/q") is None
+    assert client.create_async("/q", include_data=True).get(timeout=5)[0] == "/q"
+    assert client.sync("/q") == "/q"
+    client.stop()
+    client.close()
+
+
+# Connecting and ending.
+
+
+def full(listener: socket.socket) -> list[socket.socket]:
+    """Fill a listener's queue, so that the next connection gets no answer at all."""
+    listener.listen(0)
+    fillers = []
+    for _ in range(4):
+        filler = socket.socket()
+        filler.setblocking(False)
+        filler.connect_ex(listener.getsockname())
+        fillers.append(filler)
+    select.select([], fillers, [], 0.05)
+    return fillers
+
+
+def test_a_connection_is_bounded(listener: socket.socket) -> None:
+    fillers = full(listener)
+    handler = LeanHandler(connect_timeout_s=0.1)
+    with pytest.raises(TimeoutError, match=r"no connection within 0\.1 s"):
+        handler.create_connection(listener.getsockname(), timeout=10)
+    for filler in fillers:
+        filler.close()
+
+
+def test_a_connection_under_way_ends_with_the_handler(listener: socket.socket) -> None:
+    fillers = full(listener)
+    handler = LeanHandler()
+    failures: list[Exception] = []
+
+    def connect() -> None:
+        try:
+            handler.create_connection(listener.getsockname())
+        except OSError as error:
+            failures.append(error)
+
+    started = time.monotonic()
+    thread = threading.Thread(target=connect)
+    thread.start()
+    while not handler._connecting:
+        threading.Event().wait(0.001)
+    handler.retire()
+    while thread.is_alive():  # the first may have come before the connect
+        handler.abort()
+        thread.join(0.01)
+    assert len(failures) == 1
+    assert time.monotonic() - started < 2
+    for filler in fillers:
+        filler.close()
+
+
+def test_a_retired_handler_connects_no_more(listener: socket.socket) -> None:
+    handler = LeanHandler()
+    handler.retire()
+    handler.abort()
+    with pytest.raises(ConnectionAbortedError):
+        handler.create_connection(listener.getsockname())
+    handler.disown()
+    LeanHandler().disown()
+
+
+def test_silence_is_a_time_out(listener: socket.socket) -> None:
+    handler = LeanHandler(connect_timeout_s=0.05)
+    near = handler.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    assert handler.select([near], [], [], 0) == ([], [], [])  # nothing was asked
+    assert handler.select([], [near], [], 1)[1] == [near]
+    with pytest.raises(KazooTimeoutError, match="did not answer"):
+        handler.select([near], [], [], 10)
+    accepted.sendall(b"x")
+    assert handler.select([near], [], [], 10)[0] == [near]
+    handler.silence_limit_s = 10
+    assert handler.select([], [near], [], 1)[1] == [near]
+    assert near.recv(1) == b"x"
+    assert handler.select([near], [], [], 0.01) == ([], [], [])
+    near.close()
+    accepted.close()
+
+
+# TLS.
+
+
+def server_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    return context
+
+
+def test_tls_all_the_way(links: Links) -> None:
+    with FakeZooKeeper(tls=server_context()) as server:
+        hosts = f"localhost:{server.port}"
+        link = links.connected(hosts, use_ssl=True, ca=CERTIFICATE, check_hostname=True)
+        link.ask(Create("/q"))
+        server.drop()
+        assert link.ask(Exists("/q")) is not None
+        link.close()
+        server.until(lambda: not server.sessions)
+
+
+def test_what_tls_has_decrypted_is_not_slept_on(listener: socket.socket) -> None:
+    accepted: list[ssl.SSLSocket] = []
+    context = server_context()
+    serving = threading.Thread(
+        target=lambda: accepted.append(context.wrap_socket(listener.accept()[0], server_side=True))
+    )
+    serving.start()
+    handler = LeanHandler()
+    near = handler.create_connection(listener.getsockname(), "localhost", use_ssl=True, ca=CERTIFICATE)
+    serving.join()
+    accepted[0].sendall(b"headbody")  # one record
+    assert near.recv(4) == b"head"
+    assert handler.select([near], [], [], None)[0] == [near]  # kazoo's own would wait for more
+    assert near.recv(4) == b"body"
+    near.close()
+    accepted[0].close()
+
+
+def test_an_unknown_authority_is_named(links: Links) -> None:
+    refused = pytest.raises(ConnectionError, match="CERTIFICATE_VERIFY_FAILED")
+    with FakeZooKeeper(tls=server_context()) as server, refused:
+        links(server.hosts, use_ssl=True).ask(Connect(4.0))
+
+
+def test_plaintext_to_a_tls_port(links: Links, server: FakeZooKeeper) -> None:
+    server.silent = True
+    with pytest.raises(ConnectionError):
+        links(server.hosts, use_ssl=True, ca=CERTIFICATE).ask(Connect(4.0), 0.2)
+
+
+def test_the_context_is_what_was_asked_for() -> None:
+    context = tls_context(verify_certs=False)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
+    context = tls_context(ca=CERTIFICATE, certfile=CERTIFICATE, keyfile=CERTIFICATE, check_hostname=True)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    with pytest.raises(ssl.SSLError, match="verify_certs"):
+        tls_context(verify_certs=False, check_hostname=True)

@@ -1,0 +1,475 @@
+"""How a session begins and ends: on time, once, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from recipes.errors import StoreRefused, StoreUnavailable
+from recipes.stores.base import Disturbed
+from recipes.stores.zookeeper import kazoo_client_life
+from recipes.stores.zookeeper.blocking import KazooLink
+from recipes.stores.zookeeper.requests import Close, Connect, Create, Exists, Get, SessionExpired
+from recipes.stores.zookeeper.tasks import AsyncKazooLink
+from tests.stores.zookeeper.conftest import Box, Links, let_go
+from tests.stores.zookeeper.fake_server import FakeZooKeeper
+
+pytestmark = pytest.mark.timeout(20)
+
+
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+# Beginning.
+
+
+def test_making_a_link_does_nothing(links: Links) -> None:
+    threads = threading.active_count()
+    link = links("nowhere.invalid:1")
+    assert threading.active_count() == threads
+    link.close()
+    with pytest.raises(SessionExpired):
+        link.ask(Connect(4.0))
+
+
+def test_a_refused_connection_fails_at_once(links: Links) -> None:
+    hosts = f"127.0.0.1:{unused_port()}"
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailable, match=rf"{hosts}: .*refused"):
+        links(hosts).ask(Connect(4.0))
+    assert time.monotonic() - started < 1
+
+
+def test_hosts_that_do_not_resolve_are_named(links: Links, monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with pytest.raises(StoreUnavailable, match=r"no\.invalid: cannot be resolved .*not known"):
+        links("no.invalid:2181").ask(Connect(4.0))
+
+
+def test_the_servers_that_fail_are_passed_over(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(f"127.0.0.1:{unused_port()},{server.hosts}", randomize_hosts=False)
+    assert link.ask(Exists("/")) is not None
+
+
+def test_a_server_that_never_answers_is_given_up(links: Links, server: FakeZooKeeper) -> None:
+    server.silent = True
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailable, match=r"nothing within 0\.2 s"):
+        links(server.hosts).ask(Connect(4.0), 0.2)
+    assert time.monotonic() - started < 0.5
+    let_go()
+
+
+def test_a_server_that_hangs_up_fails_at_once(links: Links) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port, accept = listener.getsockname()[1], listener.accept
+
+        def hang_up() -> None:
+            accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(StoreUnavailable, match=r"broken|reset"):
+            links(f"127.0.0.1:{port}").ask(Connect(4.0))
+        thread.join()
+
+
+def test_no_thread_to_be_had(links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        link = KazooLink(server.hosts, on_end=links.ended.put)
+        with pytest.raises(StoreUnavailable, match="can't start new thread"):
+            link.ask(Connect(4.0), 1)
+        link.close()
+        link._session._client._connection.close()
+    connected = links.connected(server.hosts)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    connected.session.close()  # as at interpreter exit
+    monkeypatch.undo()
+    connected.session._handler.join()
+    connected.session._client.close()
+
+
+def test_wrong_options_are_the_callers_mistake(links: Links) -> None:
+    with pytest.raises(TypeError):
+        links("127.0.0.1:1", no_such_option=1).ask(Connect(4.0))
+    with pytest.raises(StoreRefused, match="configuration"):
+        links("127.0.0.1:1", auth_data=[("sasl", "a:b")], sasl_options={"a": 1}).ask(Connect(4.0))
+
+
+# Credentials.
+
+
+def test_credentials_are_proved_before_connect_returns(links: Links, server: FakeZooKeeper) -> None:
+    links.connected(server.hosts, auth_data=[("digest", "user:password")])
+    assert [operation for operation, _ in server.seen] == ["connect", "auth", "exists"]
+
+
+def test_wrong_credentials_are_refused(links: Links, server: FakeZooKeeper) -> None:
+    server.refuse_auth = True
+    link = links(server.hosts, auth_data=[("digest", "user:password")])
+    with pytest.raises(StoreRefused, match="credentials") as caught:
+        link.ask(Connect(4.0))
+    assert "password" not in str(caught.value)
+    assert links.ended.empty()  # there was no session to end
+    with pytest.raises(SessionExpired):
+        link.ask(Exists("/"))
+
+
+def test_a_server_that_asks_for_sasl(links: Links, server: FakeZooKeeper) -> None:
+    server.fail("exists", -124)
+    with pytest.raises(StoreRefused, match="SASL"):
+        links(server.hosts, auth_data=[("digest", "user:password")]).ask(Connect(4.0))
+
+
+def test_credentials_that_expire_end_the_session(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(server.hosts, auth_data=[("digest", "user:password")])
+    server.refuse_auth = True
+    server.cut()
+    assert "credentials" in links.ended.get(timeout=5)
+    with pytest.raises(SessionExpired):
+        link.ask(Exists("/"))
+
+
+def test_no_secret_is_logged(
+    links: Links, server: FakeZooKeeper, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(1)
+    logging.getLogger("recipes.kazoo").setLevel(1)
+    link = links.connected(server.hosts, auth_data=[("digest", "user:password")])
+    server.drop()
+    link.ask(Create("/q", b"password"))
+    link.ask(Close())
+    said = caplog.text + "".join(capfd.readouterr())
+    assert "Connecting to" in said
+    assert "password" not in said
+    assert b"secret-password!".hex() not in said
+
+
+# The store ends it.
+
+
+def test_expiry_is_told_once_and_nothing_is_resumed(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(server.hosts)
+    box = Box()
+    link.ask(Create("/q"))
+    link.ask(Get("/q", box))
+    server.expire()
+    assert links.ended.get(timeout=5) == "the server has ended the session"
+    assert box.next() == Disturbed()
+    for request in (Exists("/"), Create("/r")):
+        with pytest.raises(SessionExpired):
+            link.ask(request)
+    assert link.ask(Close()) is None
+    let_go()
+    assert server.count("connect") == 2  # the first, and the one that was told of the end
+    assert not server.sessions
+    assert links.ended.empty()
+
+
+def test_whoever_is_told_may_close_or_raise(links: Links, server: FakeZooKeeper) -> None:
+    told = threading.Event()
+
+    def on_end(reason: str) -> None:
+        link.session.close()
+        told.set()
+        raise SystemExit
+
+    link = links(server.hosts, on_end=on_end)
+    link.ask(Connect(4.0))
+    server.expire()
+    assert told.wait(5)
+    let_go()
+
+
+def test_a_session_that_comes_back_different_is_ended(links: Links, server: FakeZooKeeper) -> None:
+    links.connected(server.hosts)
+    server.granted_ms = 2000
+    server.cut()
+    assert "shorter" in links.ended.get(timeout=5)
+
+
+def test_a_reply_that_makes_no_sense_ends_the_session(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(server.hosts)
+    server.send_all(b"\0\0\0\x63" + b"\0" * 12)
+    assert "died" in links.ended.get(timeout=5)  # kazoo's thread does not survive it
+    with pytest.raises(SessionExpired):
+        link.ask(Exists("/"))
+
+
+def test_a_connection_thread_that_dies_while_connecting(links: Links, server: FakeZooKeeper) -> None:
+    with pytest.raises(StoreRefused, match="SASL"):
+        links(server.hosts, sasl_options={"mechanism": "DIGEST-MD5"}).ask(Connect(4.0))  # needs a package
+
+
+def test_silence_is_noticed_though_requests_go_out(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(server.hosts)
+    link.session._handler.silence_limit_s = 0.1
+    server.mute()
+    with pytest.raises(StoreUnavailable, match=r"ConnectionLoss"):
+        link.ask(Exists("/"))
+    server.mute("nothing")
+    assert link.ask(Exists("/")) is not None
+    assert len(server.sessions) == 1
+
+
+# Closing.
+
+
+def test_close_ends_the_session_on_the_server(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(server.hosts)
+    link.ask(Create("/q", ephemeral=True))
+    link.close()
+    server.until(lambda: not server.sessions)
+    assert "/q" not in server.nodes
+    let_go()
+    link.close()
+    assert links.ended.empty()
+
+
+@pytest.mark.parametrize("ask", [True, False])
+def test_close_with_a_silent_server(links: Links, server: FakeZooKeeper, ask: bool) -> None:
+    link = links.connected(server.hosts)
+    server.mute()
+    started = time.monotonic()
+    if ask:
+        assert link.ask(Close(), 0.3) is None
+    else:
+        link.close()
+    let_go()
+    assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize("ask", [True, False])
+def test_close_while_reconnecting(links: Links, server: FakeZooKeeper, ask: bool) -> None:
+    link = links.connected(server.hosts)
+    server.silent = True
+    server.drop()
+    started = time.monotonic()
+    if ask:
+        assert link.ask(Close(), 0.3) is None
+    else:
+        link.close()
+    let_go()
+    assert time.monotonic() - started < 1
+    assert server.count("connect") == 2
+
+
+def test_close_while_there_is_no_server(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(server.hosts)
+    server.refuse()
+    server.cut()
+    started = time.monotonic()
+    assert link.ask(Close()) is None
+    let_go()
+    assert time.monotonic() - started < 1
+
+
+def test_close_is_awaited_by_all_who_ask(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(server.hosts)
+    server.mute()
+    link.close()
+    assert link.ask(Close()) is None
+    let_go(0.1)
+
+
+def test_kazoo_that_will_not_stop(monkeypatch: pytest.MonkeyPatch, server: FakeZooKeeper) -> None:
+    link = KazooLink(server.hosts, on_end=print)
+    link.ask(Connect(4.0), 5)
+    client = link._session._client
+    stop = client.stop
+
+    def failing() -> None:
+        stop()
+        raise RuntimeError("as kazoo does after ten seconds")
+
+    monkeypatch.setattr(client, "stop", failing)
+    assert link.ask(Close(), 5) is None
+
+
+def test_the_share_of_each_server() -> None:
+    assert kazoo_client_life.connect_timeout("a:1,b:1,c:1", 15.0) == 2.5
+    assert kazoo_client_life.connect_timeout("a:1", 60.0) == 5.0
+    assert kazoo_client_life.connect_timeout("a:1,b:1,c:1", 2.0) == 1.0
+
+
+# Cancelling.
+
+
+def test_a_cancelled_connect_leaves_nothing(server: FakeZooKeeper) -> None:
+    server.silent = True
+
+    async def scenario() -> None:
+        link = AsyncKazooLink(server.hosts, on_end=print)
+        task = asyncio.create_task(link.ask(Connect(4.0), 5))
+        await asyncio.to_thread(server.until, lambda: server.count("connect") == 1)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        await asyncio.to_thread(let_go)
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_request_is_dropped(server: FakeZooKeeper) -> None:
+    async def scenario() -> None:
+        link = AsyncKazooLink(server.hosts, on_end=print)
+        await link.ask(Connect(4.0), 5)
+        server.mute()
+        task = asyncio.create_task(link.ask(Exists("/"), 5))
+        await asyncio.to_thread(server.until, lambda: server.count("exists") == 1)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        server.mute("nothing")
+        await asyncio.to_thread(server.drop)  # the late answer, an error, is for nobody
+        assert (await link.ask(Create("/q"), 5))[0] == "/q"
+        await link.ask(Close(), 5)
+
+    asyncio.run(scenario())
+
+
+def test_a_loop_that_was_closed_does_not_hurt_kazoo(server: FakeZooKeeper) -> None:
+    loop = asyncio.new_event_loop()
+    link = AsyncKazooLink(server.hosts, on_end=print)
+    loop.run_until_complete(link.ask(Connect(4.0), 5))
+    server.mute()
+    asked = loop.create_task(link.ask(Exists("/"), 5))
+    loop.run_until_complete(asyncio.sleep(0))
+    asked.cancel()
+    loop.run_until_complete(asyncio.gather(asked, return_exceptions=True))
+    task = loop.create_task(link.ask(Create("/q"), 5))
+    loop.run_until_complete(asyncio.sleep(0))  # sent, and the loop closes before the answer is taken
+    pending: Any = task
+    pending._log_destroy_pending = False
+    server.until(lambda: server.count("create2") == 1)
+    loop.close()
+    server.cut()
+    link._session.close()
+    let_go()
+    pending.get_coro().close()
+
+
+def test_answers_that_arrive_together_share_a_wake_up(
+    server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> int:
+        link = AsyncKazooLink(server.hosts, on_end=print)
+        await link.ask(Connect(4.0), 5)
+        loop = asyncio.get_running_loop()
+        done = [loop.create_future() for _ in range(10)]
+        wakes = []
+        real = loop.call_soon_threadsafe
+
+        def counting(*args: Any) -> Any:
+            wakes.append(args)
+            return real(*args)
+
+        def complete() -> None:
+            for one in done:
+                link._wake(loop, one)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counting)
+        thread = threading.Thread(target=complete)
+        thread.start()
+        thread.join()
+        await asyncio.gather(*done)
+        await link.ask(Close(), 5)
+        return len(wakes)
+
+    assert asyncio.run(scenario()) <= 2  # and one for the close
+
+
+def test_an_interrupt_that_kazoo_swallows_leaves_nothing_behind(
+    links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = links.connected(server.hosts)
+    bell = link.session._handler._bells[0]
+    with monkeypatch.context() as patch:
+
+        def interrupted(data: bytes) -> int:
+            patch.undo()
+            raise KeyboardInterrupt
+
+        patch.setattr(bell, "send", interrupted)
+        with pytest.raises(StoreUnavailable):
+            link.ask(Exists("/"))
+    for _ in range(3):
+        assert link.ask(Exists("/")) is not None
+
+
+# Fork and exit.
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # that is the point
+def test_a_forked_child_touches_nothing_of_its_parent(links: Links, server: FakeZooKeeper) -> None:
+    link = links.connected(server.hosts)
+    box = Box()
+    link.ask(Create("/q"))
+    link.ask(Get("/q", box))
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            call_made = KazooLink(server.hosts, on_end=print)
+            call_made._session = link.session
+            try:
+                call_made.ask(Exists("/"), 5)
+            except SessionExpired:
+                status = 0
+            call_made.forget(box)
+            call_made.close()
+            call_made.close()
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    link.ask(Create("/r"))
+    assert server.accepted == 1
+    assert box.empty()
+    assert len(server.sessions) == 1
+
+
+def test_the_interpreter_exits_with_a_dead_server(server: FakeZooKeeper) -> None:
+    program = """
+        import sys
+        from recipes.stores.zookeeper.blocking import KazooLink
+        from recipes.stores.zookeeper.requests import Connect, Exists
+
+        link = KazooLink(sys.argv[1], on_end=print)
+        link.ask(Connect(4.0), 5)
+        print("connected", flush=True)
+        sys.stdin.readline()
+        try:
+            link.ask(Exists("/"), 0.1)
+        except ConnectionError:
+            pass
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), server.hosts]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "connected\n"
+        server.mute()
+        started = time.monotonic()
+        process.communicate("\n", timeout=10)
+        assert process.returncode == 0
+        assert time.monotonic() - started < 2

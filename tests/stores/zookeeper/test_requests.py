@@ -1,0 +1,277 @@
+"""Each request and its reply, on both faces."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from recipes.errors import StoreRefused, StoreUnavailable
+from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
+from recipes.stores.zookeeper.requests import (
+    BadVersion,
+    Children,
+    Close,
+    Connect,
+    Create,
+    Delete,
+    Exists,
+    Get,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    SetData,
+    Sync,
+)
+from tests.stores.zookeeper.conftest import Box, Driver, Links
+from tests.stores.zookeeper.fake_server import FakeZooKeeper
+
+pytestmark = pytest.mark.timeout(20)
+
+
+@pytest.fixture
+def link(links: Links, server: FakeZooKeeper) -> Driver:
+    return links.connected(server.hosts)
+
+
+def test_the_session_is_what_the_server_granted(links: Links, server: FakeZooKeeper) -> None:
+    server.granted_ms = 2500
+    info = links(server.hosts).ask(Connect(60.0))
+    assert info.id in server.sessions
+    assert info.timeout_s == 2.5
+
+
+def test_requests_and_replies(link: Driver, server: FakeZooKeeper) -> None:
+    session = next(iter(server.sessions))
+    path, stat = link.ask(Create("/q", b"data"))
+    assert (path, stat.owner, stat.version) == ("/q", 0, 0)
+    own, stat = link.ask(Create("/q/c-", ephemeral=True, sequence=True))
+    assert own == "/q/c-0000000000"
+    assert (stat.owner, stat.czxid) == (session, server.nodes[own].czxid)
+    assert link.ask(Children("/q")) == ("c-0000000000",)
+    assert link.ask(Exists(own)) == stat
+    assert link.ask(Exists("/none")) is None
+    assert link.ask(Get("/q"))[0] == b"data"
+    assert link.ask(Get(own)) == (b"", stat)
+    assert link.ask(SetData(own, b"x", version=0)).version == 1
+    assert link.ask(Sync("/")) is None
+    assert link.ask(Delete(own)) is None
+    assert own not in server.nodes
+
+
+def test_the_errors_that_protocols_handle(link: Driver, server: FakeZooKeeper) -> None:
+    link.ask(Create("/q"))
+    for request, error in (
+        (Create("/q"), NodeExists),
+        (Create("/none/q"), NoNode),
+        (Delete("/none"), NoNode),
+        (Children("/none"), NoNode),
+        (SetData("/q", b"", version=7), BadVersion),
+        (Delete("/q", version=7), BadVersion),
+    ):
+        with pytest.raises(error):
+            link.ask(request)
+    server.fail("create2", -102)
+    with pytest.raises(StoreRefused, match="no permission"):
+        link.ask(Create("/r"))
+
+
+def test_a_batch_is_sent_before_the_first_answer(link: Driver, server: FakeZooKeeper) -> None:
+    server.mute()
+    with_answers = Batch((Create("/q"), Children("/"), Exists("/none"), Delete("/none")))
+    replies = link.ask(with_answers, 0.2)
+    assert [type(reply) for reply in replies] == [StoreUnavailable] * 4
+    server.until(lambda: server.count("delete") == 1)
+    assert [seen for seen in server.seen if seen[0] != "ping"][1:] == [
+        ("create2", "/q"),
+        ("children", "/"),
+        ("exists", "/none"),
+        ("delete", "/none"),
+    ]
+
+
+def test_a_batch_answers_each_part(link: Driver) -> None:
+    created, names, none, error = link.ask(
+        Batch((Create("/q"), Children("/"), Exists("/none"), Delete("/none")))
+    )
+    assert created[0] == "/q"
+    assert names == ("q",)
+    assert none is None
+    assert isinstance(error, NoNode)
+    assert link.ask(Batch(())) == ()
+
+
+def test_a_batch_keeps_the_replies_that_came(link: Driver, server: FakeZooKeeper) -> None:
+    server.mute("children")
+    created, names = link.ask(Batch((Create("/q"), Children("/"))), 0.2)
+    assert created[0] == "/q"
+    assert isinstance(names, StoreUnavailable)
+
+
+def test_no_answer_takes_no_longer_than_allowed(link: Driver, server: FakeZooKeeper) -> None:
+    server.mute()
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailable, match=r"nothing within 0\.1 s"):
+        link.ask(Exists("/"), 0.1)
+    assert time.monotonic() - started < 0.3
+
+
+def test_a_watch_is_told_once(link: Driver) -> None:
+    box = Box()
+    link.ask(Create("/q"))
+    link.ask(Get("/q", box))
+    link.ask(SetData("/q", b"new"))
+    assert box.next() == Changed("/q")
+    link.ask(SetData("/q", b"newer"))
+    assert link.ask(Get("/q", box))[0] == b"newer"
+    link.ask(Delete("/q"))
+    assert box.next() == Gone("/q")
+    assert box.empty()
+    assert len(link.session._watches) == 0
+
+
+def test_a_get_without_a_node_watches_nothing(link: Driver) -> None:
+    box = Box()
+    with pytest.raises(NoNode):
+        link.ask(Get("/q", box))
+    link.ask(Create("/q"))
+    link.ask(Delete("/q"))
+    assert box.empty()
+    assert len(link.session._watches) == 0
+
+
+def test_many_watch_one_node(link: Driver) -> None:
+    boxes = [Box() for _ in range(3)]
+    link.ask(Create("/q", b"data"))
+    for box in boxes:
+        assert link.ask(Get("/q", box))[0] == b"data"
+    link.forget(boxes[1])
+    link.ask(Delete("/q"))
+    assert boxes[0].next() == boxes[2].next() == Gone("/q")
+    assert boxes[1].empty()
+
+
+def test_waiters_that_give_up_leave_nothing(link: Driver) -> None:
+    link.ask(Create("/q"))
+    box = Box()
+    for _ in range(10):
+        boxes = tuple(Box() for _ in range(100))
+        link.ask(Batch(tuple(Get("/q", box) for box in boxes)))
+        for box in boxes:
+            link.forget(box)
+    assert len(link.session._watches) == 0
+    assert not link.session._watches._paths
+    assert len(link.session._client._data_watchers["/q"]) == 1
+    link.forget(box)
+
+
+def test_a_mailbox_that_raises_hurts_nobody(link: Driver) -> None:
+    class Rude(Box):
+        def post(self, event: Event) -> None:
+            raise SystemExit
+
+    polite = Box()
+    link.ask(Create("/q"))
+    link.ask(Get("/q", Rude()))
+    link.ask(Get("/q", polite))
+    link.ask(Delete("/q"))
+    assert polite.next() == Gone("/q")
+    assert link.ask(Exists("/")) is not None
+
+
+def test_a_cut_disturbs_every_watch_and_the_session_goes_on(link: Driver, server: FakeZooKeeper) -> None:
+    boxes = [Box(), Box()]
+    link.ask(Create("/q", ephemeral=True))
+    for box in boxes:
+        link.ask(Get("/q", box))
+    server.cut()
+    assert boxes[0].next() == boxes[1].next() == Disturbed()
+    link.ask(Get("/q", boxes[0]))  # parked until the connection is back
+    assert len(server.sessions) == 1
+    link.ask(Delete("/q"))
+    assert boxes[0].next() == Gone("/q")
+    assert boxes[1].empty()
+
+
+def test_a_request_in_flight_is_lost_with_its_connection(link: Driver, server: FakeZooKeeper) -> None:
+    server.mute("create2")
+    failures: list[Exception] = []
+
+    def ask() -> None:
+        with pytest.raises(StoreUnavailable, match="ConnectionLoss") as caught:
+            link.ask(Create("/q"))
+        failures.append(caught.value)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    server.until(lambda: server.count("create2") == 1)
+    server.cut()
+    thread.join()
+    assert failures
+
+
+def test_what_nobody_waits_for_is_not_sent_later(link: Driver, server: FakeZooKeeper) -> None:
+    server.silent = True
+    server.drop()  # it comes back, and is not answered
+    with pytest.raises(StoreUnavailable, match=r"no connection|broken"):
+        link.ask(Create("/late"), 0.1)
+    server.silent = False
+    server.cut()
+    assert link.ask(Exists("/")) is not None
+    assert server.count("create2") == 0
+
+
+def test_hundreds_of_requests_wait_for_the_connection_without_blocking(
+    link: Driver, server: FakeZooKeeper
+) -> None:
+    server.silent = True
+    server.drop()
+    many = Batch(tuple(Exists("/") for _ in range(1000)))  # kazoo's own wake-up pipe holds 280
+    replies: list[object] = []
+    thread = threading.Thread(target=lambda: replies.extend(link.ask(many)))
+    thread.start()
+    server.silent = False
+    server.cut()
+    thread.join()
+    assert len(replies) == 1000
+    assert None not in replies
+
+
+def test_parked_requests_end_with_the_link(link: Driver, server: FakeZooKeeper) -> None:
+    server.silent = True
+    server.drop()
+    caught: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            link.ask(Exists("/"))
+        except SessionExpired as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not link.session._parked:
+        threading.Event().wait(0.001)
+    link.close()
+    thread.join()
+    assert len(caught) == 1
+
+
+def test_a_closed_link_answers_session_expired(link: Driver, server: FakeZooKeeper) -> None:
+    assert link.ask(Close()) is None
+    assert not server.sessions
+    with pytest.raises(SessionExpired):
+        link.ask(Exists("/"))
+    assert [type(reply) for reply in link.ask(Batch((Sync("/"), Exists("/"))))] == [SessionExpired] * 2
+    assert link.ask(Close()) is None
+    link.close()
+
+
+def test_wrong_arguments_come_back_as_they_are(link: Driver) -> None:
+    with pytest.raises(TypeError):
+        link.ask(Exists(7))  # type: ignore[arg-type]
+    (reply,) = link.ask(Batch((Connect(1.0),)))
+    assert isinstance(reply, AssertionError)
+    with pytest.raises(AssertionError, match="once"):
+        link.ask(Connect(1.0))
