@@ -82,6 +82,20 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session
+def simulate(session: nox.Session) -> None:
+    """Many schedules of the simulation: ``nox -s simulate -- --store etcd --count 200000``, or ``--seed N``."""
+    session.install("-e", ".", *group("tests"))
+    session.run("python", "-m", "tests.simulation", *session.posargs)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Plant each known bug, and say at which schedule the simulation finds it."""
+    session.install("-e", ".", *group("tests"))
+    session.run("python", "-m", "tests.simulation", "--mutants", *session.posargs)
+
+
+@nox.session
 def lowest(session: nox.Session) -> None:
     """The tests again, with the oldest dependencies that are promised to do."""
     oldest = [requirement.replace(">=", "==") for requirement in PROJECT["project"]["dependencies"]]

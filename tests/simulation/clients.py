@@ -37,6 +37,7 @@ class Mailbox:
         self.events: deque[Any] = deque()
 
     def post(self, event: Any) -> None:
+        self.world.oracle.heard(event, self)  # type: ignore[attr-defined]
         self.events.append(event)
         if self.task is not None:
             self.world.wake(self.task)
@@ -63,6 +64,10 @@ class SimRuntime(Runtime):
         hold = super().admit(call, op)
         self.client.world.oracle.admitted(self.client, hold)  # type: ignore[attr-defined]
         return hold
+
+    def abandon(self, call: Call, spot: Any, place: Any = None) -> None:
+        self.client.world.oracle.left += 1  # type: ignore[attr-defined]
+        super().abandon(call, spot, place)
 
     def make_link(self, on_end: Any) -> Any:
         return self.client.make_link(on_end)
@@ -189,7 +194,7 @@ class Client:
                 oracle.granted(self, hold, began)
                 oracle.write(self, hold)
                 try:
-                    yield from self.sleep(task, rng.choice((0.0, 0.0, 0.2, 3.0)))
+                    yield from self.sleep(task, rng.choice((0.0, 0.0, 0.0, 0.2, 0.2, 3.0, 9.0)))
                 except Cancelled:
                     pass  # the with statement releases all the same
                 oracle.write(self, hold)

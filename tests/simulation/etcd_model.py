@@ -245,13 +245,15 @@ def _kv(name: bytes, entry: Key) -> dict[str, str]:
 class _Watching:
     """One watch of one link, at the server."""
 
-    __slots__ = ("changes", "key", "link", "lossy", "mailbox")
+    __slots__ = ("asked", "changes", "key", "link", "mailbox", "position")
 
-    def __init__(self, link: EtcdLink, key: bytes, mailbox: Any, *, changes: bool) -> None:
+    def __init__(self, link: EtcdLink, watch: Watch, asked: Asked, position: int) -> None:
         self.link = link
-        self.key = key
-        self.mailbox = mailbox
-        self.changes = changes
+        self.key = watch.key
+        self.mailbox = watch.mailbox
+        self.changes = watch.changes
+        self.asked = asked
+        self.position = position
 
     def happened(self, put: bool) -> None:
         if put and not self.changes:
@@ -260,9 +262,19 @@ class _Watching:
         store = self.link.store
         if store.lossy and store.world.random() < store.lossy:
             return  # the server forgot to tell
-        ref, mailbox = self.key.decode(), self.mailbox
-        event = Changed(ref) if put else Gone(ref)
-        self.link.down.push(lambda: mailbox.post(event))
+        ref = self.key.decode()
+        self.tell(Changed(ref) if put else Gone(ref))
+
+    def tell(self, event: Any) -> None:
+        """Send the one event of this watch on its way; the client has it booked until it comes."""
+        link = self.link
+
+        def arrive() -> None:
+            if self in link.booked:
+                link.booked.remove(self)
+                self.mailbox.post(event)
+
+        link.down.push(arrive)
 
 
 class EtcdLink:
@@ -277,7 +289,7 @@ class EtcdLink:
         self.closed = False
         self.down = Pipe(self.world, self._can_hear)
         self.up = Pipe(self.world, self._can_say)
-        self.forgotten: set[Any] = set()
+        self.booked: list[_Watching] = []
 
     def _can_hear(self) -> bool:
         return not (self.cut or self.half_cut or self.client.paused)
@@ -321,10 +333,12 @@ class EtcdLink:
         up.push(arrive)
 
     def _watch(self, asked: Asked, position: int, watch: Watch) -> None:
+        watching = _Watching(self, watch, asked, position)
+        self.booked.append(watching)
+
         def arrive() -> None:
-            if watch.mailbox in self.forgotten:
+            if watching not in self.booked:
                 return
-            watching = _Watching(self, watch.key, watch.mailbox, changes=watch.changes)
             self.server.watches.append(watching)
             created = self.server.revision
             self.down.push(lambda: asked.answer(position, created))
@@ -332,17 +346,26 @@ class EtcdLink:
         self.up.push(arrive)
 
     def disturb(self) -> None:
-        """The stream broke, or its watches were cancelled by a compaction."""
+        """The stream broke: whoever has a watch on it is told, unless he still waits for it."""
         self.up.clear()
         self.down.clear()
+        booked, self.booked = self.booked, []
+        self.server.watches = [watch for watch in self.server.watches if watch.link is not self]
+        for watch in booked:
+            if watch.asked.replies[watch.position] is None:
+                watch.asked.answer(watch.position, UNREACHABLE)
+            else:
+                watch.mailbox.post(Disturbed())
+
+    def compacted(self) -> None:
+        """The server cancels every watch that has told of nothing yet."""
         mine = [watch for watch in self.server.watches if watch.link is self]
         for watch in mine:
             self.server.watches.remove(watch)
-        for watch in mine:
-            watch.mailbox.post(Disturbed())
+            watch.tell(Disturbed())
 
     def forget(self, mailbox: Any) -> None:
-        self.forgotten.add(mailbox)
+        self.booked = [watch for watch in self.booked if watch.mailbox is not mailbox]
         self.server.watches = [
             watch for watch in self.server.watches if not (watch.link is self and watch.mailbox is mailbox)
         ]
@@ -368,6 +391,7 @@ class EtcdStore:
         self.plan: dict[int, str] = {}
         self.fated: str | None = None
         self.leases = 0
+        self._seen: tuple[int, list[tuple[int, str]]] = (0, [])
         world.timers.append(self.next_expiry)
         world.ticks.append(self.tick)
 
@@ -403,12 +427,15 @@ class EtcdStore:
 
     def standing(self, queue: str) -> list[tuple[int, str]]:
         """Return (token, contender id) of all that stand in a queue, in order."""
-        start = LAYOUT.queue(queue)
-        return sorted(
-            (entry.created, LAYOUT.parse(queue, key).id)
-            for key, entry in self.server.keys.items()
-            if key.startswith(start)
-        )
+        if self._seen[0] != self.server.revision:
+            start = LAYOUT.queue(queue)
+            found = sorted(
+                (entry.created, key[-36:].decode())
+                for key, entry in self.server.keys.items()
+                if key.startswith(start)
+            )
+            self._seen = (self.server.revision, found)
+        return self._seen[1]
 
     def leftovers(self) -> list[str]:
         """Return what should not be there when every client has closed."""

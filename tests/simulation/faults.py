@@ -46,6 +46,7 @@ class Injector:
         said = FAULTS[kind][1](self)
         if said is not None:
             self.done.append(kind)
+            self.scene.oracle.left += 2  # a client may leave the queue, with all its contenders
             self.world.note("...", kind, said)
 
     def heal(self) -> None:
@@ -176,7 +177,7 @@ def end_session(injector: Injector) -> Any:
     if link is None:
         return None
     epoch = link.client.runtime.board.epoch
-    injector.scene.oracle.exempt.add(epoch)
+    injector.scene.oracle.exempt[epoch] = injector.world.now
     store = injector.scene.store
     if store.name == "etcd":
         lease = int(epoch.id, 16)
@@ -194,7 +195,8 @@ def remove_contender(injector: Injector) -> Any:
     if not standing:
         return None
     token, contender = injector.rng.choice(standing)
-    oracle.removed.add(contender)
+    oracle.removed[token] = injector.world.now
+    oracle.calm = False  # who waits behind it in the same client hears of it by the next renewal
     if store.name == "etcd":
         for key, entry in list(store.server.keys.items()):
             if entry.created == token:
@@ -213,13 +215,14 @@ def leader_change(injector: Injector) -> Any:
 
 def compaction(injector: Injector) -> Any:
     for link in injector.scene.store.links:
-        link.disturb()
+        link.compacted()
     return True
 
 
 def lossy(injector: Injector) -> Any:
     store = injector.scene.store
     store.lossy = 0.5
+    injector.scene.oracle.calm = False
 
     def heal() -> None:
         store.lossy = 0.0

@@ -13,15 +13,24 @@ class Oracle:
     """Watches all clients and the store of one schedule.
 
     S1 and S3: tokens and a fenced register. S2: whoever is admitted is alone. S4: held
-    never comes back. S5 and S7: nobody deletes what is not his. L2, L3 and L5: order,
-    wake-ups, leftovers.
+    never comes back. S5 and S7: nobody deletes what is not his. L2, L3, L4 and
+    L5: wake-ups, order, herds, leftovers. L7: a session ended behind the client's back is
+    noticed by the next renewal.
+
+    Args:
+        world: The schedule.
+        store: The model.
+        admits: How many holders the recipe lets in.
+        ttl_s: The length of sessions.
     """
 
-    def __init__(self, world: World, store: Any, *, admits: int = 1, wake_within_s: float) -> None:
+    def __init__(self, world: World, store: Any, *, ttl_s: float, admits: int = 1) -> None:
         self.world = world
         self.store = store
         self.admits = admits
-        self.wake_within_s = wake_within_s
+        self.ttl_s = ttl_s
+        # min(TTL, 10 s) + 1 s, and a request that has to be asked twice.
+        self.wake_within_s = min(ttl_s, 10.0) + 1.0 + 2.0
         self.live: list[tuple[Any, Any]] = []
         self.ended: list[tuple[Any, Any]] = []
         self.returned = 0
@@ -29,11 +38,15 @@ class Oracle:
         self.gate = 0
         self.register: list[int] = []
         self.grants = 0
+        self.clients: list[Any] = []
         self.head_since: dict[str, float] = {}
         self.healthy_since = world.now
         # Forced expiry and deletion by an operator are exempt from S2.
-        self.exempt: set[Any] = set()
-        self.removed: set[str] = set()
+        self.exempt: dict[Any, float] = {}
+        self.removed: dict[int, float] = {}
+        self.told: dict[str, set[Any]] = {}
+        self.left = 0
+        self.calm = True  # no fault so far that may keep an event from coming
 
     # Called by the clients.
 
@@ -79,12 +92,12 @@ class Oracle:
 
     def _alone(self, client: Any, hold: Any) -> None:
         others = 0
-        if hold.epoch in self.exempt or hold.place.spot.id in self.removed:
+        if hold.epoch in self.exempt or hold.place.token in self.removed:
             return
         for other, held in self.live:
             if other.paused or other.dead or held.epoch in self.exempt:
                 continue
-            if held.place.spot.id in self.removed:
+            if held.place.token in self.removed:
                 continue
             if held.remaining(other.runtime.now()) > 0:
                 others += 1
@@ -93,7 +106,7 @@ class Oracle:
 
     def _in_order(self, hold: Any) -> None:
         """L3, and the safety that needs no clock: nobody of a live session stands before."""
-        if hold.place.spot.id in self.removed or hold.epoch in self.exempt:
+        if hold.place.token in self.removed or hold.epoch in self.exempt:
             return
         ahead = [token for token, _ in self.store.standing(hold.place.spot.queue) if token < hold.place.token]
         if len(ahead) >= self.admits:
@@ -108,6 +121,33 @@ class Oracle:
         if waited > self.wake_within_s:
             raise Violation(f"L2: {client.name} was first in the queue for {waited:.1f} s before it was told")
 
+    def heard(self, event: Any, mailbox: Any) -> None:
+        """An event of a contender that went is posted to a call."""
+        ref = getattr(event, "ref", None)
+        if ref is None or mailbox.task is None or mailbox.task.daemon:
+            return
+        told = self.told.setdefault(ref, set())
+        told.add(mailbox)
+        # Who leaves the middle of the queue has those behind him move up beside others.
+        if len(told) > self.admits + 1 + self.left + len(self.removed):
+            raise Violation(f"L4: {len(told)} waiters were woken by one release")
+
+    def quiet(self) -> None:
+        """Nothing is under way: whoever is first in the queue must know."""
+        if not self.calm or any(client.paused and not client.dead for client in self.clients):
+            return
+        if not self.store.standing("q") or any(client.runtime.cleaning for client in self.clients) or any(map(_asks, self.world.tasks)):
+            return  # an answer was lost, and asking again will tell
+        first = {contender for _, contender in self.store.standing("q")[: self.admits]}
+        for client in self.clients:
+            if client.dead:
+                continue
+            for task in client.world.tasks:
+                waits = task.client is client and not task.daemon and task.receiving and task.patient
+                spot = task.call.spot if waits else None
+                if spot is not None and spot.id in first and task.call.epoch.ended is None:
+                    raise Violation(f"L2: {task.name} is first in the queue, and no event will tell it")
+
     def observe(self) -> None:
         """Look at everything once: what was lost must stay lost."""
         still = []
@@ -121,6 +161,25 @@ class Oracle:
             if hold.remaining(client.runtime.now()) > 0:
                 raise Violation(f"S4: token {hold.place.token} of {client.name} is held again")
         self._heads()
+        self._noticed()
+
+    def _noticed(self) -> None:
+        """L7: by one renewal, which may have to be asked twice."""
+        now = self.world.now
+        for client, hold in self.live:
+            since = self.exempt.get(hold.epoch, self.removed.get(hold.place.token))
+            if since is None or client.paused:
+                continue
+            since = max(since, self.healthy_since, client.healthy_since)
+            if now - since > self.ttl_s / 3 * 1.1 + 2.5:
+                raise Violation(f"L7: token {hold.place.token} ended {now - since:.1f} s ago, and still holds")
+
+    def settled(self) -> None:
+        """All calls have returned, and the cleaners had their time: nothing of theirs stands."""
+        living = {f"{ord(client.name):08x}" for client in self.clients if not client.dead}
+        left = [contender for _, contender in self.store.standing("q") if contender[:8] in living]
+        if left:
+            raise Violation(f"L5: still in the queue: {left}")
 
     def _heads(self) -> None:
         standing = self.store.standing("q")
@@ -142,3 +201,11 @@ class Oracle:
             raise Violation(f"L8: {self.store.watch_count()} watches are left")
         if self.register != sorted(self.register):
             raise Violation("S1: the fenced register went backwards")
+
+
+def _asks(task: Any) -> bool:
+    """Whether a task waits for an answer, or for the moment to ask again."""
+    if task.client.dead:
+        return False
+    pausing = task.receiving and not task.patient and task.call.epoch is not None
+    return task.asked is not None or (pausing and "keeper" not in task.name)

@@ -93,8 +93,7 @@ class Scene:
         self.schedule = schedule
         rng = world.rng
         self.store = _store(schedule.store, world, rng)
-        # The head of a queue is told within a re-read, or a session that a dead client left.
-        self.oracle = Oracle(world, self.store, wake_within_s=2 * TTL_S + 3.0)
+        self.oracle = Oracle(world, self.store, ttl_s=TTL_S)
         world.oracle = self.oracle  # type: ignore[attr-defined]
         self.clients = [
             Client(
@@ -107,6 +106,7 @@ class Scene:
             )
             for number in range(schedule.clients)
         ]
+        self.oracle.clients = self.clients
         self.injector = Injector(self)
         self.users: list[Task] = []
 
@@ -124,6 +124,8 @@ class Scene:
         self.injector.heal()
         self._until_done(self._choose_calmly)
         self.oracle.stuck(self._waiting())
+        self._pass(5.0)
+        self.oracle.settled()
         self._close()
 
     def _waiting(self) -> list[Task]:
@@ -147,6 +149,8 @@ class Scene:
             self._time()
 
     def _time(self) -> None:
+        if not self.world.pipes and not self.world.ready and not getattr(self.store, "late", None):
+            self.oracle.quiet()
         if not self.world.advance():
             self.world.now += 0.5
             for tick in self.world.ticks:
@@ -169,13 +173,16 @@ class Scene:
                 task.steps = _close(client, task, call, epoch)
                 self.world.start(task)
             board.tell_keeper()
-        until = self.world.now + 4 * TTL_S
+        self._pass(4 * TTL_S)
+        self.oracle.finish()
+
+    def _pass(self, seconds: float) -> None:
+        until = self.world.now + seconds
         while self.world.now < until:
             if not self.world.step() and not self.world.advance(until):
                 self.world.now = until
                 for tick in self.world.ticks:
                     tick()
-        self.oracle.finish()
 
 
 def _close(client: Client, task: Task, call: Any, epoch: Any) -> Any:

@@ -18,6 +18,7 @@ from recipes._run.interpret import Receive
 from recipes.errors import StoreUnavailable
 
 Message = Callable[[], None]
+NEVER = float("inf")
 
 
 class Violation(AssertionError):
@@ -49,7 +50,7 @@ class Pipe:
 class Task:
     """Something that runs in a client: a user's thread, the keeper, the cleaner."""
 
-    __slots__ = ("asked", "call", "client", "daemon", "done", "name", "priority", "receiving", "steps", "wake_at")
+    __slots__ = ("asked", "call", "client", "daemon", "done", "name", "patient", "priority", "receiving", "steps", "wake_at")
 
     def __init__(self, client: Any, name: str, steps: Generator[Any, Any, Any], *, daemon: bool = False) -> None:
         self.client = client
@@ -59,6 +60,7 @@ class Task:
         self.call: Any = None
         self.done = False
         self.receiving = False
+        self.patient = False  # waits for an event, not for a pause to end
         self.asked: Any = None
         self.wake_at: float | None = None
         self.priority = client.world.random() if client.world.pct else 0.0
@@ -125,6 +127,7 @@ class World:
                 value = events.popleft()
                 continue
             task.receiving = True
+            task.patient = effect.at_most_s is not None and effect.at_most_s > 2.0
             task.wake_at = None if within is None else self.now + within / task.client.rate
             return
 
@@ -142,20 +145,18 @@ class World:
 
     def step(self) -> bool:
         """Do one of the things that could happen next; False if nothing can but time."""
-        open_pipes = [pipe for pipe in self.pipes if pipe.is_open()]
-        ready = [task for task in self.ready if not task.client.paused]
-        count = len(open_pipes) + len(ready)
-        if count == 0:
+        choices: list[Any] = [pipe for pipe in self.pipes if pipe.is_open()]
+        if self.ready:
+            choices += [task for task in self.ready if not task.client.paused]
+        if not choices:
             return False
         self.steps += 1
         if self.pct:
-            choices: list[Any] = [*open_pipes, *ready]
-            chosen = max(choices, key=lambda choice: choice.priority)
+            chosen = max(choices, key=_priority)
             if self.random() < 0.02:
                 chosen.priority = self.random() * 0.5
         else:
-            at = int(self.random() * count)
-            chosen = open_pipes[at] if at < len(open_pipes) else ready[at - len(open_pipes)]
+            chosen = choices[int(self.random() * len(choices))]
         if type(chosen) is Task:
             self.ready.remove(chosen)
             self._deliver(chosen)
@@ -172,14 +173,16 @@ class World:
 
     def advance(self, limit: float | None = None) -> bool:
         """Move time on to the next timer; False if there is none (before ``limit``)."""
-        times = [task.wake_at for task in self.tasks if task.wake_at is not None and not task.client.paused]
+        at = NEVER
+        for task in self.tasks:
+            if task.wake_at is not None and task.wake_at < at and not task.client.paused:
+                at = task.wake_at
         for timer in self.timers:
-            at = timer()
-            if at is not None:
-                times.append(at)
-        if not times:
+            due = timer()
+            if due is not None and due < at:
+                at = due
+        if at is NEVER:
             return False
-        at = min(times)
         if limit is not None and at > limit:
             self.now = limit
         elif at > self.now:
@@ -206,6 +209,10 @@ class World:
         self.hash = hash((self.hash, what))
         if self.trace is not None:
             self.trace.append(f"{self.now - 1000:9.3f}  " + "  ".join(str(part) for part in what))
+
+
+def _priority(choice: Any) -> float:
+    return choice.priority  # type: ignore[no-any-return]
 
 
 @dataclass(slots=True, eq=False)

@@ -40,7 +40,7 @@ from tests.simulation.world import Asked, Pipe, World
 
 __all__ = ["ZooKeeperLink", "ZooKeeperStore"]
 
-TICK_S = 0.5
+TICK_S = 2.0
 LAYOUT = Layout("app")
 LAST = 2**31 - 1
 BROKEN = "the connection broke"
@@ -360,6 +360,7 @@ class ZooKeeperStore:
         self.fated: str | None = None
         self.plan: dict[int, str] = {}
         self.next_session = 100
+        self._seen: tuple[int, list[tuple[int, str]]] = (-1, [])
         world.timers.append(self.next_expiry)
         world.ticks.append(self.tick)
 
@@ -494,17 +495,19 @@ class ZooKeeperStore:
     def tick(self) -> None:
         """Pings and batches of touches up to now; then expire what is due."""
         now = self.world.now * self.rate
-        batch = math.floor(now / (TICK_S / 2)) * (TICK_S / 2)
+        every = TICK_S / 2
+        batch = math.floor(now / every) * every
         for link in self.links:
             session = self.sessions.get(link.session)
-            if session is None or not link.healthy:
+            if session is None:
                 continue
-            if not link.client.paused:
-                every = session.timeout_s / 3
-                ping = math.floor(now / every) * every
+            if link.healthy and not link.client.paused:
+                ping = math.floor(now * 3 / session.timeout_s) * session.timeout_s / 3
                 session.touched_at = max(session.touched_at, ping)
-            if not link.server.cut_off and session.touched_at <= batch:
-                session.passed_on = session.touched_at
+            if link.server is self.leader:
+                session.passed_on = max(session.passed_on, session.touched_at)
+            elif not link.server.cut_off and batch - every < session.touched_at <= batch:
+                session.passed_on = max(session.passed_on, batch)  # as of when the leader heard
         for session_id, session in list(self.sessions.items()):
             if self._ends_at(session) <= now + 1e-9:
                 self.end(session_id)
@@ -512,16 +515,14 @@ class ZooKeeperStore:
     # What the oracle asks.
 
     def standing(self, queue: str) -> list[tuple[int, str]]:
-        parent = LAYOUT.queue(queue)
-        node = self.leader.tree.get(parent)
-        if node is None:
-            return []
-        tree = self.leader.tree
-        return sorted(
-            (tree[f"{parent}/{name}"].czxid, LAYOUT.parse(queue, name).id)
-            for name in node.children
-            if LAYOUT.children((name,))
-        )
+        if self._seen[0] != self.zxid:
+            parent = LAYOUT.queue(queue)
+            tree = self.leader.tree
+            node = tree.get(parent)
+            names = () if node is None else node.children
+            found = sorted((tree[f"{parent}/{name}"].czxid, name[3:39]) for name in names)
+            self._seen = (self.zxid, found)
+        return self._seen[1]
 
     def leftovers(self) -> list[str]:
         return [path for path, node in self.leader.tree.items() if node.owner]

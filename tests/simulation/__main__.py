@@ -1,0 +1,179 @@
+"""Run schedules: ``python -m tests.simulation --store etcd --count 10000 --jobs 2``.
+
+``--seed N`` runs one schedule and shows its trace, step by step, exactly as it was. A
+violation is looked for again in smaller scenes, and the shortest trace is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.simulation.mutants import MUTANTS, kill
+from tests.simulation.run import Schedule, Verdict, run
+
+STORES = ("etcd", "zookeeper")
+CHUNK = 200
+SMALLER = [(clients, rounds) for clients in (2, 3) for rounds in (1, 2)]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a number of schedules came to."""
+
+    store: str
+    schedules: int = 0
+    counted: int = 0
+    requests: int = 0
+    grants: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    fingerprints: set[int] = field(default_factory=set)
+    violations: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, verdict: Verdict) -> None:
+        self.schedules += 1
+        self.requests += verdict.requests
+        self.grants += verdict.grants
+        self.faults.update(verdict.faults)
+        if verdict.counts and verdict.fingerprint not in self.fingerprints:
+            self.fingerprints.add(verdict.fingerprint)
+            self.counted += 1
+        if verdict.violation is not None:
+            self.violations.append((verdict.schedule.seed, verdict.violation))
+
+    def merge(self, other: Tally) -> None:
+        self.schedules += other.schedules
+        self.requests += other.requests
+        self.grants += other.grants
+        self.faults.update(other.faults)
+        self.counted += len(other.fingerprints - self.fingerprints)
+        self.fingerprints |= other.fingerprints
+        self.violations += other.violations
+
+    def lines(self, seconds: float) -> list[str]:
+        rate = self.counted / seconds if seconds else 0.0
+        return [
+            f"{self.store}: {self.schedules} schedules, {self.counted} of them counted and new, "
+            f"{len(self.violations)} violations",
+            f"  {self.requests} requests, {self.grants} grants, {sum(self.faults.values())} faults "
+            f"in {seconds:.0f} s ({rate:.0f} counted schedules a second)",
+            "  " + ", ".join(f"{name} {count}" for name, count in self.faults.most_common()),
+        ]
+
+
+def chunk(store: str, first: int, count: int) -> Tally:
+    """Run some schedules, in a process of their own."""
+    tally = Tally(store)
+    for seed in range(first, first + count):
+        tally.add(run(Schedule(store, seed)))
+    return tally
+
+
+def many(store: str, first: int, count: int, jobs: int) -> Tally:
+    """Run schedules on several cores; what a hash is worth differs by process, a seed's trace does not."""
+    tally = Tally(store)
+    with ProcessPoolExecutor(jobs) as pool:
+        parts = [
+            pool.submit(chunk, store, at, min(CHUNK, first + count - at))
+            for at in range(first, first + count, CHUNK)
+        ]
+        for part in parts:
+            tally.merge(part.result())
+    return tally
+
+
+def shrink(store: str, words: str, tries: int = 300) -> Verdict | None:
+    """Look for the same kind of violation in smaller scenes; returns the shortest."""
+    best: Verdict | None = None
+    kind = words.split(":", maxsplit=1)[0]
+    for clients, rounds in SMALLER:
+        for seed in range(tries):
+            verdict = run(Schedule(store, seed, clients=clients, rounds=rounds))
+            same = verdict.violation is not None and verdict.violation.startswith(kind)
+            if same and (best is None or verdict.steps < best.steps):
+                best = verdict
+        if best is not None:
+            break
+    if best is None:
+        return None
+    again = best.schedule
+    again.trace = True
+    return run(again)
+
+
+def show(verdict: Verdict) -> None:
+    """Print a trace and its end."""
+    print("\n".join(verdict.trace))
+    schedule = verdict.schedule
+    print(
+        f"{schedule.store} seed {schedule.seed}, {schedule.clients} clients, {schedule.rounds} rounds: "
+        f"{verdict.violation or 'no violation'}"
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run what the command line says; 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="nox -s simulate --", description=__doc__)
+    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
+    parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
+    parser.add_argument("--first", type=int, default=0, help="the first seed of many")
+    parser.add_argument("--count", type=int, default=10_000, help="how many schedules a store")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--mutants", action="store_true", help="plant each bug and say at which schedule it dies")
+    options = parser.parse_args(argv)
+    stores = STORES if options.store == "both" else (options.store,)
+    if options.mutants:
+        return mutants(stores)
+    if options.seed is not None:
+        verdicts = [run(Schedule(store, options.seed, trace=True)) for store in stores]
+        for verdict in verdicts:
+            show(verdict)
+        return int(any(verdict.violation for verdict in verdicts))
+    return simulate(stores, options)
+
+
+def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
+    """Run many schedules; show the first violation in its shortest form."""
+    broken = 0
+    for store in stores:
+        began = time.monotonic()
+        tally = many(store, options.first, options.count, options.jobs)
+        print("\n".join(tally.lines(time.monotonic() - began)), flush=True)
+        for seed, words in tally.violations[:5]:
+            print(f"  seed {seed}: {words}   (again: nox -s simulate -- --store {store} --seed {seed})")
+        if tally.violations:
+            broken += 1
+            shortest = shrink(store, tally.violations[0][1])
+            if shortest is not None:
+                print("\nthe shortest of its kind:")
+                show(shortest)
+    return int(bool(broken))
+
+
+def mutants(stores: tuple[str, ...]) -> int:
+    """Plant each bug; 1 if one survives."""
+    alive = 0
+    for mutant in MUTANTS:
+        for store in mutant.stores:
+            if store not in stores:
+                continue
+            began = time.monotonic()
+            verdict = kill(mutant, store)
+            took = time.monotonic() - began
+            if verdict is None:
+                alive += 1
+                fate = f"SURVIVES {mutant.within} schedules"
+            else:
+                fate = f"killed at schedule {verdict.schedule.seed + 1}: {verdict.violation}"
+            print(f"{store:9}  {mutant.where}: {mutant.name}: {fate}  ({took:.1f} s)", flush=True)
+    print(f"{alive} mutants survive")
+    return int(bool(alive))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The short gate: some thousand schedules of each store, and the planted bugs that die early."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.__main__ import STORES, many, shrink
+from tests.simulation.mutants import MUTANTS, kill
+from tests.simulation.run import Schedule, run
+
+GATE = 1_000
+EARLY = 300
+SLOW = {
+    "deadline counted from the reply",
+    "deadline without margin",
+    "a late renewal revives",
+    "missed renewals count",
+    "grants without asking the clock",
+    "the last answered renewal counts",
+    "the cleaner tries once",
+    "a removed contender goes unnoticed",
+    "withdraws without sync",
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.timeout(300)
+def test_no_schedule_breaks_a_promise(store: str) -> None:
+    tally = many(store, 0, GATE, 2)
+    assert tally.schedules == GATE
+    assert tally.violations == []
+    assert tally.counted > GATE / 2
+    assert tally.grants > 4 * GATE
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_seed_replays_exactly(store: str) -> None:
+    first, again = (run(Schedule(store, 7, trace=True)) for _ in range(2))
+    assert first.trace == again.trace
+    assert (first.requests, first.steps, first.grants) == (again.requests, again.steps, again.grants)
+    assert first.trace
+
+
+@pytest.mark.parametrize(
+    ("mutant", "store"),
+    [
+        pytest.param(mutant, store, id=f"{store}-{mutant.name}")
+        for mutant in MUTANTS
+        for store in mutant.stores
+        if mutant.name not in SLOW
+    ],
+)
+def test_a_planted_bug_is_found(mutant: object, store: str) -> None:
+    verdict = kill(mutant, store, EARLY)  # type: ignore[arg-type]
+    assert verdict is not None, "this bug went unnoticed"
+
+
+def test_a_violation_is_shown_in_a_short_trace() -> None:
+    from tests.simulation.mutants import planted
+
+    herd = next(mutant for mutant in MUTANTS if mutant.name == "no look again after waking")
+    with planted(herd):
+        found = shrink("etcd", "S2: somebody", tries=200)
+    assert found is not None
+    assert found.violation is not None
+    assert found.violation.startswith("S2")
+    assert 0 < len(found.trace) < 120
