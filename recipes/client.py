@@ -93,7 +93,8 @@ class Client(_BaseClient):
     _runtime: BlockingRuntime
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._runtime = BlockingRuntime(engine, settings)
+        self._runtime = (engine.blocking_driver or BlockingRuntime)(engine, settings)
+        self._runtime.face = self
 
     def lock(self, name: str) -> Lock:
         """Return the exclusive lock of this name; no I/O.
@@ -128,7 +129,11 @@ class Client(_BaseClient):
         self._runtime.close()
 
     def __enter__(self) -> Self:
-        return self.open()
+        try:
+            return self.open()
+        except BaseException:
+            self.close()  # nobody else will: the body, and its end, are never reached
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -142,7 +147,8 @@ class AsyncClient(_BaseClient):
     _runtime: AsyncRuntime
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._runtime = AsyncRuntime(engine, settings)
+        self._runtime = (engine.asyncio_driver or AsyncRuntime)(engine, settings)
+        self._runtime.face = self
 
     def lock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncLock:
         """Same as `Client.lock`.
@@ -170,7 +176,11 @@ class AsyncClient(_BaseClient):
         await self._runtime.close()
 
     async def __aenter__(self) -> Self:
-        return await self.open()
+        try:
+            return await self.open()
+        except BaseException:
+            await self.close()  # nobody else will: the body, and its end, are never reached
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

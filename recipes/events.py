@@ -128,18 +128,21 @@ def wanted(event: str) -> bool:
 
 def emit(transition: Transition) -> None:
     """Hand a record to the log and to every subscriber; never raises."""
-    level = EVENTS[transition.event][0]
-    if structlog.is_configured():
-        getattr(structlog.get_logger("recipes"), level)(transition.event, **transition.fields())
-    else:
-        standard = logging.getLogger("recipes")
-        if standard.isEnabledFor(_LEVELS[level]):
-            getattr(_wrapped(standard), level)(transition.event, **transition.fields())
-    for hook in tuple(_hooks):
+    for hook in (_log, *_hooks):
         try:
             hook(transition)
         except Exception:
             logging.getLogger("recipes").exception("a subscriber of recipes.events failed")
+
+
+def _log(transition: Transition) -> None:
+    level = EVENTS[transition.event][0]
+    if structlog.is_configured():
+        getattr(structlog.get_logger("recipes"), level)(transition.event, **transition.fields())
+        return
+    standard = logging.getLogger("recipes")
+    if standard.isEnabledFor(_LEVELS[level]):
+        getattr(_wrapped(standard), level)(transition.event, **transition.fields())
 
 
 @cache

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from recipes._core.deadline import duration
-from recipes._core.queueing import release, verify
+from recipes._core.queueing import REMOVED, release, verify
 from recipes.errors import LockLost
+from recipes.stores.base import Event
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,6 +34,7 @@ class _BaseLost:
         self._hold = hold
         self._grant = grant
         self._callbacks: list[Callable[[Any], None]] = []
+        self._waiting: list[Any] = []
 
     def is_set(self) -> bool:
         """Return whether the grant is lost: told so, or by the clock; no I/O, never blocks."""
@@ -49,6 +50,18 @@ class _BaseLost:
         if self._hold.reason is not None:
             self._tell()
 
+    def _wake(self) -> None:
+        for mailbox in list(self._waiting):
+            mailbox.post(Event())
+
+    def _left(self, end: float | None) -> float:
+        """Return how long to wait for the end now: until the proof runs out, or the time to wait does."""
+        if self._hold.ended:
+            return 0.0
+        now = self._runtime.now()
+        proven = self._hold.remaining(now)
+        return proven if end is None else min(proven, end - now)
+
     def _tell(self) -> None:
         while self._callbacks:
             callback = self._callbacks.pop()
@@ -58,9 +71,7 @@ class _BaseLost:
 class Lost(_BaseLost):
     """Set when a grant is lost; never when it is released."""
 
-    def __init__(self, runtime: BlockingRuntime, hold: Hold, grant: Grant) -> None:
-        super().__init__(runtime, hold, grant)
-        self._ended = threading.Event()
+    _runtime: BlockingRuntime
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the grant is lost or released, at most ``timeout`` seconds.
@@ -70,17 +81,17 @@ class Lost(_BaseLost):
         """
         duration("timeout", timeout)
         end = None if timeout is None else self._runtime.now() + timeout
-        while not self._hold.ended:
-            now = self._runtime.now()
-            proven = self._hold.remaining(now)
-            left = proven if end is None else min(proven, end - now)
-            if left <= 0:
-                break
-            self._ended.wait(left)
+        mailbox = self._runtime.mailbox()
+        self._waiting.append(mailbox)
+        try:
+            while (left := self._left(end)) > 0:
+                mailbox.receive(left)
+        finally:
+            self._waiting.remove(mailbox)
         return self.is_set()
 
     def _on_end(self) -> None:
-        self._ended.set()
+        self._wake()
         if self._hold.reason is not None:
             self._tell()
 
@@ -88,29 +99,23 @@ class Lost(_BaseLost):
 class AsyncLost(_BaseLost):
     """Same as `Lost`, but ``wait`` is awaited."""
 
-    def __init__(self, runtime: AsyncRuntime, hold: Hold, grant: AsyncGrant) -> None:
-        super().__init__(runtime, hold, grant)
-        self._ended = asyncio.Event()
+    _runtime: AsyncRuntime
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Same as `Lost.wait`, but awaits."""
         duration("timeout", timeout)
         end = None if timeout is None else self._runtime.now() + timeout
-        while not self._hold.ended:
-            now = self._runtime.now()
-            proven = self._hold.remaining(now)
-            left = proven if end is None else min(proven, end - now)
-            if left <= 0:
-                break
-            try:
-                async with asyncio.timeout(left):
-                    await self._ended.wait()
-            except TimeoutError:
-                continue
+        mailbox = self._runtime.mailbox()
+        self._waiting.append(mailbox)
+        try:
+            while (left := self._left(end)) > 0:
+                await mailbox.receive(left)
+        finally:
+            self._waiting.remove(mailbox)
         return self.is_set()
 
     def _on_end(self) -> None:
-        self._ended.set()
+        self._wake()
         if self._hold.reason is not None:
             self._tell()
             self._grant._interrupt()  # noqa: SLF001 - the two are one
@@ -121,7 +126,6 @@ class _BaseGrant:
 
     _runtime: Any
     _hold: Hold
-    lost: _BaseLost
 
     def __init__(self, runtime: Any, hold: Hold, lost: Any) -> None:
         self._runtime = runtime
@@ -232,20 +236,26 @@ class Grant(_BaseGrant):
         Returns:
             Whether the lock was still held.
         """
-        if not self._hold.release(self._runtime.now()):
-            return False
         call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
-        return self._runtime.run(release(self._hold), call)
+        try:
+            if not self._hold.release(self._runtime.now(), self._runtime.emit):
+                return False
+            return self._runtime.run(release(self._hold), call)
+        except BaseException:
+            if self._hold.released:
+                call.unwind()  # an interrupt may strike before anybody withdraws it
+            raise
 
     def __enter__(self) -> Self:
+        self.check()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        reason = self.lost_reason
-        self.release()
-        self._settle(error, reason)
+        given_back = self._hold.released  # inside the body, by the user
+        kept = self.release()
+        self._settle(error, None if kept or given_back else self.lost_reason or REMOVED)
 
 
 class AsyncGrant(_BaseGrant):
@@ -276,7 +286,7 @@ class AsyncGrant(_BaseGrant):
 
     async def release(self) -> bool:
         """Same as `Grant.release`, but awaits."""
-        if not self._hold.release(self._runtime.now()):
+        if not self._hold.release(self._runtime.now(), self._runtime.emit):
             return False
         call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         return await self._runtime.run(release(self._hold), call)
@@ -288,23 +298,21 @@ class AsyncGrant(_BaseGrant):
             self._body.cancel()
 
     async def __aenter__(self) -> Self:
+        self.check()
         if self._cancels:
             self._body = asyncio.current_task()
             assert self._body is not None, "an async with statement runs in a task"
             self._cancelling = self._body.cancelling()
-            if self._hold.reason is not None:
-                self._body = None
-                self.check()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         body, self._body = self._body, None
-        reason = self.lost_reason
-        await self.release()
+        given_back = self._hold.released
+        kept = await self.release()
         if self._interrupted and body is not None:
             only_mine = body.uncancel() <= self._cancelling
             if only_mine and kind is asyncio.CancelledError:
                 raise self._lost_error() from error
-        self._settle(error, reason)
+        self._settle(error, None if kept or given_back else self.lost_reason or REMOVED)

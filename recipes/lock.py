@@ -57,11 +57,12 @@ class _BaseLock:
         return Attempt(self._queue, self._order, new_id, labels, timeout_s)
 
     def _refuse_deadlock(self, owner: object) -> None:
-        """Raise if waiting would be for a grant of the same thread or task."""
+        """Raise if waiting would be for a grant of the same thread or task, and that is held."""
+        now = self._runtime.now()
         mine: list[Hold] = [
             hold
             for hold in self._runtime.holds
-            if hold.owner is owner and hold.place.spot.queue == self._queue
+            if hold.owner is owner and hold.place.spot.queue == self._queue and hold.remaining(now) > 0
         ]
         if mine:
             ahead = tuple(Contender(hold.place.ref, kind=hold.place.spot.kind) for hold in reversed(mine))
@@ -226,9 +227,9 @@ class AsyncLock(_BaseLock):
             raise
 
     async def __aenter__(self) -> AsyncGrant:
-        grant = await self.acquire()
+        grant = await (await self.acquire()).__aenter__()
         self._enter(asyncio.current_task(), grant)
-        return await grant.__aenter__()
+        return grant
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -48,7 +48,8 @@ def clean(job: Job) -> Program[None]:
     try:
         if job.spot is None:
             yield from End()
-            yield from Emit(Transition("session.closed", session=job.epoch.id))
+            if job.epoch.id:  # else it never began, as far as anybody was told
+                yield from Emit(Transition("session.closed", session=job.epoch.id))
         else:
             yield from Withdraw(job.spot, job.place)
     except (SessionLost, StoreError, Expired):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 __all__ = ["NEVER", "Deadline", "Expired", "duration"]
@@ -53,7 +52,7 @@ def duration(what: str, seconds: float | None, *, least: float = 0.0) -> float |
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError(f"{what} is a number of seconds or None, not {type(seconds).__name__}")
-    if math.isnan(seconds) or seconds < 0:
+    if not seconds >= 0:  # which NaN is not either
         raise ValueError(f"{what}={seconds!r}: a duration is 0 or more seconds")
     if seconds > LONGEST_S:
         raise ValueError(f"{what}={seconds!r} is longer than a century; use None to wait for ever")

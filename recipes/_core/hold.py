@@ -45,10 +45,15 @@ class Hold:
         """End it as lost; False if it had ended already."""
         return self._finish(reason)
 
-    def release(self, now: float) -> bool:
-        """End it as released; False if it had ended already, or the session no longer proves it."""
+    def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
+        """End it as released; False if it had ended already, or the session no longer proves it.
+
+        ``tell`` hears of a loss that shows only now: nobody else will tell of it.
+        """
         if not self._end and self.epoch.remaining(now) <= 0:
-            self.lose(self.epoch.reason)
+            reason = self.epoch.reason
+            if self.lose(reason) and tell is not None:
+                tell(self.transition("lock.lost", reason=reason))
         return self._finish(RELEASED)
 
     def _finish(self, reason: str) -> bool:

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from recipes._core.hold import Hold  # noqa: F401 - named in a string below
     from recipes._core.order import Ahead, Order
+    from recipes._core.session import Epoch  # noqa: F401 - named in a string below
     from recipes.events import Transition
     from recipes.stores.base import Event
 

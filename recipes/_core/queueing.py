@@ -38,7 +38,7 @@ from recipes.errors import LockTimeout, SessionLost, StoreError, StoreUnavailabl
 from recipes.events import Transition
 from recipes.stores.base import Changed, Event, Gone
 
-__all__ = ["Attempt", "acquire", "open_session", "release", "try_acquire", "verify"]
+__all__ = ["REMOVED", "Attempt", "acquire", "open_session", "release", "try_acquire", "verify"]
 
 REMOVED = "its contender was removed from the store"
 
@@ -77,7 +77,10 @@ class Attempt:
 
 def open_session() -> Program[None]:
     """Wait for a live session."""
-    yield from Attach()
+    try:
+        yield from Attach()
+    except Expired as expired:
+        raise _unanswered(expired) from None
 
 
 def acquire(attempt: Attempt) -> Program[Hold]:
@@ -109,26 +112,31 @@ def acquire(attempt: Attempt) -> Program[Hold]:
 def try_acquire(attempt: Attempt) -> Program[Hold | None]:
     """Take the lock if nobody blocks, in one look; never queues."""
     attempt.started_at = yield from Now()
-    spot = attempt.next_spot()
-    try:
-        yield from Attach()
-        view = yield from Probe(spot, attempt.order)
-        if view is None:
-            return None
-        if view.mine is None or attempt.order.blockers(view.ahead):
-            yield from Withdraw(spot, view.mine)
-            return None
-        return (yield from _admit(attempt, view.mine))
-    except GeneratorExit:
-        raise
-    except Expired as expired:
-        yield from Abandon(spot)
-        if expired.__cause__ is not None:
-            raise expired.__cause__ from None
-        raise StoreUnavailable("the store", "no answer within the request timeout") from None
-    except BaseException:
-        yield from Abandon(spot)
-        raise
+    while True:
+        spot = attempt.next_spot()
+        try:
+            yield from Attach()
+            return (yield from _try_once(attempt, spot))
+        except GeneratorExit:
+            raise
+        except SessionLost:
+            yield from Abandon(spot)  # and once more, on the next session, if there is time
+        except Expired as expired:
+            yield from Abandon(spot)
+            raise _unanswered(expired) from None
+        except BaseException:
+            yield from Abandon(spot)
+            raise
+
+
+def _try_once(attempt: Attempt, spot: Spot) -> Program[Hold | None]:
+    view = yield from Probe(spot, attempt.order)
+    if view is None:
+        return None
+    if view.mine is None or attempt.order.blockers(view.ahead):
+        yield from Withdraw(spot, view.mine)
+        return None
+    return (yield from _admit(attempt, view.mine))
 
 
 def release(hold: Hold) -> Program[bool]:
@@ -155,12 +163,22 @@ def release(hold: Hold) -> Program[bool]:
 
 
 def verify(hold: Hold) -> Program[bool]:
-    """Ask the store, linearizably, whether the own contender stands."""
+    """Ask the store, linearizably, whether the own contender stands; if not, the grant is lost."""
     try:
         checked = yield from Check(hold.place)
     except SessionLost:
         return False
+    except Expired as expired:
+        raise _unanswered(expired) from None
+    if not checked.mine and hold.lose(REMOVED):
+        yield from Emit(hold.transition("lock.lost", reason=REMOVED))
+        yield from Abandon(hold.place.spot, hold.place)
     return checked.mine
+
+
+def _unanswered(expired: Expired) -> BaseException:
+    """Return what kept a call, that waits for nothing but answers, from ending in time."""
+    return expired.__cause__ or StoreUnavailable("the store", "no answer within the request timeout")
 
 
 def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from recipes._core.deadline import Expired
 from recipes._core.local import Local
 from recipes._core.ops import Abandon, Emit, Now, Open, Place, Program, Renew, Wait
-from recipes.errors import ClientClosed, SessionLost, StoreError, StoreUnavailable
+from recipes.errors import ClientClosed, SessionLost, StoreError
 from recipes.events import Transition
 from recipes.stores.base import Event
 
@@ -189,6 +189,10 @@ class Board:
         self.tell(SessionEvent())
         return lost
 
+    def idle(self) -> bool:
+        """Whether the store has refused a session, and nobody asked for one since."""
+        return self.closed is None and self.refused is not None
+
     def tell_keeper(self) -> None:
         """Have the keeper look again (a call wants a session, one has ended, the client closes)."""
         if self.keeper is not None:
@@ -203,9 +207,8 @@ def keep(board: Board, ttl_s: float, current: Callable[[], Epoch]) -> Program[No
     while board.closed is None:
         try:
             opened = yield from Open(ttl_s)
-        except SessionLost as lost:
-            board.failed(StoreUnavailable("the store", str(lost)))
-            continue
+        except ClientClosed:
+            return
         except StoreError as error:
             yield from _refused(board, error)
             continue
@@ -221,7 +224,7 @@ def keep(board: Board, ttl_s: float, current: Callable[[], Epoch]) -> Program[No
 def _refused(board: Board, error: StoreError) -> Program[None]:
     board.refused = error
     board.failed(error)
-    while board.closed is None and board.refused is not None:
+    while board.idle():
         yield from Wait(3600.0)  # until a call wants a session again, and pokes
 
 

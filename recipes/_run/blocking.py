@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -30,23 +31,34 @@ log = logging.getLogger("recipes")
 
 
 class ThreadMailbox:
-    """Where a blocking call hears of events."""
+    """Where a blocking call hears of events; one thread receives.
 
-    __slots__ = ("_events",)
+    Not a ``queue.SimpleQueue``: up to Python 3.12 its ``get`` waits for ever if a signal
+    comes while its time runs out (a process that is stopped and continued, say).
+    """
+
+    __slots__ = ("_bell", "_events")
 
     def __init__(self) -> None:
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: deque[Event] = deque()
+        self._bell = threading.Lock()  # free once it was rung
+        self._bell.acquire()
 
     def post(self, event: Event) -> None:
         """Deliver ``event``; from any thread."""
-        self._events.put(event)
+        self._events.append(event)
+        try:
+            self._bell.release()
+        except RuntimeError:  # it rings already
+            pass
 
     def receive(self, at_most_s: float | None) -> Event | None:
         """Wait for an event; None if none came in time."""
-        try:
-            return self._events.get(timeout=at_most_s)
-        except queue.Empty:
-            return None
+        timeout_s = -1 if at_most_s is None else max(at_most_s, 0.0)
+        while not self._events:  # it may have rung for an event that was taken without waiting: once
+            if not self._bell.acquire(timeout=timeout_s):
+                return None
+        return self._events.popleft()
 
 
 class BlockingRuntime(Runtime):
@@ -66,7 +78,11 @@ class BlockingRuntime(Runtime):
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         """Begin a public call with one deadline for all of it."""
         deadline = Deadline.after(timeout_s, self.now())
-        return Call(self, ThreadMailbox(), owner, deadline, fail_fast)
+        return Call(self, self.mailbox(), owner, deadline, fail_fast)
+
+    def mailbox(self) -> ThreadMailbox:
+        """Return a new mailbox: all waiting is for one."""
+        return ThreadMailbox()
 
     def run(self, program: Program[T], call: Call) -> T:
         """Run ``program`` to its end, in this thread; an exception leaves nothing behind."""
@@ -101,30 +117,54 @@ class BlockingRuntime(Runtime):
         """Have the keeper at work."""
         with self._starting:
             if self._keeper is None:
-                call = self.call(None, None)
-                self.board.keeper = call.mailbox
-                self._keeper = _thread("keeper", self._keep, call)
+                _thread("keeper", self._keep)
         if self.board.refused is not None:
             self.board.refused = None
             self.board.tell_keeper()
 
-    def _keep(self, call: Call) -> None:
+    def _keep(self) -> None:
+        # A thread says itself that it is at work: an interrupt may strike whoever waits for its start.
+        with self._starting:
+            if self._keeper is not None or self.board.closed is not None:
+                return
+            self._keeper = threading.current_thread()
+            call = self.call(None, None)
+            self.board.keeper = call.mailbox
+        try:
+            self._keep_session(call)
+        except Exception as error:  # a mistake of ours: give up what cannot be kept, and start anew
+            log.exception("the keeper of the session failed")
+            with self._starting:
+                self._keeper = None
+            self.keeper_failed(error)
+
+    def _keep_session(self, call: Call) -> None:
         def current() -> Any:
             return call.epoch
 
         program = keep(self.board, self.settings.session_timeout_s, current)
         self.run(program, call)
+        late = self.board.epoch
+        if late is not None:  # it began while the client was being closed
+            self._end(late)
 
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job; never blocks."""
-        self._jobs.put(job)
-        if self._cleaner is None:
-            with self._starting:
-                if self._cleaner is None:
-                    self._cleaner = _thread("cleaner", self._clean, self._jobs)
+        with self._starting:  # so that a cleaner either sees the job, or has ended
+            self._jobs.put(job)
+            if self.board.closed is not None:
+                self._jobs.put(None)
+            if self._cleaner is None:
+                _thread("cleaner", self._clean, self._jobs)
 
     def _clean(self, jobs: queue.SimpleQueue[Job | None]) -> None:
-        while (job := jobs.get()) is not None:
+        with self._starting:
+            if self._cleaner is not None:
+                return
+            self._cleaner = threading.current_thread()
+        while not self._cleaned_all(job := jobs.get()):
+            if job is None:
+                continue
             try:
                 self._settle(job)
             except Exception:
@@ -132,8 +172,16 @@ class BlockingRuntime(Runtime):
             finally:
                 self.cleaned(job)
 
+    def _cleaned_all(self, job: Job | None) -> bool:
+        """Whether the client is closed and no job is left; one that comes later has a thread started."""
+        with self._starting:
+            if job is None and self._jobs.empty():
+                self._cleaner = None
+                return True
+        return False
+
     def _settle(self, job: Job) -> None:
-        call = self.call(None, self.settles_within(job))
+        call = self.call(None, self.settles_within(job), fail_fast=job.within_s is not None)
         call.epoch = job.epoch
         self.board.join(call.mailbox)  # so that the end of the session ends the waiting
         try:
@@ -159,10 +207,11 @@ class BlockingRuntime(Runtime):
             board.closed = "closed"
         epoch, holds = board.epoch, self.holds
         now = self.now()
-        released = [hold for hold in holds if hold.release(now)]
+        released = [hold for hold in holds if hold.release(now, self.emit)]
         try:
             if epoch is not None:
                 self._end(epoch)
+            self.let_go(released, now)
         finally:
             self._stop_threads()
         return released
@@ -191,10 +240,8 @@ class BlockingRuntime(Runtime):
         self._start_threads_afresh()
 
 
-def _thread(name: str, target: Callable[..., None], *args: Any) -> threading.Thread:
-    thread = threading.Thread(target=target, args=args, name=f"recipes-{name}", daemon=True)
-    thread.start()
-    return thread
+def _thread(name: str, target: Callable[..., None], *args: Any) -> None:
+    threading.Thread(target=target, args=args, name=f"recipes-{name}", daemon=True).start()
 
 
 def _serve(callbacks: queue.SimpleQueue[Callable[[], None] | None]) -> None:

@@ -35,7 +35,7 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.session import OpenFailed
-from recipes.errors import ClientClosed, SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import ClientClosed, SessionLost, StoreUnavailable
 from recipes.stores.base import Event, Request
 from recipes.stores.protocol import Turn
 
@@ -115,9 +115,12 @@ def _attach(call: Call) -> Effects[Epoch]:
         if epoch is not None:
             call.epoch = epoch
             return epoch
-        event = yield Receive(None)
+        try:
+            event = yield Receive(None)
+        except Expired as expired:
+            raise expired from call.last_error
         if isinstance(event, OpenFailed):
-            if call.fail_fast or isinstance(event.error, StoreRefused):
+            if call.fail_fast or not isinstance(event.error, StoreUnavailable):
                 raise event.error
             call.last_error = event.error
 
@@ -198,13 +201,17 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
 
 def _open(op: Open, call: Call) -> Effects[Any]:
     """Start a session on a link of its own, and stamp when that was sent."""
+    if call.runtime.board.closed is not None:
+        raise ClientClosed
     epoch = call.epoch = call.runtime.new_epoch()
     sent_at = call.runtime.now()
     try:
         opened = yield from epoch.protocol.open(op, Turn(call.mailbox))
-    except BaseException:
+    except BaseException as error:
         # It may have come to be after all: end it, so that nothing of it is left.
         call.runtime.schedule(Job(epoch, None, within_s=END_UNBORN_WITHIN_S))
+        if isinstance(error, SessionLost):  # it ended before it was used: try again, by the policy
+            raise StoreUnavailable(call.runtime.engine.label, error.reason) from error
         raise
     return replace(opened, sent_at=sent_at)
 

@@ -22,7 +22,7 @@ from recipes._core.cleaner import Job
 from recipes._core.deadline import NEVER, Deadline
 from recipes._core.hold import Hold
 from recipes._core.ops import Admit, Open, Place, Spot, StoreOp
-from recipes._core.session import Board, Epoch
+from recipes._core.session import Board, Epoch, SessionEvent
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost, StoreError
 from recipes.events import Transition
@@ -104,13 +104,18 @@ class Call:
 
 
 class Runtime(ABC):
-    """What all calls of one client share."""
+    """What all calls of one client share.
+
+    Attributes:
+        face: The client, as users know it.
+    """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = engine
         self.settings = settings
         self.board = Board()
         self.cleaning: dict[int, Job] = {}
+        self.face: Any = None
         self._inherited: list[object] = []
         _runtimes.add(self)
 
@@ -164,11 +169,26 @@ class Runtime(ABC):
         """A job is done."""
         self.cleaning.pop(id(job), None)
 
+    def let_go(self, released: list[Hold], now: float) -> None:
+        """Tell, at the end of closing, the calls in progress, and about the grants that were held."""
+        self.board.tell(SessionEvent())
+        for hold in released:
+            self.emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
+
     def session_gone(self, epoch: Epoch, reason: str) -> None:
         """The store says that this session has ended: nothing of it is held from here on."""
         if epoch.ended is None:
             epoch.ended = reason
             self.board.tell_keeper()
+
+    def keeper_failed(self, error: Exception) -> None:
+        """Nobody renews any more: the session is given up, and the next call has another one started."""
+        epoch = self.board.epoch
+        reason = f"renewing failed: {type(error).__name__}"
+        if epoch is not None:
+            for hold in self.board.ended(epoch, reason):
+                self.emit(hold.transition("lock.lost", reason=reason))
+            self.schedule(Job(epoch, None))
 
     def retrying(self, op: StoreOp[Any], error: StoreError) -> None:
         """An answer was lost, and the operation will be asked again."""

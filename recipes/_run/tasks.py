@@ -92,13 +92,22 @@ class AsyncRuntime(Runtime):
         Raises:
             RuntimeError: The running loop is not the one that the client belongs to.
         """
+        mailbox = self.mailbox()
+        deadline = Deadline.after(timeout_s, self.now())
+        return Call(self, mailbox, owner, deadline, fail_fast)
+
+    def mailbox(self) -> TaskMailbox:
+        """Return a new mailbox: all waiting is for one.
+
+        Raises:
+            RuntimeError: As `call`.
+        """
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop, self._thread = loop, threading.get_ident()
         elif loop is not self._loop:
             raise RuntimeError("this client belongs to another event loop; make one for each loop")
-        deadline = Deadline.after(timeout_s, self.now())
-        return Call(self, TaskMailbox(loop, self._thread), owner, deadline, fail_fast)
+        return TaskMailbox(loop, self._thread)
 
     async def run(self, program: Program[T], call: Call) -> T:
         """Run ``program`` to its end, in this task; an exception leaves nothing behind."""
@@ -149,10 +158,21 @@ class AsyncRuntime(Runtime):
             self.board.tell_keeper()
 
     async def _keep(self, call: Call) -> None:
+        try:
+            await self._keep_session(call)
+        except Exception as error:  # a mistake of ours: give up what cannot be kept, and start anew
+            log.exception("the keeper of the session failed")
+            self._keeper = None
+            self.keeper_failed(error)
+
+    async def _keep_session(self, call: Call) -> None:
         def current() -> Any:
             return call.epoch
 
         await self.run(keep(self.board, self.settings.session_timeout_s, current), call)
+        late = self.board.epoch
+        if late is not None:  # it began while the client was being closed
+            await self._end(late)
 
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job; never blocks."""
@@ -171,7 +191,7 @@ class AsyncRuntime(Runtime):
                 self.cleaned(job)
 
     async def _settle(self, job: Job) -> None:
-        call = self.call(None, self.settles_within(job))
+        call = self.call(None, self.settles_within(job), fail_fast=job.within_s is not None)
         call.epoch = job.epoch
         self.board.join(call.mailbox)  # so that the end of the session ends the waiting
         try:
@@ -193,10 +213,11 @@ class AsyncRuntime(Runtime):
         board.closed = "closed"
         epoch, holds = board.epoch, self.holds
         now = self.now()
-        released = [hold for hold in holds if hold.release(now)]
+        released = [hold for hold in holds if hold.release(now, self.emit)]
         try:
             if epoch is not None:
                 await self._end(epoch)
+            self.let_go(released, now)
         finally:
             await self._stop_tasks()
         return released

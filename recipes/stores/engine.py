@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -18,9 +19,14 @@ class Engine(ABC):
 
     Attributes:
         label: Where the store is, for events and errors; never a secret.
+        blocking_driver: Makes what a client's calls run on; None: the driver on the machine's
+            clock. Only a test kit, which moves time itself, brings its own.
+        asyncio_driver: The same for asyncio.
     """
 
     label: str
+    blocking_driver: Callable[[Engine, Any], Any] | None = None
+    asyncio_driver: Callable[[Engine, Any], Any] | None = None
 
     @abstractmethod
     def link(self, on_end: OnEnd) -> Link:

@@ -8,6 +8,7 @@ all clients of the process.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -76,14 +77,14 @@ class MemoryServer:
     sessions: dict[str, _Session] = field(default_factory=dict)
     queues: dict[str, dict[str, _Entry]] = field(default_factory=dict)
     watches: dict[str, set[Mailbox]] = field(default_factory=dict)
-    buried: set[str] = field(default_factory=set)
+    buried: dict[str, str] = field(default_factory=dict)
     _revision: Any = field(default_factory=lambda: itertools.count(1))
     _lock: Any = field(default_factory=threading.RLock)
 
     def handle(self, command: Command) -> Any:
         """Carry out one command, whole."""
         with self._lock:
-            self._expire()
+            self.expire()
             op = command.op
             if isinstance(op, Open):
                 return self._open(op)
@@ -99,6 +100,7 @@ class MemoryServer:
         """End a session: its contenders go, and its tombstones."""
         with self._lock:
             self.sessions.pop(session_id, None)
+            self.buried = {spot: owner for spot, owner in self.buried.items() if owner != session_id}
             for queue in list(self.queues.values()):
                 for entry in list(queue.values()):
                     if entry.contender.session == session_id:
@@ -113,8 +115,20 @@ class MemoryServer:
     def contenders(self) -> list[Contender]:
         """Return all contenders there are."""
         with self._lock:
-            self._expire()
+            self.expire()
             return [entry.contender for queue in self.queues.values() for entry in queue.values()]
+
+    def next_expiry(self) -> float:
+        """Return when the next session ends unless it is renewed; infinite if there is none."""
+        with self._lock:
+            return min((session.expires_at for session in self.sessions.values()), default=math.inf)
+
+    def expire(self) -> None:
+        """End the sessions whose time is over; every command does it first."""
+        now = self.now()
+        with self._lock:
+            for session_id in [key for key, session in self.sessions.items() if session.expires_at <= now]:
+                self.end(session_id)
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of one call."""
@@ -123,11 +137,6 @@ class MemoryServer:
                 mailboxes.discard(mailbox)
                 if not mailboxes:
                     del self.watches[ref]
-
-    def _expire(self) -> None:
-        now = self.now()
-        for session_id in [key for key, session in self.sessions.items() if session.expires_at <= now]:
-            self.end(session_id)
 
     def _open(self, op: Open) -> Opened:
         session_id = f"{next(self._revision):x}"
@@ -175,9 +184,9 @@ class MemoryServer:
         present = (target.ref for target in op.targets if self._find(queue, target.ref))
         return Checked(self._stands(op.mine), frozenset(present))
 
-    def _withdraw(self, op: Withdraw, _command: Command) -> bool:
+    def _withdraw(self, op: Withdraw, command: Command) -> bool:
         if op.place is None:
-            self.buried.add(op.spot.id)
+            self.buried[op.spot.id] = command.session
         return self._remove(self.queues.get(op.spot.queue, {}), _ref(op.spot))
 
     def _view(self, mine: Place, order: Order) -> View:
@@ -274,6 +283,7 @@ class MemoryEngine(Engine):
     """A store in memory."""
 
     _shared: ClassVar[dict[str, MemoryServer]] = {}
+    _made_by: ClassVar[dict[str, Callable[[], MemoryEngine]]] = {}
 
     def __init__(self, server: MemoryServer, label: str = "memory://") -> None:
         self.server = server
@@ -282,8 +292,18 @@ class MemoryEngine(Engine):
     @classmethod
     def named(cls, name: str) -> MemoryEngine:
         """Return the engine of the store of this name in this process; an empty name is a new one."""
+        if name in cls._made_by:
+            return cls._made_by[name]()
         server = cls._shared.setdefault(name, MemoryServer()) if name else MemoryServer()
         return cls(server, f"memory://{name}")
+
+    @classmethod
+    def register(cls, name: str, make: Callable[[], MemoryEngine] | None) -> None:
+        """Have ``memory://name`` mean what ``make`` returns, for each client anew; None: no more."""
+        if make is None:
+            cls._made_by.pop(name, None)
+        else:
+            cls._made_by[name] = make
 
     def protocol(self) -> MemoryProtocol:
         """Return the protocol for one session."""

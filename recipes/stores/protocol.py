@@ -87,7 +87,8 @@ class StoreProtocol(ABC):
                 return self.open(known, turn)
             case End():
                 return self.end(known, turn)
-        raise AssertionError(f"{op!r} should be an operation of a store")
+            case _:
+                raise AssertionError(f"{op!r} should be an operation of a store")
 
     @abstractmethod
     def open(self, op: Open, turn: Turn) -> Steps[Opened]:

@@ -28,7 +28,7 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.order import Ahead, Contender, Order
-from recipes.errors import SessionLost, StoreRefused
+from recipes.errors import SessionLost, StoreFull, StoreRefused
 from recipes.stores.base import Batch, Request
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_of
@@ -203,9 +203,11 @@ class EtcdProtocol(StoreProtocol):
             mine = [codec.compare_created(key, op.place.token)]
             reply = yield from self._txn(mine, then=[codec.delete(key)])
             return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
-        reply = yield from self._txn(
-            then=[codec.delete(key), codec.put(self._tombstone(op.spot), b"", self._lease)]
-        )
+        bury = codec.put(self._tombstone(op.spot), b"", self._lease)
+        try:
+            reply = yield from self._txn(then=[codec.delete(key), bury])
+        except StoreFull:  # then no late create gets in either; what is there can still be deleted
+            reply = yield from self._txn(then=[codec.delete(key)])
         self._asked_again.discard(op.spot.id)
         deleted = _responses(reply)[0].get("response_delete_range", {})
         return codec.number(deleted.get("deleted")) > 0 or turn.again

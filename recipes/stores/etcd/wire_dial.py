@@ -75,7 +75,7 @@ def addresses(endpoint: Endpoint, timeout_s: float) -> list[Address]:
     """Return the addresses of ``endpoint`` within ``timeout_s``, or raise OSError."""
     found: list[Address] | Exception | None = numeric(endpoint)
     if found is None:
-        answer: queue.SimpleQueue[list[Address] | Exception] = queue.SimpleQueue()
+        answer: queue.Queue[list[Address] | Exception] = queue.Queue()  # not Simple: a signal may hang that
         look_up(endpoint, answer.put)
         try:
             found = answer.get(timeout=max(timeout_s, 0))

@@ -104,7 +104,7 @@ class Children(Request[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Get(Request[tuple[bytes, Stat]]):
-    """A node's data and stat; with a mailbox, watched: ``Gone(path)`` when deleted, ``Changed(path)`` when set."""
+    """Data and stat of a node; with a mailbox it is watched: ``Gone(path)`` or ``Changed(path)``."""
 
     path: str
     mailbox: Mailbox | None = None
