@@ -399,9 +399,11 @@ def test_answers_that_arrive_together_share_a_wake_up(
     assert asyncio.run(scenario()) <= 2  # and one for the close
 
 
-def test_an_interrupt_that_kazoo_swallows_leaves_nothing_behind(
+def test_an_interrupt_is_not_swallowed_and_leaves_nothing_behind(
     links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if links.loop is not None:
+        pytest.skip("an event loop is not interrupted: asyncio.run cancels the main task instead")
     link = links.connected(server.hosts)
     bell = link.session._handler._bells[0]
     with monkeypatch.context() as patch:
@@ -411,7 +413,7 @@ def test_an_interrupt_that_kazoo_swallows_leaves_nothing_behind(
             raise KeyboardInterrupt
 
         patch.setattr(bell, "send", interrupted)
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(KeyboardInterrupt):
             link.ask(Exists("/"))
     for _ in range(3):
         assert link.ask(Exists("/")) is not None

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from recipes._core.hold import Hold
+from recipes._core.session import NOT_RENEWED
+from tests.core.stepping import epoch, place
+
+LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
+
+
+def hold(ttl_s: float | None = 15.0) -> Hold:
+    at = epoch(ttl_s)
+    made = Hold(place(), at, "owner", 100.0, LABELS)
+    at.holds[place().spot.id] = made
+    return made
+
+
+def test_held_until_the_deadline() -> None:
+    held = hold()
+    assert [held.remaining(now) for now in (100.0, 113.0, 113.5, 999.0)] == [13.5, 0.5, 0.0, 0.0]
+    assert not held.ended
+    assert held.lost(113.0) is None
+    assert held.lost(113.5) == NOT_RENEWED, "by the clock, before anybody tells"
+    assert held.reason is None, "nobody has told yet"
+
+
+def test_released_while_held() -> None:
+    held = hold()
+    assert held.release(101.0)
+    assert (held.ended, held.released, held.reason, held.lost(999.0)) == (True, True, None, None)
+    assert held.remaining(101.0) == 0.0
+    assert held.epoch.holds == {}
+    assert not held.release(101.0), "a second release does nothing"
+    assert not held.lose("late"), "and it cannot be lost any more"
+    assert held.released
+
+
+def test_released_too_late_is_lost() -> None:
+    held = hold()
+    assert not held.release(113.5)
+    assert (held.released, held.reason) == (False, NOT_RENEWED)
+    assert held.epoch.holds == {}
+
+
+def test_a_loss_that_shows_only_at_the_release_is_told_once() -> None:
+    held, told = hold(), []
+    assert not held.release(113.5, told.append)
+    assert not held.release(113.5, told.append)
+    assert [(t.event, t.token, t.reason) for t in told] == [("lock.lost", 7, NOT_RENEWED)]
+    held = hold()
+    assert held.release(101.0, told.append)
+    assert len(told) == 1
+
+
+def test_lost_stays_lost() -> None:
+    held = hold()
+    assert held.lose("why")
+    assert not held.lose("again")
+    assert not held.release(101.0)
+    assert (held.reason, held.lost(101.0), held.released) == ("why", "why", False)
+    assert held.remaining(101.0) == 0.0
+
+
+def test_the_name_of_released_is_no_reason_to_be_lost_for() -> None:
+    held = hold()
+    held.lose("revoked")
+    assert held.reason == "revoked"
+
+
+def test_whoever_made_it_is_told_once() -> None:
+    held, told = hold(), []
+    held.on_end = lambda: told.append(held.reason)
+    held.lose("why")
+    held.release(101.0)
+    held.lose("again")
+    assert told == ["why"]
+
+
+def test_ended_exactly_once_from_many_threads() -> None:
+    for _ in range(50):
+        held = hold()
+        told: list[int] = []
+        held.on_end = lambda told=told: told.append(1)
+        start = threading.Barrier(8)
+        won: list[bool] = []
+
+        def end(number: int, held: Any = held, start: Any = start, won: Any = won) -> None:
+            start.wait()
+            won.append(held.release(101.0) if number % 2 else held.lose(f"by {number}"))
+
+        threads = [threading.Thread(target=end, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert won.count(True) == 1
+        assert told == [1]
+        assert held.released == (held.reason is None)
+
+
+def test_its_records_carry_the_token_and_the_labels() -> None:
+    record = hold().transition("lock.lost", reason="why")
+    assert record.fields() == {**LABELS, "token": 7, "reason": "why"}
+    assert record.event == "lock.lost"

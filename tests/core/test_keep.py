@@ -1,0 +1,282 @@
+"""The program that keeps a session, by a clock that only moves when it waits or asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes._core.deadline import Expired
+from recipes._core.hold import Hold
+from recipes._core.ops import Abandon, Emit, Now, Open, Opened, Place, Renew, Renewal, Wait
+from recipes._core.session import NOT_RENEWED, Board, Epoch, OpenFailed, SessionEvent, keep
+from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
+from tests.core.stepping import Played, Script, epoch, place, play, spot
+
+TTL_S = 15.0
+LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def post(self, event: Any) -> None:
+        self.events.append(event)
+
+
+class Keeping:
+    """A keeper, a board, and a clock; closes the client after so many answered renewals."""
+
+    def __init__(self, renewals: int = 1, *, opened: Any = None, renew: Any = None) -> None:
+        self._renewals = renewals
+        self._opened = opened
+        self._renew = renew
+        self.reset()
+
+    def reset(self) -> None:
+        self.now = 100.0
+        self.board = Board()
+        self.call = Mailbox()
+        self.board.join(self.call)
+        self.epochs: list[Epoch] = []
+        self.left = self._renewals
+        self.renewed_at: list[float] = []
+        self.waits: list[float] = []
+        self._opens = list(self._opened or [])
+        self._answers = list(self._renew or [])
+        self.at: dict[float, Any] = {}
+
+    def program(self) -> Any:
+        return keep(self.board, TTL_S, lambda: self.epochs[-1])
+
+    def script(self) -> Script:
+        return Script(Now=lambda op: self.now, Open=self.on_open, Renew=self.on_renew, Wait=self.on_wait)
+
+    def run(self) -> Played:
+        return play(self.program(), self.script(), most=2000)
+
+    def on_open(self, op: Open) -> Any:
+        assert op.ttl_s == TTL_S
+        if self._opens:
+            error = self._opens.pop(0)
+            if error is not None:
+                return error
+        self.epochs.append(epoch(ttl_s=None))
+        return Opened(f"s{len(self.epochs)}", TTL_S, sent_at=self.now)
+
+    def on_wait(self, op: Wait) -> Any:
+        assert op.at_most_s is not None
+        assert op.at_most_s >= 0, "a wait is never negative"
+        self.waits.append(op.at_most_s)
+        self.now += op.at_most_s
+        for when in sorted(at for at in self.at if at <= self.now):
+            self.at.pop(when)()
+        return None
+
+    def on_renew(self, op: Renew) -> Any:
+        assert op.within_s > 0
+        self.renewed_at.append(self.now)
+        if self._answers:
+            answer = self._answers.pop(0)
+            if isinstance(answer, Expired):
+                self.now += op.within_s
+                return answer
+            if answer is not None:
+                return answer(op) if callable(answer) else answer
+        self.left -= 1
+        if self.left <= 0:
+            self.board.closed = "closed"
+        return Renewal(TTL_S)
+
+    def grant(self, number: int = 1) -> Hold:
+        at = self.board.epoch
+        assert at is not None
+        held = Hold(place(number), at, "owner", self.now, LABELS)
+        at.holds[spot(number).id] = held
+        return held
+
+
+def losses(played: Played) -> list[tuple[str, str | None]]:
+    return [(op.transition.event, op.transition.reason) for op in played.ops if isinstance(op, Emit)]
+
+
+def test_it_renews_every_third_of_the_ttl_until_the_client_closes() -> None:
+    keeping = Keeping(renewals=4)
+    played = keeping.run()
+    assert keeping.renewed_at == [105.0, 110.0, 115.0, 120.0]
+    assert played.events == ["session.started"]
+    assert played.abandoned == [], "whoever closes ends the session"
+    assert keeping.board.epoch is keeping.epochs[0]
+    assert keeping.call.events == [SessionEvent()]
+
+
+def test_the_first_word_is_when_it_was_sent() -> None:
+    keeping = Keeping(renewals=1)
+    keeping.run()
+    clock = keeping.epochs[0].clock
+    assert clock is not None
+    assert clock.deadline == 105.0 + TTL_S - 1.5
+
+
+def test_a_missed_renewal_is_tried_again_soon() -> None:
+    keeping = Keeping(renewals=1, renew=[StoreUnavailable("s", "x"), None])
+    keeping.run()
+    assert keeping.renewed_at == [105.0, 106.25]
+
+
+def test_doubt_is_told_once_and_again_after_it_was_lifted() -> None:
+    misses = [StoreUnavailable("s", "x")] * 6
+    keeping = Keeping(renewals=2, renew=[*misses, None, *misses, None])
+    keeping.at[101.0] = keeping.grant
+    played = keeping.run()
+    assert played.events.count("session.suspect") == 2
+    assert played.events.count("lock.suspect") == 2
+    assert "session.lost" not in played.events
+
+
+def test_silence_to_the_deadline_is_loss_by_the_local_clock() -> None:
+    keeping = Keeping(renewals=1, renew=[Expired(), Expired(), Expired(), Expired(), Expired()])
+    held: list[Hold] = []
+    keeping.at[101.0] = lambda: held.append(keeping.grant())
+    closing = keeping.script()
+
+    def script(op: Any) -> Any:
+        if isinstance(op, Open) and keeping.epochs:
+            keeping.board.closed = "closed"
+            return ClientClosed()
+        return closing(op)
+
+    played = play(keeping.program(), script)
+    lost_at = 100.0 + TTL_S - 1.5
+    assert keeping.now == lost_at
+    assert losses(played) == [
+        ("session.started", None),
+        ("session.suspect", None),
+        ("lock.suspect", None),
+        ("session.lost", NOT_RENEWED),
+        ("lock.lost", NOT_RENEWED),
+    ]
+    assert held[0].reason == NOT_RENEWED
+    assert keeping.epochs[0].ended == NOT_RENEWED
+    assert played.abandoned == [None], "the whole session is to be ended on the store"
+    kinds = played.kinds
+    assert kinds.index("Abandon") < kinds.index("Emit", kinds.index("Abandon"))
+
+
+def test_an_answer_that_comes_too_late_renews_nothing() -> None:
+    keeping = Keeping(renewals=1)
+
+    def late(op: Renew) -> Renewal:
+        keeping.now += 100.0
+        return Renewal(TTL_S)
+
+    keeping._answers = [late]
+    played = keeping.run()
+    assert ("session.lost", NOT_RENEWED) in losses(played)
+    assert len(keeping.epochs) == 2, "the next session was started"
+
+
+def test_a_session_that_the_store_has_ended() -> None:
+    keeping = Keeping(renewals=1, renew=[SessionLost("the lease has ended")])
+    played = keeping.run()
+    assert ("session.lost", "the lease has ended") in losses(played)
+    assert played.events == ["session.started", "session.lost", "session.started"]
+    assert keeping.board.epoch is keeping.epochs[1]
+
+
+def test_a_session_that_somebody_else_found_ended() -> None:
+    keeping = Keeping(renewals=1)
+    keeping.at[103.0] = lambda: setattr(keeping.epochs[0], "ended", "expired, said the store")
+    played = keeping.run()
+    assert ("session.lost", "expired, said the store") in losses(played)
+
+
+def test_a_held_contender_that_was_removed_is_told_and_withdrawn() -> None:
+    keeping = Keeping(renewals=2)
+    held: list[Hold] = []
+    keeping.at[101.0] = lambda: held.append(keeping.grant())
+    keeping._answers = [lambda op: Renewal(TTL_S, missing=(*op.places, place(9)))]
+    played = keeping.run()
+    assert held[0].reason == "its contender was removed from the store"
+    assert losses(played)[1:] == [("lock.lost", held[0].reason)]
+    assert [op for op in played.ops if isinstance(op, Abandon)] == [Abandon(spot(1), place(1))]
+    assert keeping.epochs[0].ended is None, "the session goes on"
+
+
+def test_a_contender_missing_after_it_was_released_is_no_loss() -> None:
+    keeping = Keeping(renewals=2)
+    held: list[Hold] = []
+    keeping.at[101.0] = lambda: held.append(keeping.grant())
+
+    def released_meanwhile(op: Renew) -> Renewal:
+        found: tuple[Place, ...] = op.places
+        held[0].release(keeping.now)
+        keeping.epochs[0].holds[spot(1).id] = held[0]  # as seen by a thread that read it before
+        return Renewal(TTL_S, missing=found)
+
+    keeping._answers = [released_meanwhile]
+    played = keeping.run()
+    assert "lock.lost" not in played.events
+    assert played.abandoned == []
+
+
+def test_the_renewal_looks_after_what_is_held() -> None:
+    keeping = Keeping(renewals=1)
+    keeping.at[101.0] = lambda: keeping.grant(3)
+    played = keeping.run()
+    assert played.only(Renew) == Renew((place(3),), within_s=100.0 + 11.25 - 105.0)
+
+
+@pytest.mark.parametrize("error", [StoreRefused("s", "no"), StoreFull("s", "disk")])
+def test_refused_it_waits_until_somebody_wants_a_session(error: Any) -> None:
+    keeping = Keeping(renewals=1, opened=[error])
+    keeping.at[100.0 + 3600.0] = lambda: None
+    keeping.at[100.0 + 7200.0] = lambda: setattr(keeping.board, "refused", None)
+    played = keeping.run()
+    assert keeping.waits[:2] == [3600.0, 3600.0]
+    assert played.events == ["session.started"]
+    assert keeping.call.events == [OpenFailed(error), SessionEvent()]
+
+
+def test_refused_and_closed() -> None:
+    keeping = Keeping(opened=[StoreRefused("s", "no")])
+    keeping.at[200.0] = lambda: setattr(keeping.board, "closed", "closed")
+    played = keeping.run()
+    assert played.kinds == ["Open", "Wait"]
+
+
+def test_closed_before_it_began() -> None:
+    keeping = Keeping()
+    keeping.board.closed = "closed"
+    assert keeping.run().ops == []
+
+
+def test_closed_while_it_tried_to_open() -> None:
+    keeping = Keeping(opened=[ClientClosed()])
+    assert keeping.run().kinds == ["Open"]
+
+
+def test_closed_while_it_waited() -> None:
+    keeping = Keeping()
+    keeping.at[103.0] = lambda: setattr(keeping.board, "closed", "closed")
+    played = keeping.run()
+    assert played.kinds == ["Open", "Emit", "Now", "Wait", "Now"]
+
+
+def test_closed_and_ended_at_once_is_no_loss() -> None:
+    keeping = Keeping()
+
+    def close() -> None:
+        keeping.board.closed = "closed"
+        keeping.board.ended(keeping.epochs[0], "the client was closed")
+
+    keeping.at[103.0] = close
+    played = keeping.run()
+    assert played.events == ["session.started"]
+
+
+def test_between_renewals_it_reads_the_clock_and_waits() -> None:
+    played = Keeping(renewals=2).run()
+    assert played.kinds == ["Open", "Emit", *["Now", "Wait", "Now", "Renew", "Now"] * 2, "Now"]
+    assert all(isinstance(op, Now | Wait | Renew | Open | Emit) for op in played.ops)

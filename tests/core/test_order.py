@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recipes._core.order import EXCLUSIVE, Contender, Order
+
+PERMITS = 3
+
+
+def permits(count: int) -> Order:
+    """Admit ``count`` at once: once so many are ahead, each of the nearest may free me."""
+    return Order("P", lambda ahead: ahead[:count] if len(ahead) >= count else (), depth=count)
+
+
+SHARED = Order("R", depth=1, exclusive_only=True)
+ORDERS = {"exclusive": EXCLUSIVE, "shared": SHARED, "permits": permits(PERMITS), "one permit": permits(1)}
+every_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+
+QUEUES = st.lists(st.sampled_from("RW"), max_size=9).map(
+    lambda kinds: tuple(Contender(f"n{i}", kind=kind) for i, kind in enumerate(kinds))
+)
+
+
+def named(ahead: tuple[Contender, ...]) -> list[str]:
+    return [contender.ref for contender in ahead]
+
+
+def queue(kinds: str) -> tuple[Contender, ...]:
+    """Contenders ahead, nearest first."""
+    return tuple(Contender(f"n{i}", kind=kind) for i, kind in enumerate(kinds))
+
+
+@pytest.mark.parametrize(
+    ("order", "kinds", "blockers", "targets"),
+    [
+        (EXCLUSIVE, "", [], []),
+        (EXCLUSIVE, "W", ["n0"], ["n0"]),
+        (EXCLUSIVE, "WW", ["n0"], ["n1"]),  # deep in the queue: the second one ahead
+        (EXCLUSIVE, "WWWW", ["n0"], ["n1"]),
+        (EXCLUSIVE, "R", ["n0"], ["n0"]),
+        (SHARED, "", [], []),
+        (SHARED, "RRR", [], []),
+        (SHARED, "RRW", ["n2"], ["n2"]),
+        (SHARED, "WRW", ["n0"], ["n2"]),
+        (SHARED, "WWW", ["n0"], ["n1"]),
+        (permits(2), "W", [], []),
+        (permits(2), "WW", ["n0", "n1"], ["n0", "n1"]),
+        (permits(2), "WWW", ["n0", "n1"], ["n1", "n2"]),
+    ],
+)
+def test_table(order: Order, kinds: Any, blockers: Any, targets: Any) -> None:
+    assert named(order.blockers(queue(kinds))) == blockers
+    assert named(order.targets(queue(kinds))) == targets
+
+
+@every_order
+@given(QUEUES, st.data())
+def test_monotone_a_contender_that_goes_never_blocks_anybody(
+    order: Order, ahead: tuple[Contender, ...], data: Any
+) -> None:
+    left = tuple(contender for contender in ahead if data.draw(st.booleans()))
+    if not order.blockers(ahead):
+        assert not order.blockers(left)
+
+
+@every_order
+@given(QUEUES, st.data())
+def test_step_rule_blocked_for_as_long_as_every_target_stands(
+    order: Order, ahead: tuple[Contender, ...], data: Any
+) -> None:
+    """No lost wake-up: whoever else goes, I cannot be free before one of the watched goes."""
+    targets = order.targets(ahead)
+    left = tuple(contender for contender in ahead if contender in targets or data.draw(st.booleans()))
+    assert bool(targets) == bool(order.blockers(left))
+
+
+@every_order
+@given(QUEUES)
+def test_the_nearest_of_reach_are_enough_to_decide(order: Order, ahead: tuple[Contender, ...]) -> None:
+    """Reads are bounded: what a store shows at least is what the predicate and the rule for watching need."""
+    nearest = order.visible(ahead)[: order.reach]
+    assert order.blockers(nearest) == order.blockers(ahead)
+    assert order.targets(nearest) == order.targets(ahead)
+
+
+@every_order
+@given(QUEUES)
+def test_whom_to_watch_is_ahead_and_few(order: Order, ahead: tuple[Contender, ...]) -> None:
+    targets = order.targets(ahead)
+    assert set(targets) <= set(order.visible(ahead))
+    assert len(targets) <= order.depth
+    assert bool(targets) == bool(order.blockers(ahead))
+
+
+def test_only_readers_are_shared() -> None:
+    assert Contender("x", kind="R").shared
+    assert not Contender("x", kind="W").shared
+    assert not Contender("x", kind="lock").shared

@@ -1,0 +1,794 @@
+"""The blocking face and its driver on a store in memory, with faults where they hurt."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Never
+
+import pytest
+
+from recipes._core.cleaner import Job
+from recipes._core.ops import Spot
+from recipes.client import Client
+from recipes.errors import (
+    ClientClosed,
+    LockLost,
+    LockTimeout,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+    WouldDeadlock,
+)
+from recipes.events import subscribe
+from recipes.stores.base import Event
+from tests.run.doubles import FAST, SETTINGS, FaultyEngine
+
+SOON_S = 10.0
+
+
+@pytest.fixture
+def engine() -> FaultyEngine:
+    return FaultyEngine()
+
+
+@pytest.fixture
+def client(engine: FaultyEngine) -> Iterator[Client]:
+    made = Client(engine, SETTINGS)
+    yield made
+    engine.before = engine.after = lambda request: None
+    made.close()
+
+
+def cleaned(client: Client) -> None:
+    """Wait until the cleaner has done all it was given."""
+    done = threading.Event()
+    runtime = client._runtime
+    runtime.cleaned_before = runtime.cleaned  # type: ignore[attr-defined]
+
+    def tell(job: Job) -> None:
+        runtime.cleaned_before(job)  # type: ignore[attr-defined]
+        if not runtime.cleaning:
+            done.set()
+
+    runtime.cleaned = tell  # type: ignore[method-assign]
+    if runtime.cleaning:
+        assert done.wait(SOON_S), "the cleaner is not done"
+    del runtime.cleaned
+
+
+def on(kind: str, error: Callable[[], BaseException], times: int = 1) -> Callable[[Any], None]:
+    """A fault at requests of one kind."""
+    left = [times]
+
+    def fault(request: Any) -> None:
+        if type(request.op).__name__ == kind and left[0] > 0:
+            left[0] -= 1
+            raise error()
+
+    return fault
+
+
+def cut() -> StoreUnavailable:
+    return StoreUnavailable("memory://", "cut")
+
+
+class Waiter(threading.Thread):
+    """A call in a thread of its own, with what came of it."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self._call = call
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._call()
+        except BaseException as error:
+            self.error = error
+
+    def outcome(self) -> Any:
+        self.join(SOON_S)
+        assert not self.is_alive(), "it is stuck"
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+def queued(engine: FaultyEngine, client: Client, name: str = "x") -> Waiter:
+    """A waiter that has got as far as waiting."""
+    waiting = threading.Event()
+    runtime = client._runtime
+    period = runtime.reread_period
+
+    def noted(epoch: Any) -> float:
+        waiting.set()
+        return period(epoch)
+
+    runtime.reread_period = noted  # type: ignore[method-assign]
+    waiter = Waiter(lambda: client.lock(name).acquire())
+    assert waiting.wait(SOON_S)
+    return waiter
+
+
+# The plain life of a lock.
+
+
+def test_acquire_and_release(engine: FaultyEngine, client: Client) -> None:
+    lock = client.lock("x")
+    grant = lock.acquire()
+    assert grant.held
+    assert grant.token > 0
+    assert client.grants == [grant]
+    assert grant.release()
+    assert not grant.held
+    assert not grant.release(), "a second release does nothing"
+    assert client.grants == []
+    assert engine.server.contenders() == []
+    assert lock.acquire().token > grant.token
+
+
+def test_uncontended_is_one_request_each(engine: FaultyEngine, client: Client) -> None:
+    client.open()
+    engine.asked.clear()
+    client.lock("x").acquire().release()
+    assert engine.asked == ["Enqueue", "Withdraw"]
+
+
+def test_locks_of_one_name_exclude_each_other_and_others_do_not(client: Client) -> None:
+    with client.lock("x"):
+        assert client.lock("x").try_acquire() is None
+        other = client.lock("y").try_acquire()
+        assert other is not None
+        other.release()
+
+
+def test_a_waiter_gets_it_in_order(engine: FaultyEngine, client: Client) -> None:
+    grant = client.lock("x").acquire()
+    waiters = [queued(engine, Client(engine, SETTINGS)) for _ in range(3)]
+    tokens = [grant.token]
+    for waiter in waiters:
+        assert waiter.is_alive()
+        grant.release()
+        grant = waiter.outcome()
+        tokens.append(grant.token)
+    assert tokens == sorted(tokens)
+    grant.release()
+
+
+def test_a_waiter_of_the_same_client_is_woken_without_a_watch(engine: FaultyEngine, client: Client) -> None:
+    grant = client.lock("x").acquire()
+    waiter = queued(engine, client)
+    assert engine.server.watches == {}
+    grant.release()
+    assert waiter.outcome().release()
+
+
+def test_the_session_is_shared_by_all(client: Client) -> None:
+    assert (client.session.state, client.session.id, client.session.timeout) == ("none", None, None)
+    assert client.session.remaining == 0.0
+    client.open()
+    assert (client.session.state, client.session.timeout) == ("held", 15.0)
+    assert 0 < client.session.remaining <= 13.5
+    assert client.session.id in repr(client.session)
+    assert repr(client) == "<Client of memory://: session held>"
+
+
+# Timeouts.
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), True, False, "1", 10**400])
+def test_bad_timeouts_raise_before_any_request(engine: FaultyEngine, client: Client, bad: Any) -> None:
+    lock = client.lock("x")
+    with pytest.raises((ValueError, TypeError), match="timeout"):
+        lock.acquire(timeout=bad)
+    assert engine.asked == []
+    assert client.session.state == "none"
+
+
+def test_a_bad_name_raises_before_any_request(engine: FaultyEngine, client: Client) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        client.lock("")
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize("timeout", [0, 0.0, 0.05])
+def test_a_timeout_leaves_nothing_behind(engine: FaultyEngine, client: Client, timeout: Any) -> None:
+    other = Client(engine, SETTINGS)
+    with other.lock("x") as grant:
+        with pytest.raises(LockTimeout) as raised:
+            client.lock("x").acquire(timeout=timeout)
+        assert raised.value.timeout_s == timeout
+        assert isinstance(raised.value, TimeoutError)
+        cleaned(client)
+        assert [c.ref for c in engine.server.contenders()] == [grant._hold.place.ref]
+    other.close()
+
+
+@pytest.mark.parametrize("timeout", [0, 0.05, None])
+def test_free_is_granted_with_any_timeout(client: Client, timeout: Any) -> None:
+    with client.lock("x").acquire(timeout=timeout) as grant:
+        assert grant.held
+
+
+def test_a_timeout_through_an_outage_says_what_was_wrong(engine: FaultyEngine, client: Client) -> None:
+    engine.before = on("Open", cut, times=10**9)
+    with pytest.raises(LockTimeout, match="had not answered yet") as raised:
+        client.lock("x").acquire(timeout=0.05)
+    assert isinstance(raised.value.__cause__, StoreUnavailable)
+
+
+# Deadlock.
+
+
+def test_waiting_for_oneself_is_refused(engine: FaultyEngine, client: Client) -> None:
+    lock = client.lock("x")
+    with lock as grant:
+        with pytest.raises(WouldDeadlock) as raised:
+            client.lock("x").acquire(timeout=5)
+        assert raised.value.token == grant.token
+        assert lock.try_acquire() is None, "trying never waits"
+        client.lock("y").acquire().release()
+        waiter = queued(engine, client)
+    assert waiter.outcome().release(), "another thread may wait"
+
+
+def test_the_same_thread_may_use_another_client(engine: FaultyEngine, client: Client) -> None:
+    other = Client(engine, SETTINGS)
+    with client.lock("x"), pytest.raises(LockTimeout):
+        other.lock("x").acquire(timeout=0.02)
+    other.close()
+
+
+# Lost answers.
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("kind", ["Open", "Enqueue", "Withdraw", "Watch", "Check"])
+def test_a_lost_answer_is_no_lost_lock(engine: FaultyEngine, client: Client, kind: str, where: str) -> None:
+    other = Client(engine, SETTINGS)
+    holder = other.lock("x").acquire()
+    setattr(engine, where, on(kind, cut, times=2))
+    waiter = queued(engine, client)
+    holder.release()
+    grant = waiter.outcome()
+    assert grant.verify()
+    assert grant.release()
+    cleaned(client)
+    assert engine.server.contenders() == []
+    other.close()
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_try_asks_twice_and_gives_up(engine: FaultyEngine, client: Client, where: str) -> None:
+    client.open()
+    engine.asked.clear()
+    setattr(engine, where, on("Probe", cut, times=2))
+    with pytest.raises(StoreUnavailable):
+        client.lock("x").try_acquire()
+    cleaned(client)
+    assert engine.asked[:2] == ["Probe", "Probe"]
+    assert engine.server.contenders() == []
+
+
+@pytest.mark.parametrize("error", [StoreRefused, StoreFull])
+@pytest.mark.parametrize("kind", ["Open", "Enqueue"])
+def test_a_refusal_is_raised_at_once(engine: FaultyEngine, client: Client, kind: str, error: Any) -> None:
+    engine.before = on(kind, lambda: error("memory://", "no"), times=10**9)
+    with pytest.raises(error):
+        client.lock("x").acquire(timeout=SOON_S)
+    assert engine.asked.count(kind) <= 2, "and makes no storm"
+    engine.before = lambda request: None
+    client.lock("x").acquire(timeout=SOON_S).release()
+
+
+def test_open_fails_fast(engine: FaultyEngine, client: Client) -> None:
+    engine.before = on("Open", cut, times=10**9)
+    with pytest.raises(StoreUnavailable):
+        client.open()
+
+
+def test_open_that_hangs_raises_an_error_of_the_package(engine: FaultyEngine) -> None:
+    """Each try may take the request timeout; all of them together twice that."""
+    client = Client(engine, FAST)
+    release = threading.Event()
+    engine.before = lambda request: release.wait(SOON_S)
+    with pytest.raises(StoreUnavailable):
+        client.open()
+    release.set()
+    client.close()
+
+
+def test_verify_and_release_in_an_outage(engine: FaultyEngine) -> None:
+    client = Client(engine, FAST)
+    grant = client.lock("x").acquire()
+    engine.before = on("Check", cut, times=10**9)
+    with pytest.raises(StoreUnavailable):
+        grant.verify()
+    engine.before = on("Withdraw", cut, times=10**9)
+    assert grant.release(), "it was held; what is left is cleaned up behind"
+    assert client.pending_cleanups == 1
+    engine.before = lambda request: None
+    cleaned(client)
+    assert engine.server.contenders() == []
+    client.close()
+
+
+def test_an_outage_leaves_no_backlog_of_sessions_that_never_began(
+    engine: FaultyEngine, client: Client
+) -> None:
+    """Or else what is interrupted afterwards would wait behind it to be withdrawn."""
+    gone = threading.Event()
+    tries = 200
+
+    def outage(request: Any) -> None:
+        if not gone.is_set():
+            if engine.asked.count("Open") > tries:
+                gone.set()
+            raise cut()
+
+    runtime = client._runtime
+    runtime.pauses = lambda: iter(lambda: 0.0005, None)  # type: ignore[method-assign]
+    engine.before = outage
+    client.lock("x").acquire(timeout=SOON_S).release()
+    assert client.pending_cleanups < tries / 2
+    cleaned(client)
+
+
+# Interrupts.
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("kind", ["Enqueue", "Watch", "Check"])
+def test_an_interrupt_at_any_request_of_acquire_leaves_no_contender(
+    engine: FaultyEngine, client: Client, kind: str, where: str
+) -> None:
+    other = Client(engine, SETTINGS)
+    holder = other.lock("x").acquire()
+    client.open()
+    raised = threading.Event()
+
+    def interrupt() -> KeyboardInterrupt:
+        raised.set()
+        return KeyboardInterrupt()
+
+    fault = on(kind, interrupt)
+    setattr(engine, where, fault)
+    if kind == "Check":
+        waiter = queued(engine, client)
+        holder.release()
+    else:
+        waiter = Waiter(lambda: client.lock("x").acquire())
+    with pytest.raises(KeyboardInterrupt):
+        waiter.outcome()
+    assert raised.is_set()
+    holder.release()
+    cleaned(client)
+    assert engine.server.contenders() == []
+    assert client.grants == []
+    other.close()
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("kind", ["Probe", "Withdraw"])
+def test_an_interrupt_of_try_and_release(engine: FaultyEngine, client: Client, kind: str, where: str) -> None:
+    client.open()
+    setattr(engine, where, on(kind, KeyboardInterrupt))
+
+    def both() -> None:
+        grant = client.lock("x").try_acquire()
+        assert grant is not None
+        grant.release()
+
+    with pytest.raises(KeyboardInterrupt):
+        both()
+    cleaned(client)
+    assert engine.server.contenders() == []
+    assert client.grants == []
+
+
+def test_an_interrupt_while_waiting(
+    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Client(engine, SETTINGS)
+    holder = other.lock("x").acquire()
+    client.open()
+    runtime = client._runtime
+    make = runtime.call
+
+    def call(*args: Any, **options: Any) -> Any:
+        made = make(*args, **options)
+
+        class Interrupted:
+            def post(self, event: Event) -> None:
+                pass
+
+            def receive(self, at_most_s: float | None) -> Event | None:
+                raise KeyboardInterrupt
+
+        made.mailbox = Interrupted()
+        return made
+
+    monkeypatch.setattr(runtime, "call", call)
+    with pytest.raises(KeyboardInterrupt):
+        client.lock("x").acquire()
+    monkeypatch.undo()
+    cleaned(client)
+    assert len(engine.server.contenders()) == 1
+    holder.release()
+    other.close()
+
+
+def test_an_interrupt_before_the_grant_is_made(
+    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the program's end and the caller: nobody would own it."""
+
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recipes.lock.Grant", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.lock("x").acquire()
+    with pytest.raises(KeyboardInterrupt):
+        client.lock("y").try_acquire()
+    cleaned(client)
+    assert engine.server.contenders() == []
+    assert client.grants == []
+
+
+def test_an_interrupt_that_the_program_never_saw(
+    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It strikes in the interpreter itself, while the program stands still."""
+    client.open()
+
+    def struck(program: Any, call: Any) -> Any:
+        op = program.send(None)
+        del op
+        call.epoch = client._runtime.board.epoch
+        call.epoch.local.stand("id-1")
+        call.spot = Spot("x", "lock", "id-1")
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("recipes._run.blocking.interpret", struck)
+    with pytest.raises(KeyboardInterrupt):
+        client.lock("x").acquire()
+    monkeypatch.undo()
+    cleaned(client)
+    assert "Withdraw" in engine.asked
+
+
+# Loss.
+
+
+def lose(client: Client, reason: str = "revoked") -> None:
+    """The store says that the session has ended, and the keeper has told everybody."""
+    client._runtime.session_gone(client._runtime.board.epoch, reason)  # type: ignore[arg-type]
+
+
+def test_a_loss_is_told_by_event_callback_and_property(client: Client) -> None:
+    grant = client.lock("x").acquire()
+    told: list[Any] = []
+    called = threading.Event()
+    grant.lost.add_callback(lambda lost: (told.append(lost), called.set()))
+    assert not grant.lost.is_set()
+    lose(client)
+    assert grant.lost.wait(SOON_S)
+    assert (grant.held, grant.remaining, grant.lost_reason) == (False, 0.0, "revoked")
+    assert called.wait(SOON_S)
+    assert told == [grant]
+    again = threading.Event()
+    grant.lost.add_callback(lambda lost: again.set())
+    assert again.wait(SOON_S), "at once if it is lost already"
+    assert not grant.release()
+    assert not grant.verify()
+    with pytest.raises(LockLost, match="revoked"):
+        grant.check()
+    assert repr(grant) == f"<Grant of 'x': token {grant.token}, lost>"
+
+
+def test_a_callback_runs_in_a_thread_of_its_own_and_may_fail(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    grant = client.lock("x").acquire()
+    names: list[str] = []
+    done = threading.Event()
+
+    def note(lost: Any) -> None:
+        names.append(threading.current_thread().name)
+        done.set()
+
+    def broken(lost: Any) -> None:
+        raise ZeroDivisionError
+
+    grant.lost.add_callback(note)
+    grant.lost.add_callback(broken)
+    lose(client)
+    assert done.wait(SOON_S)
+    assert names == ["recipes-callbacks"]
+    assert "a callback for a lost grant failed" in caplog.text
+
+
+def test_a_release_is_no_loss(client: Client) -> None:
+    grant = client.lock("x").acquire()
+    told: list[Any] = []
+    grant.lost.add_callback(told.append)
+    waiter = Waiter(grant.lost.wait)
+    grant.release()
+    assert waiter.outcome() is False
+    assert (grant.lost.is_set(), grant.lost_reason, told) == (False, None, [])
+    with pytest.raises(LockLost, match="it was released"):
+        grant.check()
+    assert repr(grant) == f"<Grant of 'x': token {grant.token}, released>"
+
+
+def test_lost_wait_is_bounded(client: Client) -> None:
+    grant = client.lock("x").acquire()
+    assert grant.lost.wait(0.01) is False
+    assert grant.lost.wait(0) is False
+    for bad in (-1, True, float("nan")):
+        with pytest.raises((ValueError, TypeError)):
+            grant.lost.wait(bad)
+    assert repr(grant).endswith("held>")
+
+
+def test_lost_by_the_clock_before_anybody_tells(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped and goes on: no help from any thread."""
+    grant = client.lock("x").acquire()
+    now = client._runtime.now()
+    monkeypatch.setattr(client._runtime, "now", lambda: now + 14.0)
+    assert not grant.held
+    assert grant.lost.is_set()
+    assert grant.lost.wait()
+    assert grant.lost_reason == "the session was not renewed in time"
+    assert client.session.state in ("lost", "none")
+    assert not grant.release()
+
+
+def test_with_a_clean_body_and_a_loss(client: Client) -> None:
+    with pytest.raises(LockLost, match="revoked"), client.lock("x") as grant:  # noqa: PT012
+        lose(client)
+        assert grant.lost.wait(SOON_S)
+
+
+def test_with_a_body_that_failed_and_a_loss(client: Client) -> Never:
+    with pytest.raises(ZeroDivisionError) as raised, client.lock("x") as grant:  # noqa: PT012
+        lose(client)
+        grant.lost.wait(SOON_S)
+        raise ZeroDivisionError
+    assert raised.value.__notes__ == [f"lock 'x' (token {grant.token}) was lost before this: revoked"]
+
+
+def test_with_a_body_that_failed(engine: FaultyEngine, client: Client) -> Never:
+    with pytest.raises(ZeroDivisionError) as raised, client.lock("x"):
+        raise ZeroDivisionError
+    assert not hasattr(raised.value, "__notes__")
+    assert engine.server.contenders() == []
+
+
+def test_with_a_body_that_released(client: Client) -> None:
+    with client.lock("x") as grant:
+        grant.release()
+    with client.lock("x").acquire(timeout=1) as grant:
+        assert grant.release()
+
+
+def test_with_is_a_stack_for_each_thread(engine: FaultyEngine, client: Client) -> None:
+    lock = client.lock("x")
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            inside.set()
+            leave.wait(SOON_S)
+
+    waiter = Waiter(hold)
+    assert inside.wait(SOON_S)
+    leave.set()
+    with lock as grant:
+        assert grant.held
+        lock_of_another = client.lock("y")
+        with lock_of_another, client.lock("z"):
+            assert len(client.grants) == 3
+    waiter.outcome()
+    assert lock._entered == {}
+    assert engine.server.contenders() == []
+
+
+def test_a_waiter_queues_again_when_the_session_is_lost(engine: FaultyEngine, client: Client) -> None:
+    other = Client(engine, SETTINGS)
+    holder = other.lock("x").acquire()
+    waiter = queued(engine, client)
+    again = threading.Event()
+    leave = subscribe(lambda t: again.set() if (t.event, t.attempt) == ("lock.queued", 2) else None)
+    lose(client)
+    assert again.wait(SOON_S)
+    leave()
+    cleaned(client)
+    assert len(engine.server.contenders()) == 2, "the one of the lost session is ended"
+    holder.release()
+    assert waiter.outcome().release()
+    cleaned(client)
+    assert engine.server.contenders() == []
+    other.close()
+
+
+def test_try_in_a_session_that_turns_out_to_have_ended(engine: FaultyEngine, client: Client) -> None:
+    client.open()
+    engine.server.end(client.session.id)
+    grant = client.lock("x").try_acquire()  # on the next session
+    assert grant is not None
+    assert grant.held
+    grant.release()
+
+
+def test_verify(engine: FaultyEngine, client: Client) -> None:
+    grant = client.lock("x").acquire()
+    assert grant.verify()
+    engine.server.remove(grant._hold.place.ref)
+    assert not grant.verify()
+    assert not grant.held
+    assert grant.lost_reason == "its contender was removed from the store"
+    cleaned(client)
+
+
+# Closing.
+
+
+def test_close_releases_ends_the_session_and_can_be_repeated(engine: FaultyEngine) -> None:
+    client = Client(engine, SETTINGS)
+    grant = client.lock("x").acquire()
+    client.close()
+    client.close()
+    assert not grant.held
+    assert (grant.lost.is_set(), grant.release()) == (False, False)
+    assert engine.server.sessions == {}
+    assert (client.session.state, client.grants) == ("closed", [])
+    for use in (client.open, client.lock("x").acquire, client.lock("x").try_acquire):
+        with pytest.raises(ClientClosed):
+            use()
+
+
+def test_close_before_anything_was_used(engine: FaultyEngine) -> None:
+    Client(engine, SETTINGS).close()
+    assert engine.asked == []
+
+
+def test_close_is_within_its_time_with_the_store_dead(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes._run.blocking.CLOSE_WITHIN_S", 0.05)
+    client = Client(engine, SETTINGS)
+    client.lock("x").acquire()
+    engine.before = on("End", cut, times=10**9)
+    client.close()
+    assert engine.closed_links == 1
+
+
+def test_close_ends_who_waits_in_the_queue(engine: FaultyEngine, client: Client) -> None:
+    other = Client(engine, SETTINGS)
+    holder = other.lock("x").acquire()
+    waiter = queued(engine, client)
+    client.close()
+    with pytest.raises(ClientClosed):
+        waiter.outcome()
+    holder.release()
+    other.close()
+    assert engine.server.contenders() == []
+
+
+def test_close_ends_who_waits_for_a_session(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store hangs, and whoever waits for it must not hang for ever."""
+    monkeypatch.setattr("recipes._run.blocking.CLOSE_WITHIN_S", 0.02)
+    client = Client(engine, SETTINGS)
+    opening, go_on = threading.Event(), threading.Event()
+
+    def hang(request: Any) -> None:
+        if type(request.op).__name__ == "Open":
+            opening.set()
+            go_on.wait(SOON_S)
+
+    engine.before = hang
+    waiter = Waiter(client.lock("x").acquire)
+    assert opening.wait(SOON_S)
+    with client._runtime._starting:
+        keeper = client._runtime._keeper
+    assert keeper is not None
+    client.close()
+    with pytest.raises(ClientClosed):
+        waiter.outcome()
+    go_on.set()
+    keeper.join(SOON_S)
+    assert not keeper.is_alive(), "the keeper ends with its client"
+    assert engine.server.sessions == {}, "and so does a session that began too late"
+    assert engine.closed_links >= 1
+
+
+def test_close_stops_a_keeper_that_tries_in_vain(engine: FaultyEngine) -> None:
+    client = Client(engine, SETTINGS)
+    engine.before = on("Open", cut, times=10**9)
+    with pytest.raises(StoreUnavailable):
+        client.open()
+    keeper = client._runtime._keeper
+    client.close()
+    assert keeper is not None
+    keeper.join(SOON_S)
+    assert not keeper.is_alive()
+
+
+def test_jobs_that_come_after_closing_are_done_too(engine: FaultyEngine) -> None:
+    client = Client(engine, SETTINGS)
+    client.open()
+    runtime = client._runtime
+    epoch = runtime.board.epoch
+    assert epoch is not None
+    client.close()
+    for _ in range(3):
+        runtime.schedule(Job(epoch, None, within_s=1.0))
+        cleaned(client)
+        assert client.pending_cleanups == 0
+
+
+def test_a_job_that_cannot_be_done_is_logged_and_dropped(
+    engine: FaultyEngine, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    grant = client.lock("x").acquire()
+    engine.before = on("Withdraw", ZeroDivisionError, times=2)
+    with pytest.raises(ZeroDivisionError):
+        grant.release()
+    cleaned(client)
+    assert "could not be withdrawn" in caplog.text
+
+
+def test_no_thread_stays_behind(engine: FaultyEngine) -> None:
+    before = set(threading.enumerate())
+    client = Client(engine, SETTINGS)
+    grant = client.lock("x").acquire()
+    grant.lost.add_callback(lambda lost: None)
+    lose(client)
+    assert grant.lost.wait(SOON_S)
+    client.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(SOON_S)
+        assert not thread.is_alive(), thread.name
+
+
+def test_the_link_may_tell_of_the_end_from_any_thread(engine: FaultyEngine, client: Client) -> None:
+    grant = client.lock("x").acquire()
+    teller = threading.Thread(target=engine.on_ends[0], args=("expired, said the server",))
+    teller.start()
+    teller.join()
+    assert not grant.held
+    assert grant.lost.wait(SOON_S)
+    assert grant.lost_reason == "expired, said the server"
+    engine.on_ends[0]("and again")
+    assert grant.lost_reason == "expired, said the server"
+
+
+# A keeper that fails.
+
+
+def test_a_keeper_that_fails_gives_the_session_up_and_is_replaced(
+    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = client.lock("x").acquire()
+    first = client.session.id
+
+    def broken(*_: object) -> None:
+        monkeypatch.undo()
+        raise ArithmeticError("a mistake of ours")
+
+    monkeypatch.setattr("recipes._core.session.SessionClock.on_missed", broken)
+    engine.before = on("Renew", cut, times=1)
+    client._runtime.board.epoch.clock.due = 0.0
+    client._runtime.board.tell_keeper()
+    assert grant.lost.wait(SOON_S)
+    assert "ArithmeticError" in (grant.lost_reason or "")
+    assert not grant.held
+    with client.lock("x").acquire(timeout=SOON_S) as again:
+        assert again.token > grant.token
+    assert client.session.id != first

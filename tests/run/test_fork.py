@@ -1,0 +1,131 @@
+"""After fork: the child holds nothing and touches nothing, and the parent notices nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import recipes
+from recipes.client import AsyncClient, Client
+from recipes.errors import LockLost
+from tests.run.doubles import SETTINGS, FaultyEngine
+from tests.run.test_tasks import in_loop, until
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def in_child(look: Callable[[], Any]) -> Any:
+    """Return what ``look`` returns in a forked child."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads are what this is about
+        child = os.fork()
+    if child == 0:
+        try:
+            found: Any = look()
+        except BaseException as error:
+            found = repr(error)
+        os.write(write, json.dumps(found).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        found = json.loads(pipe.read())
+    os.waitpid(child, 0)
+    return found
+
+
+def test_the_child_holds_nothing_and_the_parent_everything() -> None:
+    engine = FaultyEngine()
+    with Client(engine, SETTINGS) as client:
+        grant = client.lock("x").acquire()
+        called: list[Any] = []
+        grant.lost.add_callback(called.append)
+        asked = len(engine.asked)
+
+        def look() -> list[Any]:
+            seen = [grant.held, grant.remaining, grant.lost.is_set(), grant.lost.wait(), grant.lost_reason]
+            seen += [grant.release(), grant.verify(), len(client.grants), client.session.state]
+            try:
+                grant.check()
+            except LockLost as lost:
+                seen.append(lost.reason)
+            return [*seen, len(engine.asked) - asked, called, client.pending_cleanups]
+
+        assert in_child(look) == [
+            *(False, 0.0, True, True, "forked"),
+            *(False, False, 0, "none"),
+            "forked",
+            *(0, [], 0),
+        ]
+        assert grant.held
+        assert grant.lost_reason is None
+        assert grant.verify()
+        assert called == []
+        assert client.grants == [grant]
+
+
+def test_the_child_starts_a_session_of_its_own_on_first_use() -> None:
+    engine = FaultyEngine()
+    with Client(engine, SETTINGS) as client:
+        client.lock("x").acquire()
+        session = client.session.id
+
+        def use() -> list[Any]:
+            with client.lock("y").acquire(timeout=5) as grant:
+                found = [grant.held, client.session.id != session, len(engine.on_ends)]
+            held_by_the_parent = client.lock("x").try_acquire()
+            client.close()
+            return [*found, held_by_the_parent]
+
+        assert in_child(use) == [True, True, 2, None]
+        assert client.session.id == session
+
+
+def test_the_childs_with_statement_says_that_it_is_lost() -> None:
+    with recipes.connect("memory://") as client, client.lock("x") as grant:
+
+        def leave() -> list[Any]:
+            try:
+                grant.__exit__(None, None, None)
+            except LockLost as lost:
+                return [lost.reason]
+            return []
+
+        assert in_child(leave) == ["forked"]
+        assert grant.held
+
+
+def test_a_child_of_a_closed_client_is_closed() -> None:
+    client = recipes.connect("memory://").open()
+    client.close()
+    assert in_child(lambda: client.session.state) == "closed"
+    unused = recipes.connect("memory://")
+    assert in_child(lambda: unused.open().session.state) == "held"
+
+
+@in_loop
+async def test_the_asyncio_client_too() -> None:
+    engine = FaultyEngine()
+    async with AsyncClient(engine, SETTINGS) as client:
+        grant = await client.lock("x").acquire()
+
+        def look() -> list[Any]:
+            asyncio.events._set_running_loop(None)  # the child leaves the parent's loop alone
+            found = [grant.held, grant.lost_reason, len(client.grants), client.session.state]
+
+            async def use() -> list[Any]:
+                async with client.lock("y") as other:
+                    return [other.held, await grant.release()]
+
+            return [*found, *asyncio.run(use())]
+
+        assert in_child(look) == [False, "forked", 0, "none", True, False]
+        assert grant.held
+        assert await grant.verify()
+        await until(lambda: client.pending_cleanups == 0)

@@ -1,0 +1,535 @@
+"""Programs turned into effects, answered by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes._core import ops
+from recipes._core.deadline import NEVER, Deadline, Expired
+from recipes._core.local import LocallyGone
+from recipes._core.ops import Place, Spot, View
+from recipes._core.order import EXCLUSIVE, Contender
+from recipes._core.session import OpenFailed, SessionEvent
+from recipes._run.interpret import END_UNBORN_WITHIN_S, Receive, interpret
+from recipes._run.runtime import PAUSE
+from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
+from recipes.events import Transition
+from recipes.stores.base import Gone
+from recipes.stores.memory import Command
+from tests.run.doubles import HandRuntime
+
+SPOT = Spot("q", "lock", "id-1")
+MINE = Place(SPOT, "q/id-1", 7)
+OTHER = Contender("q/other", "other")
+ALONE = View(MINE, (), complete=True, position=0)
+CUT = StoreUnavailable("memory://", "cut")
+
+
+class Run:
+    """One operation, or program, of a call; each effect is answered by hand."""
+
+    def __init__(self, call: Any, program: Any) -> None:
+        self.call = call
+        self.effects = interpret(iter(program) if isinstance(program, ops.Op) else program, call)
+        self.result: Any = None
+        self.done = False
+        self.effect: Any = None
+        self._step(lambda: self.effects.send(None))
+
+    def _step(self, go: Any) -> None:
+        try:
+            self.effect = go()
+        except StopIteration as stop:
+            self.effect, self.result, self.done = None, stop.value, True
+
+    def answer(self, reply: Any = None) -> Run:
+        assert not self.done
+        self._step(lambda: self.effects.send(reply))
+        return self
+
+    def fail(self, error: BaseException) -> Run:
+        assert not self.done
+        self._step(lambda: self.effects.throw(error))
+        return self
+
+    @property
+    def asks(self) -> Any:
+        """The operation that the memory protocol passes on in the request that is asked now."""
+        assert isinstance(self.effect, Command), self.effect
+        return self.effect.op
+
+    @property
+    def pauses(self) -> float | None:
+        assert isinstance(self.effect, Receive), self.effect
+        return self.effect.at_most_s
+
+
+@pytest.fixture
+def runtime() -> HandRuntime:
+    return HandRuntime()
+
+
+def attached(runtime: HandRuntime, **options: Any) -> Any:
+    return runtime.call(epoch=runtime.live(), **options)
+
+
+# What needs no store.
+
+
+def test_what_is_done_without_io(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+
+    def program() -> Any:
+        now = yield from ops.Now()
+        yield from ops.Emit(Transition("store.retry", reason="x"))
+        yield from ops.Abandon(None)
+        return now
+
+    run = Run(call, program())
+    assert run.done
+    assert run.result == 1000.0
+    assert [t.event for t in runtime.told] == ["store.retry"]
+    assert [(job.epoch, job.spot) for job in runtime.jobs] == [(call.epoch, None)]
+
+
+def test_what_a_program_raises_and_returns_comes_out(runtime: HandRuntime) -> None:
+    def raising() -> Any:
+        yield from ops.Now()
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        Run(runtime.call(), raising())
+
+
+def test_the_failure_of_an_operation_is_thrown_into_the_program(runtime: HandRuntime) -> None:
+    def program() -> Any:
+        try:
+            yield from ops.Enqueue(SPOT, EXCLUSIVE)
+        except KeyboardInterrupt:
+            return "caught"
+
+    assert Run(attached(runtime), program()).fail(KeyboardInterrupt()).result == "caught"
+
+
+def test_closing_closes_the_program(runtime: HandRuntime) -> None:
+    closed = []
+
+    def program() -> Any:
+        try:
+            yield from ops.Enqueue(SPOT, EXCLUSIVE)
+        finally:
+            closed.append(True)
+
+    run = Run(attached(runtime), program())
+    run.effects.close()
+    assert closed == [True]
+
+
+def test_an_unknown_operation_should_not_come(runtime: HandRuntime) -> None:
+    with pytest.raises(AssertionError, match="should be one of the operations"):
+        Run(runtime.call(), ops.Op())
+
+
+def test_a_store_operation_should_come_after_attach(runtime: HandRuntime) -> None:
+    with pytest.raises(AssertionError, match="should come after Attach"):
+        Run(runtime.call(), ops.Enqueue(SPOT, EXCLUSIVE))
+
+
+# Attach.
+
+
+def test_attach_to_the_live_session(runtime: HandRuntime) -> None:
+    epoch = runtime.live()
+    run = Run(runtime.call(), ops.Attach())
+    assert run.result is run.call.epoch is epoch
+    assert runtime.wanted == 0
+    assert run.call.mailbox not in runtime.board.calls
+
+
+def test_attach_wants_a_session_and_waits(runtime: HandRuntime) -> None:
+    run = Run(runtime.call(), ops.Attach())
+    assert (runtime.wanted, run.pauses) == (1, None)
+    assert run.call.mailbox in runtime.board.calls
+    assert run.answer(SessionEvent()).pauses is None, "not there yet"
+    epoch = runtime.live()
+    assert run.answer(SessionEvent()).result is epoch
+
+
+def test_attach_does_not_miss_a_session_that_came_as_it_joined(runtime: HandRuntime) -> None:
+    runtime.on_want = runtime.live
+    assert Run(runtime.call(), ops.Attach()).done
+
+
+def test_attach_does_not_take_a_session_that_is_not_proven(runtime: HandRuntime) -> None:
+    runtime.live()
+    runtime.clock.time += 13.5
+    assert Run(runtime.call(), ops.Attach()).effect == Receive(None)
+
+
+def test_attach_goes_on_through_an_outage(runtime: HandRuntime) -> None:
+    run = Run(runtime.call(), ops.Attach())
+    assert run.answer(OpenFailed(CUT)).effect == Receive(None)
+    assert run.call.last_error is CUT
+    with pytest.raises(Expired) as raised:
+        run.fail(Expired())
+    assert raised.value.__cause__ is CUT, "a timeout says what it waited for"
+
+
+def test_attach_fails_fast_where_that_is_asked(runtime: HandRuntime) -> None:
+    run = Run(runtime.call(fail_fast=True), ops.Attach())
+    with pytest.raises(StoreUnavailable):
+        run.answer(OpenFailed(CUT))
+
+
+@pytest.mark.parametrize("error", [StoreRefused("s", "no"), StoreFull("s", "disk")])
+def test_attach_is_refused_where_waiting_would_not_help(runtime: HandRuntime, error: Any) -> None:
+    run = Run(runtime.call(), ops.Attach())
+    with pytest.raises(type(error)):
+        run.answer(OpenFailed(error))
+
+
+def test_attach_after_and_while_closing(runtime: HandRuntime) -> None:
+    run = Run(runtime.call(), ops.Attach())
+    runtime.board.closed = "closed"
+    with pytest.raises(ClientClosed):
+        run.answer(SessionEvent())
+    with pytest.raises(ClientClosed):
+        Run(runtime.call(), ops.Attach())
+
+
+# Lost answers.
+
+
+def test_a_lost_answer_is_asked_again_after_a_pause(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE))
+    again: list[bool] = []
+    for _ in range(5):
+        assert isinstance(run.asks, ops.Enqueue)
+        pause = run.fail(CUT).pauses
+        assert pause is not None
+        assert 0 <= pause <= PAUSE.max
+        again.append(True)
+        run.answer(None)
+    assert run.answer(ALONE).result == ALONE
+    assert [t.event for t in runtime.told] == ["store.retry"] * 5
+    assert run.call.last_error is CUT
+
+
+def test_the_protocol_knows_that_it_is_asked_again(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Withdraw(SPOT, MINE))
+    run.fail(CUT).answer(None)
+    assert run.answer(False).result is True, "it was I who deleted it"
+
+
+def test_any_event_cuts_the_pause_short(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Check(MINE))
+    run.fail(CUT)
+    assert isinstance(run.answer(Gone("q/other")).asks, ops.Check)
+
+
+def test_out_of_time_in_a_pause_says_what_was_lost(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Check(MINE))
+    run.fail(CUT)
+    with pytest.raises(Expired) as raised:
+        run.fail(Expired())
+    assert raised.value.__cause__ is CUT
+
+
+def test_fail_fast_tries_twice(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime, fail_fast=True), ops.Check(MINE))
+    run.fail(CUT).answer(None)
+    with pytest.raises(StoreUnavailable):
+        run.fail(CUT)
+
+
+def test_other_errors_are_not_asked_again(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Check(MINE))
+    with pytest.raises(StoreRefused):
+        run.fail(StoreRefused("s", "no"))
+
+
+# The session's end.
+
+
+def test_session_lost_marks_the_session_for_everybody(runtime: HandRuntime) -> None:
+    keeper = runtime.board.keeper = runtime.call().mailbox
+    run = Run(attached(runtime), ops.Check(MINE))
+    with pytest.raises(SessionLost):
+        run.fail(SessionLost("revoked"))
+    assert run.call.epoch.ended == "revoked"
+    assert list(keeper.events) == [SessionEvent()]
+    with pytest.raises(SessionLost, match="revoked"):
+        Run(run.call, ops.Enqueue(SPOT, EXCLUSIVE))
+    assert len(keeper.events) == 1
+
+
+def test_an_ended_session_is_asked_nothing_but_to_end(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+    call.epoch.ended = "lost"
+    for op in (ops.Check(MINE), ops.Withdraw(SPOT, MINE), ops.Watch(MINE, (OTHER,)), ops.Renew((), 1.0)):
+        with pytest.raises(SessionLost):
+            Run(call, op)
+    assert isinstance(Run(call, ops.End()).asks, ops.End)
+
+
+# Who stands where.
+
+
+def test_who_may_stand_is_noted_before_it_is_asked(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE))
+    assert run.call.epoch.local.stands(SPOT.id)
+    assert (run.call.spot, run.call.place) == (SPOT, None)
+    run.answer(ALONE)
+    assert (run.call.spot, run.call.place) == (SPOT, MINE)
+
+
+def test_withdrawn_is_forgotten_once_it_is_confirmed(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    listener = runtime.call().mailbox
+    local = run.call.epoch.local
+    local.listen(Contender("q/id-1", SPOT.id), listener)
+    run = Run(run.call, ops.Withdraw(SPOT, MINE))
+    assert local.stands(SPOT.id)
+    run.answer(True)
+    assert not local.stands(SPOT.id)
+    assert run.call.spot is None
+    assert list(listener.events) == [LocallyGone("q/id-1")]
+
+
+def test_a_probe_that_wrote_nothing_leaves_nothing(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Probe(SPOT, EXCLUSIVE)).answer(None)
+    assert not run.call.epoch.local.stands(SPOT.id)
+    assert run.call.spot is None
+    run = Run(run.call, ops.Probe(SPOT, EXCLUSIVE)).answer(ALONE)
+    assert run.call.spot is SPOT
+    assert run.call.place is MINE
+
+
+@pytest.mark.parametrize("make", [lambda t: ops.Watch(MINE, t), lambda t: ops.Look(MINE, EXCLUSIVE, t)])
+def test_the_clients_own_contenders_need_no_watch_on_the_store(runtime: HandRuntime, make: Any) -> None:
+    call = attached(runtime)
+    local = call.epoch.local
+    local.stand("near")
+    near = Contender("q/near", "near")
+    run = Run(call, make((near, OTHER)))
+    assert run.asks.targets == (OTHER,)
+    local.gone("near")
+    assert list(call.mailbox.events) == [LocallyGone("q/near")]
+    call.finish()
+    assert call.listening == ["near"]
+
+
+def test_a_watch_on_nobody_else_asks_nothing(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+    call.epoch.local.stand("near")
+    assert Run(call, ops.Watch(MINE, (Contender("q/near", "near"),))).result is True
+
+
+def test_a_remote_watch_is_the_stores_word(runtime: HandRuntime) -> None:
+    assert Run(attached(runtime), ops.Watch(MINE, (OTHER,))).answer(False).result is False
+
+
+def test_finished_calls_hear_nothing(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+    call.epoch.local.stand("near")
+    Run(call, ops.Watch(MINE, (Contender("q/near", "near"),)))
+    runtime.board.join(call.mailbox)
+    call.finish()
+    call.epoch.local.gone("near")
+    runtime.board.tell(SessionEvent())
+    assert not call.mailbox.events
+    runtime.call().finish()
+
+
+# Wait.
+
+
+def test_a_waiter_hears_of_the_session_and_rereads_in_time(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Wait())
+    assert run.call.mailbox in runtime.board.calls
+    assert run.pauses is not None
+    assert 7.0 <= run.pauses <= 10.0
+    assert run.answer(Gone("x")).result == Gone("x")
+
+
+def test_the_reread_is_not_later_than_a_short_session(runtime: HandRuntime) -> None:
+    epoch = runtime.live(ttl_s=2.0)
+    assert all(1.4 <= runtime.reread_period(epoch) <= 2.0 for _ in range(50))
+    epoch.clock = None
+    assert 7.0 <= runtime.reread_period(epoch) <= 10.0
+
+
+def test_the_keepers_wait_is_its_own(runtime: HandRuntime) -> None:
+    assert Run(attached(runtime), ops.Wait(3.0)).pauses == 3.0
+    run = Run(runtime.call(), ops.Wait())
+    assert run.answer(None).result is None
+
+
+def test_a_waiter_is_told_of_the_end(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Wait())
+    run.call.epoch.ended = "lost"
+    with pytest.raises(SessionLost):
+        run.answer(SessionEvent())
+    with pytest.raises(SessionLost):
+        Run(run.call, ops.Wait())
+
+
+def test_a_waiter_is_told_that_the_client_closes(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Wait())
+    runtime.board.closed = "closed"
+    with pytest.raises(ClientClosed):
+        run.answer(SessionEvent())
+
+
+# Admit.
+
+
+def test_admit_records_the_grant(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+    hold = Run(call, ops.Admit(MINE, {"lock": "q"})).result
+    assert (hold.place, hold.owner, hold.acquired_at, hold.labels) == (MINE, "owner", 1000.0, {"lock": "q"})
+    assert call.hold is hold
+    assert runtime.holds == [hold]
+
+
+@pytest.mark.parametrize("how", ["clock", "ended"])
+def test_admit_refuses_when_nothing_remains(runtime: HandRuntime, how: Any) -> None:
+    call = attached(runtime)
+    if how == "clock":
+        runtime.clock.time += 13.5
+    else:
+        call.epoch.ended = "revoked"
+    with pytest.raises(SessionLost):
+        Run(call, ops.Admit(MINE, {}))
+    assert call.hold is None
+    assert call.epoch.holds == {}
+
+
+# Open, Renew, End.
+
+
+def test_open_is_stamped_with_the_time_of_its_sending(runtime: HandRuntime) -> None:
+    run = Run(runtime.call(), ops.Open(15.0))
+    runtime.clock.time += 3.0
+    run.answer(ops.Opened("s1", 15.0))
+    assert run.result == ops.Opened("s1", 15.0, sent_at=1000.0)
+    assert runtime.jobs == []
+
+
+def test_every_try_to_open_has_a_link_of_its_own_and_the_unborn_session_is_ended(
+    runtime: HandRuntime,
+) -> None:
+    waiting = runtime.call()
+    runtime.board.join(waiting.mailbox)
+    run = Run(runtime.call(), ops.Open(15.0))
+    first = run.call.epoch
+    run.fail(CUT)
+    assert list(waiting.mailbox.events) == [OpenFailed(CUT)], "who fails fast has to hear"
+    run.answer(None)
+    assert run.call.epoch is not first
+    assert [(job.epoch, job.spot, job.within_s) for job in runtime.jobs] == [
+        (first, None, END_UNBORN_WITHIN_S)
+    ]
+    run.answer(ops.Opened("s2", 15.0))
+    assert run.done
+
+
+def test_a_session_that_ends_before_it_was_used_is_tried_again_by_the_policy(runtime: HandRuntime) -> None:
+    run = Run(runtime.call(), ops.Open(15.0))
+    assert run.fail(SessionLost("the lease has ended")).pauses is not None
+    assert len(runtime.jobs) == 1
+    assert isinstance(run.answer(None).asks, ops.Open)
+
+
+@pytest.mark.parametrize("error", [StoreRefused("s", "no"), KeyboardInterrupt()])
+def test_open_fails_for_good(runtime: HandRuntime, error: Any) -> None:
+    run = Run(runtime.call(), ops.Open(15.0))
+    with pytest.raises(type(error)):
+        run.fail(error)
+    assert len(runtime.jobs) == 1
+
+
+def test_open_stops_when_the_client_is_closed(runtime: HandRuntime) -> None:
+    run = Run(runtime.call(), ops.Open(15.0))
+    run.fail(CUT)
+    runtime.board.closed = "closed"
+    with pytest.raises(ClientClosed):
+        run.answer(SessionEvent())
+    assert len(runtime.jobs) == 1
+
+
+def test_renew_has_a_deadline_of_its_own(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Renew((MINE,), within_s=2.5))
+    assert run.call.deadline == Deadline(1002.5)
+    assert run.answer(ops.Renewal(15.0)).result == ops.Renewal(15.0)
+    assert run.call.deadline == NEVER
+
+
+@pytest.mark.parametrize("error", [CUT, Expired(), SessionLost("x"), StoreRefused("s", "no")])
+def test_renew_is_asked_once(runtime: HandRuntime, error: Any) -> None:
+    run = Run(attached(runtime), ops.Renew((), within_s=2.5))
+    with pytest.raises(type(error)):
+        run.fail(error)
+    assert run.call.deadline == NEVER
+    assert runtime.told == [], "the session's clock plans the next try"
+
+
+def test_end_is_asked_again_too(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.End())
+    assert run.fail(CUT).pauses is not None
+    assert run.answer(None).answer(None).done
+
+
+# What the runtime does with an interrupted call.
+
+
+def test_abandon_is_for_what_may_stand(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+    runtime.abandon(call, SPOT)
+    assert runtime.jobs == [], "it was never asked for"
+    call.epoch.local.stand(SPOT.id)
+    call.spot, call.place = SPOT, MINE
+    runtime.abandon(call, SPOT)
+    assert [(job.spot, job.place) for job in runtime.jobs] == [(SPOT, MINE)]
+    assert call.spot is None
+    assert list(runtime.cleaning.values()) == runtime.jobs
+    runtime.cleaned(runtime.jobs[0])
+    runtime.cleaned(runtime.jobs[0])
+    assert runtime.cleaning == {}
+
+
+def test_abandon_without_a_session_has_nothing_to_withdraw(runtime: HandRuntime) -> None:
+    runtime.abandon(runtime.call(), SPOT)
+    assert runtime.jobs == []
+
+
+def test_unwind_leaves_nothing_and_may_be_called_twice(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+    run = Run(call, ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    hold = Run(run.call, ops.Admit(MINE, {})).result
+    call.unwind()
+    call.unwind()
+    assert [(job.spot, job.place) for job in runtime.jobs] == [(SPOT, MINE)]
+    assert hold.reason == "the call was interrupted before it returned"
+    assert runtime.holds == []
+
+
+@pytest.mark.parametrize(
+    ("job", "within"),
+    [((None, None), 15.0), ((None, 1.0), 1.0), ((SPOT, None), None)],
+    ids=["a session, as long as it is", "an unborn one", "a spot, until it is gone"],
+)
+def test_how_long_the_cleaner_tries(runtime: HandRuntime, job: Any, within: Any) -> None:
+    from recipes._core.cleaner import Job
+
+    spot, within_s = job
+    assert runtime.settles_within(Job(runtime.live(), spot, within_s=within_s)) == within
+
+
+def test_every_request_is_bounded(runtime: HandRuntime) -> None:
+    assert attached(runtime).bound() == 5.0
+    assert attached(runtime, deadline=Deadline(1001.0)).bound() == 1.0
+    with pytest.raises(Expired):
+        attached(runtime, deadline=Deadline(1000.0)).bound()

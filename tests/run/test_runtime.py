@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import itertools
+import uuid
+
+from recipes import events
+from recipes._run.clock import boot_time
+from recipes._run.runtime import PAUSE, Runtime, new_id
+from recipes.events import Transition, subscribe
+from tests.run.doubles import HandRuntime
+
+
+def test_ids_are_uuids_and_differ() -> None:
+    ids = {new_id() for _ in range(100)}
+    assert len(ids) == 100
+    assert all(str(uuid.UUID(made)) == made for made in ids)
+
+
+def test_the_clock_is_the_time_since_boot() -> None:
+    before = boot_time()
+    assert boot_time() >= before > 0
+    assert Runtime.now() >= before
+
+
+def test_pauses_grow_and_are_jittered() -> None:
+    runs = [list(itertools.islice(HandRuntime().pauses(), 12)) for _ in range(30)]
+    for number in range(12):
+        pauses = [run[number] for run in runs]
+        assert all(0 <= pause <= min(0.02 * 2**number, PAUSE.max) for pause in pauses)
+        assert len(set(pauses)) > 1
+    assert max(run[11] for run in runs) > 0.5
+
+
+def test_records_without_a_place_get_the_stores_label() -> None:
+    runtime, seen = HandRuntime(), list[Transition]()
+    leave = subscribe(seen.append)
+    Runtime.emit(runtime, Transition("store.retry", reason="x"))
+    Runtime.emit(runtime, Transition("store.retry", reason="x", store="elsewhere"))
+    leave()
+    Runtime.emit(runtime, Transition("store.retry", reason="nobody looks"))
+    assert [t.store for t in seen] == ["memory://", "elsewhere"]
+    assert not events._hooks

@@ -1,0 +1,743 @@
+"""The asyncio face and its driver on a store in memory, with faults where they hurt."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Never
+
+import pytest
+
+from recipes._core.cleaner import Job
+from recipes._run.tasks import TaskMailbox
+from recipes.client import AsyncClient
+from recipes.errors import (
+    ClientClosed,
+    LockLost,
+    LockTimeout,
+    StoreRefused,
+    StoreUnavailable,
+    WouldDeadlock,
+)
+from recipes.stores.base import Disturbed
+from tests.run.doubles import FAST, SETTINGS, FaultyEngine
+from tests.run.test_blocking import SOON_S, cut, on
+
+
+def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test in a loop of its own, at most so long; asynchronous exceptions nobody saw are failures."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        async def main() -> None:
+            unseen: list[dict[str, Any]] = []
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
+            async with asyncio.timeout(SOON_S):
+                await test(*args, **kwargs)
+            assert unseen == []
+
+        asyncio.run(main())
+
+    return run
+
+
+@pytest.fixture
+def engine() -> FaultyEngine:
+    return FaultyEngine()
+
+
+@asynccontextmanager
+async def using(engine: FaultyEngine, settings: Any = SETTINGS) -> AsyncIterator[AsyncClient]:
+    client = AsyncClient(engine, settings)
+    try:
+        yield client
+    finally:
+        engine.before = engine.after = lambda request: None
+        await client.close()
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Let everybody else run until this is so; ends by the test's own time limit."""
+    while not condition():  # noqa: ASYNC110 - nobody tells, and it takes a few turns of the loop
+        await asyncio.sleep(0)
+
+
+async def cleaned(client: AsyncClient) -> None:
+    await until(lambda: client.pending_cleanups == 0)
+
+
+def lose(client: AsyncClient, reason: str = "revoked") -> None:
+    client._runtime.session_gone(client._runtime.board.epoch, reason)  # type: ignore[arg-type]
+
+
+async def queued(engine: FaultyEngine, client: AsyncClient, name: str = "x") -> asyncio.Task[Any]:
+    """A waiter that has got as far as waiting."""
+    waiting = asyncio.Event()
+    runtime = client._runtime
+    period = runtime.reread_period
+
+    def noted(epoch: Any) -> float:
+        waiting.set()
+        return period(epoch)
+
+    runtime.reread_period = noted  # type: ignore[method-assign]
+
+    async def acquire() -> Any:
+        return await client.lock(name).acquire()
+
+    waiter = asyncio.create_task(acquire())
+    await waiting.wait()
+    return waiter
+
+
+# The plain life of a lock.
+
+
+@in_loop
+async def test_acquire_and_release(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        lock = client.lock("x")
+        grant = await lock.acquire()
+        assert grant.held
+        assert client.grants == [grant]
+        assert await grant.verify()
+        assert await grant.release()
+        assert not await grant.release()
+        assert not await grant.verify()
+        assert client.grants == []
+        assert engine.server.contenders() == []
+        assert repr(lock) == "<AsyncLock 'x' on memory://>"
+
+
+@in_loop
+async def test_uncontended_is_one_request_each(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        await client.open()
+        engine.asked.clear()
+        await (await client.lock("x").acquire()).release()
+        assert engine.asked == ["Enqueue", "Withdraw"]
+
+
+@in_loop
+async def test_many_tasks_one_at_a_time_in_order(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        inside: list[int] = []
+        order: list[int] = []
+
+        async def work(number: int) -> None:
+            async with client.lock("x") as grant:
+                inside.append(number)
+                assert inside == [number]
+                order.append(grant.token)
+                await asyncio.sleep(0)
+                inside.remove(number)
+
+        await asyncio.gather(*(work(number) for number in range(20)))
+        assert order == sorted(order)
+        assert engine.server.contenders() == []
+
+
+@pytest.mark.parametrize("timeout", [0, 0.0, 0.05])
+@in_loop
+async def test_a_timeout_leaves_nothing_behind(engine: FaultyEngine, timeout: Any) -> Never:
+    async with using(engine) as client, using(engine) as other:
+        grant = await other.lock("x").acquire()
+        with pytest.raises(LockTimeout):
+            await client.lock("x").acquire(timeout=timeout)
+        with pytest.raises(LockTimeout):
+            async with client.lock("x").acquire(timeout=timeout):
+                raise AssertionError("the body was entered")
+        await cleaned(client)
+        assert [c.ref for c in engine.server.contenders()] == [grant._hold.place.ref]
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), True, "1"])
+@in_loop
+async def test_bad_timeouts_raise_before_anything_is_awaited(engine: FaultyEngine, bad: Any) -> None:
+    async with using(engine) as client:
+        with pytest.raises((ValueError, TypeError), match="timeout"):
+            client.lock("x").acquire(timeout=bad)
+        assert engine.asked == []
+
+
+def test_bad_options() -> None:
+    client = AsyncClient(FaultyEngine(), SETTINGS)
+    with pytest.raises(ValueError, match="on_lost is 'cancel' or 'tell', not 'ignore'"):
+        client.lock("x", on_lost="ignore")  # type: ignore[arg-type]
+
+
+@in_loop
+async def test_free_is_granted_with_any_timeout(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        for timeout in (0, 0.05, None):
+            async with client.lock("x").acquire(timeout=timeout) as grant:
+                assert grant.held
+        assert (await client.lock("x").try_acquire()) is not None
+        assert (await client.lock("x").try_acquire()) is None
+
+
+@in_loop
+async def test_waiting_for_oneself_is_refused(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        lock = client.lock("x")
+        async with lock as grant:
+            with pytest.raises(WouldDeadlock) as raised:
+                await lock.acquire()
+            assert raised.value.token == grant.token
+            waiter = await queued(engine, client)
+        await (await waiter).release()
+
+
+@in_loop
+async def test_open_fails_fast_and_refusals_are_raised(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        engine.before = on("Open", cut, times=10**9)
+        with pytest.raises(StoreUnavailable):
+            await client.open()
+        with pytest.raises(LockTimeout) as raised:
+            await client.lock("x").acquire(timeout=0.05)
+        assert isinstance(raised.value.__cause__, StoreUnavailable)
+    async with using(engine) as client:
+        engine.before = on("Open", lambda: StoreRefused("memory://", "no"), times=10**9)
+        for _ in range(2):
+            with pytest.raises(StoreRefused):
+                await client.lock("x").acquire()
+        assert client._runtime._keeper is not None
+        assert not client._runtime._keeper.done()
+        engine.before = lambda request: None
+        await client.open()
+
+
+@in_loop
+async def test_verify_in_an_outage(engine: FaultyEngine) -> None:
+    async with using(engine, FAST) as client:
+        grant = await client.lock("x").acquire()
+        engine.before = on("Check", cut, times=10**9)
+        with pytest.raises(StoreUnavailable):
+            await grant.verify()
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("kind", ["Open", "Enqueue", "Withdraw", "Watch", "Check"])
+@in_loop
+async def test_a_lost_answer_is_no_lost_lock(engine: FaultyEngine, kind: str, where: str) -> None:
+    async with using(engine) as client, using(engine) as other:
+        holder = await other.lock("x").acquire()
+        setattr(engine, where, on(kind, cut, times=2))
+        waiter = await queued(engine, client)
+        await holder.release()
+        grant = await waiter
+        assert await grant.verify()
+        assert await grant.release()
+        await cleaned(client)
+        assert engine.server.contenders() == []
+
+
+# Cancellation.
+
+
+class Stops:
+    """Has the ``number``-th request of ``task`` wait for ever, until the task is cancelled there."""
+
+    task: asyncio.Task[Any] | None = None
+
+    def __init__(self, number: int, *, late: bool) -> None:
+        self.reached = asyncio.Event()
+        self._number = number
+        self._late = late
+
+    def install(self, client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def ask(link: Any, request: Any, timeout_s: float) -> Any:
+            return await self._ask(link, request, timeout_s)
+
+        epoch = client._runtime.board.epoch
+        assert epoch is not None
+        monkeypatch.setattr(type(epoch.link), "ask", ask)
+
+    async def _ask(self, link: Any, request: Any, timeout_s: float) -> Any:
+        if asyncio.current_task() is not self.task:
+            return link._blocking.ask(request, timeout_s)
+        self._number -= 1
+        reply = link._blocking.ask(request, timeout_s) if self._late or self._number else None
+        if not self._number:
+            self.reached.set()
+            await asyncio.Event().wait()
+        return reply
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before it is asked", "after it was answered"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+@in_loop
+async def test_cancelled_at_any_request_leaves_no_contender(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch, number: int, late: Any
+) -> None:
+    """Enqueue, watch, check."""
+    async with using(engine) as client, using(engine) as other:
+        holder = await other.lock("x").acquire()
+        await client.open()
+        stops = Stops(number, late=late)
+        stops.install(client, monkeypatch)
+        waiting = asyncio.Event()
+        period = client._runtime.reread_period
+        client._runtime.reread_period = lambda epoch: (waiting.set(), period(epoch))[1]  # type: ignore[method-assign]
+
+        async def acquire() -> Any:
+            return await client.lock("x").acquire()
+
+        stops.task = asyncio.create_task(acquire())
+        if number == 3:
+            await waiting.wait()
+            await holder.release()
+        await stops.reached.wait()
+        stops.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stops.task
+        await holder.release()
+        await cleaned(client)
+        assert engine.server.contenders() == []
+        assert client.grants == []
+
+
+@in_loop
+async def test_cancelled_while_waiting(engine: FaultyEngine) -> None:
+    async with using(engine) as client, using(engine) as other:
+        holder = await other.lock("x").acquire()
+        waiter = await queued(engine, client)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        await cleaned(client)
+        assert len(engine.server.contenders()) == 1
+        await holder.release()
+
+
+@in_loop
+async def test_cancelled_while_waiting_for_a_session(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        engine.before = on("Open", cut, times=10**9)
+        task = asyncio.create_task(client.lock("x")._acquire(None))
+        await until(lambda: engine.asked.count("Open") > 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert client._runtime.board.calls.keys() <= {client._runtime.board.keeper}
+
+
+@in_loop
+async def test_cancelled_by_a_timeout_of_the_standard_library(engine: FaultyEngine) -> None:
+    async with using(engine) as client, using(engine) as other:
+        holder = await other.lock("x").acquire()
+        with pytest.raises(TimeoutError) as raised:
+            async with asyncio.timeout(0.02):
+                await client.lock("x").acquire()
+        assert not isinstance(raised.value, LockTimeout)
+        await cleaned(client)
+        assert len(engine.server.contenders()) == 1
+        await holder.release()
+
+
+@in_loop
+async def test_release_cancelled_is_settled_behind(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        stops = Stops(1, late=False)
+        stops.install(client, monkeypatch)
+        stops.task = asyncio.create_task(grant.release())
+        await stops.reached.wait()
+        stops.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stops.task
+        assert not grant.held
+        await cleaned(client)
+        assert engine.server.contenders() == []
+
+
+@in_loop
+async def test_an_interrupt_before_the_grant_is_made(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any, **options: Any) -> None:
+        raise asyncio.CancelledError
+
+    async with using(engine) as client:
+        monkeypatch.setattr("recipes.lock.AsyncGrant", interrupted)
+        with pytest.raises(asyncio.CancelledError):
+            await client.lock("x").acquire()
+        await cleaned(client)
+        assert engine.server.contenders() == []
+
+
+# async with, and loss.
+
+
+@in_loop
+async def test_the_body_is_cancelled_on_loss_and_leaves_as_lock_lost(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        with pytest.raises(LockLost, match="revoked") as raised:  # noqa: PT012
+            async with client.lock("x"):
+                lose(client)
+                await asyncio.Event().wait()
+        assert isinstance(raised.value.__cause__, asyncio.CancelledError)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await asyncio.sleep(0), "and nothing is left pending"
+
+
+@in_loop
+async def test_a_clean_body_and_a_loss(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        with pytest.raises(LockLost, match="revoked"):
+            async with client.lock("x"):
+                lose(client)
+
+
+@in_loop
+async def test_a_body_that_swallows_the_cancellation(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        with pytest.raises(LockLost, match="revoked"):  # noqa: PT012
+            async with client.lock("x"):
+                lose(client)
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    pass
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+@in_loop
+async def test_a_body_that_fails_on_the_cancellation(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        with pytest.raises(ZeroDivisionError) as raised:  # noqa: PT012
+            async with client.lock("x") as grant:
+                lose(client)
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    raise ZeroDivisionError from None
+        assert raised.value.__notes__ == [f"lock 'x' (token {grant.token}) was lost before this: revoked"]
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+@in_loop
+async def test_told_only_where_that_is_asked(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        with pytest.raises(LockLost, match="revoked"):  # noqa: PT012
+            async with client.lock("x", on_lost="tell") as grant:
+                lose(client)
+                assert await grant.lost.wait()
+                await asyncio.sleep(0)
+                assert grant.lost.is_set()
+
+
+@in_loop
+async def test_a_cancellation_from_outside_stays_one(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        inside = asyncio.Event()
+
+        async def body() -> None:
+            async with client.lock("x"):
+                inside.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(body())
+        await inside.wait()
+        task.cancel("from outside")
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await cleaned(client)
+        assert engine.server.contenders() == []
+
+
+@in_loop
+async def test_a_cancellation_from_outside_beside_a_loss_stays_one(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        inside = asyncio.Event()
+
+        async def body() -> None:
+            async with client.lock("x"):
+                inside.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(body())
+        await inside.wait()
+        epoch = client._runtime.board.epoch
+        assert epoch is not None
+        client._runtime.board.ended(epoch, "revoked")
+        task.cancel("from outside")
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+        assert not isinstance(raised.value, LockLost)
+
+
+@in_loop
+async def test_a_timeout_around_the_body_is_its_own(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02), client.lock("x"):
+                await asyncio.Event().wait()
+        assert engine.server.contenders() == []
+
+
+@in_loop
+async def test_lost_before_the_body_is_entered(engine: FaultyEngine) -> Never:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        lose(client)
+        await until(lambda: grant._hold.ended)
+        with pytest.raises(LockLost, match="revoked"):
+            async with grant:
+                raise AssertionError("the body was entered")
+
+
+@in_loop
+async def test_a_loss_in_the_middle_of_the_release_is_no_interruption(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        async with client.lock("x") as grant:
+            await grant.release()
+            lose(client)
+            await asyncio.sleep(0)
+        assert grant.lost_reason is None
+
+
+@in_loop
+async def test_locks_nested_in_one_task_leave_their_own(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        lock = client.lock("x")
+        async with lock, client.lock("y"), client.lock("z").acquire():
+            assert len(client.grants) == 3
+        assert lock._entered == {}
+        assert client.grants == []
+
+
+@in_loop
+async def test_lost_wait_and_callbacks(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        assert await grant.lost.wait(0.01) is False
+        assert await grant.lost.wait(0) is False
+        with pytest.raises(ValueError, match="timeout"):
+            await grant.lost.wait(-1)
+        told: list[Any] = []
+        grant.lost.add_callback(told.append)
+        waiter = asyncio.create_task(grant.lost.wait())
+        lose(client)
+        assert await waiter
+        await until(lambda: told)
+        assert told == [grant]
+        grant.lost.add_callback(told.append)
+        await until(lambda: len(told) == 2)
+        assert not await grant.release()
+
+
+@in_loop
+async def test_a_release_is_no_loss(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        waiter = asyncio.create_task(grant.lost.wait())
+        await asyncio.sleep(0)
+        await grant.release()
+        assert await waiter is False
+
+
+@in_loop
+async def test_lost_by_the_clock(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        now = client._runtime.now()
+        monkeypatch.setattr(client._runtime, "now", lambda: now + 14.0)
+        assert not grant.held
+        assert await grant.lost.wait()
+        assert not await grant.release()
+        monkeypatch.undo()
+
+
+@in_loop
+async def test_a_waiter_queues_again_when_the_session_is_lost(engine: FaultyEngine) -> None:
+    async with using(engine) as client, using(engine) as other:
+        holder = await other.lock("x").acquire()
+        waiter = await queued(engine, client)
+        first = client.session.id
+        lose(client)
+        await until(lambda: client.session.id not in (first, None) and engine.asked.count("Enqueue") == 3)
+        await holder.release()
+        assert await (await waiter).release()
+        await cleaned(client)
+        assert engine.server.contenders() == []
+
+
+# Loops, threads, closing.
+
+
+def test_a_client_belongs_to_one_loop(engine: FaultyEngine) -> None:
+    client = AsyncClient(engine, SETTINGS)
+
+    async def use() -> None:
+        await client.open()
+
+    async def use_and_close() -> None:
+        await client.open()
+        await client.close()
+
+    asyncio.run(AsyncClient(engine, SETTINGS).close())
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(use())
+    with pytest.raises(RuntimeError, match="another event loop"):
+        asyncio.run(use())
+    loop.run_until_complete(use_and_close())
+    loop.close()
+    client._runtime.call_back(lambda: None)
+    teller = threading.Thread(target=engine.on_ends[-1], args=("nobody is there any more",))
+    teller.start()
+    teller.join()
+
+
+@in_loop
+async def test_the_link_may_tell_of_the_end_from_any_thread(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        told = engine.on_ends[0]
+        await asyncio.to_thread(told, "expired, said the server")
+        assert await grant.lost.wait()
+        assert grant.lost_reason == "expired, said the server"
+        told("and again, in the loop")
+        assert grant.lost_reason == "expired, said the server"
+
+
+def test_mailboxes_take_events_from_any_thread() -> None:
+    async def main() -> TaskMailbox:
+        box = TaskMailbox(asyncio.get_running_loop(), threading.get_ident())
+        assert await box.receive(0.005) is None
+        await asyncio.to_thread(box.post, Disturbed())
+        assert await box.receive(None) == Disturbed()
+        box.post(Disturbed())
+        box.post(Disturbed())
+        assert await box.receive(0.0) == Disturbed()
+        receiving = asyncio.create_task(box.receive(None))
+        assert await receiving == Disturbed()
+        return box
+
+    box = asyncio.run(main())
+    poster = threading.Thread(target=box.post, args=(Disturbed(),))
+    poster.start()  # its loop is closed: nobody waits, and nobody is hurt
+    poster.join()
+
+
+@in_loop
+async def test_close_ends_everything(engine: FaultyEngine) -> None:
+    client = AsyncClient(engine, SETTINGS)
+    grant = await client.lock("x").acquire()
+    waiter = await queued(engine, client)
+    runtime = client._runtime
+    await client.close()
+    await client.close()
+    with pytest.raises(ClientClosed):
+        await waiter
+    with pytest.raises(ClientClosed):
+        await client.open()
+    assert not grant.held
+    assert not await grant.release()
+    assert engine.server.sessions == {}
+    assert runtime._keeper is not None
+    assert runtime._keeper.done()
+
+
+@in_loop
+async def test_close_ends_who_waits_for_a_session(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes._run.tasks.CLOSE_WITHIN_S", 0.02)
+    client = AsyncClient(engine, SETTINGS)
+    opening = asyncio.Event()
+    link = type(engine.async_link(lambda reason: None))
+
+    async def hang(self: Any, request: Any, timeout_s: float) -> Any:
+        opening.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(link, "ask", hang)
+
+    async def acquire() -> Any:
+        return await client.lock("x").acquire()
+
+    waiter = asyncio.create_task(acquire())
+    await opening.wait()
+    await client.close()
+    with pytest.raises(ClientClosed):
+        await waiter
+    keeper = client._runtime._keeper
+    assert keeper is not None
+    await until(keeper.done)
+    monkeypatch.undo()
+
+
+@in_loop
+async def test_close_with_the_store_dead(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recipes._run.tasks.CLOSE_WITHIN_S", 0.05)
+    client = AsyncClient(engine, SETTINGS)
+    await client.lock("x").acquire()
+    engine.before = on("End", cut, times=10**9)
+    await client.close()
+    assert engine.closed_links == 1
+
+
+@in_loop
+async def test_a_job_that_cannot_be_done_is_logged_and_dropped(
+    engine: FaultyEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        engine.before = on("Withdraw", ZeroDivisionError, times=2)
+        with pytest.raises(ZeroDivisionError):
+            await grant.release()
+        await cleaned(client)
+        assert "could not be withdrawn" in caplog.text
+        epoch = client._runtime.board.epoch
+        assert epoch is not None
+        client._runtime.schedule(Job(epoch, None))
+        await cleaned(client)
+        assert engine.closed_links == 1
+
+
+@in_loop
+async def test_session_and_repr(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        assert repr(client) == "<AsyncClient of memory://: session none>"
+        async with client as same:
+            assert same is client
+            assert client.session.state == "held"
+            grant = await client.lock("x").acquire()
+            assert repr(grant) == f"<AsyncGrant of 'x': token {grant.token}, held>"
+        assert client.session.state == "closed"
+
+
+@in_loop
+async def test_a_session_that_begins_while_the_client_is_closed_is_ended(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = AsyncClient(engine, SETTINGS)
+    opening, go_on = asyncio.Event(), asyncio.Event()
+    link = type(engine.async_link(lambda reason: None))
+    ask = link.ask
+
+    async def slow(self: Any, request: Any, timeout_s: float) -> Any:
+        opening.set()
+        await go_on.wait()
+        return await ask(self, request, timeout_s)
+
+    monkeypatch.setattr(link, "ask", slow)
+    waiter = asyncio.create_task(client.lock("x")._acquire(None))
+    await opening.wait()
+    closing = asyncio.create_task(client.close())
+    await until(lambda: client._runtime.board.closed is not None)
+    go_on.set()
+    await closing
+    with pytest.raises(ClientClosed):
+        await waiter
+    assert engine.server.sessions == {}
+    assert engine.closed_links == 1

@@ -1,0 +1,44 @@
+"""Drives a store's protocol by hand: one reply for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from recipes.stores.base import Event
+from recipes.stores.protocol import Turn
+
+
+class Mailbox:
+    """Where a protocol has events sent; nobody reads it."""
+
+    def post(self, event: Event) -> None:
+        raise AssertionError("a protocol only passes the mailbox on")
+
+
+MAILBOX = Mailbox()
+TURN = Turn(MAILBOX)
+AGAIN = Turn(MAILBOX, again=True)
+
+
+class Asked(list[Any]):
+    """The requests of an operation; ``result`` is what it came to."""
+
+    result: Any = None
+
+
+def feed(steps: Generator[Any, Any, Any], *replies: Any) -> Asked:
+    """Send these replies (an exception is thrown in), all of them; returns what was asked."""
+    asked = Asked()
+    left = list(replies)
+    try:
+        request = steps.send(None)
+        while True:
+            asked.append(request)
+            assert left, f"no reply is left for {request!r}"
+            reply = left.pop(0)
+            request = steps.throw(reply) if isinstance(reply, BaseException) else steps.send(reply)
+    except StopIteration as stop:
+        asked.result = stop.value
+    assert not left, f"nobody asked for {left!r}"
+    return asked

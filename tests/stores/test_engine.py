@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import ssl
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from recipes.stores.engine import from_url, hosts_of, root_of
+from recipes.stores.etcd import EtcdEngine
+from recipes.stores.etcd.protocol import EtcdProtocol
+from recipes.stores.memory import MemoryEngine
+from recipes.stores.zookeeper import ZooKeeperEngine
+from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "label"),
+    [
+        ("zookeeper://zk1:2181,zk2/app", ZooKeeperEngine, "zookeeper://zk1:2181,zk2:2181/app"),
+        ("zookeeper://[::1]:2182", ZooKeeperEngine, "zookeeper://[::1]:2182/"),
+        ("etcd://h", EtcdEngine, "etcd://h:2379/"),
+        ("ETCD://h:1/a/b/", EtcdEngine, "etcd://h:1/a/b"),
+        ("etcds://h,i:2/app", EtcdEngine, "etcds://h:2379,i:2/app"),
+        ("memory://", MemoryEngine, "memory://"),
+        ("memory://shared", MemoryEngine, "memory://shared"),
+    ],
+)
+def test_the_url_names_the_engine(url: str, kind: str, label: Any) -> None:
+    engine = from_url(url, {})
+    assert type(engine) is kind
+    assert engine.label == label
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("", "unknown store ''"),
+        ("redis://h", "unknown store 'redis': use zookeeper://, etcd://, etcds:// or memory://"),
+        ("etcd://", "is no host:port"),
+        ("etcd:h", "is no host:port"),
+        ("etcd://a,,b", "is no host:port"),
+        ("etcd://h:0", "is no host:port"),
+        ("etcd://h:65536", "up to 65535"),
+        ("etcd://h:x", "up to 65535"),
+        ("etcd://[::1", "this is no URL"),
+        ("etcd://h,h:2379", "names the same server twice"),
+        ("etcd://user:secret@h", "credentials do not belong into the URL"),
+        ("etcd://h/app?x=1", "no \\?query"),
+        ("etcd://h/app#x", "no #fragment|no \\?query and no #fragment"),
+        ("etcd://h/a//b", "single slashes"),
+        ("etcd://h/a/../b", "single slashes"),
+        ("etcd://h/~session", "A-Z a-z 0-9"),
+        ("etcd://h/%C3%A9", "A-Z a-z 0-9"),
+        ("memory://a/b", "takes a name and no path"),
+    ],
+)
+def test_a_url_that_does_not_fit(url: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        from_url(url, {})
+
+
+def test_no_secret_shows_in_the_refusal() -> None:
+    with pytest.raises(ValueError, match="credentials") as raised:
+        from_url("etcd://user:secret@h", {})
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", [None, b"etcd://h", 7])
+def test_a_url_is_text(url: str) -> None:
+    with pytest.raises(TypeError, match="a store's URL is a str"):
+        from_url(url, {})
+
+
+@pytest.mark.parametrize("url", ["zookeeper://h", "etcd://h", "etcds://h", "memory://"])
+def test_unknown_options_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="does not know the option 'colour'"):
+        from_url(url, {"colour": "red"})
+
+
+def test_tls_takes_a_context_and_plain_does_not() -> None:
+    context = ssl.create_default_context()
+    engine = from_url("etcds://h", {"ssl_context": context})
+    assert isinstance(engine, EtcdEngine)
+    assert engine._context() is context
+    with pytest.raises(ValueError, match="ssl_context"):
+        from_url("etcd://h", {"ssl_context": context})
+    made = from_url("etcds://h", {})._context()  # type: ignore[attr-defined]
+    assert made.verify_mode is ssl.CERT_REQUIRED
+    assert from_url("etcd://h", {})._context() is None  # type: ignore[attr-defined]
+
+
+def test_the_tls_context_is_made_once() -> None:
+    engine = EtcdEngine([("h", 1)], "", tls=True, ssl_context=None)
+    assert engine._context() is engine._context()
+
+
+def test_every_session_has_a_protocol_of_its_own() -> None:
+    etcd, zookeeper = from_url("etcd://h", {}), from_url("zookeeper://h", {})
+    one, other = etcd.protocol(), etcd.protocol()
+    assert isinstance(one, EtcdProtocol)
+    assert one.session_id != other.session_id, "a lease id of its own"
+    assert 0 < int(one.session_id, 16) < 2**63
+    assert isinstance(zookeeper.protocol(), ZooKeeperProtocol)
+
+
+def test_memory_is_shared_by_name_alone() -> None:
+    one, other = from_url("memory://same", {}), from_url("memory://same", {})
+    assert isinstance(one, MemoryEngine)
+    assert isinstance(other, MemoryEngine)
+    assert one.server is other.server
+    private = [from_url("memory://", {}) for _ in range(2)]
+    assert private[0].server is not private[1].server  # type: ignore[attr-defined]
+
+
+def test_parts() -> None:
+    assert hosts_of(urlsplit("x://a:1,[::1]:2,c"), 9) == [("a", 1), ("::1", 2), ("c", 9)]
+    assert root_of(urlsplit("x://a//app-1/b_2.c/")) == "app-1/b_2.c"
+    assert root_of(urlsplit("x://a/")) == ""

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recipes.stores.etcd import codec
+
+
+def b64(raw: bytes) -> str:
+    return b64encode(raw).decode()
+
+
+@given(st.binary(max_size=60), st.integers(0, 2**63 - 1))
+def test_a_written_key_is_read_back(raw: Any, revision: Any) -> None:
+    response = {"response_range": {"kvs": [{"key": codec.text(raw), "create_revision": str(revision)}]}}
+    assert codec.keys(response) == [(raw, revision)]
+
+
+def test_what_is_zero_is_left_out() -> None:
+    assert codec.number(None) == 0
+    assert codec.number("7") == 7
+    assert codec.number(7) == 7
+    assert codec.revision({}) == 0
+    assert codec.revision({"header": {"revision": "12"}}) == 12
+    assert codec.keys({}) == []
+    assert codec.keys({"response_range": {"count": "3"}}) == []
+    assert codec.keys({"response_range": {"kvs": [{"key": b64(b"k")}]}}) == [(b"k", 0)]
+
+
+def test_transactions() -> None:
+    assert codec.txn() == {"compare": [], "success": [], "failure": []}
+    body = codec.txn([{"a": 1}], then=({"b": 2},), otherwise=iter([{"c": 3}]))
+    assert body == {"compare": [{"a": 1}], "success": [{"b": 2}], "failure": [{"c": 3}]}
+
+
+def test_comparisons() -> None:
+    assert codec.compare_created(b"k", 9) == {
+        "key": b64(b"k"),
+        "target": "CREATE",
+        "result": "EQUAL",
+        "create_revision": "9",
+    }
+    absent = {"key": b64(b"k"), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
+    assert codec.compare_absent(b"k") == absent
+    assert codec.compare_absent(b"k", b"l") == {**absent, "range_end": b64(b"l")}
+
+
+def test_operations() -> None:
+    key, end = b64(b"k"), b64(b"l")
+    assert codec.put(b"k", b"v", 5) == {"request_put": {"key": key, "value": b64(b"v"), "lease": "5"}}
+    assert codec.delete(b"k") == {"request_delete_range": {"key": key}}
+    assert codec.read(b"k") == {"request_range": {"key": key}}
+    assert codec.read(b"k", b"l", limit=3) == {"request_range": {"key": key, "range_end": end, "limit": "3"}}
+
+
+def test_the_nearest_are_the_latest_created_before() -> None:
+    latest = {
+        "key": b64(b"k"),
+        "range_end": b64(b"l"),
+        "sort_order": "DESCEND",
+        "sort_target": "CREATE",
+        "limit": "2",
+    }
+    assert codec.read_nearest(b"k", b"l", before=None, limit=2) == {"request_range": latest}
+    assert codec.read_nearest(b"k", b"l", before=9, limit=2) == {
+        "request_range": {**latest, "max_create_revision": "8"}
+    }

@@ -1,0 +1,514 @@
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from recipes._core.ops import (
+    Check,
+    Checked,
+    End,
+    Enqueue,
+    Look,
+    Open,
+    Opened,
+    Place,
+    Probe,
+    Renew,
+    Renewal,
+    Spot,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.stores.base import Batch, Gone
+from recipes.stores.etcd import codec
+from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.protocol import EtcdProtocol
+from recipes.stores.etcd.requests import EtcdError, Post
+from recipes.stores.etcd.requests import Watch as WatchKey
+from tests.core.test_order import permits
+from tests.stores.stepping import AGAIN, MAILBOX, TURN, Asked, feed
+
+LEASE = 0x1F
+ID, OTHER, THIRD = (f"{n}0000000-0000-4000-8000-000000000000" for n in "123")
+SPOT = Spot("x", "lock", ID)
+KEY = f"app/x/W-1f-{ID}".encode()
+TOMBSTONE = f"app/~session/1f/{ID}".encode()
+ANCHOR = b"app/~session/1f"
+MINE = Place(SPOT, KEY.decode(), 50)
+SHARED = Order("R", exclusive_only=True)
+DEAD = EtcdError(5, "etcdserver: requested lease not found")
+DENIED = EtcdError(7, "etcdserver: permission denied")
+CUT = StoreUnavailable("etcd://e", "cut")
+EVERY_ERROR = [(DEAD, SessionLost), (DENIED, StoreRefused), (CUT, StoreUnavailable)]
+
+
+@pytest.fixture
+def etcd() -> EtcdProtocol:
+    return EtcdProtocol("etcd://e", Layout("app"), LEASE)
+
+
+def other(number: str = OTHER, kind: str = "W", lease: str = "2e") -> bytes:
+    return f"app/x/{kind}-{lease}-{number}".encode()
+
+
+def contender(key: bytes) -> Contender:
+    return Layout("app").parse("x", key)
+
+
+def found(*keys: tuple[bytes, int], count: int | None = None) -> dict[str, Any]:
+    """The response to one read."""
+    kvs = [{"key": b64encode(key).decode(), "create_revision": str(at)} for key, at in keys]
+    return {"response_range": {"kvs": kvs, "count": str(len(keys) if count is None else count)}}
+
+
+def answer(*responses: Any, revision: int = 50, succeeded: bool = False) -> dict[str, Any]:
+    """The reply to a transaction; as the gateway has it, what is false is left out."""
+    reply = {"header": {"revision": str(revision)}, "responses": list(responses)}
+    return {**reply, "succeeded": True} if succeeded else reply
+
+
+def put(*responses: Any, revision: int = 50) -> dict[str, Any]:
+    return answer({"response_put": {}}, *responses, revision=revision, succeeded=True)
+
+
+def txn(request: Any) -> tuple[list[str], list[str], list[str]]:
+    """A transaction in short: kinds of comparisons and operations, with keys."""
+    assert isinstance(request, Post)
+    assert request.path == "/kv/txn"
+    body = request.body
+    compare = [f"{c['target']} {_key(c)} {c['create_revision']}" for c in body["compare"]]
+    return compare, _ops(body["success"]), _ops(body["failure"])
+
+
+def _ops(ops: list[Any]) -> list[str]:
+    return [f"{kind.split('_')[1]} {_key(op)}" for entry in ops for kind, op in entry.items()]
+
+
+def _key(op: Any) -> str:
+    from base64 import b64decode
+
+    end = f"..{b64decode(op['range_end']).decode()}" if "range_end" in op else ""
+    return b64decode(op["key"]).decode() + end
+
+
+K, T = KEY.decode(), TOMBSTONE.decode()
+
+
+# The session.
+
+
+@pytest.mark.parametrize(("ttl_s", "asked"), [(15, "15"), (2.0, "2"), (2.1, "3")])
+def test_open_grants_the_lease_and_puts_the_anchor(etcd: EtcdProtocol, ttl_s: float, asked: Any) -> None:
+    steps = feed(etcd.open(Open(ttl_s), TURN), {"TTL": "15"}, put())
+    assert steps[0] == Post("/lease/grant", {"TTL": asked, "ID": "31"})
+    assert txn(steps[1]) == ([], ["put app/~session/1f"], [])
+    assert steps[1].body["success"][0]["request_put"]["lease"] == "31"
+    assert steps.result == Opened("1f", 15.0)
+    assert etcd.session_id == "1f"
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_open_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(etcd.open(Open(15), TURN), error)
+    with pytest.raises(raised):
+        feed(etcd.open(Open(15), TURN), {"TTL": "15"}, error)
+
+
+def test_a_refusal_says_where_and_why(etcd: EtcdProtocol) -> None:
+    with pytest.raises(StoreRefused, match="etcd://e refused: etcdserver: permission denied") as raised:
+        feed(etcd.open(Open(15), TURN), DENIED)
+    assert raised.value.__cause__ is DENIED
+
+
+def test_renew_is_a_keepalive_and_a_linearizable_read(etcd: EtcdProtocol) -> None:
+    steps = feed(
+        etcd.renew(Renew((MINE,), 5.0), TURN),
+        {"result": {"TTL": "15"}},
+        answer(found((ANCHOR, 3)), found((KEY, 50))),
+    )
+    assert steps[0] == Post("/lease/keepalive", {"ID": "31"})
+    assert txn(steps[1]) == ([], ["range app/~session/1f", f"range {K}"], [])
+    assert "serializable" not in str(steps[1].body)
+    assert steps.result == Renewal(15.0, ())
+
+
+def test_renew_without_grants_reads_the_anchor(etcd: EtcdProtocol) -> None:
+    steps = feed(etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": "15"}}, answer(found((ANCHOR, 3))))
+    assert txn(steps[1])[1] == ["range app/~session/1f"]
+
+
+@pytest.mark.parametrize("kept", [{"result": {}}, {}, {"result": {"TTL": "0"}}, {"result": {"TTL": "-1"}}])
+def test_renew_of_a_dead_lease(etcd: EtcdProtocol, kept: Any) -> None:
+    with pytest.raises(SessionLost, match="the lease has ended"):
+        feed(etcd.renew(Renew((), 5.0), TURN), kept)
+
+
+def test_renew_without_the_anchor_is_no_renewal(etcd: EtcdProtocol) -> None:
+    """Servers before 3.4.38 may answer a keepalive for a lease that was revoked."""
+    with pytest.raises(SessionLost, match="anchor"):
+        feed(
+            etcd.renew(Renew((MINE,), 5.0), TURN),
+            {"result": {"TTL": "15"}},
+            answer(found(), found((KEY, 50))),
+        )
+
+
+@pytest.mark.parametrize("own", [found(), found((KEY, 51))], ids=["deleted", "made again"])
+def test_renew_reports_what_is_missing(etcd: EtcdProtocol, own: Any) -> None:
+    steps = feed(
+        etcd.renew(Renew((MINE,), 5.0), TURN), {"result": {"TTL": "15"}}, answer(found((ANCHOR, 3)), own)
+    )
+    assert steps.result == Renewal(15.0, (MINE,))
+
+
+def test_renew_reads_a_hundred_at_a_time(etcd: EtcdProtocol) -> None:
+    places = tuple(Place(SPOT, f"app/x/{n}", n) for n in range(1, 206))
+    reads = [
+        answer(found((ANCHOR, 3)), *(found((p.ref.encode(), p.token)) for p in places[start : start + 100]))
+        for start in (0, 100, 200)
+    ]
+    steps = feed(etcd.renew(Renew(places, 5.0), TURN), {"result": {"TTL": "15"}}, *reads)
+    assert [len(step.body["success"]) for step in steps[1:]] == [101, 101, 6]
+    assert steps.result.missing == ()
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_renew_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(etcd.renew(Renew((), 5.0), TURN), error)
+    with pytest.raises(raised):
+        feed(etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": "15"}}, error)
+
+
+def test_end_revokes_the_lease(etcd: EtcdProtocol) -> None:
+    steps = feed(etcd.end(End(), TURN), {})
+    assert steps == [Post("/lease/revoke", {"ID": "31"})]
+    assert feed(etcd.end(End(), TURN), DEAD).result is None, "it has ended already"
+    with pytest.raises(StoreRefused):
+        feed(etcd.end(End(), TURN), DENIED)
+    with pytest.raises(StoreUnavailable):
+        feed(etcd.end(End(), TURN), CUT)
+
+
+# Enqueue.
+
+
+def enqueue(
+    etcd: EtcdProtocol, *replies: Any, turn: Any = TURN, order: Order = EXCLUSIVE, spot: Spot = SPOT
+) -> Asked:
+    return feed(etcd.enqueue(Enqueue(spot, order), turn), *replies)
+
+
+def test_enqueue_alone_is_one_round_trip(etcd: EtcdProtocol) -> None:
+    steps = enqueue(etcd, put(found((KEY, 50))))
+    absent = [f"CREATE {K} 0", f"CREATE {T} 0"]
+    assert txn(steps[0]) == (absent, [f"put {K}", "range app/x/..app/x0"], [f"range {K}"])
+    assert steps[0].body["success"][1]["request_range"]["limit"] == "3"
+    assert steps.result == View(MINE, (), complete=True, position=0, as_of=50)
+
+
+def test_enqueue_sees_a_short_queue_at_once(etcd: EtcdProtocol) -> None:
+    steps = enqueue(etcd, put(found((KEY, 50), (other(), 40), (other(THIRD), 30))))
+    assert steps.result.ahead == (contender(other()), contender(other(THIRD))), "nearest first"
+    assert steps.result.position == 2
+    assert steps.result.complete
+
+
+def test_enqueue_does_not_count_who_came_later(etcd: EtcdProtocol) -> None:
+    steps = enqueue(etcd, put(found((KEY, 50), (other(), 60))))
+    assert (steps.result.ahead, steps.result.position) == ((), 0)
+
+
+def test_enqueue_into_a_long_queue_reads_the_nearest(etcd: EtcdProtocol) -> None:
+    some = found((other(), 10), (other(THIRD), 20), (KEY, 50), count=900)
+    nearest = found((other(THIRD), 49), (other(), 48))
+    steps = enqueue(etcd, put(some), answer(found((KEY, 50)), nearest, revision=55))
+    assert txn(steps[1]) == ([], [f"range {K}", "range app/x/..app/x0"], [])
+    assert steps[1].body["success"][1] == codec.read_nearest(b"app/x/", b"app/x0", before=50, limit=2)
+    view = steps.result
+    assert view.ahead == (contender(other(THIRD)), contender(other()))
+    assert (view.complete, view.position, view.as_of) == (False, 899, 55)
+
+
+def test_enqueue_as_a_reader_sees_writers(etcd: EtcdProtocol) -> None:
+    reader, spot = other(kind="R"), Spot("x", "R", ID)
+    own = f"app/x/R-1f-{ID}".encode()
+    steps = enqueue(etcd, put(found((own, 50), (reader, 40), (other(THIRD), 30))), order=SHARED, spot=spot)
+    assert steps.result.ahead == (contender(other(THIRD)),)
+    assert steps.result.position == 2
+
+
+def test_enqueue_behind_foreign_keys(etcd: EtcdProtocol) -> None:
+    steps = enqueue(etcd, put(found((KEY, 50), (b"app/x/694d8c", 40), (b"app/x/\xff", 45))))
+    assert [c.ref for c in steps.result.ahead] == ["app/x/\udcff", "app/x/694d8c"]
+    assert all(c.kind == "W" and not c.id for c in steps.result.ahead)
+
+
+def test_enqueue_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
+    steps = enqueue(
+        etcd,
+        answer(found((KEY, 47)), revision=60),
+        answer(found((KEY, 47)), found((other(), 40)), revision=61),
+        turn=AGAIN,
+    )
+    place = Place(SPOT, K, 47)
+    assert steps.result == View(place, (contender(other()),), complete=True, position=1, as_of=61)
+    assert steps[1].body["success"][1]["request_range"]["max_create_revision"] == "46"
+
+
+def test_enqueue_again_finds_it_and_then_not_any_more(etcd: EtcdProtocol) -> None:
+    steps = enqueue(etcd, answer(found((KEY, 47))), answer(found(), found()), turn=AGAIN)
+    assert steps.result.mine is None
+
+
+def test_enqueue_of_a_withdrawn_attempt(etcd: EtcdProtocol) -> None:
+    with pytest.raises(SessionLost, match="withdrawn"):
+        enqueue(etcd, answer(found()), turn=AGAIN)
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_enqueue_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        enqueue(etcd, error)
+
+
+# Probe.
+
+
+def probe(
+    etcd: EtcdProtocol, *replies: Any, turn: Any = TURN, order: Order = EXCLUSIVE, spot: Spot = SPOT
+) -> Asked:
+    return feed(etcd.probe(Probe(spot, order), turn), *replies)
+
+
+def test_probe_takes_what_is_free_in_one_round_trip(etcd: EtcdProtocol) -> None:
+    steps = probe(etcd, put(revision=50))
+    assert txn(steps[0]) == (
+        ["CREATE app/x/..app/x0 0", f"CREATE {T} 0", f"CREATE {K} 0"],
+        [f"put {K}"],
+        [f"range {K}"],
+    )
+    assert steps.result == View(MINE, (), complete=True, position=0, as_of=50)
+
+
+def test_probe_writes_nothing_when_it_is_held(etcd: EtcdProtocol) -> None:
+    steps = probe(etcd, answer(found()))
+    assert (len(steps), steps.result) == (1, None)
+
+
+def test_probe_as_a_reader_compares_around_the_readers(etcd: EtcdProtocol) -> None:
+    steps = probe(etcd, put(), order=SHARED, spot=Spot("x", "R", ID))
+    compare = txn(steps[0])[0]
+    assert compare[:2] == ["CREATE app/x/..app/x/R- 0", "CREATE app/x/R...app/x0 0"]
+
+
+def test_probe_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
+    steps = probe(etcd, answer(found((KEY, 47))), answer(found((KEY, 47)), found(), revision=61), turn=AGAIN)
+    assert steps.result == View(Place(SPOT, K, 47), (), complete=True, position=0, as_of=61)
+
+
+def test_probe_again_without_an_own_key_buries_the_first_try(etcd: EtcdProtocol) -> None:
+    """Held now; the first try may be under way still, and land when the lock is free."""
+    deleted = answer({"response_delete_range": {}}, {"response_put": {}})
+    steps = probe(etcd, answer(found()), deleted, turn=AGAIN)
+    assert txn(steps[1]) == ([], [f"delete {K}", f"put {T}"], [])
+    assert steps.result is None
+
+
+def test_probe_deep_counts_first(etcd: EtcdProtocol) -> None:
+    two = permits(2)
+    steps = probe(etcd, answer(found((other(), 40))), put(found((KEY, 50), (other(), 40))), order=two)
+    assert txn(steps[0]) == ([], ["range app/x/..app/x0"], [])
+    assert steps[0].body["success"][0]["request_range"]["limit"] == "3"
+    assert steps.result.ahead == (contender(other()),)
+    steps = probe(etcd, answer(found((other(), 40), (other(THIRD), 30))), order=two)
+    assert (len(steps), steps.result) == (1, None)
+
+
+def test_probe_deep_again_joins_whatever_it_sees(etcd: EtcdProtocol) -> None:
+    seen = answer(found((other(), 40), (other(THIRD), 30)))
+    steps = probe(
+        etcd, seen, answer(found((KEY, 20))), answer(found((KEY, 20)), found()), order=permits(2), turn=AGAIN
+    )
+    assert steps.result.mine == Place(SPOT, K, 20)
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_probe_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        probe(etcd, error)
+    with pytest.raises(raised):
+        probe(etcd, error, order=permits(2))
+
+
+# Watch, look, check.
+
+TARGETS = (contender(other()), contender(b"app/x/\xff"))
+
+
+def watches() -> tuple[WatchKey, ...]:
+    return (WatchKey(other(), MAILBOX), WatchKey(b"app/x/\xff", MAILBOX))
+
+
+def test_watch_that_began_in_time_needs_no_reading(etcd: EtcdProtocol) -> None:
+    steps = feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), TURN), (54, 55))
+    assert steps == [Batch(watches())]
+    assert steps.result is True
+
+
+@pytest.mark.parametrize(
+    ("second", "there"),
+    [(found((b"app/x/\xff", 30)), True), (found(), False), (found((b"app/x/\xff", 58)), False)],
+    ids=["there", "gone", "made again behind me"],
+)
+def test_watch_that_began_later_reads_the_targets(etcd: EtcdProtocol, second: Any, there: Any) -> None:
+    reply = answer(found((other(), 40)), second)
+    steps = feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), TURN), (54, 56), reply)
+    assert len(steps) == 2
+    assert steps.result is there
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_watch_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), TURN), (54, error))
+    with pytest.raises(raised):
+        feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), TURN), (54, 99), error)
+
+
+def test_look_arms_and_reads_side_by_side(etcd: EtcdProtocol) -> None:
+    reply = answer(found((KEY, 50)), found((other(), 40)), revision=60)
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 60, reply))
+    batch = steps[0]
+    assert batch.parts[:2] == watches()
+    assert txn(batch.parts[2]) == ([], [f"range {K}", "range app/x/..app/x0"], [])
+    assert steps.result == View(MINE, (contender(other()),), complete=True, position=1, as_of=60)
+
+
+def test_look_reads_again_if_a_watch_began_after_the_read(etcd: EtcdProtocol) -> None:
+    early = answer(found((KEY, 50)), found((other(), 40)), revision=60)
+    later = answer(found((KEY, 50)), found(), revision=63)
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 61, early), later)
+    assert steps.result == View(MINE, (), complete=True, position=0, as_of=63)
+
+
+def test_look_without_targets(etcd: EtcdProtocol) -> None:
+    reply = answer(found((KEY, 50)), found(), revision=60)
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), (reply,))
+    assert len(steps[0].parts) == 1
+    assert steps.result.ahead == ()
+
+
+@pytest.mark.parametrize("own", [found(), found((KEY, 77))], ids=["deleted", "made again"])
+def test_look_without_the_own_key(etcd: EtcdProtocol, own: Any) -> None:
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), (answer(own, found()),))
+    assert steps.result.mine is None
+
+
+def test_look_as_a_reader_takes_the_nearest_of_both_ranges(etcd: EtcdProtocol) -> None:
+    spot = Spot("x", "R", ID)
+    mine = Place(spot, f"app/x/R-1f-{ID}", 50)
+    low = found((b"app/x/1", 10), (b"app/x/2", 9))
+    high = found((b"app/x/W3", 30))
+    steps = feed(
+        etcd.look(Look(mine, SHARED, ()), TURN), (answer(found((mine.ref.encode(), 50)), low, high),)
+    )
+    assert [c.ref for c in steps.result.ahead] == ["app/x/W3", "app/x/1"], (
+        "only so many are known to be nearest"
+    )
+    assert not steps.result.complete
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_look_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, error, error))
+    reply = answer(found((KEY, 50)), found(), revision=60)
+    with pytest.raises(raised):
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 61, reply), error)
+
+
+def test_check_with_evidence_reads_at_one_revision(etcd: EtcdProtocol) -> None:
+    reply = answer(found((KEY, 50)), found())
+    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), TURN), reply)
+    assert txn(steps[0]) == ([], [f"range {K}", f"range {other().decode()}"], [])
+    assert steps.result == Checked(True, frozenset())
+
+
+def test_check_without_evidence_arms_again(etcd: EtcdProtocol) -> None:
+    reply = answer(found((KEY, 50)), found((other(), 40)), found((b"app/x/\xff", 51)))
+    steps = feed(etcd.check(Check(MINE, TARGETS), TURN), (1, 1), reply)
+    assert steps[0] == Batch(watches())
+    assert steps.result == Checked(True, frozenset({other().decode()})), "one made again blocks nobody"
+
+
+def test_check_of_the_own_key_alone(etcd: EtcdProtocol) -> None:
+    steps = feed(etcd.check(Check(MINE), TURN), (), answer(found((KEY, 49))))
+    assert steps.result == Checked(False, frozenset())
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_check_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(etcd.check(Check(MINE, (), Gone("x")), TURN), error)
+
+
+# Withdraw.
+
+DELETED = {"response_delete_range": {"deleted": "1"}}
+NOT_DELETED: dict[str, Any] = {"response_delete_range": {}}
+
+
+def test_withdraw_deletes_what_was_created_and_nothing_else(etcd: EtcdProtocol) -> None:
+    steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer(DELETED, succeeded=True))
+    assert txn(steps[0]) == ([f"CREATE {K} 50"], [f"delete {K}"], [])
+    assert steps.result is True
+    assert feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer()).result is False
+    assert feed(etcd.withdraw(Withdraw(SPOT, MINE), AGAIN), answer()).result is True, (
+        "it was I who deleted it"
+    )
+
+
+@pytest.mark.parametrize(("response", "removed"), [(DELETED, True), (NOT_DELETED, False), ({}, False)])
+def test_withdraw_of_what_may_still_land_leaves_a_tombstone(
+    etcd: EtcdProtocol, response: Any, removed: Any
+) -> None:
+    steps = feed(etcd.withdraw(Withdraw(SPOT), TURN), answer(response, {"response_put": {}}, succeeded=True))
+    assert txn(steps[0]) == ([], [f"delete {K}", f"put {T}"], [])
+    assert steps[0].body["success"][1]["request_put"]["lease"] == "31", "gone with the session"
+    assert steps.result is removed
+
+
+@pytest.mark.parametrize("how", ["enqueue", "probe", "probe deep"])
+def test_what_was_asked_twice_is_withdrawn_with_a_tombstone(etcd: EtcdProtocol, how: Any) -> None:
+    """Granted by the second try; the first may land after the release, and nobody would own it."""
+    if how == "enqueue":
+        enqueue(etcd, put(found((KEY, 50))), turn=AGAIN)
+    elif how == "probe":
+        probe(etcd, put(), turn=AGAIN)
+    else:
+        probe(etcd, answer(found()), put(found((KEY, 50))), turn=AGAIN, order=permits(2))
+    steps = feed(
+        etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer(DELETED, {"response_put": {}}, succeeded=True)
+    )
+    assert txn(steps[0]) == ([], [f"delete {K}", f"put {T}"], [])
+    assert steps.result is True
+    steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer())
+    assert txn(steps[0])[1] == [f"delete {K}"], "and it is settled"
+
+
+@pytest.mark.parametrize("place", [MINE, None])
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_withdraw_fails(etcd: EtcdProtocol, error: Any, raised: Any, place: Any) -> None:
+    with pytest.raises(raised):
+        feed(etcd.withdraw(Withdraw(SPOT, place), TURN), error)
+
+
+def test_start_leads_to_every_operation(etcd: EtcdProtocol) -> None:
+    assert feed(etcd.start(Withdraw(SPOT, MINE), TURN), answer()).result is False

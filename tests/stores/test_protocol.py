@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes._core import ops
+from recipes._core.ops import Place, Spot, StoreOp
+from recipes._core.order import EXCLUSIVE
+from recipes.stores.protocol import StoreProtocol, Turn
+from tests.stores.stepping import AGAIN, TURN
+
+SPOT = Spot("x", "lock", "id")
+PLACE = Place(SPOT, "ref", 1)
+OPS: list[StoreOp[Any]] = [
+    ops.Open(15.0),
+    ops.Renew((), 1.0),
+    ops.End(),
+    ops.Enqueue(SPOT, EXCLUSIVE),
+    ops.Probe(SPOT, EXCLUSIVE),
+    ops.Watch(PLACE, ()),
+    ops.Look(PLACE, EXCLUSIVE, ()),
+    ops.Check(PLACE),
+    ops.Withdraw(SPOT),
+]
+
+
+class Echo(StoreProtocol):
+    """Answers each operation with the method's name, and what it was given."""
+
+    def _echo(self, name: str) -> Any:
+        def method(op: Any, turn: Turn) -> Any:
+            return name, op, turn
+
+        return method
+
+    open = renew = end = enqueue = probe = watch = look = check = withdraw = lambda self, op, turn: None
+
+    def __init__(self) -> None:
+        for name in ("open", "renew", "end", "enqueue", "probe", "watch", "look", "check", "withdraw"):
+            setattr(self, name, self._echo(name))
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: type(op).__name__)
+def test_every_operation_has_its_method(op: Any) -> None:
+    for turn in (TURN, AGAIN):
+        assert Echo().start(op, turn) == (type(op).__name__.lower(), op, turn)
+
+
+def test_these_are_all_operations_of_a_store() -> None:
+    names = {kind.__name__ for kind in StoreOp.__subclasses__()}  # with slots, each is there twice
+    assert {type(op).__name__ for op in OPS} == names
+
+
+def test_anything_else_should_not_come() -> None:
+    with pytest.raises(AssertionError, match="should be an operation of a store"):
+        Echo().start(StoreOp(), TURN)
+
+
+def test_the_generator_of_an_operation_yields_it_and_returns_what_is_sent() -> None:
+    for op in [*OPS, ops.Now(), ops.Attach(), ops.Wait()]:
+        steps = iter(op)
+        assert next(steps) is op
+        with pytest.raises(StopIteration) as stop:
+            steps.send("result")  # type: ignore[attr-defined]
+        assert stop.value.value == "result"

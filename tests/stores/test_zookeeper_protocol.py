@@ -1,0 +1,497 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes._core.local import LocallyGone
+from recipes._core.ops import (
+    Check,
+    Checked,
+    End,
+    Enqueue,
+    Look,
+    Open,
+    Opened,
+    Place,
+    Probe,
+    Renew,
+    Renewal,
+    Spot,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.stores.base import Batch, Gone
+from recipes.stores.zookeeper.layout import Layout
+from recipes.stores.zookeeper.protocol import PARENT_TRIES, ZooKeeperProtocol
+from recipes.stores.zookeeper.requests import (
+    BadVersion,
+    Children,
+    Close,
+    Connect,
+    Create,
+    Delete,
+    Exists,
+    Get,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    SessionInfo,
+    Stat,
+    Sync,
+    ZooKeeperError,
+)
+from tests.core.test_order import permits
+from tests.stores.stepping import AGAIN, MAILBOX, TURN, Asked, feed
+
+SESSION = -3  # signed, as on the wire
+ID, OTHER, THIRD = (f"{n}0000000-0000-4000-8000-000000000000" for n in "123")
+SPOT = Spot("x", "lock", ID)
+QUEUE = "/app/x"
+
+
+def node(seq: int, identity: str = ID, side: str = "") -> str:
+    return f"_c_{identity}-{side}lock-{seq:010d}"
+
+
+OWN = f"{QUEUE}/{node(5)}"
+MINE = Place(SPOT, OWN, 500)
+STAT = Stat(czxid=500, owner=SESSION, version=0)
+FOREIGN_STAT = Stat(czxid=400, owner=99, version=0)
+CREATE = Create(f"{QUEUE}/_c_{ID}-lock-", ephemeral=True, sequence=True)
+LISTING = Children(QUEUE)
+CUT = StoreUnavailable("zookeeper://z", "cut")
+NO_AUTH = StoreRefused("zookeeper://z", "no permission")
+EVERY_ERROR = [
+    (SessionExpired(), SessionLost),
+    (CUT, StoreUnavailable),
+    (NO_AUTH, StoreRefused),
+    (BadVersion(), StoreRefused),
+]
+
+
+@pytest.fixture
+def zk() -> ZooKeeperProtocol:
+    made = ZooKeeperProtocol("zookeeper://z", Layout("app"))
+    feed(made.open(Open(15.0), TURN), SessionInfo(SESSION, 10.0))
+    return made
+
+
+def contender(name: str) -> Contender:
+    return Layout("app").parse("x", name)
+
+
+# The session.
+
+
+def test_open_takes_what_the_server_grants() -> None:
+    zk = ZooKeeperProtocol("zookeeper://z", Layout("app"))
+    assert zk.session_id == ""
+    steps = feed(zk.open(Open(15.0), TURN), SessionInfo(SESSION, 10.0))
+    assert steps == [Connect(15.0)]
+    assert steps.result == Opened("fffffffffffffffd", 10.0)
+    assert zk.session_id == "fffffffffffffffd"
+    assert (zk.renewals_per_ttl, zk.renewal_lag) == (6, 1)
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_open_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(zk.open(Open(15.0), TURN), error)
+
+
+def test_renew_has_the_leader_answer_and_reads_behind_it(zk: ZooKeeperProtocol) -> None:
+    steps = feed(zk.renew(Renew((MINE,), 5.0), TURN), (None, STAT))
+    assert steps == [Batch((Sync("/"), Exists(OWN)))]
+    assert steps.result == Renewal(10.0, ())
+    assert feed(zk.renew(Renew((), 5.0), TURN), (None,)).result == Renewal(10.0, ())
+
+
+@pytest.mark.parametrize(
+    "stat", [None, Stat(501, SESSION, 0), Stat(500, 99, 0)], ids=["deleted", "made again", "another's"]
+)
+def test_renew_reports_what_is_missing(zk: ZooKeeperProtocol, stat: Any) -> None:
+    assert feed(zk.renew(Renew((MINE,), 5.0), TURN), (None, stat)).result.missing == (MINE,)
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_renew_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(zk.renew(Renew((MINE,), 5.0), TURN), (None, error))
+    with pytest.raises(raised):
+        feed(zk.renew(Renew((MINE,), 5.0), TURN), (error, error))
+
+
+def test_renew_of_a_node_that_an_error_says_is_not_there(zk: ZooKeeperProtocol) -> None:
+    assert feed(zk.renew(Renew((MINE,), 5.0), TURN), (None, NoNode())).result.missing == (MINE,)
+
+
+def test_end(zk: ZooKeeperProtocol) -> None:
+    assert feed(zk.end(End(), TURN), None) == [Close()]
+    assert feed(zk.end(End(), TURN), SessionExpired()).result is None, "it has ended already"
+    with pytest.raises(StoreUnavailable):
+        feed(zk.end(End(), TURN), CUT)
+    with pytest.raises(StoreRefused, match="ZooKeeper error -103 \\(BadVersion\\)"):
+        feed(zk.end(End(), TURN), BadVersion())
+
+
+# Enqueue.
+
+
+def enqueue(
+    zk: ZooKeeperProtocol, *replies: Any, turn: Any = TURN, order: Order = EXCLUSIVE, spot: Spot = SPOT
+) -> Asked:
+    return feed(zk.enqueue(Enqueue(spot, order), turn), *replies)
+
+
+def test_enqueue_alone_is_one_round_trip(zk: ZooKeeperProtocol) -> None:
+    steps = enqueue(zk, ((OWN, STAT), (node(5),)))
+    assert steps == [Batch((CREATE, LISTING))]
+    assert steps.result == View(MINE, (), complete=True, position=0)
+
+
+def test_enqueue_sees_who_is_ahead_and_not_who_came_later(zk: ZooKeeperProtocol) -> None:
+    names = (node(9, OTHER), node(2, OTHER), "notes", node(5), node(3, THIRD), node(1, THIRD))
+    view = enqueue(zk, ((OWN, STAT), names)).result
+    assert view.ahead == (contender(node(3, THIRD)), contender(node(2, OTHER)))
+    assert (view.complete, view.position) == (False, 3)
+
+
+def test_enqueue_behind_one_is_complete(zk: ZooKeeperProtocol) -> None:
+    view = enqueue(zk, ((OWN, STAT), (node(2, OTHER), node(5)))).result
+    assert (view.ahead, view.complete) == ((contender(node(2, OTHER)),), True)
+
+
+def test_enqueue_as_a_reader_sees_writers_of_every_make(zk: ZooKeeperProtocol) -> None:
+    spot, shared = Spot("x", "R", ID), Order("R", exclusive_only=True)
+    own = node(9, side="R-")
+    names = (own, node(8, OTHER, "R-"), "x__rlock__0000000007", "x__lock__0000000006", node(4, OTHER, "W-"))
+    view = enqueue(zk, ((f"{QUEUE}/{own}", STAT), names), spot=spot, order=shared).result
+    assert view.ahead == (contender("x__lock__0000000006"), contender(node(4, OTHER, "W-")))
+    assert view.position == 4
+
+
+def test_enqueue_makes_missing_parents(zk: ZooKeeperProtocol) -> None:
+    parents = Batch((Create("/app"), Create("/app/x")))
+    steps = enqueue(zk, (NoNode(), NoNode()), (NodeExists(), None), ((OWN, STAT), (node(5),)))
+    assert steps == [Batch((CREATE, LISTING)), parents, Batch((CREATE, LISTING))]
+    assert steps.result.mine == MINE
+
+
+def test_enqueue_when_others_make_and_delete_the_parents(zk: ZooKeeperProtocol) -> None:
+    steps = enqueue(
+        zk,
+        (NoNode(), NoNode()),
+        (NodeExists(), NodeExists()),  # somebody else was faster
+        (NoNode(), NoNode()),  # and it was deleted again
+        (NoNode(), NoNode()),  # so was the one above
+        ((OWN, STAT), (node(5),)),
+    )
+    assert steps.result.mine == MINE
+
+
+def test_enqueue_below_a_node_that_may_not_be_written(zk: ZooKeeperProtocol) -> None:
+    """A node above that is there need not be writable."""
+    steps = enqueue(zk, (NoNode(), NoNode()), (NO_AUTH, None), ((OWN, STAT), (node(5),)))
+    assert steps.result.mine == MINE
+
+
+def test_enqueue_where_the_root_is_missing_and_may_not_be_made_says_so(zk: ZooKeeperProtocol) -> None:
+    with pytest.raises(StoreRefused, match="no permission"):
+        enqueue(zk, (NoNode(), NoNode()), (NO_AUTH, NoNode()))
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_enqueue_cannot_make_the_parents(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        enqueue(zk, (NoNode(), NoNode()), (None, error))
+
+
+def test_enqueue_gives_up_on_a_node_that_is_deleted_over_and_over(zk: ZooKeeperProtocol) -> None:
+    again = [(NoNode(), NoNode()), (None, None)] * PARENT_TRIES
+    with pytest.raises(StoreUnavailable, match="over and over"):
+        enqueue(zk, *again)
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_enqueue_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        enqueue(zk, (error, CUT))
+    with pytest.raises(raised):
+        enqueue(zk, ((OWN, STAT), error))
+    with pytest.raises(StoreUnavailable):
+        enqueue(zk, CUT)
+
+
+def test_enqueue_in_a_session_that_is_not_this_one(zk: ZooKeeperProtocol) -> None:
+    with pytest.raises(SessionLost, match="earlier session"):
+        enqueue(zk, ((OWN, Stat(500, 99, 0)), (node(5),)))
+
+
+def test_enqueue_not_in_its_own_listing(zk: ZooKeeperProtocol) -> None:
+    """Deleted by an operator between the two."""
+    assert enqueue(zk, ((OWN, STAT), (node(2, OTHER),))).result.mine is None
+
+
+# ... again, after a lost reply.
+
+FIND = Batch((Sync("/"), LISTING))
+
+
+def test_enqueue_again_finds_the_own_node_behind_a_sync(zk: ZooKeeperProtocol) -> None:
+    steps = enqueue(zk, (None, (node(2, OTHER), node(5))), (STAT,), turn=AGAIN)
+    assert steps == [FIND, Batch((Exists(OWN),))]
+    assert steps.result == View(MINE, (contender(node(2, OTHER)),), complete=True, position=1)
+
+
+@pytest.mark.parametrize("names", [(node(2, OTHER),), (), NoNode()], ids=["others", "empty", "no queue"])
+def test_enqueue_again_finds_nothing_and_creates(zk: ZooKeeperProtocol, names: Any) -> None:
+    steps = enqueue(zk, (None, names), ((OWN, STAT), (node(5),)), turn=AGAIN)
+    assert steps == [FIND, Batch((CREATE, LISTING))]
+    assert steps.result.mine == MINE
+
+
+def test_enqueue_again_finds_a_node_that_is_gone_at_once(zk: ZooKeeperProtocol) -> None:
+    steps = enqueue(zk, (None, (node(5),)), (None,), ((f"{QUEUE}/{node(6)}", STAT), (node(6),)), turn=AGAIN)
+    assert steps.result.mine.ref == f"{QUEUE}/{node(6)}"
+
+
+def test_enqueue_again_finds_one_of_an_earlier_session(zk: ZooKeeperProtocol) -> None:
+    """CURATOR-604: it will go with that session, and must not be believed in."""
+    with pytest.raises(SessionLost, match="earlier session"):
+        enqueue(zk, (None, (node(5),)), (Stat(500, 99, 0),), turn=AGAIN)
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_enqueue_again_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        enqueue(zk, (error, CUT), turn=AGAIN)
+    with pytest.raises(raised):
+        enqueue(zk, (None, (node(5),)), (error,), turn=AGAIN)
+
+
+# The counter at its end.
+
+LAST = 2**31 - 1
+
+
+def test_a_sticking_counter_is_ordered_by_czxid(zk: ZooKeeperProtocol) -> None:
+    mine, other, third = (node(LAST, identity) for identity in (ID, OTHER, THIRD))
+    own = f"{QUEUE}/{mine}"
+    names = (other, mine, third)
+    stats = {mine: STAT, other: Stat(600, 99, 0), third: Stat(400, 99, 0)}
+    listed = [name for _, name in Layout("app").children(names)]
+    steps = enqueue(zk, ((own, STAT), names), tuple(stats[name] for name in listed))
+    assert steps[1] == Batch(tuple(Exists(f"{QUEUE}/{name}") for name in listed))
+    assert steps.result.ahead == (contender(third),), "only what was created before"
+    assert (steps.result.position, steps.result.mine.token) == (1, 500)
+
+
+def test_a_wrapped_counter_is_ordered_by_czxid(zk: ZooKeeperProtocol) -> None:
+    mine, other = f"_c_{ID}-lock--{LAST + 1}", node(LAST, OTHER)
+    names = (mine, other)
+    view = enqueue(zk, ((f"{QUEUE}/{mine}", STAT), names), (FOREIGN_STAT, STAT)).result
+    assert view.ahead == (contender(other),), "the negative number is the later one"
+
+
+def test_one_that_goes_while_the_order_is_read_is_nobody(zk: ZooKeeperProtocol) -> None:
+    names = (node(LAST, OTHER), node(LAST - 1), node(LAST - 2, THIRD))
+    own = f"{QUEUE}/{node(LAST - 1)}"
+    view = enqueue(zk, ((own, STAT), names), (None, STAT, NoNode())).result
+    assert (view.ahead, view.position) == ((), 0)
+
+
+# Probe.
+
+
+def probe(zk: ZooKeeperProtocol, *replies: Any, turn: Any = TURN, order: Order = EXCLUSIVE) -> Asked:
+    return feed(zk.probe(Probe(SPOT, order), turn), *replies)
+
+
+def test_probe_of_a_held_lock_is_a_listing_and_no_write(zk: ZooKeeperProtocol) -> None:
+    steps = probe(zk, ((node(2, OTHER),),))
+    assert (steps, steps.result) == ([Batch((LISTING,))], None)
+
+
+@pytest.mark.parametrize("names", [(), ("notes",), NoNode()], ids=["empty", "no contender", "no queue"])
+def test_probe_of_a_free_lock_joins(zk: ZooKeeperProtocol, names: Any) -> None:
+    steps = probe(zk, (names,), ((OWN, STAT), (node(5),)))
+    assert steps == [Batch((LISTING,)), Batch((CREATE, LISTING))]
+    assert steps.result.mine == MINE
+
+
+def test_probe_too_late_says_who_was_faster(zk: ZooKeeperProtocol) -> None:
+    steps = probe(zk, ((),), ((OWN, STAT), (node(4, OTHER), node(5))))
+    assert steps.result.ahead == (contender(node(4, OTHER)),)
+
+
+def test_probe_again_looks_for_its_own_node(zk: ZooKeeperProtocol) -> None:
+    steps = probe(zk, (None, (node(4, OTHER), node(5))), (STAT,), turn=AGAIN)
+    assert steps[0] == FIND
+    assert steps.result.mine == MINE
+
+
+def test_probe_with_the_counter_at_its_end(zk: ZooKeeperProtocol) -> None:
+    names = (node(LAST, OTHER), node(LAST - 1, THIRD))
+    steps = probe(zk, (names,), (FOREIGN_STAT, FOREIGN_STAT))
+    assert steps.result is None
+    steps = probe(zk, (names,), (FOREIGN_STAT, FOREIGN_STAT), order=permits(2))
+    assert steps.result is None
+    steps = probe(zk, (names,), (None, None), ((OWN, STAT), (node(5),)))
+    assert steps.result.mine == MINE
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_probe_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        probe(zk, (error,))
+
+
+# Watch, look, check.
+
+A, B = contender(node(2, OTHER)), contender(node(3, THIRD))
+GETS = (Get(A.ref, MAILBOX), Get(B.ref, MAILBOX))
+THERE = (b"", FOREIGN_STAT)
+OWN_DATA = (b"", Stat(400, SESSION, 0))
+
+
+@pytest.mark.parametrize(("second", "result"), [(THERE, True), (NoNode(), False)])
+def test_watch_gets_each_target(zk: ZooKeeperProtocol, second: Any, result: Any) -> None:
+    steps = feed(zk.watch(Watch(MINE, (A, B)), TURN), (THERE, second))
+    assert steps == [Batch(GETS)]
+    assert steps.result is result
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_watch_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(zk.watch(Watch(MINE, (A, B)), TURN), (THERE, error))
+
+
+def test_look_arms_before_it_lists(zk: ZooKeeperProtocol) -> None:
+    steps = feed(zk.look(Look(MINE, EXCLUSIVE, (A, B)), TURN), (THERE, NoNode(), (node(2, OTHER), node(5))))
+    assert steps == [Batch((*GETS, LISTING))]
+    assert steps.result == View(MINE, (A,), complete=True, position=1)
+
+
+def test_look_without_targets(zk: ZooKeeperProtocol) -> None:
+    steps = feed(zk.look(Look(MINE, EXCLUSIVE, ()), TURN), ((node(5),),))
+    assert steps.result == View(MINE, (), complete=True, position=0)
+
+
+@pytest.mark.parametrize("names", [(), NoNode(), (node(6, OTHER),)])
+def test_look_without_the_own_node(zk: ZooKeeperProtocol, names: Any) -> None:
+    assert feed(zk.look(Look(MINE, EXCLUSIVE, ()), TURN), (names,)).result.mine is None
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_look_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), TURN), (error, ()))
+    with pytest.raises(raised):
+        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), TURN), (THERE, error))
+
+
+def check(zk: ZooKeeperProtocol, op: Check, *replies: Any) -> Asked:
+    return feed(zk.check(op, TURN), *replies)
+
+
+def test_the_deletion_of_anothers_node_is_a_proof(zk: ZooKeeperProtocol) -> None:
+    steps = check(zk, Check(MINE, (A,), Gone(A.ref)))
+    assert (steps, steps.result) == ([], Checked(mine=True, present=frozenset()))
+
+
+def test_a_local_release_has_the_own_node_read(zk: ZooKeeperProtocol) -> None:
+    steps = check(zk, Check(MINE, (A,), LocallyGone(A.ref)), (STAT,))
+    assert steps == [Batch((Exists(OWN),))]
+    assert steps.result == Checked(True, frozenset())
+    assert check(zk, Check(MINE, (A,), LocallyGone(A.ref)), (None,)).result.mine is False
+
+
+def test_the_deletion_of_a_foreign_layouts_node_is_none(zk: ZooKeeperProtocol) -> None:
+    foreign = contender("x__lock__0000000002")
+    steps = check(zk, Check(MINE, (foreign,), Gone(foreign.ref)), (None, STAT, NoNode()))
+    assert steps == [Batch((Sync("/"), Exists(OWN), Get(foreign.ref, MAILBOX)))]
+    assert steps.result == Checked(True, frozenset())
+
+
+@pytest.mark.parametrize("armed_by", ["watch", "look", "check"])
+def test_the_deletion_of_an_own_sessions_node_is_none(zk: ZooKeeperProtocol, armed_by: Any) -> None:
+    """A dying session may tell of the end of its own nodes."""
+    if armed_by == "watch":
+        feed(zk.watch(Watch(MINE, (A,)), TURN), (OWN_DATA,))
+    elif armed_by == "look":
+        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), TURN), (OWN_DATA, (node(2, OTHER), node(5))))
+    else:
+        check(zk, Check(MINE, (A,)), (None, STAT, OWN_DATA))
+    steps = check(zk, Check(MINE, (A,), Gone(A.ref)), (None, None, NoNode()))
+    assert len(steps) == 1
+    assert steps.result == Checked(False, frozenset())
+
+
+def test_without_evidence_the_own_and_the_others_are_read_behind_a_sync(zk: ZooKeeperProtocol) -> None:
+    steps = check(zk, Check(MINE, (A, B)), (None, STAT, THERE, NoNode()))
+    assert steps == [Batch((Sync("/"), Exists(OWN), *GETS))]
+    assert steps.result == Checked(True, frozenset({A.ref}))
+
+
+@pytest.mark.parametrize("stat", [None, Stat(501, SESSION, 0), Stat(500, 99, 0)])
+def test_check_of_an_own_node_that_is_not_what_was_granted(zk: ZooKeeperProtocol, stat: Any) -> None:
+    assert check(zk, Check(MINE), (None, stat)).result.mine is False
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_check_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        check(zk, Check(MINE, (A,)), (None, STAT, error))
+    with pytest.raises(raised):
+        check(zk, Check(MINE, (A,), LocallyGone(A.ref)), (error,))
+
+
+# Withdraw.
+
+
+def test_withdraw_deletes_the_exact_node(zk: ZooKeeperProtocol) -> None:
+    steps = feed(zk.withdraw(Withdraw(SPOT, MINE), TURN), None)
+    assert (steps, steps.result) == ([Delete(OWN)], True)
+    assert feed(zk.withdraw(Withdraw(SPOT, MINE), TURN), NoNode()).result is False
+    assert feed(zk.withdraw(Withdraw(SPOT, MINE), AGAIN), NoNode()).result is True, "it was I who deleted it"
+
+
+def test_withdraw_of_an_unknown_node_finds_all_of_its_attempts(zk: ZooKeeperProtocol) -> None:
+    names = (node(5), node(2, OTHER), node(6))
+    steps = feed(zk.withdraw(Withdraw(SPOT), TURN), (None, names), None, NoNode())
+    assert steps == [FIND, Delete(OWN), Delete(f"{QUEUE}/{node(6)}")]
+    assert steps.result is True
+
+
+@pytest.mark.parametrize("names", [(), (node(2, OTHER),), NoNode()])
+def test_withdraw_of_what_never_came_to_be(zk: ZooKeeperProtocol, names: Any) -> None:
+    assert feed(zk.withdraw(Withdraw(SPOT), TURN), (None, names)).result is False
+    assert feed(zk.withdraw(Withdraw(SPOT), AGAIN), (None, names)).result is True
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_withdraw_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(zk.withdraw(Withdraw(SPOT, MINE), TURN), error)
+    with pytest.raises(raised):
+        feed(zk.withdraw(Withdraw(SPOT), TURN), (None, error))
+    with pytest.raises(raised):
+        feed(zk.withdraw(Withdraw(SPOT), TURN), (None, (node(5),)), error)
+
+
+def test_an_unknown_error_is_a_refusal_with_its_number(zk: ZooKeeperProtocol) -> None:
+    odd = ZooKeeperError("odd")
+    odd.code = -999
+    with pytest.raises(StoreRefused, match="ZooKeeper error -999 \\(ZooKeeperError\\)") as raised:
+        feed(zk.withdraw(Withdraw(SPOT, MINE), TURN), odd)
+    assert raised.value.__cause__ is odd
+
+
+def test_nothing_asked_is_nothing_sent(zk: ZooKeeperProtocol) -> None:
+    steps = feed(zk.watch(Watch(MINE, ()), TURN))
+    assert (steps, steps.result) == ([], True)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+from recipes import errors
+from recipes.errors import (
+    ClientClosed,
+    LockError,
+    LockLost,
+    LockTimeout,
+    RecipesError,
+    SessionLost,
+    StoreError,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+    WouldDeadlock,
+)
+
+EXAMPLES: list[tuple[RecipesError, str]] = [
+    (
+        LockTimeout("a/b", 2.5),
+        (
+            "lock 'a/b' was not acquired within 2.5 s (the store had not answered yet); "
+            "allow more time, or look at who holds it"
+        ),
+    ),
+    (
+        LockTimeout("a/b", 2.5, 3),
+        (
+            "lock 'a/b' was not acquired within 2.5 s (at least 3 ahead when last looked); "
+            "allow more time, or look at who holds it"
+        ),
+    ),
+    (
+        LockLost("x", 7, "revoked"),
+        (
+            "lock 'x' (token 7) is no longer held: revoked; "
+            "another client may hold it now, so stop, and acquire it again"
+        ),
+    ),
+    (
+        WouldDeadlock("x", 7),
+        (
+            "this thread or task already holds lock 'x' (token 7) and would wait for itself; "
+            "release that grant first, or use try_acquire()"
+        ),
+    ),
+    (SessionLost("revoked"), "the session with the store has ended: revoked; the next call opens another"),
+    (ClientClosed(), "this client is closed; make another with recipes.connect()"),
+    (StoreError("h:1", "odd"), "h:1: odd"),
+    (StoreUnavailable("h:1", "cut"), "no answer from h:1: cut; check that it runs and can be reached"),
+    (StoreRefused("h:1", "no"), "h:1 refused: no; asking again will not help"),
+    (StoreFull("h:1", "disk"), "h:1 is full: disk; free space there, then try again"),
+]
+each = pytest.mark.parametrize(("error", "message"), EXAMPLES, ids=lambda x: type(x).__name__)
+
+
+def test_every_error_has_an_example() -> None:
+    concrete = {getattr(errors, name) for name in errors.__all__} - {RecipesError, LockError}
+    assert {type(error) for error, _ in EXAMPLES} == concrete
+
+
+@each
+def test_messages_say_what_to_do_next(error: Any, message: str) -> None:
+    assert str(error) == message
+
+
+@each
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_errors_can_be_pickled(error: Any, message: str, protocol: Any) -> None:
+    back = pickle.loads(pickle.dumps(error, protocol))
+    assert type(back) is type(error)
+    assert vars(back) == vars(error)
+    assert str(back) == message
+    assert str(copy.copy(error)) == str(copy.deepcopy(error)) == message
+
+
+def test_the_tree_is_the_one_that_is_drawn() -> None:
+    drawn: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        bare = line.lstrip(" │├└─")
+        name = bare.split(" ")[0]
+        if name in errors.__all__:
+            drawn.append((len(line) - len(bare), name))
+    assert sorted(name for _, name in drawn) == sorted(errors.__all__)
+    above: list[tuple[int, str]] = []
+    for depth, name in drawn:
+        while above and above[-1][0] >= depth:
+            above.pop()
+        if above:
+            assert getattr(errors, above[-1][1]) in getattr(errors, name).__bases__
+        above.append((depth, name))
+
+
+def test_they_are_what_callers_of_the_standard_library_expect() -> None:
+    assert issubclass(LockTimeout, TimeoutError)
+    assert issubclass(StoreUnavailable, ConnectionError)
+    assert not issubclass(StoreRefused, ConnectionError)
+    assert not issubclass(SessionLost, StoreError)
+
+
+@each
+def test_facts_are_declared_attributes(error: Any, message: str) -> None:
+    facts = {name for name in vars(error) if not name.startswith("__")}
+    declared = {name for kind in type(error).__mro__ for name in inspect.get_annotations(kind)}
+    assert facts <= declared

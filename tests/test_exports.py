@@ -1,0 +1,149 @@
+"""What modules export, and what importing and using the package does by default."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recipes
+from tests.test_purity import MODULES
+
+
+def defines(module: str) -> bool:
+    """Whether there is more in a module than a docstring."""
+    return any(
+        not isinstance(node, ast.Expr) and ast.unparse(node) != "from __future__ import annotations"
+        for node in ast.parse(MODULES[module].read_text()).body
+    )
+
+
+EXPORTING = [module for module in MODULES if defines(module) and not module.endswith("__main__")]
+
+
+def run(*lines: str) -> subprocess.CompletedProcess[str]:
+    root = Path(recipes.__file__).parent.parent
+    code = "\n".join(lines)
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=root,
+        timeout=60,
+    )
+
+
+def order(name: str) -> tuple[int, str]:
+    """Constants, classes, functions: as ruff sorts them (RUF022)."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+@pytest.mark.parametrize("module", EXPORTING)
+def test_all_is_sorted_and_true(module: str) -> None:
+    found = importlib.import_module(module)
+    names = list(found.__all__)
+    assert names == sorted(set(names), key=order)
+    for name in names:
+        assert hasattr(found, name), f"{module}.__all__ names {name}"
+
+
+@pytest.mark.parametrize("module", EXPORTING)
+def test_what_is_public_in_a_module_is_in_all(module: str) -> None:
+    tree = ast.parse(MODULES[module].read_text())
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    public = {name for name in defined if not name.startswith("_")}
+    exported = set(importlib.import_module(module).__all__)
+    private_module = any(part.startswith("_") for part in module.split(".")[1:]) or ".stores." in module
+    if not private_module and ".cli" not in module:
+        unexported = public - exported - UNEXPORTED.get(module, set())
+        assert not unexported
+
+
+#: Machinery of a public module that is not for users, and has no underscore to say so.
+UNEXPORTED = {"recipes.events": {"emit", "wanted"}}
+
+
+def test_the_root_only_re_exports() -> None:
+    tree = ast.parse(MODULES["recipes"].read_text())
+    body = tree.body[1:]  # behind the docstring
+    assert all(isinstance(node, ast.ImportFrom | ast.Assign) for node in body)
+    assert [ast.unparse(node.targets[0]) for node in body if isinstance(node, ast.Assign)] == ["__all__"]
+    imported = {alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(recipes.__all__) == imported - {"annotations"}
+
+
+def test_every_error_is_at_the_root() -> None:
+    from recipes import errors
+
+    assert set(errors.__all__) <= set(recipes.__all__)
+
+
+def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
+    assert recipes.__all__ == [
+        "AsyncClient",
+        "AsyncGrant",
+        "AsyncLock",
+        "Client",
+        "ClientClosed",
+        "Grant",
+        "Lock",
+        "LockError",
+        "LockLost",
+        "LockTimeout",
+        "RecipesError",
+        "Session",
+        "SessionLost",
+        "StoreError",
+        "StoreFull",
+        "StoreRefused",
+        "StoreUnavailable",
+        "WouldDeadlock",
+        "__version__",
+        "connect",
+        "connect_async",
+    ]
+
+
+def test_importing_loads_no_engine_and_prints_nothing() -> None:
+    done = run(
+        "import recipes, sys",
+        "loaded = {name.split('.')[0] for name in sys.modules}",
+        "engines = loaded & {'kazoo', 'etcd3gw', 'requests', 'urllib3', 'h11'}",
+        "assert not engines, engines",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_locks_print_nothing_by_default() -> None:
+    done = run(
+        "import asyncio, recipes",
+        "with recipes.connect('memory://') as client:",
+        "    with client.lock('x') as grant: grant.check()",
+        "    try: client.lock('x').acquire().release(); client.lock('').acquire()",
+        "    except ValueError: pass",
+        "    held = client.lock('y').acquire()",
+        "    assert client.lock('y').try_acquire() is None",
+        "async def main():",
+        "    async with recipes.connect_async('memory://') as client:",
+        "        async with client.lock('x'): pass",
+        "        try: await client.lock('').acquire()",
+        "        except ValueError: pass",
+        "asyncio.run(main())",
+        "import sys",
+        "assert not {name.split('.')[0] for name in sys.modules} & {'kazoo', 'etcd3gw', 'requests'}",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("face", ["connect", "connect_async"])
+@pytest.mark.parametrize("url", ["etcd://127.0.0.1:1/app", "etcds://h/app", "zookeeper://127.0.0.1:1/app"])
+def test_connect_does_no_io(face: Any, url: str) -> None:
+    client = getattr(recipes, face)(url)
+    assert client.session.state == "none"
+    assert "session none" in repr(client)

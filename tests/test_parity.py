@@ -1,0 +1,119 @@
+"""The blocking and the asyncio face are the same, but for ``await``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import recipes
+from recipes import client, grant, lock
+
+PAIRS: list[tuple[Any, Any]] = [
+    (recipes.Client, recipes.AsyncClient),
+    (recipes.Lock, recipes.AsyncLock),
+    (recipes.Grant, recipes.AsyncGrant),
+    (grant.Lost, grant.AsyncLost),
+]
+IDS = [blocking.__name__ for blocking, _ in PAIRS]
+
+#: Where asyncio takes more, because it can do more.
+MORE = {
+    ("Client", "lock"): {"on_lost"},
+    ("Lock", "__init__"): {"on_lost"},
+    ("Grant", "__init__"): {"cancels"},
+}
+MEMBERS = [
+    (blocking, twin, name)
+    for blocking, twin in PAIRS
+    for name in sorted(dir(blocking))
+    if not name.startswith("_") or name == "__init__"
+]
+each_member = pytest.mark.parametrize(
+    ("blocking", "twin", "name"), MEMBERS, ids=[f"{b.__name__}.{name}" for b, _, name in MEMBERS]
+)
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("blocking", "twin"), PAIRS, ids=IDS)
+def test_the_same_public_members(blocking: Any, twin: Any) -> None:
+    assert public(blocking) == public(twin)
+    assert twin.__name__ == f"Async{blocking.__name__}"
+
+
+@pytest.mark.parametrize(("blocking", "twin"), PAIRS, ids=IDS)
+def test_the_same_protocol_of_a_context_manager(blocking: Any, twin: Any) -> None:
+    for plain, awaited in (("__enter__", "__aenter__"), ("__exit__", "__aexit__")):
+        assert hasattr(blocking, plain) == hasattr(twin, awaited)
+        assert not hasattr(twin, plain)
+        assert not hasattr(blocking, awaited)
+
+
+@each_member
+def test_the_same_parameters(blocking: Any, twin: Any, name: str) -> None:
+    one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
+    assert type(one) is type(other)
+    if not isinstance(one, property):
+        more = MORE.get((blocking.__name__, name), set())
+        assert described(one) == {key: value for key, value in described(other).items() if key not in more}
+        assert more <= set(described(other))
+
+
+def described(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {p.name: (p.kind, p.default, _annotation(p)) for p in parameters}
+    if function.__name__ == "__init__":
+        return {name: kind[:2] for name, kind in kinds.items()}
+    return kinds
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    return str(parameter.annotation).replace("Async", "")
+
+
+@each_member
+def test_documented_once_and_the_twin_says_same_as(blocking: Any, twin: Any, name: str) -> None:
+    one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
+    if name == "__init__" or one is other:  # the class documents it; or it is shared
+        return
+    assert one.__doc__, f"{blocking.__name__}.{name} is not documented"
+    assert other.__doc__
+    if isinstance(one, property):
+        assert other.__doc__ == one.__doc__
+    else:
+        assert other.__doc__.startswith(f"Same as `{blocking.__name__}.{name}`")
+        if inspect.iscoroutinefunction(other):
+            assert "awaits" in other.__doc__
+
+
+@pytest.mark.parametrize(("blocking", "twin"), PAIRS, ids=IDS)
+def test_the_classes_are_documented_once(blocking: Any, twin: Any) -> None:
+    assert blocking.__doc__
+    assert twin.__doc__.startswith(f"Same as `{blocking.__name__}`, but")
+
+
+def test_the_two_connects() -> None:
+    one, other = (inspect.signature(connect) for connect in (client.connect, client.connect_async))
+    assert one.parameters == other.parameters
+    assert client.connect_async.__doc__ == "Same as `connect`, but for asyncio."
+
+
+@each_member
+def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
+    one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
+    awaited = {"open", "close", "acquire", "try_acquire", "release", "verify", "wait"}
+    assert not inspect.iscoroutinefunction(one)
+    assert (inspect.iscoroutinefunction(other) or name == "acquire") == (name in awaited)
+    assert hasattr(lock.Acquiring, "__await__")
+
+
+def test_every_public_callable_has_keyword_only_options() -> None:
+    for kind in (recipes.Lock, recipes.AsyncLock):
+        assert inspect.signature(kind.acquire).parameters["timeout"].kind is inspect.Parameter.KEYWORD_ONLY
+    for option in list(inspect.signature(client.connect).parameters.values())[1:]:
+        assert option.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)

@@ -1,0 +1,134 @@
+"""Never run: uses the public surface as users do, and is checked by mypy --strict and pyright."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from typing import assert_type
+
+import recipes
+from recipes import events
+
+
+def blocking() -> None:
+    client = recipes.connect("zookeeper://zk1:2181,zk2:2181/app", session_timeout=15, request_timeout=5.0)
+    assert_type(client, recipes.Client)
+    with recipes.connect("etcds://h/app", ssl_context=ssl.create_default_context()) as client:
+        assert_type(client, recipes.Client)
+        lock = client.lock("reports/nightly")
+        assert_type(lock, recipes.Lock)
+        assert_type(lock.name, str)
+        with lock as grant:
+            assert_type(grant, recipes.Grant)
+            assert_type(grant.token, int)
+            assert_type(grant.held, bool)
+            assert_type(grant.remaining, float)
+            assert_type(grant.name, str)
+            assert_type(grant.lost_reason, str | None)
+            assert_type(grant.lost.is_set(), bool)
+            assert_type(grant.lost.wait(0.5), bool)
+            assert_type(grant.lost.wait(timeout=None), bool)
+            assert_type(grant.verify(), bool)
+            grant.check()
+        with lock.acquire(timeout=5) as grant:
+            assert_type(grant, recipes.Grant)
+            grant.lost.add_callback(told)
+        if maybe := lock.try_acquire():
+            assert_type(maybe, recipes.Grant)
+            assert_type(maybe.release(), bool)
+        assert_type(lock.try_acquire(), recipes.Grant | None)
+        assert_type(client.grants, list[recipes.Grant])
+        assert_type(client.pending_cleanups, int)
+        session(client.session)
+    assert_type(client.open(), recipes.Client)
+    client.close()
+
+
+def told(grant: recipes.Grant) -> None:
+    pass
+
+
+async def told_later(grant: recipes.AsyncGrant) -> None:
+    await grant.release()
+
+
+def session(current: recipes.Session) -> None:
+    assert_type(current.id, str | None)
+    assert_type(current.timeout, float | None)
+    assert_type(current.remaining, float)
+    if current.state == "suspect":
+        pass
+
+
+async def awaiting() -> None:
+    async with recipes.connect_async("etcd://10.0.0.1:2379/app") as client:
+        assert_type(client, recipes.AsyncClient)
+        lock = client.lock("reports/nightly", on_lost="tell")
+        assert_type(lock, recipes.AsyncLock)
+        async with lock as grant:
+            assert_type(grant, recipes.AsyncGrant)
+            assert_type(grant.token, int)
+            assert_type(await grant.verify(), bool)
+            assert_type(grant.lost.is_set(), bool)
+            assert_type(await grant.lost.wait(1), bool)
+            grant.lost.add_callback(lambda lost: lost.check())
+        grant = await client.lock("x").acquire(timeout=5)
+        assert_type(grant, recipes.AsyncGrant)
+        assert_type(await grant.release(), bool)
+        async with client.lock("x").acquire(timeout=5) as grant:
+            assert_type(grant, recipes.AsyncGrant)
+        if maybe := await lock.try_acquire():
+            assert_type(maybe, recipes.AsyncGrant)
+        assert_type(client.grants, list[recipes.AsyncGrant])
+        first, second = await asyncio.gather(lock.acquire(), client.lock("y").acquire())
+        assert_type(first, recipes.AsyncGrant)
+        assert_type(second, recipes.AsyncGrant)
+    assert_type(await client.open(), recipes.AsyncClient)
+    await client.close()
+
+
+def failing(lock: recipes.Lock) -> None:
+    try:
+        lock.acquire(timeout=1)
+    except recipes.LockTimeout as late:
+        assert_type(late.timeout_s, float)
+        assert_type(late.position, int | None)
+        assert_type(late.lock, str)
+    except recipes.WouldDeadlock as held:
+        assert_type(held.token, int | None)
+    except recipes.LockLost as lost:
+        assert_type(lost.reason, str)
+    except recipes.StoreError as trouble:
+        assert_type(trouble.store, str)
+    except TimeoutError:
+        pass
+    except recipes.SessionLost as gone:
+        assert_type(gone.reason, str)
+
+
+def watching() -> None:
+    stop = events.log_json(sys.stdout)
+    stop()
+
+    def hook(transition: events.Transition) -> None:
+        assert_type(transition.event, str)
+        assert_type(transition.token, int | None)
+
+    unsubscribe = events.subscribe(hook)
+    unsubscribe()
+
+
+class Guarded:
+    """Holds what it was given."""
+
+    def __init__(self, client: recipes.Client) -> None:
+        self._lock: recipes.Lock = client.lock("x")
+        self._grant: recipes.Grant | None = None
+
+    def start(self) -> int:
+        self._grant = self._lock.acquire()
+        return self._grant.token
+
+    def stop(self) -> bool:
+        return self._grant is not None and self._grant.release()
