@@ -1,0 +1,40 @@
+"""What is special to etcd: having etcd itself refuse a write of a holder that is none any more."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
+
+from recipes._core.hold import Hold
+from recipes.stores.etcd import EtcdEngine
+
+if TYPE_CHECKING:
+    from recipes.grant import AsyncGrant, Grant
+
+__all__ = ["guard"]
+
+
+def guard(grant: Grant | AsyncGrant) -> dict[str, Any]:
+    """Return the comparison "only if I still hold it", for a transaction of yours.
+
+    It goes into the ``compare`` list of ``Etcd3Client.transaction`` (etcd3gw), or of any
+    other client of the JSON gateway, on the same etcd. It needs no clock: etcd itself
+    compares, in the transaction, whether the grant's key stands as it was granted. No
+    I/O; valid for as long as the grant is, and false for ever after.
+
+    Args:
+        grant: A grant of a lock on etcd.
+
+    Raises:
+        TypeError: The grant is of another store.
+    """
+    hold: Hold = grant._hold  # noqa: SLF001 - the two are one package
+    if not isinstance(grant._runtime.engine, EtcdEngine):  # noqa: SLF001
+        raise TypeError(f"this grant is of {hold.labels['store']}; a guard for etcd takes one of etcd")
+    key = hold.place.ref.encode("utf-8", "surrogateescape")
+    return {
+        "key": b64encode(key).decode("ascii"),
+        "target": "MOD",  # as it was created, and not rewritten since
+        "result": "EQUAL",
+        "mod_revision": str(hold.place.token),
+    }

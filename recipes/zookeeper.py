@@ -1,0 +1,35 @@
+"""What is special to ZooKeeper: having it refuse a write of a holder that is none any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from recipes._core.hold import Hold
+from recipes.stores.zookeeper import ZooKeeperEngine
+
+if TYPE_CHECKING:
+    from recipes.grant import AsyncGrant, Grant
+
+__all__ = ["guard"]
+
+AS_GRANTED = 0
+
+
+def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
+    """Add the check "only if I still hold it" to a transaction of yours.
+
+    It needs no clock: ZooKeeper itself checks, in the transaction, that the grant's node
+    stands, with its data as it was granted. No I/O.
+
+    Args:
+        grant: A grant of a lock on ZooKeeper.
+        transaction: Of kazoo (``KazooClient.transaction()``), on the same ensemble, by a
+            client without a chroot. Its ``commit`` *returns* exceptions in its list: look.
+
+    Raises:
+        TypeError: The grant is of another store.
+    """
+    hold: Hold = grant._hold  # noqa: SLF001 - the two are one package
+    if not isinstance(grant._runtime.engine, ZooKeeperEngine):  # noqa: SLF001
+        raise TypeError(f"this grant is of {hold.labels['store']}; a guard for ZooKeeper takes one of it")
+    transaction.check(hold.place.ref, AS_GRANTED)
