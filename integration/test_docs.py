@@ -1,0 +1,52 @@
+"""The examples of the documentation, on real servers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recipes
+from integration import servers
+from tests.docs.pages import EXAMPLES, ON_SERVERS_ONLY, ROOT, example_on
+
+ON_ANY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY]
+
+
+@pytest.mark.parametrize("example", ON_ANY, ids=lambda path: str(path.name))
+def test_an_example_runs_on_every_server(example: Path, url: str, nothing_left: None) -> None:
+    python(example_on(example, url))
+
+
+def test_the_example_beside_kazoo(zookeeper: servers.ZooKeeper, prefix: str) -> None:
+    text = (ROOT / "docs/examples/beside_kazoo.py").read_text()
+    python(text.replace("127.0.0.1:2181", zookeeper.address).replace("/app", f"/{prefix}"))
+    servers.clean(zookeeper, prefix)
+
+
+@pytest.mark.parametrize("fixture", ["etcd34", "etcd35"])
+def test_the_example_beside_etcdctl(request: pytest.FixtureRequest, fixture: str, prefix: str) -> None:
+    server: servers.Etcd = request.getfixturevalue(fixture)
+    text = (ROOT / "docs/examples/beside_etcdctl.sh").read_text()
+    text = text.replace("127.0.0.1:2379", server.address).replace("app/", f"{prefix}/")
+    folder = str(servers.find_etcdctl().parent)
+    env = {**os.environ, "ETCDCTL_API": "3", "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    with recipes.connect(server.url(prefix)) as client:
+        with client.lock("reports/nightly"):
+            etcdctl = subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE, env=env, text=True)
+            assert servers.eventually(lambda: len(server.keys(f"{prefix}/reports%2Fnightly/")) == 2, 10)
+            assert etcdctl.poll() is None
+        said, _ = etcdctl.communicate(timeout=10)
+        assert said == "held by etcdctl\n"
+        client.lock("reports/nightly").acquire(timeout=5).release()
+
+
+def python(text: str) -> None:
+    """Run ``text`` in an interpreter of its own, where a warning is an error."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,45 @@
+"""The pages of the documentation, and the examples they quote."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["EXAMPLES", "ON_SERVERS_ONLY", "PAGES", "ROOT", "Block", "blocks", "example_on"]
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+EXAMPLES = sorted(path for path in ROOT.glob("docs/examples/*") if path.is_file())
+ON_SERVERS_ONLY = {"beside_kazoo.py", "beside_etcdctl.sh"}
+"""Run by ``integration/test_docs.py`` alone."""
+
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_URL = re.compile(r"(?:etcd|zookeeper)://127\.0\.0\.1:\d+/app")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code on a page, and the file it says it is."""
+
+    page: Path
+    file: str | None
+    language: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the blocks of code of a page."""
+    return [
+        Block(page, found["file"], found["language"], found["text"])
+        for found in _BLOCK.finditer(page.read_text())
+    ]
+
+
+def example_on(path: Path, url: str) -> str:
+    """Return an example with its store's URL replaced."""
+    text, replaced = _URL.subn(url, path.read_text())
+    assert replaced == 1, f"{path.name} should name its store once"
+    return text
