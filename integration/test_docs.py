@@ -28,6 +28,17 @@ def test_the_example_beside_kazoo(zookeeper: servers.ZooKeeper, prefix: str) -> 
 
 
 @pytest.mark.parametrize("fixture", ["etcd34", "etcd35"])
+def test_the_example_of_a_guard(request: pytest.FixtureRequest, fixture: str, prefix: str) -> None:
+    server: servers.Etcd = request.getfixturevalue(fixture)
+    host, _, port = server.address.rpartition(":")
+    text = (ROOT / "docs/examples/guarding.py").read_text()
+    text = text.replace('"127.0.0.1", 2379', f'"{host}", {port}').replace("127.0.0.1:2379", server.address)
+    python(text.replace("2379/app", f"2379/{prefix}").replace("/app", f"/{prefix}"))
+    assert server.keys("settings") != []
+    servers.clean(server, "settings")
+
+
+@pytest.mark.parametrize("fixture", ["etcd34", "etcd35"])
 def test_the_example_beside_etcdctl(request: pytest.FixtureRequest, fixture: str, prefix: str) -> None:
     server: servers.Etcd = request.getfixturevalue(fixture)
     text = (ROOT / "docs/examples/beside_etcdctl.sh").read_text()

@@ -11,7 +11,7 @@ __all__ = ["EXAMPLES", "ON_SERVERS_ONLY", "PAGES", "ROOT", "Block", "blocks", "e
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 EXAMPLES = sorted(path for path in ROOT.glob("docs/examples/*") if path.is_file())
-ON_SERVERS_ONLY = {"beside_kazoo.py", "beside_etcdctl.sh"}
+ON_SERVERS_ONLY = {"beside_kazoo.py", "beside_etcdctl.sh", "guarding.py"}
 """Run by ``integration/test_docs.py`` alone."""
 
 _BLOCK = re.compile(
