@@ -16,7 +16,7 @@ from typing import Any
 import requests.exceptions
 
 from recipes.stores.etcd.session_conn import Conn, dial
-from recipes.stores.etcd.wire import Authorization, Dialect, Exchange, Reply, WireError
+from recipes.stores.etcd.wire import Authorization, Dialect, Exchange, Reply, WireError, compact
 from recipes.stores.etcd.wire_answers import describe, glimpse
 from recipes.stores.etcd.wire_dial import Endpoint
 
@@ -138,7 +138,7 @@ class LeanSession:
         if not url.startswith(self._origin + "/"):
             raise ValueError(f"this session posts to {self._origin} only")
         token = None if self._authorization is None else self._authorization()
-        body = jsonlib.dumps(json, separators=(",", ":")).encode()
+        body = compact(json).encode()
         return self._dialect.request(url[len(self._origin) :], body, token)
 
 

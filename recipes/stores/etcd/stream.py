@@ -14,7 +14,7 @@ from typing import Any
 
 import h11
 
-from recipes.stores.etcd.wire import WireError, opening
+from recipes.stores.etcd.wire import WireError, compact, opening
 from recipes.stores.etcd.wire_dial import Endpoint
 
 __all__ = ["Channel", "Documents"]
@@ -135,4 +135,4 @@ class RefusedError(Exception):
 
 
 def _encode(message: dict[str, Any]) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    return compact(message).encode() + b"\n"

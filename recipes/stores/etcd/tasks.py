@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import ssl
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from recipes.stores.etcd.stream_book import Arming, split
 from recipes.stores.etcd.stream_switch import Switch
 from recipes.stores.etcd.tasks_conn import Conn, connect
 from recipes.stores.etcd.tasks_watching import Watching
-from recipes.stores.etcd.wire import Authorization, Dialect, Reply, WireError
+from recipes.stores.etcd.wire import Authorization, Dialect, Reply, WireError, compact
 from recipes.stores.etcd.wire_answers import describe, document, error_of, unavailable
 from recipes.stores.etcd.wire_dial import Endpoint, Endpoints
 
@@ -218,4 +217,4 @@ class _Armed:
 
 
 def _encode(body: Json) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode()
+    return compact(body).encode()
