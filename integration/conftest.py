@@ -1,0 +1,122 @@
+"""Servers, proxies and clean prefixes for the tests on real servers."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from integration import servers
+from integration.harness import finding
+from integration.proxy import Proxy
+from integration.stores import ServerStore, store_on
+from tests.contract.fixtures import face, world  # noqa: F401 - fixtures
+
+S = TypeVar("S", bound=servers.Server)
+
+SEEN = pytest.StashKey[dict[str, str]]()
+"""What each server that was started said of its version."""
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Tell, before anything is installed or started, which servers there are."""
+    found: dict[str, Callable[[], object]] = {
+        "etcd-3.4": lambda: finding.find_etcd_34(install=False),
+        "etcd-3.5": lambda: finding.find_etcd_35(install=False),
+        "zookeeper-3.8": lambda: finding.find_zookeeper(install=False).classpath,
+    }
+    return [f"{name}: {_or_reason(find)}" for name, find in found.items()]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell which versions the servers said they were."""
+    seen = ", ".join(f"{name} said it is {version}" for name, version in config.stash.get(SEEN, {}).items())
+    terminalreporter.write_line(f"servers: {seen or 'none started'}")
+
+
+@pytest.fixture(scope="session")
+def etcd34(pytestconfig: pytest.Config) -> Iterator[servers.Etcd]:
+    """Yield an etcd 3.4, started once."""
+    yield from _serve("etcd-3.4", servers.Etcd, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def etcd35(pytestconfig: pytest.Config) -> Iterator[servers.Etcd]:
+    """Yield an etcd 3.5, started once."""
+    yield from _serve("etcd-3.5", servers.Etcd, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def zookeeper(pytestconfig: pytest.Config) -> Iterator[servers.ZooKeeper]:
+    """Yield a ZooKeeper 3.8, started once."""
+    yield from _serve("zookeeper-3.8", servers.ZooKeeper, pytestconfig)
+
+
+FIXTURES = {"etcd-3.4": "etcd34", "etcd-3.5": "etcd35", "zookeeper-3.8": "zookeeper"}
+
+
+@pytest.fixture(params=list(FIXTURES))
+def server(request: pytest.FixtureRequest) -> servers.Server:
+    """Return each of the three servers in turn, running, whatever the test before did to it."""
+    one: servers.Server = request.getfixturevalue(FIXTURES[request.param])
+    one.resume()
+    return one.start()
+
+
+@pytest.fixture
+def proxy(server: servers.Server) -> Iterator[Proxy]:
+    """Yield a proxy before ``server``, with nothing wrong yet."""
+    with Proxy.of(server) as one:
+        yield one
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Return a prefix for URLs that no other test has used."""
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def url(server: servers.Server, prefix: str) -> str:
+    """Return a URL on ``server`` that no other test has used."""
+    return server.url(prefix)
+
+
+@pytest.fixture
+def store(server: servers.Server, prefix: str) -> Iterator[ServerStore]:
+    """Yield a prefix on ``server`` as the contract suite sees it."""
+    one = store_on(server, prefix)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def nothing_left(server: servers.Server, prefix: str) -> Iterator[None]:
+    """See, when the test is over, that its clients left no contender under ``prefix`` (L5)."""
+    yield
+    left = servers.settle(server, prefix)
+    servers.clean(server, prefix)
+    assert not left, f"left behind: {left.contenders}"
+
+
+def _serve(name: str, kind: type[S], config: pytest.Config) -> Iterator[S]:
+    try:
+        one = servers.ALL[name].started()
+    except servers.ServerUnavailable as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"{name} is needed in CI: {reason}")
+        pytest.skip(f"NOT TESTED on {name}: {reason}")
+    assert isinstance(one, kind)
+    config.stash.setdefault(SEEN, {})[name] = one.version()
+    with one:
+        yield one
+
+
+def _or_reason(find: Callable[[], object]) -> object:
+    try:
+        return find()
+    except servers.ServerUnavailable as reason:
+        return f"{reason}; {'installed when needed' if finding.may_install() else 'and may not be installed'}"

@@ -1,0 +1,237 @@
+"""The request budget of the design, counted where requests are asked, and again on the wire.
+
+One round trip is one ``ask`` of a link; a batch is sent back to back and counts once. What
+keeper and cleaner ask (renewals) is not counted, except on the wire.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pytest
+
+from integration import servers
+from integration.proxy import Counts, Proxy
+from integration.stores import ServerStore
+from recipes._run import runtime
+from tests.contract.faces import Running
+from tests.contract.tap import Asked
+from tests.contract.world import Party, World, until
+
+QUEUES = [2, 200]
+LOOKED = {"etcd": [("/kv/txn",)], "zookeeper": [("Create", "Children")]}
+RELEASED = {"etcd": [("/kv/txn",)], "zookeeper": [("Delete",)]}
+GRANTED = {"etcd": [("/kv/txn",)], "zookeeper": []}  # there, the event is the proof
+MOVED_UP = {"etcd": ("Watch", "/kv/txn"), "zookeeper": ("Get", "Children")}
+
+
+@pytest.fixture(autouse=True)
+def no_periodic_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put off the re-read that every waiter does every few seconds: a slow machine would count it."""
+    monkeypatch.setattr(runtime, "LONGEST_REREAD_S", 60.0)
+
+
+@pytest.fixture
+def kind(store: ServerStore) -> str:
+    """Return which kind of store it is."""
+    return store.server.scheme
+
+
+def trips(seen: list[Asked]) -> list[tuple[str, ...]]:
+    """Return the requests of each round trip."""
+    return [asked.parts for asked in seen]
+
+
+def requests(seen: list[Asked]) -> int:
+    """Return how many requests that is, those in batches included."""
+    return sum(len(asked.parts) for asked in seen)
+
+
+def on_the_wire(counts: Counts) -> int:
+    """Return how many requests passed the proxy, without the opening of a watch stream."""
+    return sum(n for label, n in counts.requests.items() if label != "/v3/watch")
+
+
+def writes(store: ServerStore) -> str:
+    """Return the number of the last write to the whole server."""
+    if isinstance(store.server, servers.Etcd):
+        return str(store.server.ask("/v3/kv/range", {"key": "AA=="})["header"]["revision"])
+    assert isinstance(store.server, servers.ZooKeeper)
+    found = re.search(r"^Zxid: (\w+)", store.server.ask("srvr"), re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def used(world: World, name: str = "x", **options: Any) -> Party:
+    """Return a client whose connections and directories are there."""
+    party = world.client(session_timeout=60, **options)
+    party.release(party.acquire(name))
+    return party
+
+
+def test_uncontended_acquire_and_release_take_one_round_trip_each(
+    proxy: Proxy, world: World, store: ServerStore, kind: str
+) -> None:
+    party = used(world, url=proxy.url(store.prefix))
+    with proxy.counting() as acquiring, party.tap.counting() as acquired:
+        grant = party.acquire("x")
+    with proxy.counting() as releasing, party.tap.counting() as released:
+        party.release(grant)
+    assert trips(acquired) == LOOKED[kind]
+    assert trips(released) == RELEASED[kind]
+    assert on_the_wire(acquiring) == requests(acquired), acquiring
+    assert on_the_wire(releasing) == 1, releasing
+    assert acquiring.connections == releasing.connections == 0
+
+
+def test_try_of_a_free_lock(proxy: Proxy, world: World, store: ServerStore, kind: str) -> None:
+    party = used(world, url=proxy.url(store.prefix))
+    with proxy.counting() as counts, party.tap.counting() as seen:
+        assert party.try_acquire("x").held
+    assert trips(seen) == ([] if kind == "etcd" else [("Children",)]) + LOOKED[kind]
+    assert on_the_wire(counts) == requests(seen), counts
+
+
+def test_try_of_a_held_lock_is_one_round_trip_and_writes_nothing(
+    proxy: Proxy, world: World, store: ServerStore, kind: str
+) -> None:
+    holder, party = used(world), used(world, url=proxy.url(store.prefix))
+    holder.acquire("x")
+    before = writes(store)
+    with proxy.counting() as counts, party.tap.counting() as seen:
+        assert party.try_acquire("x") is None
+    assert trips(seen) == [("/kv/txn",) if kind == "etcd" else ("Children",)]
+    assert on_the_wire(counts) == 1, counts
+    assert writes(store) == before
+    assert party.wait_clean()
+
+
+def threads_of_ours() -> list[threading.Thread]:
+    """Return the threads that the package has started."""
+    return [one for one in threading.enumerate() if one.name.startswith("recipes-")]
+
+
+class Queue:
+    """A held lock and its waiters, of three clients in turn: whoever they watch is another's."""
+
+    def __init__(self, world: World, length: int) -> None:
+        self.holder = used(world)
+        self.parties = [used(world) for _ in range(3)]
+        self.grant = self.holder.acquire("x")
+        self.joins: list[list[Asked]] = []
+        self.waiting: list[tuple[Party, Running]] = []
+        for n in range(length):
+            self.join(self.parties[n % 3])
+
+    def join(self, party: Party) -> None:
+        """Have one more wait, and note what that took."""
+        with party.tap.counting() as seen:
+            self.waiting.append((party, party.queue_up("x", timeout=None)))
+        self.joins.append(seen)
+
+    def asked(self) -> list[tuple[str, ...]]:
+        """Return all round trips of all waiters so far."""
+        return [trip for party in self.parties for trip in trips(party.tap.asked_by_callers())]
+
+
+@pytest.mark.parametrize("length", QUEUES)
+def test_joining_a_held_lock_takes_at_most_three_requests(world: World, kind: str, length: int) -> None:
+    queue = Queue(world, length)
+    before = queue.asked()
+    if kind == "zookeeper":
+        expected = [[("Create", "Children"), ("Get",)]] * length
+    else:
+        # The enqueue shows three keys, the own one among them; a longer queue takes a bounded read.
+        short, long = [("/kv/txn",), ("Watch",)], [("/kv/txn",), ("/kv/txn",), ("Watch",)]
+        expected = [short if n < 2 else long for n in range(length)]
+    assert [trips(join) for join in queue.joins] == expected
+    assert max(requests(join) for join in queue.joins) <= 3
+    assert queue.asked() == before
+
+
+def test_joining_etcd_reads_once_more_if_a_write_fell_between_look_and_watch(
+    world: World, store: ServerStore, kind: str
+) -> None:
+    if kind != "etcd":
+        return
+    queue = Queue(world, 0)
+    party = queue.parties[0]
+
+    def write(asked: Asked) -> None:
+        if asked.parts == ("Watch",) and isinstance(store.server, servers.Etcd):
+            store.server.put(f"{store.prefix}/unrelated")
+
+    party.tap.before = write
+    queue.join(party)
+    assert trips(queue.joins[0]) == [("/kv/txn",), ("Watch",), ("/kv/txn",)]
+    queue.holder.release(queue.grant)
+    assert queue.waiting[0][1].result(3).held
+
+
+@pytest.mark.parametrize("length", QUEUES)
+def test_one_release_grants_one_waiter_and_moves_up_at_most_one(world: World, kind: str, length: int) -> None:
+    queue = Queue(world, length)
+    holder, grant = queue.holder, queue.grant
+    for handed_over in range(min(length, 5)):
+        party, running = queue.waiting[handed_over]
+        others = queue.waiting[handed_over + 1 :]
+        idle = [other.tap.waiting for other in queue.parties]
+        before = queue.asked()
+        with holder.tap.counting() as released:
+            holder.release(grant)
+        grant = running.result()
+        assert trips(released)[-1:] == RELEASED[kind]
+        expected = sorted(before + GRANTED[kind] + [MOVED_UP[kind]] * bool(others))
+        if holder in queue.parties:  # the release is among what the waiters' clients asked
+            expected = sorted(expected + RELEASED[kind])
+        assert until(lambda want=expected: len(queue.asked()) >= len(want), 5)
+        idle[queue.parties.index(party)] -= 1
+        assert until(lambda want=idle: [other.tap.waiting for other in queue.parties] == want, 5)
+        assert sorted(queue.asked()) == expected
+        assert not any(later.done for _, later in others)
+        holder = party
+
+
+@pytest.mark.parametrize("length", QUEUES)
+def test_a_hand_over_takes_two_round_trips_on_etcd_and_one_on_zookeeper(
+    proxy: Proxy, world: World, store: ServerStore, kind: str, length: int
+) -> None:
+    heir = used(world, url=proxy.url(store.prefix))
+    queue = Queue(world, 0)
+    queue.join(heir)
+    for n in range(length - 1):
+        queue.join(queue.parties[n % 3])
+    with proxy.counting() as counts, heir.tap.counting() as seen, queue.holder.tap.counting() as released:
+        queue.holder.release(queue.grant)
+        queue.waiting[0][1].result()
+    assert trips(released) + trips(seen) == RELEASED[kind] + GRANTED[kind]
+    assert sum(n for label, n in counts.requests.items() if "watch" not in label) == len(GRANTED[kind])
+
+
+@pytest.mark.parametrize("length", QUEUES)
+def test_waiting_asks_nothing(proxy: Proxy, world: World, store: ServerStore, kind: str, length: int) -> None:
+    """And on etcd all watches of a client share one connection; asyncio uses no thread of ours."""
+    holder, party = used(world), used(world, url=proxy.url(store.prefix))
+    names = [f"lock {n}" for n in range(length)]
+    for name in names:
+        holder.acquire(name)
+    threads = threading.active_count()
+    with proxy.counting() as joining:
+        waiting = [party.acquiring(name, timeout=None) for name in names]
+        party.tap.wait_parked(length)
+    if world.face.is_async:
+        assert threading.active_count() == threads
+    if kind == "etcd":
+        assert joining.requests["/v3/watch"] == 1
+        assert not world.face.is_async or not threads_of_ours()
+    before = len(party.tap.asked)
+    quiet = threading.Event()
+    with proxy.counting() as counts:
+        quiet.wait(1.0)  # nothing is what is waited for
+    assert counts.requests == {}
+    assert len(party.tap.asked) == before
+    for grant in list(holder.client.grants):
+        holder.release(grant)
+    assert all(running.result().held for running in waiting)

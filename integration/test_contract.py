@@ -1,0 +1,39 @@
+"""The contract, on real servers: what ``tests/contract/test_memory.py`` runs in memory."""
+
+from __future__ import annotations
+
+from tests.contract.exclusion import Exclusion
+from tests.contract.interrupts import Interrupts
+from tests.contract.manners import Manners
+from tests.contract.naming import Naming
+from tests.contract.sessions import Sessions
+from tests.contract.strangers import Strangers
+from tests.contract.timing import Timing
+
+
+class TestExclusion(Exclusion):
+    """See the base."""
+
+
+class TestInterrupts(Interrupts):
+    """See the base."""
+
+
+class TestManners(Manners):
+    """See the base."""
+
+
+class TestNaming(Naming):
+    """See the base."""
+
+
+class TestSessions(Sessions):
+    """See the base."""
+
+
+class TestStrangers(Strangers):
+    """See the base."""
+
+
+class TestTiming(Timing):
+    """See the base."""

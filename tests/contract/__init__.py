@@ -1,0 +1,22 @@
+"""What every store must show, in both faces: one suite, run on each.
+
+Each module holds one class of tests; ``tests/contract/test_memory.py`` runs them on the
+store in memory, ``integration/test_contract.py`` on real servers: so the fake is verified.
+"""
+
+import pytest
+
+MODULES = (
+    "exclusion",
+    "interrupts",
+    "manners",
+    "naming",
+    "sessions",
+    "strangers",
+    "timing",
+    "faces",
+    "tap",
+    "world",
+)
+
+pytest.register_assert_rewrite(*(f"tests.contract.{module}" for module in MODULES))

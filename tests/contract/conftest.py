@@ -1,0 +1,17 @@
+"""The contract on the store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.fixtures import face, world  # noqa: F401 - fixtures
+from tests.contract.stores import MemoryStore, Store
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    one = MemoryStore()
+    yield one
+    one.close()

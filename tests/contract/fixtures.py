@@ -1,0 +1,25 @@
+"""The fixtures of the suite; ``store`` is each user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.faces import FACES, Face
+from tests.contract.stores import Store
+from tests.contract.world import World
+
+
+@pytest.fixture(params=list(FACES))
+def face(request: pytest.FixtureRequest) -> Iterator[Face]:
+    one = FACES[request.param]()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def world(store: Store, face: Face) -> Iterator[World]:
+    one = World(store, face)
+    yield one
+    one.close()

@@ -1,0 +1,130 @@
+"""What the suite needs to know of a store besides the package under test: what is really on it.
+
+Everything here looks at, and meddles with, the store past the package: as an operator
+would, or another client.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from recipes._core.names import encode
+from recipes._core.order import Contender
+from recipes.stores.memory import MemoryEngine, _Entry
+from tests.contract.tap import Tap
+
+
+@dataclass(frozen=True)
+class Line:
+    """The way between one client and a store, and what can happen to it."""
+
+    url: str
+    silence: Callable[[], None]
+    cut: Callable[[], None]
+    heal: Callable[[], None]
+
+
+class Store(ABC):
+    """One place on one store that no other test uses.
+
+    Attributes:
+        mark: A part of the URL, and so of the label in events, that no other test's has.
+        malformed_blocks: What is no contender of anybody's layout counts as one, and blocks.
+        lands_late: A request can arrive after the next request of the same client.
+    """
+
+    mark: str
+    malformed_blocks: ClassVar[bool] = True
+    lands_late: ClassVar[bool] = True
+
+    @abstractmethod
+    def url(self) -> str:
+        """Return the URL of the place."""
+
+    def line(self, tap: Tap) -> Line:
+        """Return a way for one client that can fail; ``tap`` is the client's."""
+        return Line(self.url(), tap.silence, tap.silence, tap.heal)
+
+    @abstractmethod
+    def contenders(self, name: str) -> list[str]:
+        """Return what really stands in the queue of a lock, first come first."""
+
+    @abstractmethod
+    def everything(self) -> list[str]:
+        """Return all contenders of all locks of the place."""
+
+    @abstractmethod
+    def sessions(self) -> set[str]:
+        """Return the sessions there are, maybe also those of other places on the same store."""
+
+    @abstractmethod
+    def remove(self, contender: str) -> None:
+        """Delete one contender, as an operator would."""
+
+    @abstractmethod
+    def plant(self, name: str, kind: str) -> str:
+        """Add to the queue of a lock what is not of this package's making.
+
+        ``foreign``: a contender of another client's layout, alive. ``orphan``: one of our
+        layout that no session stands behind. ``malformed``: what nobody's layout knows.
+        """
+
+    @abstractmethod
+    def end_session(self, client: Any) -> None:
+        """End the session of a client behind its back."""
+
+    def remove_directory(self, name: str) -> None:  # noqa: B027 - most stores keep none
+        """Delete whatever directory the store keeps for a lock; nobody stands in it."""
+
+    def forget_history(self) -> None:  # noqa: B027 - most stores keep none
+        """Write something, and have the store forget all history it keeps."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave nothing behind."""
+
+
+class MemoryStore(Store):
+    """A store in memory of its own."""
+
+    def __init__(self) -> None:
+        self.mark = f"t-{uuid.uuid4().hex}"
+        self._server = MemoryEngine.named(self.mark).server
+
+    def url(self) -> str:
+        return f"memory://{self.mark}"
+
+    def contenders(self, name: str) -> list[str]:
+        prefix = f"{encode(name)}/"
+        return [ref for ref in self.everything() if ref.startswith(prefix)]
+
+    def everything(self) -> list[str]:
+        return [contender.ref for contender in self._server.contenders()]
+
+    def sessions(self) -> set[str]:
+        self._server.contenders()  # which ends those whose time is up
+        return set(self._server.sessions)
+
+    def remove(self, contender: str) -> None:
+        self._server.remove(contender)
+
+    def plant(self, name: str, kind: str) -> str:
+        ref = f"{encode(name)}/{kind}"
+        with self._server._lock:
+            queue = self._server.queues.setdefault(encode(name), {})
+            queue[ref] = _Entry(Contender(ref, session="another"), next(self._server._revision))
+        return ref
+
+    def end_session(self, client: Any) -> None:
+        self._server.end(client.session.id)
+
+    def remove_directory(self, name: str) -> None:
+        with self._server._lock:
+            self._server.queues.pop(encode(name), None)
+
+    def close(self) -> None:
+        MemoryEngine._shared.pop(self.mark, None)

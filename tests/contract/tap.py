@@ -1,0 +1,192 @@
+"""Between a client and its store: sees every request, and makes any one of them fail.
+
+The faults are those of a network and of a caller: a request or a reply that is lost, a
+request that lands late, silence, and an interrupt (KeyboardInterrupt in a thread,
+cancellation in a task) before or after a request, or while waiting for an event.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from recipes.stores.base import Gone
+
+PATIENCE_S = 10.0
+RECEIVE = "receive"  # the name under which waiting for an event appears beside the requests
+
+
+class Act(Enum):
+    """What happens to a request."""
+
+    LOSE_REQUEST = auto()  # the store never gets it
+    LOSE_REPLY = auto()  # the store does it, and nobody hears
+    LOSE_LAST_REPLY = auto()  # of a batch, only the last reply is lost
+    LOSE_LAST_REQUESTS = auto()  # of a batch, only the first part arrives
+    LAND_LATE = auto()  # no answer, and it is done when the test says so
+    HOLD_REPLY = auto()  # it is done, and the answer arrives when the test says so
+    INTERRUPT_BEFORE = auto()
+    INTERRUPT_AFTER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One round trip: the names of its requests, and whether keeper or cleaner asked it."""
+
+    parts: tuple[str, ...]
+    behind: bool
+
+
+@dataclass(eq=False)
+class Fault:
+    """Happens once, at the ``left``-th step from now that matches."""
+
+    act: Act
+    left: int
+    matches: Callable[[Asked], bool]
+    armed: bool = True
+    fired: threading.Event = field(default_factory=threading.Event)
+
+    def strikes(self, asked: Asked) -> bool:
+        """Count a step; whether this is the one."""
+        if not self.armed or not self.matches(asked):
+            return False
+        self.left -= 1
+        if self.left:
+            return False
+        self.armed = False
+        self.fired.set()
+        return True
+
+
+class Tap:
+    """What one client asks its store, and the faults set for it."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.drops: Callable[[Any], bool] = lambda event: False
+        self.before: Callable[[Asked], object] = lambda asked: None
+        self._faults: list[Fault] = []
+        self._late: list[Callable[[], Any]] = []
+        self._held: list[Callable[[], None]] = []
+        self._let_go = threading.Event()
+        self._silent = False
+        self._healed = threading.Event()
+        self._parked = 0
+        self._changed = threading.Condition()
+
+    # What a test does.
+
+    def fail(
+        self, act: Act, n: int = 1, matches: Callable[[Asked], bool] = lambda asked: not asked.behind
+    ) -> Fault:
+        """Have ``act`` happen to the ``n``-th step from now that matches; the caller's own by default."""
+        fault = Fault(act, n, matches)
+        self._faults.append(fault)
+        return fault
+
+    def land(self) -> None:
+        """Have the requests that were held up (`Act.LAND_LATE`) arrive now."""
+        late, self._late = self._late, []
+        for arrive in late:
+            with contextlib.suppress(Exception):  # nobody hears what the store says to it
+                arrive()
+
+    def let_go(self) -> None:
+        """Have the replies that were held up (`Act.HOLD_REPLY`) arrive now."""
+        self._let_go.set()
+
+    def silence(self) -> None:
+        """Answer nothing, and tell of nothing, until `heal`."""
+        self._healed.clear()
+        self._silent = True
+
+    def heal(self) -> None:
+        """End the silence; events that came meanwhile arrive."""
+        self._silent = False
+        self._healed.set()
+        held, self._held = self._held, []
+        for deliver in held:
+            deliver()
+
+    @property
+    def waiting(self) -> int:
+        """How many calls of the client wait for an event."""
+        return self._parked
+
+    def wait_parked(self, n: int = 1) -> None:
+        """Wait until ``n`` calls of the client wait for an event, and ask nothing."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._parked == n, PATIENCE_S), f"{self._parked} wait"
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[list[Asked]]:
+        """Yield a list that holds, after the block, what the client's callers asked during it."""
+        seen: list[Asked] = []
+        start = len(self.asked)
+        yield seen
+        seen += self.asked_by_callers(start)
+
+    def asked_by_callers(self, since: int = 0) -> list[Asked]:
+        """Return what the client's callers asked, and not its keeper or cleaner."""
+        return [asked for asked in self.asked[since:] if not asked.behind]
+
+    # What the wrappers below ask.
+
+    def step(self, names: tuple[str, ...], behind: bool) -> Act | None:
+        """Note a step; returns what is to happen to it."""
+        asked = Asked(names, behind)
+        self.before(asked)
+        if names != (RECEIVE,):
+            self.asked.append(asked)
+        for fault in self._faults:
+            if fault.strikes(asked):
+                return fault.act
+        return None
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is answered."""
+        return self._silent
+
+    def wait_healed(self, timeout_s: float) -> None:
+        """Wait out the silence."""
+        self._healed.wait(timeout_s)
+
+    def wait_let_go(self) -> None:
+        """Wait until held replies may arrive."""
+        self._let_go.wait(PATIENCE_S)
+
+    def keep(self, arrive: Callable[[], Any]) -> None:
+        """Keep a request that lands late."""
+        self._late.append(arrive)
+
+    def deliver(self, event: Any, post: Callable[[Any], None]) -> None:
+        """Pass an event on, hold it, or drop it."""
+        if self.drops(event):
+            return
+        if self._silent and type(event) is Gone:
+            self._held.append(lambda: post(event))
+        else:
+            post(event)
+
+    @contextlib.contextmanager
+    def parked(self, behind: bool) -> Iterator[None]:
+        """Count a caller that waits."""
+        if behind:
+            yield
+            return
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def _count(self, by: int) -> None:
+        with self._changed:
+            self._parked += by
+            self._changed.notify_all()

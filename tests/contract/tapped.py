@@ -1,0 +1,216 @@
+"""What stands between a client and its store: its engine, links and mailboxes, each with a tap on it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from recipes._run.tasks import AsyncRuntime
+from recipes.errors import StoreUnavailable
+from recipes.stores.base import Batch, Request
+from recipes.stores.engine import Engine
+from recipes.stores.etcd.requests import Post
+from tests.contract.tap import PATIENCE_S, RECEIVE, Act, Tap
+
+__all__ = ["install"]
+
+LOSING = (Act.LOSE_REPLY, Act.LOSE_LAST_REPLY, Act.LOSE_LAST_REQUESTS)
+
+
+def install(client: Any, tap: Tap) -> None:
+    """Put ``tap`` between a client that was not used yet and its store."""
+    runtime = client._runtime
+    runtime.engine = TappedEngine(runtime.engine, tap)
+    make = AsyncTappedMailbox if isinstance(runtime, AsyncRuntime) else TappedMailbox
+    begin = runtime.call
+
+    def call(*args: Any, **options: Any) -> Any:
+        begun = begin(*args, **options)
+        begun.mailbox = make(begun.mailbox, tap)
+        return begun
+
+    runtime.call = call
+
+
+def behind_in_thread() -> bool:
+    """Whether this is the client's keeper or cleaner, and no caller."""
+    return threading.current_thread().name.startswith("recipes-")
+
+
+def behind_in_task() -> bool:
+    """Same as `behind_in_thread`, but for tasks."""
+    task = asyncio.current_task()
+    return task is not None and task.get_name().startswith("recipes-")
+
+
+async def cancel_me() -> None:
+    """Have the current task cancelled, here and now."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+def names_of(request: Request[Any]) -> tuple[str, ...]:
+    """Return the names of the primitive requests in ``request``."""
+    if isinstance(request, Batch):
+        return tuple(name for part in request.parts for name in names_of(part))
+    operation = getattr(request, "op", None)  # in memory, a request is an operation
+    name = type(operation or request).__name__
+    return (request.path if isinstance(request, Post) else name,)
+
+
+def lost() -> StoreUnavailable:
+    """Return the error of an answer that did not come."""
+    return StoreUnavailable("the tap", "lost on the way")
+
+
+def unanswered(request: Request[Any]) -> Any:
+    """Return, or raise, what a link says when no answer comes."""
+    if isinstance(request, Batch):
+        return tuple(lost() for _ in request.parts)
+    raise lost()
+
+
+def shortened(request: Request[Any], act: Act | None) -> Request[Any]:
+    """Return what of ``request`` reaches the store."""
+    if act is Act.LOSE_LAST_REQUESTS and isinstance(request, Batch):
+        return Batch(request.parts[:1])
+    return request
+
+
+def thinned(request: Request[Any], reply: Any, act: Act | None) -> Any:
+    """Return what of ``reply`` reaches the client."""
+    if not isinstance(request, Batch):
+        if act in LOSING:
+            raise lost()
+        return reply
+    if act is Act.LOSE_REPLY:
+        return unanswered(request)
+    if act is Act.LOSE_LAST_REPLY:
+        return (*reply[:-1], lost())
+    if act is Act.LOSE_LAST_REQUESTS:
+        return (*reply, *(lost() for _ in request.parts[1:]))
+    return reply
+
+
+class TappedEngine(Engine):
+    """An engine whose links are tapped."""
+
+    def __init__(self, engine: Engine, tap: Tap) -> None:
+        self._engine = engine
+        self._tap = tap
+        self.label = engine.label
+
+    def protocol(self) -> Any:
+        return self._engine.protocol()
+
+    def link(self, on_end: Any) -> Any:
+        return TappedLink(self._engine.link(on_end), self._tap)
+
+    def async_link(self, on_end: Any) -> Any:
+        return AsyncTappedLink(self._engine.async_link(on_end), self._tap)
+
+
+class TappedLink:
+    """A blocking link that is tapped."""
+
+    def __init__(self, link: Any, tap: Tap) -> None:
+        self.inner = link
+        self._tap = tap
+        self.forget, self.close = link.forget, link.close
+
+    def ask(self, request: Any, timeout_s: float) -> Any:
+        act = self._tap.step(names_of(request), behind_in_thread())
+        if self._tap.silent:
+            self._tap.wait_healed(timeout_s)
+            return unanswered(request)
+        if act is Act.INTERRUPT_BEFORE:
+            raise KeyboardInterrupt
+        if act is Act.LAND_LATE:
+            self._tap.keep(lambda: self.inner.ask(request, PATIENCE_S))
+        if act in (Act.LOSE_REQUEST, Act.LAND_LATE):
+            return unanswered(request)
+        try:
+            reply = self.inner.ask(shortened(request, act), timeout_s)
+        except Exception:
+            thinned(request, (), act)
+            raise
+        if act is Act.HOLD_REPLY:
+            self._tap.wait_let_go()
+        if act is Act.INTERRUPT_AFTER:
+            raise KeyboardInterrupt
+        return thinned(request, reply, act)
+
+
+class AsyncTappedLink:
+    """An asyncio link that is tapped."""
+
+    def __init__(self, link: Any, tap: Tap) -> None:
+        self.inner = link
+        self._tap = tap
+        self.forget, self.close = link.forget, link.close
+
+    async def ask(self, request: Any, timeout_s: float) -> Any:
+        loop = asyncio.get_running_loop()
+        act = self._tap.step(names_of(request), behind_in_task())
+        if self._tap.silent:
+            await loop.run_in_executor(None, self._tap.wait_healed, timeout_s)
+            return unanswered(request)
+        if act is Act.INTERRUPT_BEFORE:
+            await cancel_me()
+        if act is Act.LAND_LATE:
+            asked = self.inner.ask
+            self._tap.keep(
+                lambda: asyncio.run_coroutine_threadsafe(asked(request, PATIENCE_S), loop).result(PATIENCE_S)
+            )
+        if act in (Act.LOSE_REQUEST, Act.LAND_LATE):
+            return unanswered(request)
+        try:
+            reply = await self.inner.ask(shortened(request, act), timeout_s)
+        except Exception:
+            thinned(request, (), act)
+            raise
+        if act is Act.HOLD_REPLY:
+            await loop.run_in_executor(None, self._tap.wait_let_go)
+        if act is Act.INTERRUPT_AFTER:
+            await cancel_me()
+        return thinned(request, reply, act)
+
+
+class TappedMailbox:
+    """A blocking call's mailbox that is tapped."""
+
+    def __init__(self, inner: Any, tap: Tap) -> None:
+        self._inner = inner
+        self._tap = tap
+
+    def post(self, event: Any) -> None:
+        self._tap.deliver(event, self._inner.post)
+
+    def receive(self, at_most_s: float | None) -> Any:
+        behind = behind_in_thread()
+        act = self._tap.step((RECEIVE,), behind)
+        if act is Act.INTERRUPT_BEFORE:
+            raise KeyboardInterrupt
+        with self._tap.parked(behind):
+            event = self._inner.receive(at_most_s)
+        if act is Act.INTERRUPT_AFTER:
+            raise KeyboardInterrupt
+        return event
+
+
+class AsyncTappedMailbox(TappedMailbox):
+    """An asyncio call's mailbox that is tapped."""
+
+    async def receive(self, at_most_s: float | None) -> Any:
+        behind = behind_in_task()
+        act = self._tap.step((RECEIVE,), behind)
+        if act is Act.INTERRUPT_BEFORE:
+            await cancel_me()
+        with self._tap.parked(behind):
+            event = await self._inner.receive(at_most_s)
+        if act is Act.INTERRUPT_AFTER:
+            await cancel_me()
+        return event

@@ -1,0 +1,178 @@
+"""What a test of the contract has in hand: clients of one store by one face, and what they told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from recipes import events
+from recipes.events import Transition
+from tests.contract.faces import Face, Running
+from tests.contract.stores import Line, Store
+from tests.contract.tap import Tap
+from tests.contract.tapped import install
+
+EVENT_WITHIN_S = 10.0
+
+
+class Party:
+    """One client, its tap, and the calls that tests make on it, in the words of either face."""
+
+    def __init__(self, world: World, url: str, options: dict[str, Any], tap: Tap) -> None:
+        self.face = world.face
+        self.tap = tap
+        self.line = Line(url, tap.silence, tap.silence, tap.heal)
+        self.client = world.face.connect(url, **options)
+        install(self.client, self.tap)
+
+    def lock(self, name: str, **options: Any) -> Any:
+        """Return a lock."""
+        return self.client.lock(name, **options)
+
+    def open(self) -> None:
+        """Open the client."""
+        self.face.do(self.client.open)
+
+    def close(self) -> None:
+        """Close the client."""
+        self.face.do(self.client.close)
+
+    def acquire(self, name: str, timeout: float | None = 10) -> Any:
+        """Acquire as this thread."""
+        lock = self.lock(name)
+        return self.face.do(lambda: lock.acquire(timeout=timeout))
+
+    def acquiring(self, name: str, timeout: float | None = 20) -> Running:
+        """Acquire beside the test."""
+        lock = self.lock(name)
+        return self.face.start(lambda: lock.acquire(timeout=timeout))
+
+    def queue_up(self, name: str, timeout: float | None = 20) -> Running:
+        """Same as `acquiring`, and wait until it waits."""
+        waiting = self.tap.waiting
+        running = self.acquiring(name, timeout)
+        self.tap.wait_parked(waiting + 1)
+        return running
+
+    def try_acquire(self, name: str) -> Any:
+        """Try as this thread."""
+        lock = self.lock(name)
+        return self.face.do(lock.try_acquire)
+
+    def enter(self, name: str, body: Callable[[Any], Any], **options: Any) -> Any:
+        """Run ``body(grant)`` in ``with lock``."""
+        lock = self.lock(name, **options)
+        return self.face.enter(lambda: lock, body)
+
+    def release(self, grant: Any) -> bool:
+        """Release as this thread."""
+        released: bool = self.face.do(grant.release)
+        return released
+
+    def verify(self, grant: Any) -> bool:
+        """Verify as this thread."""
+        holds: bool = self.face.do(grant.verify)
+        return holds
+
+    def wait_lost(self, grant: Any, within_s: float) -> bool:
+        """Wait until the grant is told to be lost."""
+        lost: bool = self.face.do(lambda: grant.lost.wait(within_s))
+        return lost
+
+    def wait_clean(self, within_s: float = 5) -> bool:
+        """Wait until the cleaner has nothing left to do."""
+        return until(lambda: self.client.pending_cleanups == 0, within_s)
+
+
+class World:
+    """One store, one face, and everything a test makes of them."""
+
+    def __init__(self, store: Store, face: Face) -> None:
+        self.store = store
+        self.face = face
+        self.heard = Heard(store.mark)
+        self._parties: list[Party] = []
+
+    def client(self, *, frail: bool = False, is_open: bool = True, url: str = "", **options: Any) -> Party:
+        """Return a client; the way of a ``frail`` one to its store can fail (`Party.line`)."""
+        tap = Tap()
+        line = self.store.line(tap) if frail else None
+        party = Party(self, url or (line.url if line else self.store.url()), options, tap)
+        if line is not None:
+            party.line = line
+        self._parties.append(party)
+        if is_open:
+            party.open()
+        return party
+
+    def close(self) -> None:
+        """Close every client."""
+        for party in self._parties:
+            party.line.heal()
+        for party in self._parties:
+            party.close()
+        self.heard.close()
+
+
+class Heard:
+    """Every transition on one store, in order."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._seen: list[Transition] = []
+        self._changed = threading.Condition()
+        self.close = events.subscribe(self._hear)
+
+    def _hear(self, transition: Transition) -> None:
+        if self._mark in (transition.store or ""):
+            with self._changed:
+                self._seen.append(transition)
+                self._changed.notify_all()
+
+    def of(self, event: str = "", **fields: Any) -> list[Transition]:
+        """Return those seen with that name and these fields."""
+        with self._changed:
+            return self._matching(event, fields)
+
+    def wait(self, event: str, n: int = 1, **fields: Any) -> list[Transition]:
+        """Wait until ``n`` such were seen, and return them."""
+        with self._changed:
+            enough = self._changed.wait_for(lambda: len(self._matching(event, fields)) >= n, EVENT_WITHIN_S)
+            assert enough, f"{n} {event} with {fields} should have come; there were {self._seen}"
+            return self._matching(event, fields)
+
+    def names(self, **fields: Any) -> list[str]:
+        """Return the names of the events with these fields, in order."""
+        return [transition.event for transition in self.of(**fields)]
+
+    def _matching(self, event: str, fields: dict[str, Any]) -> list[Transition]:
+        return [
+            transition
+            for transition in self._seen
+            if transition.event.startswith(event)
+            and all(getattr(transition, name) == value for name, value in fields.items())
+        ]
+
+
+def until(check: Callable[[], object], within_s: float) -> bool:
+    """Ask ``check`` until it is true, at most so long: for what nobody tells."""
+    pause = threading.Event()
+    end = time.monotonic() + within_s
+    while not check():
+        if time.monotonic() >= end:
+            return False
+        pause.wait(0.02)
+    return True
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
