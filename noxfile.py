@@ -83,9 +83,17 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def simulate(session: nox.Session) -> None:
-    """Many schedules of the simulation: ``nox -s simulate -- --store etcd --count 200000``, or ``--seed N``."""
+    """Many schedules of the simulation: ``nox -s simulate -- --count 200000``, or ``--seed N`` for one."""
     session.install("-e", ".", *group("tests"))
     session.run("python", "-m", "tests.simulation", *session.posargs)
+
+
+@nox.session
+def differential(session: nox.Session) -> None:
+    """The model servers against the real ones: ``nox -s differential -- --store etcd-3.4 --seed N``."""
+    session.install("-e", ".", *group("tests"))
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "integration.differential", "--count", "2000", *session.posargs)
 
 
 @nox.session

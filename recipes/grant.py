@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from recipes._core.deadline import duration
-from recipes._core.queueing import REMOVED, release, verify
+from recipes._core.queueing import release, verify
 from recipes.errors import LockLost
 from recipes.stores.base import Event
 
@@ -63,8 +63,11 @@ class _BaseLost:
         return proven if end is None else min(proven, end - now)
 
     def _tell(self) -> None:
-        while self._callbacks:
-            callback = self._callbacks.pop()
+        while True:
+            try:
+                callback = self._callbacks.pop()
+            except IndexError:  # another thread was quicker
+                return
             self._runtime.call_back(lambda call=callback: call(self._grant))
 
 
@@ -253,9 +256,8 @@ class Grant(_BaseGrant):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        given_back = self._hold.released  # inside the body, by the user
-        kept = self.release()
-        self._settle(error, None if kept or given_back else self.lost_reason or REMOVED)
+        self.release()
+        self._settle(error, self.lost_reason)
 
 
 class AsyncGrant(_BaseGrant):
@@ -286,16 +288,21 @@ class AsyncGrant(_BaseGrant):
 
     async def release(self) -> bool:
         """Same as `Grant.release`, but awaits."""
+        call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         if not self._hold.release(self._runtime.now(), self._runtime.emit):
             return False
-        call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         return await self._runtime.run(release(self._hold), call)
 
     def _interrupt(self) -> None:
-        """Cancel the body of the ``async with`` statement, once."""
-        if self._body is not None and not self._interrupted:
-            self._interrupted = True
-            self._body.cancel()
+        """Cancel the body of the ``async with`` statement, once, and while it waits for something."""
+        body = self._body
+        if body is None or self._interrupted:
+            return
+        if asyncio.current_task() is body:  # cancelling itself would strike behind the block
+            asyncio.get_running_loop().call_soon(self._interrupt)
+            return
+        self._interrupted = True
+        body.cancel()
 
     async def __aenter__(self) -> Self:
         self.check()
@@ -309,10 +316,9 @@ class AsyncGrant(_BaseGrant):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         body, self._body = self._body, None
-        given_back = self._hold.released
-        kept = await self.release()
+        await self.release()
         if self._interrupted and body is not None:
             only_mine = body.uncancel() <= self._cancelling
             if only_mine and kind is asyncio.CancelledError:
                 raise self._lost_error() from error
-        self._settle(error, None if kept or given_back else self.lost_reason or REMOVED)
+        self._settle(error, self.lost_reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Literal
 
 from recipes._core.deadline import duration
@@ -73,7 +73,10 @@ class _BaseLock:
         self._entered.setdefault(owner, []).append(grant)
 
     def _leave(self, owner: object) -> Any:
-        entered = self._entered[owner]
+        entered = self._entered.get(owner)
+        if entered is None:
+            words = "was not entered by this thread or task; leave it where it was entered"
+            raise RuntimeError(f"lock {self._name!r} {words}")
         grant = entered.pop()
         if not entered:
             del self._entered[owner]
@@ -114,7 +117,7 @@ class Lock(_BaseLock):
         if timeout == 0:
             grant = self.try_acquire()
             if grant is None:
-                raise LockTimeout(self._name, 0.0)
+                raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = threading.current_thread()
         self._refuse_deadlock(owner)
@@ -147,7 +150,12 @@ class Lock(_BaseLock):
 
     def __enter__(self) -> Grant:
         grant = self.acquire()
-        self._enter(threading.current_thread(), grant)
+        try:
+            grant.check()
+            self._enter(threading.current_thread(), grant)
+        except BaseException:
+            grant.release()
+            raise
         return grant
 
     def __exit__(
@@ -156,16 +164,31 @@ class Lock(_BaseLock):
         self._leave(threading.current_thread()).__exit__(kind, error, trace)
 
 
-class Acquiring:
-    """An acquire that was asked for: await it for the grant, or enter it with ``async with``."""
+class Acquiring(Coroutine[Any, Any, AsyncGrant]):
+    """An acquire that was asked for: await it for the grant, or enter it with ``async with``, once.
 
-    def __init__(self, lock: AsyncLock, timeout: float | None) -> None:
-        self._lock = lock
-        self._timeout = timeout
+    It is a coroutine: it can be made a task of, and Python warns of one that was never
+    awaited.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, AsyncGrant]) -> None:
+        self._work = work
         self._grant: AsyncGrant | None = None
 
     def __await__(self) -> Generator[Any, Any, AsyncGrant]:
-        return self._lock._acquire(self._timeout).__await__()  # noqa: SLF001 - the two are one
+        return self._work.__await__()
+
+    def send(self, value: Any) -> Any:
+        """Go on with ``value``; for the event loop."""
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with an exception; for the event loop."""
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        """End it where it is; for the event loop."""
+        self._work.close()
 
     async def __aenter__(self) -> AsyncGrant:
         self._grant = await self
@@ -197,13 +220,13 @@ class AsyncLock(_BaseLock):
     def acquire(self, *, timeout: float | None = None) -> Acquiring:
         """Same as `Lock.acquire`, but awaits: ``await`` it, or enter it with ``async with``."""
         duration("timeout", timeout)
-        return Acquiring(self, timeout)
+        return Acquiring(self._acquire(timeout))
 
     async def _acquire(self, timeout: float | None) -> AsyncGrant:
         if timeout == 0:
             grant = await self.try_acquire()
             if grant is None:
-                raise LockTimeout(self._name, 0.0)
+                raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = asyncio.current_task()
         self._refuse_deadlock(owner)

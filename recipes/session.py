@@ -21,12 +21,13 @@ class Session:
         """What the local clock says of it; no I/O.
 
         "none": not started (the first use starts it). "held": proven. "suspect": two
-        renewals went by unanswered. "lost": given up. "closed": the client was closed.
+        renewals went by unanswered. "lost": given up, and no other started yet. "closed": the
+        client was closed.
         """
         board = self._runtime.board
         if board.closed is not None:
             return "closed"
-        epoch = board.epoch
+        epoch = board.last
         if epoch is None or epoch.clock is None:
             return "none"
         return "lost" if epoch.ended is not None else epoch.clock.state(self._runtime.now())

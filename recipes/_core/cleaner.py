@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recipes._core.deadline import Expired
-from recipes._core.ops import Emit, End, Place, Program, Spot, Withdraw
+from recipes._core.ops import Emit, End, Place, Program, Spot, Wait, Withdraw
 from recipes.errors import SessionLost, StoreError
 from recipes.events import Transition
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from recipes._core.session import Epoch
 
 __all__ = ["Job", "clean"]
+
+REFUSED_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class Job:
     within_s: float | None = None
 
 
-def clean(job: Job) -> Program[None]:
-    """Do one job to its end.
+def clean(job: Job) -> Program[bool]:
+    """Do one job; returns whether it is done, or has to be done again behind the others.
 
     A spot has no deadline: it is withdrawn, or its session ends. To end a session there
     is as much time as it is long: after that it has ended by itself, since nobody
@@ -52,5 +54,12 @@ def clean(job: Job) -> Program[None]:
                 yield from Emit(Transition("session.closed", session=job.epoch.id))
         else:
             yield from Withdraw(job.spot, job.place)
-    except (SessionLost, StoreError, Expired):
-        return
+    except (SessionLost, Expired):
+        return True
+    except StoreError:
+        # Refused, for now or for good; a contender that stands blocks others, so ask on.
+        if job.spot is None:
+            return True
+        yield from Wait(REFUSED_PAUSE_S)
+        return False
+    return True

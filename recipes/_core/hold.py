@@ -65,6 +65,12 @@ class Hold:
                 self.on_end()
         return first
 
+    def turned_out_lost(self, reason: str) -> None:
+        """Correct a release: the store says that it had been lost before."""
+        self._end["end"] = (reason,)
+        if self.on_end is not None:
+            self.on_end()
+
     @property
     def ended(self) -> bool:
         """Whether it was told to have ended, one way or the other."""

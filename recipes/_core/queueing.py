@@ -36,10 +36,12 @@ from recipes._core.ops import (
 from recipes._core.order import Ahead, Order
 from recipes.errors import LockTimeout, SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
-from recipes.stores.base import Changed, Event, Gone
+from recipes.stores.base import Changed, Disturbed, Event, Gone
 
 __all__ = ["REMOVED", "Attempt", "acquire", "open_session", "release", "try_acquire", "verify"]
 
+DISTURBED_PAUSE_S = 0.01
+LONGEST_PAUSE_S = 1.0
 REMOVED = "its contender was removed from the store"
 
 
@@ -145,21 +147,26 @@ def release(hold: Hold) -> Program[bool]:
     The caller has ended ``hold`` as released before. Returns whether the contender was
     there, or may have been.
     """
-    released = True
+    lost: str | None = None
     try:
-        released = yield from Withdraw(hold.place.spot, hold.place)
+        removed = yield from Withdraw(hold.place.spot, hold.place)
+        lost = None if removed else REMOVED
     except GeneratorExit:
         raise
-    except SessionLost:
-        released = False
+    except SessionLost as ended:
+        lost = ended.reason
     except (StoreError, Expired):
         yield from Abandon(hold.place.spot)
     except BaseException:
         yield from Abandon(hold.place.spot)
         raise
+    if lost is not None:
+        hold.turned_out_lost(lost)
+        yield from Emit(hold.transition("lock.lost", reason=lost))
+        return False
     now = yield from Now()
     yield from Emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
-    return released
+    return True
 
 
 def verify(hold: Hold) -> Program[bool]:
@@ -184,6 +191,10 @@ def _unanswered(expired: Expired) -> BaseException:
 def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
     hold = yield from Admit(mine, {**attempt.labels, "attempt": attempt.number})
     yield from Emit(hold.transition("lock.acquired", waited_s=hold.acquired_at - attempt.started_at))
+    now = yield from Now()
+    if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
+        hold.lose(hold.epoch.reason)
+        raise SessionLost(hold.epoch.reason)
     return hold
 
 
@@ -198,6 +209,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     mine = _standing(view)
     armed: Ahead = ()
     told = False
+    disturbed = 0
     while targets := order.targets(view.ahead):
         attempt.position = view.position
         if not told:
@@ -207,6 +219,9 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
             view, armed = (yield from Look(mine, order, ())), ()
         else:
             event = yield from Wait()
+            disturbed = disturbed + 1 if isinstance(event, Disturbed) else 0
+            if disturbed > 1:  # a way that breaks again and again is not hurried
+                yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
             view, armed = yield from _woken(order, mine, view, targets, event)
         mine = _standing(view)
     return mine

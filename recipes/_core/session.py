@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Board", "Epoch", "OpenFailed", "SessionClock", "SessionEvent", "keep"]
 
 NOT_RENEWED = "the session was not renewed in time"
+STILLBORN_S = 1.0
 
 State = Literal["held", "suspect", "lost"]
 
@@ -110,10 +111,18 @@ class Epoch:
         self.clock = SessionClock(ttl_s, sent_at, per_ttl=protocol.renewals_per_ttl, lag=protocol.renewal_lag)
 
     def remaining(self, now: float) -> float:
-        """Seconds for which the session is proven without another renewal; 0 if it is not."""
+        """Seconds for which the session is proven without another renewal; 0 if it is not.
+
+        Whoever sees it unproven ends it for everybody: what was lost once stays lost, however
+        late a renewal is counted.
+        """
         if self.ended is not None or self.clock is None:
             return 0.0
-        return max(self.clock.deadline - now, 0.0)
+        left = self.clock.deadline - now
+        if left <= 0:
+            self.ended = NOT_RENEWED
+            return 0.0
+        return left
 
     @property
     def reason(self) -> str:
@@ -142,6 +151,7 @@ class Board:
 
     def __init__(self) -> None:
         self.epoch: Epoch | None = None
+        self.last: Epoch | None = None
         self.keeper: Mailbox | None = None
         self.closed: str | None = None
         self.refused: StoreError | None = None
@@ -173,7 +183,8 @@ class Board:
 
     def started(self, epoch: Epoch) -> None:
         """A session is live."""
-        self.epoch, self.refused = epoch, None
+        self.epoch = self.last = epoch
+        self.refused = None
         self.tell(SessionEvent())
 
     def failed(self, error: StoreError) -> None:
@@ -219,6 +230,7 @@ def keep(board: Board, ttl_s: float, current: Callable[[], Epoch]) -> Program[No
         reason = yield from _renew(board, epoch)
         if board.closed is None:
             yield from _give_up(board, epoch, reason)
+            yield from _stillborn(board, opened.sent_at)
 
 
 def _refused(board: Board, error: StoreError) -> Program[None]:
@@ -234,6 +246,15 @@ def _give_up(board: Board, epoch: Epoch, reason: str) -> Program[None]:
     yield from Emit(Transition("session.lost", session=epoch.id, reason=reason))
     for hold in lost:
         yield from Emit(hold.transition("lock.lost", reason=reason))
+
+
+def _stillborn(board: Board, sent_at: float) -> Program[None]:
+    """Wait if the session hardly lived: a store that ends what it starts is not hurried."""
+    now = yield from Now()
+    until = now + STILLBORN_S if now - sent_at < STILLBORN_S else now
+    while now < until and board.closed is None:  # what it is told meanwhile may be about the last one
+        yield from Wait(until - now)
+        now = yield from Now()
 
 
 def _renew(board: Board, epoch: Epoch) -> Program[str]:
@@ -281,8 +302,8 @@ def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[st
     except SessionLost as lost:
         return lost.reason
     now = yield from Now()
-    if not clock.on_renewed(sent_at, renewal.ttl_s, now):
-        return NOT_RENEWED
+    if epoch.remaining(now) <= 0 or not clock.on_renewed(sent_at, renewal.ttl_s, now):
+        return epoch.reason
     yield from _missing(epoch, renewal.missing)
     return None
 

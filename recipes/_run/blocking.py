@@ -22,11 +22,13 @@ from recipes._core.session import keep
 from recipes._run.interpret import Receive, interpret
 from recipes._run.runtime import Call, Runtime
 from recipes.stores.base import Event, Link
+from recipes.stores.waiting import acquire
 
 __all__ = ["BlockingRuntime"]
 
 T = TypeVar("T")
 CLOSE_WITHIN_S = 2.0
+KEEPER_PAUSE_S = 1.0
 log = logging.getLogger("recipes")
 
 
@@ -54,9 +56,8 @@ class ThreadMailbox:
 
     def receive(self, at_most_s: float | None) -> Event | None:
         """Wait for an event; None if none came in time."""
-        timeout_s = -1 if at_most_s is None else max(at_most_s, 0.0)
         while not self._events:  # it may have rung for an event that was taken without waiting: once
-            if not self._bell.acquire(timeout=timeout_s):
+            if not acquire(self._bell, at_most_s):
                 return None
         return self._events.popleft()
 
@@ -69,7 +70,7 @@ class BlockingRuntime(Runtime):
         self._start_threads_afresh()
 
     def _start_threads_afresh(self) -> None:
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()  # a signal handler may close the client
         self._keeper: threading.Thread | None = None
         self._cleaner: threading.Thread | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -128,15 +129,15 @@ class BlockingRuntime(Runtime):
             if self._keeper is not None or self.board.closed is not None:
                 return
             self._keeper = threading.current_thread()
+        while self.board.closed is None:
             call = self.call(None, None)
             self.board.keeper = call.mailbox
-        try:
-            self._keep_session(call)
-        except Exception as error:  # a mistake of ours: give up what cannot be kept, and start anew
-            log.exception("the keeper of the session failed")
-            with self._starting:
-                self._keeper = None
-            self.keeper_failed(error)
+            try:
+                self._keep_session(call)
+            except Exception as error:  # a mistake of ours: give up what cannot be kept, and start anew
+                log.exception("the keeper of the session failed")
+                self.keeper_failed(error)
+                call.mailbox.receive(KEEPER_PAUSE_S)  # type: ignore[attr-defined]
 
     def _keep_session(self, call: Call) -> None:
         def current() -> Any:
@@ -149,7 +150,10 @@ class BlockingRuntime(Runtime):
             self._end(late)
 
     def clean_up(self, job: Job) -> None:
-        """Have the cleaner do a job; never blocks."""
+        """Have the cleaner do a job, or a thread of its own if it ends a session; never blocks."""
+        if job.spot is None:
+            _thread("closer", self._clean_one, job)
+            return
         with self._starting:  # so that a cleaner either sees the job, or has ended
             self._jobs.put(job)
             if self.board.closed is not None:
@@ -159,18 +163,25 @@ class BlockingRuntime(Runtime):
 
     def _clean(self, jobs: queue.SimpleQueue[Job | None]) -> None:
         with self._starting:
-            if self._cleaner is not None:
+            if self._cleaner is not None or jobs.empty():  # another was quicker, and did it all
                 return
             self._cleaner = threading.current_thread()
         while not self._cleaned_all(job := jobs.get()):
-            if job is None:
-                continue
-            try:
-                self._settle(job)
-            except Exception:
-                log.exception("a contender could not be withdrawn; it goes with its session")
-            finally:
-                self.cleaned(job)
+            if job is not None and not self._clean_one(job):
+                jobs.put(job)
+                if self.board.closed is not None:
+                    jobs.put(None)  # the one that closing put may have come before
+
+    def _clean_one(self, job: Job) -> bool:
+        """Do a job; False if it has to be done again."""
+        done = True
+        try:
+            done = self._settle(job)
+        except Exception:
+            log.exception("a contender could not be withdrawn; it goes with its session")
+        if done:
+            self.cleaned(job)
+        return done
 
     def _cleaned_all(self, job: Job | None) -> bool:
         """Whether the client is closed and no job is left; one that comes later has a thread started."""
@@ -180,12 +191,12 @@ class BlockingRuntime(Runtime):
                 return True
         return False
 
-    def _settle(self, job: Job) -> None:
+    def _settle(self, job: Job) -> bool:
         call = self.call(None, self.settles_within(job), fail_fast=job.within_s is not None)
         call.epoch = job.epoch
         self.board.join(call.mailbox)  # so that the end of the session ends the waiting
         try:
-            self.run(clean(job), call)
+            return self.run(clean(job), call)
         finally:
             if job.spot is None:
                 job.epoch.link.close()
@@ -240,7 +251,7 @@ class BlockingRuntime(Runtime):
         self._start_threads_afresh()
 
 
-def _thread(name: str, target: Callable[..., None], *args: Any) -> None:
+def _thread(name: str, target: Callable[..., object], *args: Any) -> None:
     threading.Thread(target=target, args=args, name=f"recipes-{name}", daemon=True).start()
 
 

@@ -106,6 +106,7 @@ def _perform(op: Op[Any], call: Call) -> Effects[Any]:
 
 def _attach(call: Call) -> Effects[Epoch]:
     runtime, board = call.runtime, call.runtime.board
+    failures = 0
     while True:
         epoch = board.live(runtime.now())
         if epoch is None:
@@ -120,7 +121,9 @@ def _attach(call: Call) -> Effects[Epoch]:
         except Expired as expired:
             raise expired from call.last_error
         if isinstance(event, OpenFailed):
-            if call.fail_fast or not isinstance(event.error, StoreUnavailable):
+            failures += 1
+            enough = call.fail_fast and failures >= runtime.engine.servers
+            if enough or not isinstance(event.error, StoreUnavailable):
                 raise event.error
             call.last_error = event.error
 
@@ -194,8 +197,11 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
     if isinstance(op, Withdraw) or (isinstance(op, Probe) and result is None):
         epoch.local.gone(op.spot.id)
         call.spot = None
-    if isinstance(result, View) and isinstance(op, Enqueue | Probe):
-        call.place = result.mine
+    if isinstance(result, View):
+        if isinstance(op, Enqueue | Probe):
+            call.place = result.mine
+        for stranger in result.strangers:
+            call.runtime.found_stranger(stranger)
     return result
 
 

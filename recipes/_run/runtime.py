@@ -6,6 +6,7 @@ The parts that do not differ between threads and asyncio. A `Call` is one public
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import uuid
@@ -24,7 +25,7 @@ from recipes._core.hold import Hold
 from recipes._core.ops import Admit, Open, Place, Spot, StoreOp
 from recipes._core.session import Board, Epoch, SessionEvent
 from recipes._run.clock import boot_time
-from recipes.errors import SessionLost, StoreError
+from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Runtime", "Settings", "new_id"]
 
+log = logging.getLogger("recipes")
 LONGEST_REREAD_S = 10.0
 
 #: How long to wait before asking again: tenacity's exponential back-off with full jitter.
@@ -135,24 +137,22 @@ class Runtime(ABC):
         epoch = call.epoch
         assert epoch is not None, "a place belongs to a session"
         now = self.now()
-        hold = Hold(op.place, epoch, call.owner, now, op.labels)
+        call.hold = hold = Hold(op.place, epoch, call.owner, now, op.labels)
         epoch.holds[op.place.spot.id] = hold
         if hold.remaining(now) <= 0:
-            epoch.holds.pop(op.place.spot.id, None)
+            hold.lose(epoch.reason)
             raise SessionLost(epoch.reason)
-        call.hold = hold
         return hold
 
     def abandon(self, call: Call, spot: Spot | None, place: Place | None = None) -> None:
         """Hand a spot, or (None) the whole session, to the cleaner."""
         epoch = call.epoch
+        if epoch is not None and (spot is None or epoch.local.stands(spot.id)):
+            if place is None and call.place is not None and call.place.spot is spot:
+                place = call.place
+            self.schedule(Job(epoch, spot, place))
         if spot is call.spot:
-            call.spot = None
-        if epoch is None or (spot is not None and not epoch.local.stands(spot.id)):
-            return
-        if place is None and call.place is not None and call.place.spot is spot:
-            place = call.place
-        self.schedule(Job(epoch, spot, place))
+            call.spot = None  # last: an interrupt before this has it done twice, which does no harm
 
     def schedule(self, job: Job) -> None:
         """Have the cleaner do a job, and remember it until it is done."""
@@ -181,14 +181,19 @@ class Runtime(ABC):
             epoch.ended = reason
             self.board.tell_keeper()
 
+    def found_stranger(self, ref: str) -> None:
+        """Something stands among contenders that is none: it is left alone, and reported."""
+        log.warning("%s: %s is no contender of any known kind; it is left alone", self.engine.label, ref)
+
     def keeper_failed(self, error: Exception) -> None:
-        """Nobody renews any more: the session is given up, and the next call has another one started."""
+        """The keeper made a mistake: give the session up, tell who waits for one; it starts anew."""
         epoch = self.board.epoch
         reason = f"renewing failed: {type(error).__name__}"
         if epoch is not None:
             for hold in self.board.ended(epoch, reason):
                 self.emit(hold.transition("lock.lost", reason=reason))
             self.schedule(Job(epoch, None))
+        self.board.failed(StoreUnavailable(self.engine.label, reason))
 
     def retrying(self, op: StoreOp[Any], error: StoreError) -> None:
         """An answer was lost, and the operation will be asked again."""

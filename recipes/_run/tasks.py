@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from recipes._core.cleaner import Job, clean
@@ -26,6 +26,7 @@ __all__ = ["AsyncRuntime"]
 
 T = TypeVar("T")
 CLOSE_WITHIN_S = 2.0
+KEEPER_PAUSE_S = 1.0
 log = logging.getLogger("recipes")
 
 
@@ -84,6 +85,7 @@ class AsyncRuntime(Runtime):
         self._thread = 0
         self._keeper: asyncio.Task[None] | None = None
         self._cleaner: asyncio.Task[None] | None = None
+        self._closers: set[asyncio.Task[bool]] = set()
         self._jobs: deque[Job] = deque()
 
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
@@ -150,20 +152,21 @@ class AsyncRuntime(Runtime):
     def want_session(self) -> None:
         """Have the keeper at work."""
         if self._keeper is None:
-            call = self.call(None, None)
-            self.board.keeper = call.mailbox
-            self._keeper = _task("keeper", self._keep(call))
+            self._keeper = _task("keeper", self._keep())
         if self.board.refused is not None:
             self.board.refused = None
             self.board.tell_keeper()
 
-    async def _keep(self, call: Call) -> None:
-        try:
-            await self._keep_session(call)
-        except Exception as error:  # a mistake of ours: give up what cannot be kept, and start anew
-            log.exception("the keeper of the session failed")
-            self._keeper = None
-            self.keeper_failed(error)
+    async def _keep(self) -> None:
+        while self.board.closed is None:
+            call = self.call(None, None)
+            self.board.keeper = call.mailbox
+            try:
+                await self._keep_session(call)
+            except Exception as error:  # a mistake of ours: give up what cannot be kept, and start anew
+                log.exception("the keeper of the session failed")
+                self.keeper_failed(error)
+                await call.mailbox.receive(KEEPER_PAUSE_S)  # type: ignore[attr-defined]
 
     async def _keep_session(self, call: Call) -> None:
         def current() -> Any:
@@ -175,7 +178,14 @@ class AsyncRuntime(Runtime):
             await self._end(late)
 
     def clean_up(self, job: Job) -> None:
-        """Have the cleaner do a job; never blocks."""
+        """Have the cleaner do a job, or a task of its own if it ends a session; never blocks."""
+        if self._keeper is not None and self._keeper.cancelling():
+            return  # the loop is ending, and with it the session
+        if job.spot is None:
+            closer = _task("closer", self._clean_one(job))
+            self._closers.add(closer)
+            closer.add_done_callback(self._closers.discard)
+            return
         self._jobs.append(job)
         if self._cleaner is None or self._cleaner.done():
             self._cleaner = _task("cleaner", self._clean())
@@ -183,19 +193,26 @@ class AsyncRuntime(Runtime):
     async def _clean(self) -> None:
         while self._jobs:
             job = self._jobs.popleft()
-            try:
-                await self._settle(job)
-            except Exception:
-                log.exception("a contender could not be withdrawn; it goes with its session")
-            finally:
-                self.cleaned(job)
+            if not await self._clean_one(job):
+                self._jobs.append(job)
 
-    async def _settle(self, job: Job) -> None:
+    async def _clean_one(self, job: Job) -> bool:
+        """Do a job; False if it has to be done again."""
+        done = True
+        try:
+            done = await self._settle(job)
+        except Exception:
+            log.exception("a contender could not be withdrawn; it goes with its session")
+        if done:
+            self.cleaned(job)
+        return done
+
+    async def _settle(self, job: Job) -> bool:
         call = self.call(None, self.settles_within(job), fail_fast=job.within_s is not None)
         call.epoch = job.epoch
         self.board.join(call.mailbox)  # so that the end of the session ends the waiting
         try:
-            await self.run(clean(job), call)
+            return await self.run(clean(job), call)
         finally:
             if job.spot is None:
                 await job.epoch.link.close()
@@ -233,7 +250,8 @@ class AsyncRuntime(Runtime):
 
     async def _stop_tasks(self) -> None:
         self.board.tell_keeper()
-        tasks = [task for task in (self._keeper, self._cleaner) if task is not None and not task.done()]
+        known: list[asyncio.Task[Any] | None] = [self._keeper, self._cleaner, *self._closers]
+        tasks = [task for task in known if task is not None and not task.done()]
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_WITHIN_S / 2)
         for task in tasks:
@@ -242,9 +260,9 @@ class AsyncRuntime(Runtime):
     def after_fork(self) -> None:
         """In the child: as the base says, for a loop of the child's own."""
         super().after_fork()
-        self._inherited.append((self._keeper, self._cleaner))
+        self._inherited.append((self._keeper, self._cleaner, self._closers))
         self._start_tasks_afresh()
 
 
-def _task(name: str, work: Any) -> asyncio.Task[None]:
+def _task(name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return asyncio.get_running_loop().create_task(work, name=f"recipes-{name}")

@@ -19,12 +19,15 @@ class Engine(ABC):
 
     Attributes:
         label: Where the store is, for events and errors; never a secret.
+        servers: How many servers a link tries one after the other, a failed session each: so
+            many failures say that the store cannot be reached.
         blocking_driver: Makes what a client's calls run on; None: the driver on the machine's
             clock. Only a test kit, which moves time itself, brings its own.
         asyncio_driver: The same for asyncio.
     """
 
     label: str
+    servers: int = 1
     blocking_driver: Callable[[Engine, Any], Any] | None = None
     asyncio_driver: Callable[[Engine, Any], Any] | None = None
 

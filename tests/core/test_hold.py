@@ -19,10 +19,11 @@ def hold(ttl_s: float | None = 15.0) -> Hold:
 
 def test_held_until_the_deadline() -> None:
     held = hold()
+    assert held.lost(113.0) is None
     assert [held.remaining(now) for now in (100.0, 113.0, 113.5, 999.0)] == [13.5, 0.5, 0.0, 0.0]
     assert not held.ended
-    assert held.lost(113.0) is None
     assert held.lost(113.5) == NOT_RENEWED, "by the clock, before anybody tells"
+    assert held.lost(113.0) == NOT_RENEWED, "and for ever: it was seen"
     assert held.reason is None, "nobody has told yet"
 
 
@@ -61,6 +62,20 @@ def test_lost_stays_lost() -> None:
     assert not held.release(101.0)
     assert (held.reason, held.lost(101.0), held.released) == ("why", "why", False)
     assert held.remaining(101.0) == 0.0
+
+
+def test_a_release_that_the_store_knows_better() -> None:
+    held, told = hold(), []
+    held.on_end = lambda: told.append(held.reason)
+    assert held.release(101.0)
+    held.turned_out_lost("removed")
+    assert told == [None, "removed"], "told again, now with the reason"
+    assert (held.ended, held.released, held.reason, held.lost(101.0)) == (True, False, "removed", "removed")
+    assert not held.release(101.0)
+    held = hold()
+    held.release(101.0)
+    held.turned_out_lost("removed")  # nobody to tell
+    assert held.reason == "removed"
 
 
 def test_the_name_of_released_is_no_reason_to_be_lost_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 from recipes._core.deadline import Expired
 from recipes._core.hold import Hold
 from recipes._core.ops import Abandon, Emit, Now, Open, Opened, Place, Renew, Renewal, Wait
-from recipes._core.session import NOT_RENEWED, Board, Epoch, OpenFailed, SessionEvent, keep
+from recipes._core.session import NOT_RENEWED, STILLBORN_S, Board, Epoch, OpenFailed, SessionEvent, keep
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from tests.core.stepping import Played, Script, epoch, place, play, spot
 
@@ -183,6 +183,65 @@ def test_a_session_that_the_store_has_ended() -> None:
     assert ("session.lost", "the lease has ended") in losses(played)
     assert played.events == ["session.started", "session.lost", "session.started"]
     assert keeping.board.epoch is keeping.epochs[1]
+
+
+def stillborn(keeping: Keeping, lived_s: float = 0.0) -> Played:
+    """The first session ends this long after it was asked for."""
+    script = keeping.script()
+
+    def end_the_first(op: Any) -> Any:
+        if isinstance(op, Emit) and op.transition.event == "session.started" and len(keeping.epochs) == 1:
+            keeping.now += lived_s
+            keeping.epochs[0].ended = "revoked"
+        return script(op)
+
+    return play(keeping.program(), end_the_first, most=2000)
+
+
+def test_after_a_session_that_hardly_lived_it_waits() -> None:
+    keeping = Keeping(renewals=1)
+    played = stillborn(keeping, STILLBORN_S / 2)
+    assert played.events == ["session.started", "session.lost", "session.started"]
+    assert keeping.waits[0] == STILLBORN_S
+    assert keeping.renewed_at == [100.0 + STILLBORN_S * 1.5 + 5.0]
+    assert played.kinds[:9] == ["Open", "Emit", "Now", "Abandon", "Emit", "Now", "Wait", "Now", "Open"]
+
+
+def test_what_it_is_told_of_the_last_session_does_not_hurry_the_next() -> None:
+    keeping = Keeping(renewals=1)
+    wait, events = keeping.on_wait, [SessionEvent(), SessionEvent()]
+
+    def told(op: Wait) -> Any:
+        return events.pop() if events else wait(op)
+
+    keeping.on_wait = told  # type: ignore[method-assign]
+    stillborn(keeping)
+    assert keeping.renewed_at == [100.0 + STILLBORN_S + 5.0]
+
+
+def test_closed_while_it_waits_after_a_session_that_hardly_lived() -> None:
+    keeping = Keeping()
+    keeping.at[100.0 + STILLBORN_S] = lambda: setattr(keeping.board, "closed", "closed")
+    assert stillborn(keeping).kinds.count("Open") == 1
+
+
+def test_after_a_session_that_lived_it_starts_the_next_at_once() -> None:
+    keeping = Keeping(renewals=1)
+    stillborn(keeping, STILLBORN_S)
+    assert keeping.renewed_at == [100.0 + STILLBORN_S + 5.0]
+
+
+def test_a_renewal_that_comes_after_somebody_saw_the_deadline_revives_nothing() -> None:
+    keeping = Keeping(renewals=1)
+
+    def seen_meanwhile(op: Renew) -> Renewal:
+        assert keeping.epochs[0].remaining(113.5) == 0.0  # by a thread with a later clock
+        return Renewal(TTL_S)
+
+    keeping._answers = [seen_meanwhile]
+    played = keeping.run()
+    assert ("session.lost", NOT_RENEWED) in losses(played)
+    assert len(keeping.epochs) == 2
 
 
 def test_a_session_that_somebody_else_found_ended() -> None:

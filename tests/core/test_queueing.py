@@ -7,17 +7,17 @@ import pytest
 from recipes._core.deadline import Expired
 from recipes._core.hold import Hold
 from recipes._core.local import LocallyGone
-from recipes._core.ops import Check, Checked, Emit, Enqueue, Look, Place, Probe, View, Watch, Withdraw
+from recipes._core.ops import Check, Checked, Emit, Enqueue, Look, Place, Probe, View, Wait, Watch, Withdraw
 from recipes._core.order import EXCLUSIVE, Contender, Order
 from recipes._core.queueing import REMOVED, Attempt, acquire, open_session, release, try_acquire, verify
-from recipes._core.session import SessionEvent
+from recipes._core.session import NOT_RENEWED, SessionEvent
 from recipes.errors import LockTimeout, SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Changed, Disturbed, Gone
 from tests.core.stepping import GONE, Played, Script, admitted, epoch, others, place, play, spot, view
 from tests.core.test_order import permits
 
 LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://"}
-TAIL = ["Admit", "Emit"]
+TAIL = ["Admit", "Emit", "Now"]
 
 
 def attempt(order: Order = EXCLUSIVE, timeout_s: float | None = None) -> Attempt:
@@ -36,8 +36,8 @@ def acquired(order: Order = EXCLUSIVE, **answers: Any) -> Played:
 def middle(played: Played) -> list[str]:
     """What was asked between the enqueue and the grant."""
     assert played.kinds[:3] == ["Now", "Attach", "Enqueue"]
-    assert played.kinds[-2:] == TAIL
-    return played.kinds[3:-2]
+    assert played.kinds[-3:] == TAIL
+    return played.kinds[3:-3]
 
 
 def test_nobody_ahead_is_granted_at_once() -> None:
@@ -131,10 +131,23 @@ def test_an_event_about_somebody_watched_earlier_costs_nothing(event: Any) -> No
 @pytest.mark.parametrize("event", [None, Disturbed(), SessionEvent()])
 def test_without_a_telling_event_the_own_and_the_watched_are_read_again(event: Any) -> None:
     still, free = Checked(True, frozenset({"a"})), Checked(True, frozenset())
-    played = acquired(Enqueue=view("a"), Watch=True, Wait=[event, event], Check=[still, free], Look=view())
+    played = acquired(Enqueue=view("a"), Watch=True, Wait=[event, None], Check=[still, free], Look=view())
     assert middle(played) == ["Emit", "Watch", "Wait", "Check", "Wait", "Check", "Look"]
     first = next(op for op in played.ops if isinstance(op, Check))
     assert first == Check(place(), others("a"), None)
+
+
+def test_a_way_that_breaks_again_and_again_is_not_hurried() -> None:
+    still, free = Checked(True, frozenset({"a"})), Checked(True, frozenset())
+    break_ = Disturbed()
+    pause = [None] * 8
+    waits = [break_, *(e for p in pause for e in (break_, p)), None, break_, Gone("a")]
+    played = acquired(Enqueue=view("a"), Watch=True, Wait=waits, Check=[*[still] * 11, free])
+    asked = [op.at_most_s for op in played.ops if isinstance(op, Wait)]
+    pauses = [0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
+    expected = [None, *(at_most for p in pauses for at_most in (None, p)), None, None, None]
+    assert asked == expected, "none before the first re-read, and none once it was quiet"
+    assert middle(played)[:8] == ["Emit", "Watch", "Wait", "Check", "Wait", "Wait", "Check", "Wait"]
 
 
 def test_reread_without_the_own_contender_looks() -> None:
@@ -227,6 +240,26 @@ def test_a_grant_that_came_too_late_is_none() -> None:
     assert played.events == ["lock.requeued", "lock.acquired"]
 
 
+def test_a_log_that_blocks_for_longer_than_the_session_lasts_grants_nothing() -> None:
+    """The record of the grant is written before the caller has it."""
+    at, later = epoch(), epoch(sent_at=200.0)
+    holds: list[Hold] = []
+
+    def admit(op: Any) -> Hold:
+        holds.append(admitted(later if holds else at, now=200.0 if holds else 100.0)(op))
+        return holds[-1]
+
+    played = play(
+        acquire(attempt()),
+        Script(Attach=[at, later], Enqueue=view(), Admit=admit, Now=[100.0, 113.5, 200.0]),
+    )
+    assert played.events == ["lock.acquired", "lock.requeued", "lock.acquired"]
+    assert played.abandoned == [spot(1)]
+    assert (holds[0].reason, at.ended, at.holds) == (NOT_RENEWED, NOT_RENEWED, {})
+    assert played.result is holds[1]
+    assert played.result.reason is None
+
+
 def test_the_wait_for_a_session_is_part_of_the_call() -> None:
     at = epoch()
     played = play(
@@ -311,13 +344,25 @@ def hold() -> Hold:
     return Hold(place(), epoch(), "owner", 90.0, {**LABELS, "attempt": 1})
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_release_deletes_the_own_contender(there: Any) -> None:
-    played = play(release(hold()), Script(Withdraw=there))
+def test_release_deletes_the_own_contender() -> None:
+    played = play(release(hold()), Script(Withdraw=True))
     assert played.kinds == ["Withdraw", "Now", "Emit"]
     assert played.only(Withdraw) == Withdraw(spot(1), place())
-    assert played.result is there
+    assert (played.result, played.events) == (True, ["lock.released"])
     assert played.only(Emit).transition.held_s == 10.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(False, REMOVED), (SessionLost("expired"), "expired")], ids=["removed", "session"]
+)
+def test_release_of_what_was_lost_before_is_a_loss(answer: Any, reason: str) -> None:
+    held = hold()
+    assert held.release(100.0)
+    played = play(release(held), Script(Withdraw=answer))
+    assert played.kinds == ["Withdraw", "Emit"]
+    told = played.only(Emit).transition
+    assert (told.event, told.reason, told.token) == ("lock.lost", reason, 7)
+    assert (played.result, held.released, held.reason, held.lost(100.0)) == (False, False, reason, reason)
 
 
 @pytest.mark.parametrize(
@@ -329,12 +374,6 @@ def test_release_leaves_to_the_cleaner_what_it_cannot_settle(error: Any, result:
     assert played.kinds == ["Withdraw", "Abandon", "Now", "Emit"]
     assert played.abandoned == [spot(1)]
     assert played.result is result
-
-
-def test_release_with_the_session_gone_has_nothing_to_delete() -> None:
-    played = play(release(hold()), Script(Withdraw=SessionLost("x")))
-    assert played.kinds == ["Withdraw", "Now", "Emit"]
-    assert played.result is False
 
 
 def test_verify_is_the_stores_word() -> None:

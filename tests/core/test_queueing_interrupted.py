@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recipes._core.cleaner import Job, clean
+from recipes._core.cleaner import REFUSED_PAUSE_S, Job, clean
 from recipes._core.deadline import Expired
 from recipes._core.hold import Hold
-from recipes._core.ops import Abandon, Checked, Withdraw
+from recipes._core.ops import Abandon, Checked, Wait, Withdraw
 from recipes._core.queueing import acquire, release, try_acquire, verify
-from recipes.errors import ClientClosed, LockTimeout, SessionLost, StoreUnavailable
+from recipes.errors import ClientClosed, LockTimeout, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.base import Gone
 from tests.core.stepping import Script, admitted, advance, epoch, place, play, spot, view
 from tests.core.test_keep import Keeping
@@ -156,18 +156,30 @@ def test_keep_interrupted(make_error: Any) -> None:
         assert len(played.ops) == step + 1, "whoever runs it ends its session"
 
 
-@pytest.mark.parametrize("ending", [SessionLost("x"), StoreUnavailable("s", "x"), Expired()])
+@pytest.mark.parametrize("ending", [SessionLost("x"), Expired()])
 def test_clean_ends_where_nothing_more_can_be_done(ending: Any) -> None:
-    assert play(clean(Job(epoch(), spot(1))), Script(Withdraw=ending)).error is None
+    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=ending))
+    assert (played.error, played.result, played.kinds) == (None, True, ["Withdraw"])
+
+
+@pytest.mark.parametrize("ending", [SessionLost("x"), StoreRefused("s", "x"), Expired()])
+def test_clean_leaves_a_session_that_cannot_be_ended(ending: Any) -> None:
     played = play(clean(Job(epoch(), None)), Script(End=ending))
-    assert (played.error, played.events) == (None, [])
+    assert (played.error, played.result, played.kinds) == (None, True, ["End"])
+
+
+@pytest.mark.parametrize("error", [StoreRefused("s", "x"), StoreFull("s", "x"), StoreUnavailable("s", "x")])
+def test_clean_of_a_spot_that_is_refused_is_to_be_done_again(error: Any) -> None:
+    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=error, Wait=None))
+    assert played.ops == [Withdraw(spot(1), None), Wait(REFUSED_PAUSE_S)]
+    assert (played.error, played.result) == (None, False)
 
 
 def test_clean_withdraws_with_what_is_known() -> None:
-    assert play(clean(Job(epoch(), spot(1), place())), Script(Withdraw=True)).ops == [
-        Withdraw(spot(1), place())
-    ]
-    assert play(clean(Job(epoch(), spot(1))), Script(Withdraw=False)).ops == [Withdraw(spot(1), None)]
+    played = play(clean(Job(epoch(), spot(1), place())), Script(Withdraw=True))
+    assert (played.ops, played.result) == ([Withdraw(spot(1), place())], True)
+    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=False))
+    assert (played.ops, played.result) == ([Withdraw(spot(1), None)], True)
 
 
 def test_clean_tells_of_a_session_that_had_begun() -> None:

@@ -115,6 +115,18 @@ def test_an_epoch_begins_with_what_the_store_granted() -> None:
     assert at.remaining(1e9) == 0.0
 
 
+def test_whoever_sees_it_unproven_ends_it_for_everybody() -> None:
+    at = epoch()
+    clock = at.clock
+    assert clock is not None
+    assert at.remaining(113.4) > 0
+    assert at.ended is None
+    assert at.remaining(113.5) == 0.0
+    assert at.ended == NOT_RENEWED
+    assert clock.on_renewed(112.0, 15.0, 113.4), "a thread that read the clock before"
+    assert at.remaining(113.4) == 0.0, "what was lost once stays lost"
+
+
 def test_an_ended_epoch_proves_nothing() -> None:
     at = epoch()
     at.ended = "revoked"
@@ -139,9 +151,11 @@ def board() -> tuple[Board, Mailbox]:
 def test_live_is_the_session_that_is_proven() -> None:
     made, _ = board()
     assert made.live(100.0) is None
+    assert made.last is None
     at = epoch()
     made.started(at)
     assert made.live(100.0) is at
+    assert made.last is at
     assert made.live(113.5) is None
     made.closed = "closed"
     with pytest.raises(ClientClosed):
@@ -188,6 +202,9 @@ def test_the_end_of_an_earlier_session_leaves_the_present_one() -> None:
     made.started(later)
     made.ended(at, "why")
     assert made.epoch is later
+    assert made.last is later
+    made.ended(later, "why")
+    assert (made.epoch, made.last) == (None, later), "remembered, to say that it was lost"
 
 
 def test_the_keeper_is_told_if_there_is_one() -> None:

@@ -97,6 +97,24 @@ class Waiter(threading.Thread):
         return self.result
 
 
+def refusing(name: str, withdrawn: list[str]) -> Callable[[Any], None]:
+    """Refuses withdrawals of one lock until another's was asked for; the other's is refused once."""
+    refused: list[str] = []
+
+    def fault(request: Any) -> None:
+        if type(request.op).__name__ != "Withdraw":
+            return
+        queue = request.op.spot.queue
+        if name in queue and withdrawn == []:
+            raise StoreRefused("memory://", "no")
+        if name not in queue and not refused:
+            refused.append(queue)
+            raise StoreRefused("memory://", "no")
+        withdrawn.append(queue)
+
+    return fault
+
+
 def queued(engine: FaultyEngine, client: Client, name: str = "x") -> Waiter:
     """A waiter that has got as far as waiting."""
     waiting = threading.Event()
@@ -201,6 +219,7 @@ def test_a_timeout_leaves_nothing_behind(engine: FaultyEngine, client: Client, t
         with pytest.raises(LockTimeout) as raised:
             client.lock("x").acquire(timeout=timeout)
         assert raised.value.timeout_s == timeout
+        assert raised.value.position == 1
         assert isinstance(raised.value, TimeoutError)
         cleaned(client)
         assert [c.ref for c in engine.server.contenders()] == [grant._hold.place.ref]
@@ -545,8 +564,19 @@ def test_lost_by_the_clock_before_anybody_tells(client: Client, monkeypatch: pyt
     assert grant.lost.is_set()
     assert grant.lost.wait()
     assert grant.lost_reason == "the session was not renewed in time"
-    assert client.session.state in ("lost", "none")
+    assert client.session.state == "lost"
     assert not grant.release()
+
+
+REMOVALS = [("removed", "its contender was removed from the store"), ("session", "session")]
+
+
+def remove(engine: FaultyEngine, client: Client, grant: Any, how: str) -> None:
+    """The store has dropped it, and this client does not know yet."""
+    if how == "removed":
+        engine.server.remove(grant._hold.place.ref)
+    else:
+        engine.server.end(client.session.id)
 
 
 def test_with_a_clean_body_and_a_loss(client: Client) -> None:
@@ -597,6 +627,92 @@ def test_with_is_a_stack_for_each_thread(engine: FaultyEngine, client: Client) -
     waiter.outcome()
     assert lock._entered == {}
     assert engine.server.contenders() == []
+
+
+@pytest.mark.parametrize(("how", "reason"), REMOVALS)
+def test_a_release_that_finds_it_gone_was_a_loss(
+    engine: FaultyEngine, client: Client, how: str, reason: str
+) -> None:
+    grant = client.lock("x").acquire()
+    told: list[Any] = []
+    called = threading.Event()
+    grant.lost.add_callback(lambda lost: (told.append(lost), called.set()))
+    seen: list[str] = []
+    leave = subscribe(lambda t: seen.append(t.event))
+    remove(engine, client, grant, how)
+    assert not grant.release()
+    leave()
+    assert (grant.held, grant.lost.is_set()) == (False, True)
+    assert reason in (grant.lost_reason or "")
+    assert called.wait(SOON_S)
+    assert told == [grant]
+    assert "lock.lost" in seen
+    assert "lock.released" not in seen
+    assert not grant.release()
+
+
+@pytest.mark.parametrize(("how", "reason"), REMOVALS)
+def test_with_a_clean_body_and_a_loss_that_shows_at_its_end(
+    engine: FaultyEngine, client: Client, how: str, reason: str
+) -> None:
+    with pytest.raises(LockLost, match=reason), client.lock("x") as grant:
+        remove(engine, client, grant, how)
+    with pytest.raises(LockLost, match=reason), client.lock("x").acquire() as grant:  # noqa: PT012
+        remove(engine, client, grant, how)
+        assert not grant.release(), "by the body itself"
+
+
+def test_lost_between_the_grant_and_the_body(client: Client, monkeypatch: pytest.MonkeyPatch) -> Never:
+    lock = client.lock("x")
+    acquire = lock.acquire
+
+    def late() -> Any:
+        grant = acquire()
+        lose(client)
+        return grant
+
+    monkeypatch.setattr(lock, "acquire", late)
+    with pytest.raises(LockLost, match="revoked"), lock:
+        raise AssertionError("the body was entered")
+    assert lock._entered == {}
+
+
+def test_an_interrupt_as_the_body_is_entered_releases(
+    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> Never:
+    lock = client.lock("x")
+
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lock, "_enter", interrupted)
+    with pytest.raises(KeyboardInterrupt), lock:
+        raise AssertionError("the body was entered")
+    assert engine.server.contenders() == []
+
+
+def test_only_who_entered_leaves(client: Client) -> None:
+    lock = client.lock("x")
+    with lock as grant:
+        other = Waiter(lambda: lock.__exit__(None, None, None))
+        with pytest.raises(RuntimeError, match="lock 'x' was not entered by this thread or task"):
+            other.outcome()
+        assert grant.held
+
+
+def test_between_two_sessions_the_last_one_is_lost(engine: FaultyEngine, client: Client) -> None:
+    grant = client.lock("x").acquire()
+    engine.before = on("Open", cut, times=10**9)
+    leave_word = threading.Event()
+    leave = subscribe(lambda t: leave_word.set() if t.event == "session.lost" else None)
+    lose(client)
+    assert grant.lost.wait(SOON_S)
+    assert leave_word.wait(SOON_S)
+    leave()
+    assert (client.session.state, client.session.remaining) == ("lost", 0.0)
+    engine.before = lambda request: None
+    client.open()
+    assert client.session.state == "held"
 
 
 def test_a_waiter_queues_again_when_the_session_is_lost(engine: FaultyEngine, client: Client) -> None:
@@ -744,6 +860,81 @@ def test_a_job_that_cannot_be_done_is_logged_and_dropped(
     assert "could not be withdrawn" in caplog.text
 
 
+def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(engine: FaultyEngine, client: Client) -> None:
+    other = Client(engine, SETTINGS)
+    holder = other.lock("x").acquire()
+    client.open()
+    ending, go_on, withdrawn = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(request: Any) -> None:
+        if type(request.op).__name__ == "End":
+            ending.set()
+            go_on.wait(SOON_S)
+
+    def note(request: Any) -> None:
+        if type(request.op).__name__ == "Withdraw":
+            withdrawn.set()
+
+    engine.before, engine.after = hang, note
+    lose(client)
+    assert ending.wait(SOON_S)
+    with pytest.raises(LockTimeout):
+        client.lock("x").acquire(timeout=0.02)
+    assert withdrawn.wait(SOON_S), "it waits behind the session's end"
+    assert not go_on.is_set()
+    go_on.set()
+    cleaned(client)
+    holder.release()
+    other.close()
+
+
+def test_a_spot_that_is_refused_goes_behind_the_others(
+    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes._core.cleaner.REFUSED_PAUSE_S", 0.005)
+    first, second = client.lock("x").acquire(), client.lock("y").acquire()
+    withdrawn: list[str] = []
+    engine.before = refusing("x", withdrawn)
+    assert first.release()
+    assert second.release()
+    cleaned(client)
+    assert withdrawn[-1] == "x", "asked until it was done"
+    assert "y" in withdrawn
+    assert engine.server.contenders() == []
+
+
+def test_a_refused_spot_does_not_keep_the_cleaner_of_a_closed_client(engine: FaultyEngine) -> None:
+    client = Client(engine, SETTINGS)
+    runtime = client._runtime
+    grant = client.lock("x").acquire()
+    settling, told = threading.Event(), threading.Event()
+    settle, stop = runtime._settle, runtime._stop_threads
+
+    def refused(job: Job) -> bool:
+        if settling.is_set():
+            return settle(job)
+        settling.set()
+        told.wait(SOON_S)  # until the cleaner's queue holds the word that it may go
+        return False
+
+    def stop_in_the_middle() -> None:
+        runtime._jobs.put(None)
+        told.set()
+
+    runtime._settle = refused  # type: ignore[method-assign]
+    runtime._stop_threads = stop_in_the_middle  # type: ignore[method-assign]
+    engine.before = on("Withdraw", lambda: StoreRefused("memory://", "no"))
+    assert grant.release()
+    assert settling.wait(SOON_S)
+    cleaner = runtime._cleaner
+    assert cleaner is not None
+    client.close()
+    cleaner.join(SOON_S)
+    assert not cleaner.is_alive()
+    assert client.pending_cleanups == 0
+    stop()
+
+
 def test_no_thread_stays_behind(engine: FaultyEngine) -> None:
     before = set(threading.enumerate())
     client = Client(engine, SETTINGS)
@@ -783,6 +974,7 @@ def test_a_keeper_that_fails_gives_the_session_up_and_is_replaced(
         raise ArithmeticError("a mistake of ours")
 
     monkeypatch.setattr("recipes._core.session.SessionClock.on_missed", broken)
+    monkeypatch.setattr("recipes._run.blocking.KEEPER_PAUSE_S", 0.005)
     engine.before = on("Renew", cut, times=1)
     client._runtime.board.epoch.clock.due = 0.0
     client._runtime.board.tell_keeper()
@@ -792,3 +984,41 @@ def test_a_keeper_that_fails_gives_the_session_up_and_is_replaced(
     with client.lock("x").acquire(timeout=SOON_S) as again:
         assert again.token > grant.token
     assert client.session.id != first
+
+
+def test_a_mistake_in_opening_a_session_is_told_and_tried_again(
+    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("recipes._run.blocking.KEEPER_PAUSE_S", 0.005)
+    engine.before = on("Open", ZeroDivisionError, times=10**9)
+    with pytest.raises(StoreUnavailable, match="renewing failed: ZeroDivisionError"):
+        client.open()
+    with pytest.raises(LockTimeout) as raised:
+        client.lock("x").acquire(timeout=0.05)
+    assert isinstance(raised.value.__cause__, StoreUnavailable)
+    waiter = Waiter(lambda: client.lock("x").acquire(timeout=None))
+    engine.before = on("Open", ZeroDivisionError, times=3)
+    assert waiter.outcome().release()
+    assert "the keeper of the session failed" in caplog.text
+
+
+def test_close_does_not_wait_for_a_keeper_that_pauses(engine: FaultyEngine, client: Client) -> None:
+    engine.before = on("Open", ZeroDivisionError, times=10**9)
+    with pytest.raises(StoreUnavailable):
+        client.open()
+    keeper = client._runtime._keeper
+    assert keeper is not None
+    client.close()
+    keeper.join(SOON_S)
+    assert not keeper.is_alive()
+
+
+def test_a_signal_handler_may_close_the_client_while_a_thread_is_started(client: Client) -> None:
+    """It runs in the thread that it struck, within whatever that was doing."""
+
+    def struck() -> None:
+        with client._runtime._starting:
+            client.close()
+
+    Waiter(struck).outcome()
+    assert client.session.state == "closed"

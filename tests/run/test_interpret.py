@@ -183,6 +183,19 @@ def test_attach_fails_fast_where_that_is_asked(runtime: HandRuntime) -> None:
         run.answer(OpenFailed(CUT))
 
 
+def test_attach_fails_fast_once_every_server_was_tried(runtime: HandRuntime) -> None:
+    runtime.engine.servers = 3
+    run = Run(runtime.call(fail_fast=True), ops.Attach())
+    for _ in range(2):
+        assert isinstance(run.answer(OpenFailed(CUT)).effect, Receive)
+        assert isinstance(run.answer(SessionEvent()).effect, Receive)
+    with pytest.raises(StoreUnavailable):
+        run.answer(OpenFailed(CUT))
+    run = Run(runtime.call(fail_fast=True), ops.Attach())
+    with pytest.raises(StoreRefused):
+        run.answer(OpenFailed(StoreRefused("s", "no")))
+
+
 @pytest.mark.parametrize("error", [StoreRefused("s", "no"), StoreFull("s", "disk")])
 def test_attach_is_refused_where_waiting_would_not_help(runtime: HandRuntime, error: Any) -> None:
     run = Run(runtime.call(), ops.Attach())
@@ -403,8 +416,26 @@ def test_admit_refuses_when_nothing_remains(runtime: HandRuntime, how: Any) -> N
         call.epoch.ended = "revoked"
     with pytest.raises(SessionLost):
         Run(call, ops.Admit(MINE, {}))
-    assert call.hold is None
+    assert call.hold.reason == call.epoch.reason
     assert call.epoch.holds == {}
+    assert runtime.told == [], "it never was a grant"
+
+
+def test_a_grant_is_the_calls_before_the_session_knows_it(runtime: HandRuntime) -> None:
+    """An interrupt in between finds it, and nothing stays held by nobody."""
+    call = attached(runtime)
+
+    class Interrupting(dict[str, Any]):
+        def __setitem__(self, key: str, value: Any) -> None:
+            super().__setitem__(key, value)
+            raise KeyboardInterrupt
+
+    call.epoch.holds = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        runtime.admit(call, ops.Admit(MINE, {}))
+    assert call.hold is not None
+    call.unwind()
+    assert (call.hold.ended, runtime.holds) == (True, [])
 
 
 # Open, Renew, End.
@@ -498,6 +529,28 @@ def test_abandon_is_for_what_may_stand(runtime: HandRuntime) -> None:
     runtime.cleaned(runtime.jobs[0])
     runtime.cleaned(runtime.jobs[0])
     assert runtime.cleaning == {}
+
+
+def test_an_interrupt_in_abandon_leaves_the_spot_with_the_call(
+    runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = attached(runtime)
+    call.epoch.local.stand(SPOT.id)
+    call.spot, call.place = SPOT, MINE
+
+    def interrupted(job: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runtime, "clean_up", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runtime.abandon(call, SPOT)
+    assert call.spot is SPOT
+    monkeypatch.undo()
+    call.unwind()
+    assert [(job.spot, job.place) for job in runtime.jobs] == [(SPOT, MINE)]
+    runtime.abandon(call, SPOT, MINE)  # once more does no harm
+    assert len(runtime.jobs) == 2
+    assert call.spot is None
 
 
 def test_abandon_without_a_session_has_nothing_to_withdraw(runtime: HandRuntime) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,7 +27,7 @@ from recipes.errors import (
 )
 from recipes.stores.base import Disturbed
 from tests.run.doubles import FAST, SETTINGS, FaultyEngine
-from tests.run.test_blocking import SOON_S, cut, on
+from tests.run.test_blocking import REMOVALS, SOON_S, cut, on, refusing
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -145,8 +148,9 @@ async def test_many_tasks_one_at_a_time_in_order(engine: FaultyEngine) -> None:
 async def test_a_timeout_leaves_nothing_behind(engine: FaultyEngine, timeout: Any) -> Never:
     async with using(engine) as client, using(engine) as other:
         grant = await other.lock("x").acquire()
-        with pytest.raises(LockTimeout):
+        with pytest.raises(LockTimeout) as raised:
             await client.lock("x").acquire(timeout=timeout)
+        assert raised.value.position == 1
         with pytest.raises(LockTimeout):
             async with client.lock("x").acquire(timeout=timeout):
                 raise AssertionError("the body was entered")
@@ -571,7 +575,129 @@ async def test_a_waiter_queues_again_when_the_session_is_lost(engine: FaultyEngi
         assert engine.server.contenders() == []
 
 
+async def remove(engine: FaultyEngine, client: AsyncClient, grant: Any, how: str) -> None:
+    if how == "removed":
+        engine.server.remove(grant._hold.place.ref)
+    else:
+        engine.server.end(client.session.id)
+
+
+@pytest.mark.parametrize("on_lost", ["cancel", "tell"])
+@pytest.mark.parametrize(("how", "reason"), REMOVALS)
+@in_loop
+async def test_a_loss_that_shows_at_the_release(
+    engine: FaultyEngine, how: str, reason: str, on_lost: Any
+) -> None:
+    async with using(engine) as client:
+        with pytest.raises(LockLost, match=reason):
+            async with client.lock("x", on_lost=on_lost) as grant:
+                await remove(engine, client, grant, how)
+        assert grant.lost.is_set()
+        await nothing_is_pending()
+        grant = await client.lock("y").acquire()
+        await remove(engine, client, grant, how)
+        assert not await grant.release()
+        assert reason in (grant.lost_reason or "")
+
+
+async def nothing_is_pending() -> None:
+    """No cancellation strikes behind a block that was left."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["leaves at once", "waits for something"])
+@pytest.mark.parametrize("finds", ["verify", "release"])
+@in_loop
+async def test_a_body_that_finds_the_loss_itself(engine: FaultyEngine, finds: str, goes_on: Any) -> None:
+    async with using(engine) as client:
+        with pytest.raises(LockLost, match="removed from the store"):  # noqa: PT012
+            async with client.lock("x") as grant:
+                await remove(engine, client, grant, "removed")
+                assert not await getattr(grant, finds)()
+                if goes_on:
+                    await asyncio.Event().wait()
+        await nothing_is_pending()
+
+
+@in_loop
+async def test_release_in_another_loop_ends_nothing(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+
+        def elsewhere() -> None:
+            asyncio.run(grant.release())
+
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await asyncio.to_thread(elsewhere)
+        assert grant.held
+        assert await grant.release()
+
+
+@in_loop
+async def test_only_who_entered_leaves(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        lock = client.lock("x")
+        async with lock as grant:
+            other = asyncio.create_task(lock.__aexit__(None, None, None))
+            with pytest.raises(RuntimeError, match="lock 'x' was not entered by this thread or task"):
+                await other
+            assert grant.held
+
+
+@in_loop
+async def test_an_acquire_can_be_made_a_task_of(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        acquiring = client.lock("x").acquire()
+        assert asyncio.iscoroutine(acquiring)
+        grant = await asyncio.create_task(acquiring)
+        waiter = asyncio.create_task(client.lock("x").acquire())
+        await until(lambda: len(engine.server.contenders()) == 2)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        await cleaned(client)
+        assert len(engine.server.contenders()) == 1
+        assert await grant.release()
+        client.lock("x").acquire().close()  # never begun, and no warning
+        with pytest.raises(RuntimeError, match="already"):
+            await acquiring
+
+
+@in_loop
+async def test_an_acquire_that_nobody_awaited_is_warned_of(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        with pytest.warns(RuntimeWarning, match="AsyncLock._acquire.* was never awaited"):  # noqa: PT031
+            client.lock("x").acquire()
+            gc.collect()
+        assert engine.asked == []
+
+
 # Loops, threads, closing.
+
+
+def test_a_loop_that_ends_without_close_says_nothing() -> None:
+    """``asyncio.run`` cancels all tasks; what they leave behind must not start others."""
+    script = """
+import asyncio, recipes
+
+async def main():
+    client = recipes.connect_async("memory://x")
+    other = recipes.connect_async("memory://x")
+    await other.lock("x").acquire()
+    waiter = asyncio.create_task(client.lock("x").acquire())
+    while other._runtime.engine.server.contenders()[1:] == []:
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+asyncio.run(main())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", script], capture_output=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
 
 
 def test_a_client_belongs_to_one_loop(engine: FaultyEngine) -> None:
@@ -702,6 +828,113 @@ async def test_a_job_that_cannot_be_done_is_logged_and_dropped(
         client._runtime.schedule(Job(epoch, None))
         await cleaned(client)
         assert engine.closed_links == 1
+
+
+def hanging_end(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Whoever ends the first session reaches the first event, and waits for the second."""
+    ending, go_on = asyncio.Event(), asyncio.Event()
+    link = type(engine.async_link(lambda reason: None))
+    ask = link.ask
+
+    async def hang(self: Any, request: Any, timeout_s: float) -> Any:
+        if type(request.op).__name__ == "End" and not ending.is_set():
+            ending.set()
+            await go_on.wait()
+        return await ask(self, request, timeout_s)
+
+    monkeypatch.setattr(link, "ask", hang)
+    return ending, go_on
+
+
+@in_loop
+async def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with using(engine) as client, using(engine) as other:
+        holder = await other.lock("x").acquire()
+        await client.open()
+        ending, go_on = hanging_end(engine, monkeypatch)
+        lose(client)
+        await ending.wait()
+        with pytest.raises(LockTimeout):
+            await client.lock("x").acquire(timeout=0.02)
+        await until(lambda: "Withdraw" in engine.asked)
+        await until(lambda: client.pending_cleanups == 1)
+        go_on.set()
+        await cleaned(client)
+        await holder.release()
+        await until(lambda: not client._runtime._closers)
+
+
+@in_loop
+async def test_close_waits_for_who_ends_a_session(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes._run.tasks.CLOSE_WITHIN_S", 0.02)
+    async with using(engine) as client:
+        await client.open()
+        ending, _ = hanging_end(engine, monkeypatch)
+        lose(client)
+        await ending.wait()
+        closers = set(client._runtime._closers)
+        await client.close()
+        await until(lambda: all(closer.done() for closer in closers))
+        assert closers
+        await until(lambda: not client._runtime._closers)
+
+
+@in_loop
+async def test_a_spot_that_is_refused_goes_behind_the_others(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes._core.cleaner.REFUSED_PAUSE_S", 0.005)
+    async with using(engine) as client:
+        first, second = await client.lock("x").acquire(), await client.lock("y").acquire()
+        withdrawn: list[str] = []
+        engine.before = refusing("x", withdrawn)
+        assert await first.release()
+        assert await second.release()
+        await cleaned(client)
+        assert withdrawn == ["y", "x"]
+        assert engine.server.contenders() == []
+
+
+@in_loop
+async def test_a_mistake_in_opening_a_session_is_told_and_tried_again(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("recipes._run.tasks.KEEPER_PAUSE_S", 0.005)
+    async with using(engine) as client:
+        engine.before = on("Open", ZeroDivisionError, times=10**9)
+        with pytest.raises(StoreUnavailable, match="renewing failed: ZeroDivisionError"):
+            await client.open()
+        waiter = asyncio.create_task(client.lock("x").acquire(timeout=None))
+        await asyncio.sleep(0)
+        engine.before = on("Open", ZeroDivisionError, times=3)
+        assert await (await waiter).release()
+        assert "the keeper of the session failed" in caplog.text
+
+
+@in_loop
+async def test_a_keeper_that_fails_gives_the_session_up_and_starts_another(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes._run.tasks.KEEPER_PAUSE_S", 0.005)
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        first, keeper = client.session.id, client._runtime._keeper
+        engine.before = on("Renew", ZeroDivisionError)
+        epoch = client._runtime.board.epoch
+        assert epoch is not None
+        assert epoch.clock is not None
+        epoch.clock.due = 0.0
+        client._runtime.board.tell_keeper()
+        assert await grant.lost.wait()
+        assert "ZeroDivisionError" in (grant.lost_reason or "")
+        assert client.session.state == "lost"
+        assert await (await client.lock("x").acquire()).release()
+        assert client.session.id != first
+        assert client._runtime._keeper is keeper
 
 
 @in_loop

@@ -23,7 +23,7 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.order import EXCLUSIVE, Contender, Order
-from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Gone
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
@@ -118,6 +118,13 @@ def test_open_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
         feed(etcd.open(Open(15), TURN), error)
     with pytest.raises(raised):
         feed(etcd.open(Open(15), TURN), {"TTL": "15"}, error)
+
+
+@pytest.mark.parametrize("granted", [{}, {"TTL": "0"}, {"TTL": "-1"}])
+def test_a_lease_of_no_length_is_none(etcd: EtcdProtocol, granted: Any) -> None:
+    """Something answers that is no etcd; a session of it would be lost at once, for ever."""
+    with pytest.raises(StoreRefused, match="is this an etcd"):
+        feed(etcd.open(Open(15), TURN), granted)
 
 
 def test_a_refusal_says_where_and_why(etcd: EtcdProtocol) -> None:
@@ -501,6 +508,62 @@ def test_what_was_asked_twice_is_withdrawn_with_a_tombstone(etcd: EtcdProtocol, 
     assert steps.result is True
     steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer())
     assert txn(steps[0])[1] == [f"delete {K}"], "and it is settled"
+
+
+def bury(etcd: EtcdProtocol, spot: Spot, *replies: Any) -> Asked:
+    buried = answer(NOT_DELETED, {"response_put": {}}, succeeded=True)
+    return feed(etcd.withdraw(Withdraw(spot), TURN), *(replies or (buried,)))
+
+
+def renewed(etcd: EtcdProtocol, ttl_s: str, *more: Any) -> Asked:
+    return feed(
+        etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": ttl_s}}, answer(found((ANCHOR, 3))), *more
+    )
+
+
+@pytest.mark.parametrize(("ttl_s", "renewals"), [("15", 12), ("2", 90), ("60", 6), ("300", 6)])
+def test_a_tombstone_goes_when_no_create_is_under_way_any_more(
+    etcd: EtcdProtocol, ttl_s: str, renewals: int
+) -> None:
+    """After a minute, or twice the TTL if that is longer, at three renewals in each."""
+    bury(etcd, SPOT)
+    for _ in range(renewals):
+        assert len(renewed(etcd, ttl_s)) == 2, "it stands"
+    opened = renewed(etcd, ttl_s, answer({"response_delete_range": {"deleted": "1"}}))
+    assert txn(opened[2]) == ([], [f"delete {T}"], [])
+    assert opened.result == Renewal(float(ttl_s), ())
+    assert len(renewed(etcd, ttl_s)) == 2, "once"
+
+
+def test_tombstones_go_a_hundred_at_a_time_and_only_old_ones(etcd: EtcdProtocol) -> None:
+    for number in range(150):
+        bury(etcd, Spot("x", "lock", f"old-{number}"))
+    for _ in range(6):
+        renewed(etcd, "15")
+    bury(etcd, SPOT)
+    for _ in range(6):
+        renewed(etcd, "15")
+    sizes = [len(renewed(etcd, "15", answer())[2].body["success"]) for _ in range(2)]
+    assert sizes == [100, 50]
+    assert list(etcd._tombs) == [TOMBSTONE]
+
+
+def test_a_tombstone_that_could_not_be_deleted_is_tried_again(etcd: EtcdProtocol) -> None:
+    bury(etcd, SPOT)
+    for _ in range(12):
+        renewed(etcd, "15")
+    with pytest.raises(StoreUnavailable):
+        renewed(etcd, "15", CUT)
+    assert txn(renewed(etcd, "15", answer())[2])[1] == [f"delete {T}"]
+
+
+@pytest.mark.parametrize(("response", "removed"), [(DELETED, True), (NOT_DELETED, False)])
+def test_a_full_store_has_no_room_for_a_tombstone(etcd: EtcdProtocol, response: Any, removed: Any) -> None:
+    """Then no create gets in either; and what is there must not stay."""
+    steps = bury(etcd, SPOT, StoreFull("etcd://e", "space exceeded"), answer(response, succeeded=True))
+    assert [txn(step)[1] for step in steps] == [[f"delete {K}", f"put {T}"], [f"delete {K}"]]
+    assert steps.result is removed
+    assert etcd._tombs == {}
 
 
 @pytest.mark.parametrize("place", [MINE, None])

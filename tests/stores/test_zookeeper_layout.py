@@ -65,6 +65,11 @@ def test_children_are_sorted_latest_first() -> None:
     ]
 
 
+def test_a_number_that_no_server_counts_is_no_contenders() -> None:
+    names = [f"a-{2**31 - 1}", f"b-{2**31}", "c-9999999999"]
+    assert [name for _, name in Layout("").children(names)] == [f"a-{2**31 - 1}"]
+
+
 @pytest.mark.parametrize(
     ("child", "identity", "kind"),
     [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from recipes.stores.engine import Engine
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
+from recipes.stores.etcd.wire_dial import Endpoints
 
 if TYPE_CHECKING:
     import ssl
@@ -23,7 +24,8 @@ class EtcdEngine(Engine):
     def __init__(
         self, hosts: list[tuple[str, int]], root: str, *, tls: bool, ssl_context: ssl.SSLContext | None
     ) -> None:
-        self._hosts = hosts
+        self._endpoints = Endpoints(hosts)
+        self.servers = len(hosts)
         self._tls = tls
         self._ssl_context = ssl_context
         self._layout = Layout(root)
@@ -38,13 +40,13 @@ class EtcdEngine(Engine):
         """Return a new blocking link."""
         from recipes.stores.etcd.blocking import EtcdLink
 
-        return EtcdLink(self._hosts, ssl_context=self._context())
+        return EtcdLink(self._endpoints, ssl_context=self._context())
 
     def async_link(self, on_end: OnEnd) -> AsyncLink:
         """Return a new asyncio link."""
         from recipes.stores.etcd.tasks import AsyncEtcdLink
 
-        return AsyncEtcdLink(self._hosts, ssl_context=self._context())
+        return AsyncEtcdLink(self._endpoints, ssl_context=self._context())
 
     def _context(self) -> ssl.SSLContext | None:
         if not self._tls:

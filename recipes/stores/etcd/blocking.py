@@ -24,6 +24,7 @@ from recipes.stores.etcd.stream_switch import Switch
 from recipes.stores.etcd.wire import Authorization
 from recipes.stores.etcd.wire_answers import checked, error_of, unavailable
 from recipes.stores.etcd.wire_dial import Endpoint, Endpoints
+from recipes.stores.waiting import acquire
 
 __all__ = ["EtcdLink"]
 
@@ -69,19 +70,20 @@ class EtcdLink:
     """A ``Link`` to etcd; threads may share it. Making one does no I/O.
 
     Args:
-        endpoints: Host and port of each server; one is used until it fails.
+        endpoints: Host and port of each server; one is used until it fails. Links of one client
+            share an ``Endpoints``, and with it what the others saw fail.
         ssl_context: Speak TLS with it, checking the host names as it says.
         authorization: Gives the token for each request.
     """
 
     def __init__(
         self,
-        endpoints: Sequence[tuple[str, int]],
+        endpoints: Sequence[tuple[str, int]] | Endpoints,
         *,
         ssl_context: ssl.SSLContext | None = None,
         authorization: Authorization | None = None,
     ) -> None:
-        self._endpoints = Endpoints(endpoints)
+        self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
         self._servers = {e: _Server(e, ssl_context, authorization) for e in self._endpoints.all}
         switch = Switch(self._endpoints, authorization)
@@ -178,7 +180,7 @@ class _Armed:
     def wait(self, deadline: float, endpoint: Endpoint) -> int:
         """Return the revision; on anything else nothing of the watch stays."""
         try:
-            self._lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+            acquire(self._lock, deadline - time.monotonic())
         except BaseException:
             self.give_up()
             raise

@@ -7,6 +7,7 @@ after a lost reply is safe: the own key is found by its name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -39,6 +40,7 @@ from recipes.stores.protocol import Steps, StoreProtocol, Turn
 __all__ = ["EtcdProtocol"]
 
 NOT_FOUND = 5
+TOMB_STANDS_S = 60.0
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
 
 Json = Mapping[str, Any]
@@ -64,6 +66,8 @@ class EtcdProtocol(StoreProtocol):
         self.session_id = f"{lease:x}"
         self._anchor = layout.anchor(self.session_id)
         self._asked_again: set[str] = set()
+        self._renewals = 0
+        self._tombs: dict[bytes, int] = {}  # each with the renewal after which it is of no use
 
     # The session.
 
@@ -71,8 +75,11 @@ class EtcdProtocol(StoreProtocol):
         """Grant the lease, and put the anchor key that shows it to be alive."""
         asked = {"TTL": str(-int(-op.ttl_s // 1)), "ID": str(self._lease)}
         granted = yield from self._post("/lease/grant", asked)
+        ttl_s = codec.number(granted.get("TTL"))
+        if ttl_s <= 0:
+            raise StoreRefused(self._label, "the answer grants no lease; is this an etcd?")
         yield from self._txn(then=[codec.put(self._anchor, b"", self._lease)])
-        return Opened(self.session_id, float(codec.number(granted.get("TTL"))))
+        return Opened(self.session_id, float(ttl_s))
 
     def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
         """Keep the lease alive, then read the anchor and all held keys, linearizably.
@@ -92,7 +99,19 @@ class EtcdProtocol(StoreProtocol):
             if not codec.keys(anchor):
                 raise SessionLost("the session's anchor key is gone from the store")
             missing += [place for place, at in zip(places, found, strict=True) if not _stands(at, place)]
+        yield from self._open_tombs(float(ttl_s))
         return Renewal(float(ttl_s), tuple(missing))
+
+    def _open_tombs(self, ttl_s: float) -> Steps[None]:
+        """Delete tombstones that have stood for so long that no create is still under way."""
+        self._renewals += 1
+        enough = math.ceil(max(TOMB_STANDS_S, 2 * ttl_s) / (ttl_s / self.renewals_per_ttl))
+        old = [key for key, since in self._tombs.items() if self._renewals - since > enough]
+        old = old[:HELD_PER_READ]
+        if old:
+            yield from self._txn(then=[codec.delete(key) for key in old])
+        for key in old:
+            del self._tombs[key]
 
     def end(self, op: End, turn: Turn) -> Steps[None]:
         """Revoke the lease: all that was bound to it goes."""
@@ -208,6 +227,8 @@ class EtcdProtocol(StoreProtocol):
             reply = yield from self._txn(then=[codec.delete(key), bury])
         except StoreFull:  # then no late create gets in either; what is there can still be deleted
             reply = yield from self._txn(then=[codec.delete(key)])
+        else:
+            self._tombs[self._tombstone(op.spot)] = self._renewals
         self._asked_again.discard(op.spot.id)
         deleted = _responses(reply)[0].get("response_delete_range", {})
         return codec.number(deleted.get("deleted")) > 0 or turn.again

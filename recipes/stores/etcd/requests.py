@@ -46,7 +46,7 @@ class Watch(Request[int]):
 
     The reply is the revision of ``created``: every event after that revision will be
     posted to ``mailbox`` as ``Gone(ref)`` (deleted) or, only if ``changes``,
-    ``Changed(ref)`` (put), with ``ref = key.decode()``. One event ends the watch.
+    ``Changed(ref)`` (put), with the key as text (``layout.ref_of``). One event ends the watch.
     """
 
     key: bytes

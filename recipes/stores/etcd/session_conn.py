@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from recipes.stores.etcd.wire_dial import Address, Endpoint, addresses, tune
+from recipes.stores.waiting import SLICE_S
 
 __all__ = ["Conn", "dial", "readable"]
 
@@ -82,9 +83,10 @@ class Conn:
         self.sock.close()
 
     def _await(self, write: bool, deadline: float) -> None:
-        left = deadline - time.monotonic()
-        if left <= 0 or not _wait(self.sock.fileno(), write, left):
-            raise TimeoutError("no answer in time")
+        while (left := deadline - time.monotonic()) > 0:
+            if _wait(self.sock.fileno(), write, min(left, SLICE_S)):  # so that no signal goes unheard
+                return
+        raise TimeoutError("no answer in time")
 
 
 def dial(

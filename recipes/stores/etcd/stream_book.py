@@ -32,7 +32,7 @@ class Arming:
 
     def __post_init__(self) -> None:
         """Refuse a key that has no reference before anything is noted."""
-        self.ref = self.watch.key.decode()
+        self.ref = self.watch.key.decode("utf-8", "surrogateescape")
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +89,9 @@ class WatchBook:
             wired = _Wired(self._last, watch.key, arming.ref, watch.changes, store)
             self._wired[self._last] = self._open[watch.key, watch.changes] = wired
             self._unanswered[self._last] = None
+        if wired.revision is not None and any(a.watch.mailbox is watch.mailbox for a in wired.armings):
+            self.told.append((arming.resolve, wired.revision))  # it watches already, and goes on
+            return None
         wired.armings.append(arming)
         self._of.setdefault(id(watch.mailbox), []).append(wired)
         if wired.revision is not None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from recipes.errors import StoreError, StoreUnavailable
@@ -58,12 +58,12 @@ class AsyncEtcdLink:
 
     def __init__(
         self,
-        endpoints: Sequence[tuple[str, int]],
+        endpoints: Sequence[tuple[str, int]] | Endpoints,
         *,
         ssl_context: ssl.SSLContext | None = None,
         authorization: Authorization | None = None,
     ) -> None:
-        self._endpoints = Endpoints(endpoints)
+        self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
         self._authorization = authorization
         self._servers = {endpoint: _Server(endpoint) for endpoint in self._endpoints.all}
@@ -145,7 +145,7 @@ class AsyncEtcdLink:
         return found
 
     @contextlib.contextmanager
-    def _using(self, conn: Conn, server: _Server, until: float) -> Iterator[None]:
+    def _using(self, conn: Conn, server: _Server, until: float) -> Generator[None, None, None]:
         """Bound the use of ``conn`` by ``until``; whatever interrupts it closes the connection."""
         late = asyncio.get_running_loop().call_at(until, conn.fail, TimeoutError("no answer in time"))
         try:

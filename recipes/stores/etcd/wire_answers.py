@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _CANCELLED, _UNKNOWN, _INVALID, _DEADLINE, _DENIED = 1, 2, 3, 4, 7
-_EXHAUSTED, _UNAVAILABLE, _UNAUTHENTICATED = 8, 14, 16
+_EXHAUSTED, _INTERNAL, _UNAVAILABLE, _UNAUTHENTICATED = 8, 13, 14, 16
 
 # Some versions put these under codes 2 or 13; they all mean "ask again, perhaps elsewhere".
 _PASSING = (
@@ -32,7 +32,13 @@ _PASSING = (
     "not leader",
     "server stopped",
     "is not ready",
+    "too many requests",
+    "context deadline exceeded",
+    "proposal dropped",
+    "raft: stopped",
 )
+
+_PASSING_CODES = (_CANCELLED, _DEADLINE, _INTERNAL, _UNAVAILABLE)
 
 # A watch that is refused says so in words only (``cancel_reason``), and a call without credentials
 # is an "invalid argument" to etcd; to a caller it is the same as a token that is not accepted.
@@ -87,7 +93,7 @@ def error_in(store: str, found: dict[str, Any]) -> Exception:
 
 def status_error(store: str, code: int, message: str) -> Exception:
     """Return the error for a gRPC status."""
-    if code in (_UNAVAILABLE, _DEADLINE, _CANCELLED) or any(words in message for words in _PASSING):
+    if code in _PASSING_CODES or any(words in message for words in _PASSING):
         return unavailable(store, message)
     if code == _EXHAUSTED and "space exceeded" in message:
         return StoreFull(store, message)

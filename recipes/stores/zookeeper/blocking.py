@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from recipes.stores.base import Mailbox, OnEnd, Request
+from recipes.stores.waiting import acquire
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_calls import Call
 
@@ -35,7 +36,7 @@ class KazooLink:
         call = Call(request, done.release)
         try:
             self._session.submit(call, timeout_s)
-            done.acquire(timeout=min(max(0.0, timeout_s), threading.TIMEOUT_MAX))
+            acquire(done, timeout_s)
         except BaseException:
             self._session.abandon(call)
             raise

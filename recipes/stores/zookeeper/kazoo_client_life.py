@@ -43,19 +43,20 @@ class _InterruptibleClient(KazooClient):  # type: ignore[misc] # kazoo ships no 
     ``KeyboardInterrupt`` too: seen as 7 % of interrupts that had no effect at all.
     """
 
-    def _call(self, request: Any, async_object: Any) -> bool | None:
+    def _call(self, request: Any, async_object: Any) -> Any:
         """Queue a request and wake the connection's thread; False if the session is over."""
         over = _OVER.get(self._state)
         if over is not None:
             async_object.set_exception(over())
             return False
         self._queue.append((request, async_object))
+        bell: Any = self._connection._write_sock
         try:
-            self._connection._write_sock.send(b"\0")
+            bell.send(b"\0")
         except (AttributeError, OSError):  # closed in between: there is no socket, or a closed one
             async_object.set_exception(ConnectionClosedError("the connection was closed"))
         except BaseException:  # the request is queued: its thread must not wait for the next one
-            self._connection._write_sock.send(b"\0")
+            bell.send(b"\0")
             raise
         return None
 

@@ -24,7 +24,8 @@ __all__ = ["Child", "Layout", "dubious"]
 _OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
 _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
 _SHARED_ELSEWHERE = ("__READ__", "__rlock__")
-NEAR_THE_END = 2**31 - 1 - 100_000
+LAST = 2**31 - 1
+NEAR_THE_END = LAST - 100_000
 
 
 class Child(tuple[int, str]):
@@ -62,7 +63,7 @@ class Layout:
         found = []
         for name in names:
             number = _SEQUENCE.search(name)
-            if number is not None:
+            if number is not None and int(number[0]) <= LAST:  # else no server counted it
                 found.append(Child((int(number[0]), name)))
         found.sort(reverse=True)
         return found

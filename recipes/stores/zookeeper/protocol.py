@@ -73,6 +73,7 @@ class ZooKeeperProtocol(StoreProtocol):
         self._session = 0
         self._timeout_s = 0.0
         self._own_watched: set[str] = set()
+        self._strangers: set[str] = set()
 
     # The session.
 
@@ -196,7 +197,17 @@ class ZooKeeperProtocol(StoreProtocol):
         else:
             ahead = children[places[0] + 1 :]
         nearest = self._nearest(mine.spot.queue, order, ahead)
-        return View(mine, nearest, complete=len(nearest) < order.reach, position=len(ahead))
+        strangers = () if len(children) == len(names) else self._new_strangers(mine.spot.queue, names)
+        complete = len(nearest) < order.reach
+        return View(mine, nearest, complete, position=len(ahead), strangers=strangers)
+
+    def _new_strangers(self, queue: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those that stand for no contender, each once."""
+        node = self._layout.queue(queue)
+        found = (f"{node}/{name}" for name in names if not self._layout.children((name,)))
+        new = tuple(path for path in found if path not in self._strangers)
+        self._strangers.update(new)
+        return new
 
     def _nearest(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
         """Return the nearest contenders that count, as many as the recipe has to see."""

@@ -94,7 +94,7 @@ def test_an_interrupted_wait_leaves_no_watch(
             request = Batch((watch, Post("/kv/put", {})))
             monkeypatch.setattr(Conn, "receive", interrupt)
         else:
-            monkeypatch.setattr("recipes.stores.etcd.blocking.max", interrupt, raising=False)
+            monkeypatch.setattr("recipes.stores.etcd.blocking.acquire", interrupt)
         with pytest.raises(KeyboardInterrupt):
             link.ask(request, 5)
         assert len(link._reader._switch.book) == 0

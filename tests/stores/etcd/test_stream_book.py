@@ -6,6 +6,7 @@ import pytest
 
 from recipes.errors import StoreUnavailable
 from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
+from recipes.stores.etcd.layout import ref_of
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from recipes.stores.etcd.stream_book import Arming, WatchBook, split
 
@@ -218,9 +219,29 @@ def test_a_sign_of_life_is_nothing_else(desk: Desk) -> None:
     assert desk.take() == []
 
 
-def test_a_key_without_reference_is_refused_before_anything_is_noted() -> None:
-    with pytest.raises(UnicodeDecodeError):
-        Arming(Watch(b"\xff", Box()), print)
+def test_a_key_of_any_bytes_has_a_reference(desk: Desk) -> None:
+    """Of somebody else's contender: the layout refers to it in the same way."""
+    box = Box()
+    desk.arm(box, b"x/\xff")
+    desk.take(watch_id="1", created=True)
+    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    assert box.events == [Gone(ref_of(b"x/\xff"))] == [Gone("x/\udcff")]
+
+
+def test_a_mailbox_that_arms_again_what_is_confirmed_watches_once(desk: Desk) -> None:
+    """As each re-read does: a long wait must not pile up armings."""
+    box, other = Box(), Box()
+    desk.arm(box)
+    desk.take(watch_id="1", created=True)
+    for _ in range(3):
+        number, replies, again = desk.arm(box)
+        assert (number, replies) == (None, [7])
+        assert desk.do(desk.book.drop(again)) == [], "and giving it up leaves the first"
+    assert desk.arm(other)[1] == [7], "one that looks alike is another"
+    assert [len(wired) for wired in desk.book._of.values()] == [1, 1]
+    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    assert (box.events, other.events) == ([Gone("k")], [Gone("k")])
+    assert not desk.book._of
 
 
 def test_a_batch_is_split_by_position() -> None:

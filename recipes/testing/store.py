@@ -1,0 +1,293 @@
+"""The store for tests: what a test looks at, and what it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, get_args
+
+from recipes._core.names import encode
+from recipes._run.manual import ManualTime
+from recipes.client import AsyncClient, Client, connect, connect_async
+from recipes.errors import StoreError, StoreUnavailable
+from recipes.stores.memory import MemoryEngine, MemoryServer
+from recipes.testing.clock import Clock, refuse_in_loop
+from recipes.testing.faults import Fault, Operation, Way
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from recipes.grant import AsyncGrant, Grant
+
+__all__ = ["Contender", "Store"]
+
+AnyClient = Client | AsyncClient
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Somebody in the queue of a lock, as the store sees it.
+
+    Attributes:
+        token: Its fencing token.
+        client: Whose it is.
+    """
+
+    token: int
+    client: AnyClient
+
+
+class Store:
+    """A store in memory of its own, with a clock and with faults.
+
+    Its ``url`` may be given to code that calls `recipes.connect` (or ``connect_async``)
+    itself, from when the store is made until it is closed. Leaving ``with`` (or ``async
+    with``, which asyncio clients need) closes every client.
+
+    Faults concern one client, and its later requests: make it, then break it. They may be
+    set from any thread or task, and wait for nothing.
+
+    Attributes:
+        url: What ``connect`` takes.
+        clock: The time of the store and of its clients.
+    """
+
+    def __init__(self) -> None:
+        self._time = ManualTime()
+        self._server = MemoryServer(self._time.now, _lock=self._time.lock)
+        self._made: list[Way] = []
+        self._ways: dict[str, Way] = {}
+        self._name = f"test-{uuid.uuid4().hex}"
+        self.url = f"memory://{self._name}"
+        self.clock = Clock(self._time, self._server)
+        MemoryEngine.register(self._name, self._make_way)
+
+    def _make_way(self) -> Way:
+        way = Way(self, self._time, self._server, self.url, self._ways)
+        self._made.append(way)
+        return way
+
+    def connect(self, *, session_timeout: float = 15, request_timeout: float = 5) -> Client:
+        """Return a client of this store, not opened; as `recipes.connect`, also the options."""
+        return connect(self.url, session_timeout=session_timeout, request_timeout=request_timeout)
+
+    def connect_async(self, *, session_timeout: float = 15, request_timeout: float = 5) -> AsyncClient:
+        """Same as `connect`, but for asyncio."""
+        return connect_async(self.url, session_timeout=session_timeout, request_timeout=request_timeout)
+
+    @property
+    def clients(self) -> list[AnyClient]:
+        """The clients that were made and not closed, in order; also those that other code made."""
+        return [way.runtime.face for way in list(self._made) if way.runtime is not None and not way.closed]
+
+    # Looking.
+
+    def holders(self, name: str) -> list[Contender]:
+        """Return who is first in the queue of this lock: nobody or one, or several readers.
+
+        The store's view: a holder may not have heard of its luck, or not of its misfortune.
+        """
+        return self._contenders(name)[0]
+
+    def waiters(self, name: str) -> list[Contender]:
+        """Return who queues behind the holders of this lock, in order."""
+        return self._contenders(name)[1]
+
+    def wait_for_waiters(self, name: str, n: int = 1, *, timeout: float = 5) -> list[Contender]:
+        """Wait until ``n`` contenders or more queue behind the holders, and all calls wait.
+
+        Args:
+            name: The lock's name.
+            n: How many.
+            timeout: Seconds of real time.
+
+        Returns:
+            The waiters.
+
+        Raises:
+            TimeoutError: There were fewer all the time.
+            RuntimeError: An event loop runs in this thread (use `wait_for_waiters_async`).
+        """
+        refuse_in_loop("await store.wait_for_waiters_async()")
+        with self._time.changed:
+            if not self._time.changed.wait_for(lambda: self._queue_up(name, n), timeout):
+                raise TimeoutError(self._fewer(name, n))
+            return self.waiters(name)
+
+    async def wait_for_waiters_async(self, name: str, n: int = 1, *, timeout: float = 5) -> list[Contender]:
+        """Same as `wait_for_waiters`, but awaits."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not self._queue_up(name, n):  # noqa: ASYNC110 - the tasks of this loop bring it about
+                    await asyncio.sleep(0)
+        except TimeoutError:
+            raise TimeoutError(self._fewer(name, n)) from None
+        return self.waiters(name)
+
+    def _queue_up(self, name: str, n: int) -> bool:
+        return len(self.waiters(name)) >= n and self._time.settled()
+
+    def _fewer(self, name: str, n: int) -> str:
+        return f"{n} should wait for lock {name!r}, and there are {len(self.waiters(name))}"
+
+    def _contenders(self, name: str) -> tuple[list[Contender], list[Contender]]:
+        queue = encode(name)
+        holders: list[Contender] = []
+        waiters: list[Contender] = []
+        shared = True  # everybody so far
+        with self._time.lock:
+            self._server.expire()
+            for entry in self._server.queues.get(queue, {}).values():
+                shared = shared and entry.contender.shared
+                runtime = self._ways[entry.contender.session].runtime
+                assert runtime is not None, "who stands in a queue has a client"
+                free = not waiters and (shared or not holders)
+                (holders if free else waiters).append(Contender(entry.token, runtime.face))
+        return holders, waiters
+
+    # Breaking.
+
+    def expire(self, client: AnyClient) -> None:
+        """End this client's session on the store, behind its back.
+
+        Its contenders go at once, and the next in line are granted. The client finds out
+        as it would from a real store: by its next request or renewal.
+        (After a session that lasted less than a second it waits a second for the next.)
+
+        Raises:
+            ValueError: It has no session, or is none of this store.
+        """
+        self._way_of(client)
+        session = client.session.id
+        if session is None:
+            raise ValueError("this client has no session yet: open it first")
+        self._server.end(session)
+
+    @contextmanager
+    def pause(self, client: AnyClient) -> Generator[None]:
+        """Leave this client's requests unanswered, and not carried out, until the ``with`` ends.
+
+        Nothing is renewed: move the clock, and ``held`` turns false, the grants are lost, and
+        in the end the store gives them to the next. A request under way ends by its timeout
+        on the clock, or is lost at the end of the pause and asked again. A client that is
+        closed meanwhile leaves its session to expire.
+
+        Raises:
+            ValueError: The client is none of this store.
+        """
+        way = self._way_of(client)
+        with self._time.lock:
+            way.pauses += 1
+        try:
+            yield
+        finally:
+            with self._time.lock:
+                way.pauses -= 1
+                way.stir()
+
+    def drop_reply(self, client: AnyClient, operation: Operation, n: int = 1) -> None:
+        """Carry out the next ``n`` such requests of this client, and lose their answers.
+
+        Args:
+            client: Whose.
+            operation: Which requests; see `Operation`.
+            n: How many.
+
+        Raises:
+            ValueError: An unknown operation, or the client is none of this store.
+        """
+        lost = StoreUnavailable(self.url, "the test has lost the answer")
+        self._add(client, Fault(operation, lost, carried_out=True, left=n))
+
+    def drop_request(self, client: AnyClient, operation: Operation, n: int = 1) -> None:
+        """Lose the next ``n`` such requests of this client on their way; arguments as `drop_reply`."""
+        lost = StoreUnavailable(self.url, "the test has lost the request")
+        self._add(client, Fault(operation, lost, carried_out=False, left=n))
+
+    def fail(
+        self, client: AnyClient, error: StoreError, operation: Operation | None = None, n: int = 1
+    ) -> None:
+        """Answer the next ``n`` requests of this client with an error, and do not carry them out.
+
+        Args:
+            client: Whose.
+            error: The answer: `StoreRefused`, `StoreFull`, or `StoreUnavailable`, after
+                which the client asks again.
+            operation: Which requests; None: any.
+            n: How many.
+
+        Raises:
+            TypeError: The error is no `StoreError`.
+            ValueError: An unknown operation, or the client is none of this store.
+        """
+        if not isinstance(error, StoreError):
+            raise TypeError(f"a store answers with a StoreError, not {type(error).__name__}")
+        self._add(client, Fault(operation, error, carried_out=False, left=n))
+
+    def remove(self, grant: Grant | AsyncGrant) -> None:
+        """Delete the contender of this grant from the store, as an operator would.
+
+        The next in line is granted at once; this client finds out by `Grant.verify` or its
+        next renewal.
+        """
+        self._server.remove(grant._hold.place.ref)  # noqa: SLF001 - the two are one
+
+    def _add(self, client: AnyClient, fault: Fault) -> None:
+        if fault.operation is not None and fault.operation not in get_args(Operation):
+            known = ", ".join(get_args(Operation))
+            raise ValueError(f"unknown operation {fault.operation!r}: use one of {known}")
+        way = self._way_of(client)
+        with self._time.lock:
+            way.faults.append(fault)
+
+    def _way_of(self, client: AnyClient) -> Way:
+        way = client._runtime.engine  # noqa: SLF001 - the two are one
+        if not isinstance(way, Way) or way.store is not self:
+            raise ValueError(f"{client!r} is no client of this store")
+        return way
+
+    # Opening and closing.
+
+    def close(self) -> None:
+        """Close every blocking client, and take the ``url`` back; calls in progress raise `ClientClosed`."""
+        self._shut()
+        for client in self.clients:
+            if isinstance(client, Client):
+                client.close()
+
+    def _shut(self) -> None:
+        """Answer nobody any more: nobody is granted what another lets go of while the store is closed."""
+        MemoryEngine.register(self._name, None)
+        with self._time.lock:
+            for way in self._made:
+                way.pauses += 1
+
+    async def close_async(self) -> None:
+        """Same as `close`, but closes the asyncio clients too."""
+        self._shut()
+        for client in self.clients:
+            if isinstance(client, AsyncClient):
+                await client.close()
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close_async()
+
+    def __repr__(self) -> str:
+        return f"<Store {self.url}: {len(self.clients)} clients>"
