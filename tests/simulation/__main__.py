@@ -57,11 +57,11 @@ class Tally:
 
     def lines(self, seconds: float) -> list[str]:
         rate = self.counted / seconds if seconds else 0.0
+        many = f"{self.store}: {self.schedules} schedules, {self.counted} of them counted and new"
+        sums = f"  {self.requests} requests, {self.grants} grants, {sum(self.faults.values())} faults"
         return [
-            f"{self.store}: {self.schedules} schedules, {self.counted} of them counted and new, "
-            f"{len(self.violations)} violations",
-            f"  {self.requests} requests, {self.grants} grants, {sum(self.faults.values())} faults "
-            f"in {seconds:.0f} s ({rate:.0f} counted schedules a second)",
+            f"{many}, {len(self.violations)} violations",
+            f"{sums} in {seconds:.0f} s ({rate:.0f} counted schedules a second)",
             "  " + ", ".join(f"{name} {count}" for name, count in self.faults.most_common()),
         ]
 
@@ -124,7 +124,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
     parser.add_argument("--count", type=int, default=10_000, help="how many schedules a store")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--mutants", action="store_true", help="plant each bug and say at which schedule it dies")
+    parser.add_argument(
+        "--mutants", action="store_true", help="plant each bug and say at which schedule it dies"
+    )
     options = parser.parse_args(argv)
     stores = STORES if options.store == "both" else (options.store,)
     if options.mutants:

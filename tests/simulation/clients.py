@@ -115,12 +115,15 @@ class SimRuntime(Runtime):
             call.epoch = job.epoch
             self.board.join(call.mailbox)
             try:
-                yield from interpret(clean(job), call)
+                done = yield from interpret(clean(job), call)
             finally:
                 call.finish()
                 if job.spot is None:
                     job.epoch.link.close()
+            if done:
                 self.cleaned(job)
+            else:
+                self.jobs.append(job)
 
 
 class Client:
@@ -129,7 +132,9 @@ class Client:
     offset: float
     rate: float
 
-    def __init__(self, world: World, name: str, store: Any, *, offset: float, rate: float, ttl_s: float) -> None:
+    def __init__(
+        self, world: World, name: str, store: Any, *, offset: float, rate: float, ttl_s: float
+    ) -> None:
         self.world = world
         self.name = name
         self.store = store
@@ -143,6 +148,7 @@ class Client:
         self.runtime = SimRuntime(self, Settings(ttl_s, 1.0))
 
     label = "model"
+    servers = 1
 
     def protocol(self) -> Any:
         return self.store.protocol(self)
@@ -174,7 +180,9 @@ class Client:
     def attempt(self, queue: str, order: Order, timeout_s: float | None) -> Attempt:
         return Attempt(queue, order, self.new_id, LABELS, timeout_s)
 
-    def user(self, task: Task, rounds: int, queue: str, order: Order = EXCLUSIVE) -> Generator[Any, Any, None]:
+    def user(
+        self, task: Task, rounds: int, queue: str, order: Order = EXCLUSIVE
+    ) -> Generator[Any, Any, None]:
         """Acquire in some way, hold for a while, write, release; several times."""
         world, runtime = self.world, self.runtime
         rng, oracle = world.rng, world.oracle  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from recipes.errors import StoreUnavailable
@@ -23,6 +23,8 @@ __all__ = ["EtcdLink", "EtcdServer", "EtcdStore"]
 
 LEASE_NOT_FOUND = "etcdserver: requested lease not found"
 LEASE_EXISTS = "etcdserver: lease already exists"
+MAX_OPS = 128
+MAX_TTL_S = 9_000_000_000
 UNREACHABLE = StoreUnavailable("model", "the connection broke")
 
 decode = lru_cache(maxsize=100_000)(b64decode)
@@ -83,19 +85,14 @@ class EtcdServer:
         return reply
 
     def _kv_txn(self, body: Any) -> Any:
+        _check(body)
         holds = all(self._compare(compare) for compare in body.get("compare", ()))
         operations = body.get("success" if holds else "failure", ())
         for operation in operations:  # checked before anything is done
             put = operation.get("request_put")
             if put is not None and int(put.get("lease", 0)) and int(put["lease"]) not in self.leases:
                 raise EtcdError(5, LEASE_NOT_FOUND)
-        writes = any("request_range" not in operation for operation in operations)
-        before = self.revision
-        if writes:
-            self.revision += 1
         responses = [self._operate(operation) for operation in operations]
-        if writes and not self._changed:
-            self.revision = before
         self._tell()
         reply: dict[str, Any] = {"header": {"revision": str(self.revision)}}
         if holds:
@@ -108,7 +105,8 @@ class EtcdServer:
         key, wanted = decode(compare["key"]), int(compare["create_revision"])
         if "range_end" in compare:
             end = decode(compare["range_end"])
-            return all(entry.created == wanted for name, entry in self.keys.items() if key <= name < end)
+            found = [entry.created for name, entry in self.keys.items() if key <= name < end]
+            return found.count(wanted) == len(found) if found else wanted == 0
         entry = self.keys.get(key)
         return (0 if entry is None else entry.created) == wanted
 
@@ -118,19 +116,25 @@ class EtcdServer:
         if kind == "request_range":
             return {"response_range": self._range(key, request)}
         if kind == "request_put":
+            self._write()
             old = self.keys.get(key)
             created, version = (self.revision, 1) if old is None else (old.created, old.version + 1)
             lease = int(request.get("lease", 0))
             self.keys[key] = Key(request.get("value", ""), created, self.revision, version, lease)
             self._events.append((key, True))
-            self._changed = True
             return {"response_put": {"header": {"revision": str(self.revision)}}}
         if self.keys.pop(key, None) is None:
             return {"response_delete_range": {"header": {"revision": str(self.revision)}}}
+        self._write()
         self._events.append((key, False))
         self.deleted.append(key)
-        self._changed = True
         return {"response_delete_range": {"header": {"revision": str(self.revision)}, "deleted": "1"}}
+
+    def _write(self) -> None:
+        """Begin the revision of a transaction, with its first change."""
+        if not self._changed:
+            self._changed = True
+            self.revision += 1
 
     def _range(self, key: bytes, request: Any) -> Any:
         if "range_end" not in request:
@@ -140,8 +144,8 @@ class EtcdServer:
             end = decode(request["range_end"])
             found = sorted(item for item in self.keys.items() if key <= item[0] < end) if self.keys else []
         count = len(found)
-        if "max_create_revision" in request:
-            most = int(request["max_create_revision"])
+        most = int(request.get("max_create_revision", 0))
+        if most:
             found = [item for item in found if item[1].created <= most]
         if request.get("sort_target") == "CREATE":
             found.sort(key=lambda item: item[1].created, reverse=request.get("sort_order") == "DESCEND")
@@ -160,6 +164,8 @@ class EtcdServer:
 
     def _lease_grant(self, body: Any) -> Any:
         lease_id = int(body.get("ID", 0))
+        if int(body["TTL"]) > MAX_TTL_S:
+            raise EtcdError(11, "etcdserver: too large lease TTL")
         if lease_id in self.leases:
             raise EtcdError(9, LEASE_EXISTS)
         ttl = max(int(body["TTL"]), self.floor)
@@ -228,6 +234,19 @@ class EtcdServer:
                 watch.happened(put)
 
 
+def _check(body: Any) -> None:
+    """Refuse what etcd refuses before it compares anything."""
+    if max(len(body.get(part, ())) for part in ("compare", "success", "failure")) > MAX_OPS:
+        raise EtcdError(3, "etcdserver: too many operations in txn request")
+    for branch in ("success", "failure"):
+        operations = body.get(branch, ())
+        if len(operations) > 1:
+            puts = [operation["request_put"]["key"] for operation in operations if "request_put" in operation]
+            deletes = (operation.get("request_delete_range") for operation in operations)
+            if len({*puts}) < len(puts) or any(delete and delete["key"] in puts for delete in deletes):
+                raise EtcdError(3, "etcdserver: duplicate key given in txn request")
+
+
 def _kv(name: bytes, entry: Key) -> dict[str, str]:
     kv = {
         "key": encode(name),
@@ -243,27 +262,32 @@ def _kv(name: bytes, entry: Key) -> dict[str, str]:
 
 
 class _Watching:
-    """One watch of one link, at the server."""
+    """One watch on the wire of one link; as in the client's book, a later arming of its key joins it."""
 
-    __slots__ = ("asked", "changes", "key", "link", "mailbox", "position")
+    __slots__ = ("armings", "changes", "created", "key", "link")
 
-    def __init__(self, link: EtcdLink, watch: Watch, asked: Asked, position: int) -> None:
+    def __init__(self, link: EtcdLink, watch: Watch) -> None:
         self.link = link
         self.key = watch.key
-        self.mailbox = watch.mailbox
         self.changes = watch.changes
-        self.asked = asked
-        self.position = position
+        self.created: int | None = None
+        self.armings: list[tuple[Any, Asked, int]] = []
 
     def happened(self, put: bool) -> None:
         if put and not self.changes:
             return
-        self.link.server.watches.remove(self)
         store = self.link.store
         if store.lossy and store.world.random() < store.lossy:
             return  # the server forgot to tell
+        self.link.server.watches.remove(self)
         ref = self.key.decode()
         self.tell(Changed(ref) if put else Gone(ref))
+
+    def confirm(self, revision: int) -> None:
+        """Tell all that wait that it stands."""
+        self.created = revision
+        for _, asked, position in self.armings:
+            asked.answer(position, revision)
 
     def tell(self, event: Any) -> None:
         """Send the one event of this watch on its way; the client has it booked until it comes."""
@@ -272,7 +296,8 @@ class _Watching:
         def arrive() -> None:
             if self in link.booked:
                 link.booked.remove(self)
-                self.mailbox.post(event)
+                for mailbox, _, _ in self.armings:
+                    mailbox.post(event)
 
         link.down.push(arrive)
 
@@ -296,6 +321,9 @@ class EtcdLink:
 
     def _can_say(self) -> bool:
         return not self.cut
+
+    def _runs(self) -> bool:
+        return not self.client.paused
 
     def send(self, task: Any, request: Any) -> Asked:
         world = self.world
@@ -333,7 +361,18 @@ class EtcdLink:
         up.push(arrive)
 
     def _watch(self, asked: Asked, position: int, watch: Watch) -> None:
-        watching = _Watching(self, watch, asked, position)
+        arming = (watch.mailbox, asked, position)
+        for joined in self.booked:
+            if joined.key == watch.key and joined.changes == watch.changes:
+                if joined.created is not None:
+                    here = Pipe(self.world, self._runs)
+                    here.push(partial(asked.answer, position, joined.created))
+                    if any(mailbox is watch.mailbox for mailbox, _, _ in joined.armings):
+                        return  # it watches already, and goes on
+                joined.armings.append(arming)
+                return
+        watching = _Watching(self, watch)
+        watching.armings.append(arming)
         self.booked.append(watching)
 
         def arrive() -> None:
@@ -341,7 +380,7 @@ class EtcdLink:
                 return
             self.server.watches.append(watching)
             created = self.server.revision
-            self.down.push(lambda: asked.answer(position, created))
+            self.down.push(lambda: watching.confirm(created))
 
         self.up.push(arrive)
 
@@ -352,10 +391,11 @@ class EtcdLink:
         booked, self.booked = self.booked, []
         self.server.watches = [watch for watch in self.server.watches if watch.link is not self]
         for watch in booked:
-            if watch.asked.replies[watch.position] is None:
-                watch.asked.answer(watch.position, UNREACHABLE)
-            else:
-                watch.mailbox.post(Disturbed())
+            for mailbox, asked, position in watch.armings:
+                if watch.created is None:
+                    asked.answer(position, UNREACHABLE)
+                else:
+                    mailbox.post(Disturbed())
 
     def compacted(self) -> None:
         """The server cancels every watch that has told of nothing yet."""
@@ -365,10 +405,12 @@ class EtcdLink:
             watch.tell(Disturbed())
 
     def forget(self, mailbox: Any) -> None:
-        self.booked = [watch for watch in self.booked if watch.mailbox is not mailbox]
-        self.server.watches = [
-            watch for watch in self.server.watches if not (watch.link is self and watch.mailbox is mailbox)
-        ]
+        for watch in list(self.booked):
+            watch.armings = [arming for arming in watch.armings if arming[0] is not mailbox]
+            if not watch.armings:
+                self.booked.remove(watch)
+                if watch in self.server.watches:
+                    self.server.watches.remove(watch)
 
     def close(self) -> None:
         self.closed = True

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from recipes._core import cleaner, local, queueing, session
-from recipes._core.ops import Abandon, Checked, Place, View, Withdraw
+from recipes._core.ops import Checked, View, Withdraw
 from recipes._core.order import Order
 from recipes._run import interpret
 from recipes._run.runtime import Runtime
@@ -22,7 +22,7 @@ from recipes.stores.etcd import codec
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.zookeeper import protocol as zookeeper
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
-from recipes.stores.zookeeper.requests import Children, Create, Exists, Get, Sync
+from recipes.stores.zookeeper.requests import Children, Create, Exists, Sync
 from tests.simulation.clients import SimRuntime
 from tests.simulation.run import Schedule, Verdict, run
 
@@ -138,7 +138,7 @@ def admit_without_the_clock() -> list[Any]:
 
 
 def session_loss_ignored_while_waiting() -> list[Any]:
-    return swap(interpret, "_still", lambda epoch: None)
+    return swap(interpret, "_still", mock.Mock(return_value=None))
 
 
 def local_release_wakes_nobody() -> list[Any]:
@@ -406,7 +406,9 @@ def second(ahead: Any) -> Any:
 
 P, S, C, PE, PZ = "program", "session clock", "cleaner", "etcd protocol", "ZooKeeper protocol"
 MUTANTS = [
-    Mutant("waits for the second ahead, not the nearest", "predicate", BOTH, list, order=Order("lock", second)),
+    Mutant(
+        "waits for the second ahead, not the nearest", "predicate", BOTH, list, order=Order("lock", second)
+    ),
     Mutant("no look again after waking", P, BOTH, no_look_after_waking),
     Mutant("any event grants", P, BOTH, any_event_grants, 20_000),
     Mutant("leaks when interrupted", P, BOTH, leak_when_interrupted),
@@ -415,7 +417,9 @@ MUTANTS = [
     Mutant("a local release wakes nobody", P, BOTH, local_release_wakes_nobody),
     Mutant("try leaves its contender", P, ZOOKEEPER, try_leaves_its_contender, 20_000),
     Mutant("grants without asking the clock", S, ZOOKEEPER, admit_without_the_clock, 20_000),
-    Mutant("loss of the session is not seen while waiting", P, ETCD, session_loss_ignored_while_waiting, 20_000),
+    Mutant(
+        "loss of the session is not seen while waiting", P, ETCD, session_loss_ignored_while_waiting, 20_000
+    ),
     Mutant("deadline counted from the reply", S, BOTH, deadline_from_the_reply, 200_000),
     Mutant("deadline without margin", S, BOTH, deadline_without_margin, 200_000),
     Mutant("a late renewal revives", S, BOTH, late_renewal_revives, 20_000),

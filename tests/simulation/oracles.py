@@ -39,7 +39,7 @@ class Oracle:
         self.register: list[int] = []
         self.grants = 0
         self.clients: list[Any] = []
-        self.head_since: dict[str, float] = {}
+        self.head_since: dict[int, float] = {}
         self.healthy_since = world.now
         # Forced expiry and deletion by an operator are exempt from S2.
         self.exempt: dict[Any, float] = {}
@@ -113,7 +113,7 @@ class Oracle:
             raise Violation(f"L3: token {hold.place.token} was admitted before {ahead}")
 
     def _woken_in_time(self, client: Any, hold: Any) -> None:
-        since = self.head_since.pop(hold.place.spot.id, None)
+        since = self.head_since.pop(hold.place.token, None)
         if since is None:
             return
         since = max(since, self.healthy_since, client.healthy_since)
@@ -136,7 +136,11 @@ class Oracle:
         """Nothing is under way: whoever is first in the queue must know."""
         if not self.calm or any(client.paused and not client.dead for client in self.clients):
             return
-        if not self.store.standing("q") or any(client.runtime.cleaning for client in self.clients) or any(map(_asks, self.world.tasks)):
+        if (
+            not self.store.standing("q")
+            or any(client.runtime.cleaning for client in self.clients)
+            or any(map(_asks, self.world.tasks))
+        ):
             return  # an answer was lost, and asking again will tell
         first = {contender for _, contender in self.store.standing("q")[: self.admits]}
         for client in self.clients:
@@ -172,7 +176,9 @@ class Oracle:
                 continue
             since = max(since, self.healthy_since, client.healthy_since)
             if now - since > self.ttl_s / 3 * 1.1 + 2.5:
-                raise Violation(f"L7: token {hold.place.token} ended {now - since:.1f} s ago, and still holds")
+                raise Violation(
+                    f"L7: token {hold.place.token} ended {now - since:.1f} s ago, and still holds"
+                )
 
     def settled(self) -> None:
         """All calls have returned, and the cleaners had their time: nothing of theirs stands."""
@@ -183,8 +189,8 @@ class Oracle:
 
     def _heads(self) -> None:
         standing = self.store.standing("q")
-        for _, contender in standing[: self.admits]:
-            self.head_since.setdefault(contender, self.world.now)
+        for token, _ in standing[: self.admits]:
+            self.head_since.setdefault(token, self.world.now)
 
     def stuck(self, waiting: list[Any]) -> None:
         """At the end nobody may still wait."""

@@ -50,9 +50,23 @@ class Pipe:
 class Task:
     """Something that runs in a client: a user's thread, the keeper, the cleaner."""
 
-    __slots__ = ("asked", "call", "client", "daemon", "done", "name", "patient", "priority", "receiving", "steps", "wake_at")
+    __slots__ = (
+        "asked",
+        "call",
+        "client",
+        "daemon",
+        "done",
+        "name",
+        "patient",
+        "priority",
+        "receiving",
+        "steps",
+        "wake_at",
+    )
 
-    def __init__(self, client: Any, name: str, steps: Generator[Any, Any, Any], *, daemon: bool = False) -> None:
+    def __init__(
+        self, client: Any, name: str, steps: Generator[Any, Any, Any], *, daemon: bool = False
+    ) -> None:
         self.client = client
         self.name = name
         self.steps = steps

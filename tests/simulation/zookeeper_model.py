@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from recipes.errors import StoreUnavailable
+from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Changed, Disturbed, Gone
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
@@ -35,6 +35,7 @@ from recipes.stores.zookeeper.requests import (
     SetData,
     Stat,
     Sync,
+    ZooKeeperError,
 )
 from tests.simulation.world import Asked, Pipe, World
 
@@ -44,6 +45,12 @@ TICK_S = 2.0
 LAYOUT = Layout("app")
 LAST = 2**31 - 1
 BROKEN = "the connection broke"
+
+
+class NotEmpty(ZooKeeperError):
+    """The node to be deleted has children."""
+
+    code = -111
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +83,7 @@ class Server:
         self.number = number
         self.tree: dict[str, Node] = {"/": Node(b"", 0, 0)}
         self.applied = 0
-        self.watches: dict[str, list[tuple[ZooKeeperLink, Any]]] = {}
+        self.watches: dict[str, list[ZooKeeperLink]] = {}
         self.behind = Pipe(store.world, self._hears_leader)
         self.ahead = Pipe(store.world, self._hears_leader)
         self.waiting: list[tuple[int, Callable[[], None]]] = []
@@ -118,12 +125,18 @@ class Server:
             self.waiting.append((zxid, act))
 
     def _tell(self, path: str, event: Any) -> None:
-        for link, mailbox in self.watches.pop(path, ()):
-            link.tell(path, mailbox, event)
+        for link in self.watches.pop(path, ()):
+            link.tell(path, event)
 
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+def _disturb(told: dict[str, list[Any]]) -> None:
+    """Tell everyone once, however many nodes he watches."""
+    for mailbox in {id(one): one for mailboxes in told.values() for one in mailboxes}.values():
+        mailbox.post(Disturbed())
 
 
 class ZooKeeperLink:
@@ -173,16 +186,33 @@ class ZooKeeperLink:
             world.requests += 1
             world.note(task.name, type(part).__name__, getattr(part, "path", ""))
             if self.over or (self.closed and type(part) is not Close):
-                self.dial.push(self._refuse(asked, position))
+                self.dial.push(self._refuse(asked, position, part))
                 continue
             self.outstanding.append((asked, position))
             if type(part) is Get and part.mailbox is not None:
+                self._drop_mailbox(part)
                 self.mailboxes.setdefault(part.path, []).append(part.mailbox)
+            elif type(part) is Close:
+                self._end()
             self.up.push(self._arrival(asked, position, part))
         return asked
 
-    def _refuse(self, asked: Asked, position: int) -> Callable[[], None]:
-        return lambda: asked.answer(position, SessionExpired())
+    def _refuse(self, asked: Asked, position: int, part: Any) -> Callable[[], None]:
+        return lambda: asked.answer(position, None if type(part) is Close else SessionExpired())
+
+    def _end(self) -> None:
+        """Take no more requests, and tell whoever watches: the session is being closed from here."""
+        self.over = True
+        told, self.mailboxes = self.mailboxes, {}
+        _disturb(told)
+
+    def _drop_mailbox(self, part: Get) -> None:
+        """Have no mailbox of this request, to add it anew or because nothing is watched."""
+        kept = [other for other in self.mailboxes.get(part.path, ()) if other is not part.mailbox]
+        if kept:
+            self.mailboxes[part.path] = kept
+        else:
+            self.mailboxes.pop(part.path, None)
 
     def _arrival(self, asked: Asked, position: int, part: Any) -> Callable[[], None]:
         fate = self.store.fate()
@@ -196,7 +226,9 @@ class ZooKeeperLink:
 
         return arrive
 
-    def reply(self, asked: Asked, position: int, answer: Any, zxid: int, fate: str | None = None) -> None:
+    def reply(
+        self, asked: Asked, position: int, part: Any, answer: Any, *, zxid: int, fate: str | None
+    ) -> None:
         """Send a reply on its way back."""
         if fate == "lost reply":
             self.break_()
@@ -208,16 +240,17 @@ class ZooKeeperLink:
             if (asked, position) in self.outstanding:
                 self.outstanding.remove((asked, position))
             self.seen = max(self.seen, zxid)
+            if type(part) is Get and type(answer) is NoNode:
+                self._drop_mailbox(part)
             asked.answer(position, answer)
 
         self.down.push(arrive)
 
-    def tell(self, path: str, mailbox: Any, event: Any) -> None:
-        """Send a watch event on its way."""
+    def tell(self, path: str, event: Any) -> None:
+        """Send a watch event on its way: one a session, for whoever watches when it comes."""
 
         def arrive() -> None:
-            if mailbox in self.mailboxes.get(path, ()):
-                self.mailboxes[path].remove(mailbox)
+            for mailbox in self.mailboxes.pop(path, ()):
                 mailbox.post(event)
 
         if self.connected:
@@ -239,13 +272,11 @@ class ZooKeeperLink:
         told, self.mailboxes = self.mailboxes, {}
         for asked, position in failed:
             asked.answer(position, StoreUnavailable("model", BROKEN))
-        for mailboxes in told.values():
-            for mailbox in mailboxes:
-                mailbox.post(Disturbed())
+        _disturb(told)
 
     def _drop_watches(self) -> None:
         for path, watching in list(self.server.watches.items()):
-            left = [entry for entry in watching if entry[0] is not self]
+            left = [link for link in watching if link is not self]
             if left:
                 self.server.watches[path] = left
             else:
@@ -274,9 +305,7 @@ class ZooKeeperLink:
         self.on_end("the session has expired")
         for asked, position in failed:
             asked.answer(position, SessionExpired())
-        for mailboxes in told.values():
-            for mailbox in mailboxes:
-                mailbox.post(Disturbed())
+        _disturb(told)
 
     def forget(self, mailbox: Any) -> None:
         for path, mailboxes in list(self.mailboxes.items()):
@@ -299,7 +328,7 @@ class ZooKeeperLink:
             asked, position, (part, fate) = self.queue.popleft()
             self.store.touch(self.session)
             if type(part) in (Children, Get, Exists):
-                self.reply(asked, position, self._read(part), self.server.applied, fate)
+                self.reply(asked, position, part, self._read(part), zxid=self.server.applied, fate=fate)
             else:
                 self.busy = True
                 self._forward(asked, position, part, fate)
@@ -316,7 +345,7 @@ class ZooKeeperLink:
         def done(answer: Any, zxid: int) -> None:
             if self.server is server:
                 self.busy = False
-                self.reply(asked, position, answer, zxid, fate)
+                self.reply(asked, position, part, answer, zxid=zxid, fate=fate)
                 self._work()
 
         server.ahead.push(commit)
@@ -330,7 +359,9 @@ class ZooKeeperLink:
         if type(part) is Children:
             return tuple(sorted(node.children))
         if part.mailbox is not None:
-            self.server.watches.setdefault(part.path, []).append((self, part.mailbox))
+            watching = self.server.watches.setdefault(part.path, [])
+            if self not in watching:
+                watching.append(self)
         return node.data, node.stat()
 
 
@@ -360,6 +391,7 @@ class ZooKeeperStore:
         self.fated: str | None = None
         self.plan: dict[int, str] = {}
         self.next_session = 100
+        self.phase = world.random() * TICK_S / 2  # of the batches, against the ticks of expiry
         self._seen: tuple[int, list[tuple[int, str]]] = (-1, [])
         world.timers.append(self.next_expiry)
         world.ticks.append(self.tick)
@@ -420,21 +452,21 @@ class ZooKeeperStore:
             return NoNode()
         path = request.path
         if request.sequence:
-            path = f"{path}{self._number(parent):010d}"
+            path = f"{path}{self.counters.setdefault(parent, self.first):010d}"
         if path in tree:
             return NodeExists()
+        if tree[parent].owner:
+            return StoreRefused("model", "the parent is an ephemeral node")
+        self._count(parent)
         owner = link.session if request.ephemeral else 0
         self._txn([("create", path, (request.data, owner))])
         return path, tree[path].stat()
 
-    def _number(self, parent: str) -> int:
+    def _count(self, parent: str) -> None:
+        """Count a child that is made, whether it asked for its number or not."""
         number = self.counters.setdefault(parent, self.first)
-        if number < LAST:
-            following = number + 1
-        else:
-            following = -(2**31) if self.wraps else LAST
-        self.counters[parent] = following
-        return number
+        last = -(2**31) if self.wraps else LAST
+        self.counters[parent] = number + 1 if number < LAST else last
 
     def _delete(self, link: ZooKeeperLink, request: Delete) -> Any:
         node = self.leader.tree.get(request.path)
@@ -442,7 +474,9 @@ class ZooKeeperStore:
             return NoNode()
         if request.version not in (-1, node.version):
             return BadVersion()
-        self._txn([("delete", request.path, None)])
+        if node.children:
+            return NotEmpty()
+        self.delete(request.path)
         return None
 
     def _setdata(self, link: ZooKeeperLink, request: SetData) -> Any:
@@ -471,10 +505,12 @@ class ZooKeeperStore:
         """Delete a node, as an operator would."""
         if path in self.leader.tree:
             self._txn([("delete", path, None)])
+            self.counters[path] = 0
 
     def put(self, path: str) -> None:
         """Make a node of nobody's."""
         if path not in self.leader.tree and _parent(path) in self.leader.tree:
+            self._count(_parent(path))
             self._txn([("create", path, (b"", 0))])
 
     # Sessions.
@@ -496,7 +532,7 @@ class ZooKeeperStore:
         """Pings and batches of touches up to now; then expire what is due."""
         now = self.world.now * self.rate
         every = TICK_S / 2
-        batch = math.floor(now / every) * every
+        batch = math.floor((now - self.phase) / every) * every + self.phase
         for link in self.links:
             session = self.sessions.get(link.session)
             if session is None:
