@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import EXAMPLES, ON_SERVERS_ONLY, example_on
+from tests.docs.pages import EXAMPLES, ON_SERVERS_ONLY, ROOT, TESTS, example_on
 
-IN_MEMORY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY]
+IN_MEMORY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | TESTS]
 SAYS = {
     "asynchronous.py": "token",
     "fencing.py": "is older than",
@@ -25,3 +27,11 @@ def test_it_runs_and_says_what_it_should(example: Path, capsys: pytest.CaptureFi
     code = compile(example_on(example, f"memory://{uuid.uuid4().hex}"), example, "exec")
     exec(code, {"__name__": "__main__"})
     assert SAYS[example.name] in capsys.readouterr().out
+
+
+def test_the_examples_of_tests_pass() -> None:
+    examples = [f"docs/examples/{name}" for name in sorted(TESTS)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=30", *examples]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout

@@ -1,0 +1,171 @@
+"""Model servers with one mistake each: what the comparison has to notice, or it proves nothing."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from dataclasses import replace
+from typing import Any
+
+from recipes.stores.zookeeper.requests import Create, Delete, SetData, Stat
+from tests.simulation.etcd_model import EtcdServer
+from tests.simulation.zookeeper_model import ZooKeeperLink, ZooKeeperStore
+
+__all__ = ["ETCD", "ZOOKEEPER"]
+
+
+class CountsWhatItShows(EtcdServer):
+    """``count`` is what is returned, not what there is."""
+
+    def _range(self, key: bytes, request: Any) -> Any:
+        reply = super()._range(key, request)
+        if "count" in reply:
+            reply["count"] = str(len(reply.get("kvs", ())))
+        return reply
+
+
+class BoundIsExclusive(EtcdServer):
+    """``max_create_revision`` leaves out the revision itself."""
+
+    def _range(self, key: bytes, request: Any) -> Any:
+        most = int(request.get("max_create_revision", 0))
+        return super()._range(key, {**request, "max_create_revision": str(most - 1)} if most > 1 else request)
+
+
+class RevokeKeepsKeys(EtcdServer):
+    """Ending a lease deletes nothing."""
+
+    def revoke(self, lease_id: int) -> None:
+        del self.leases[lease_id]
+
+
+class DeadLeaseLives(EtcdServer):
+    """A revoked lease is kept alive, as before 3.4.38 at times."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, ok_for_revoked=True)
+
+
+class PutCreatesAnew(EtcdServer):
+    """Every put begins the key again."""
+
+    def _operate(self, operation: Any) -> Any:
+        if "request_put" in operation:
+            body = {"success": [{"request_delete_range": {"key": operation["request_put"]["key"]}}]}
+            super()._operate(body["success"][0])
+        return super()._operate(operation)
+
+
+class EmptyRangeEqualsAll(EtcdServer):
+    """A comparison of a range that is empty holds whatever it asks, as in the model before."""
+
+    def _compare(self, compare: Any) -> bool:
+        if "range_end" in compare and "kvs" not in self._range(b64decode(compare["key"]), compare):
+            return True
+        return super()._compare(compare)
+
+
+class NoFloor(EtcdServer):
+    """Leases are as short as one likes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(floor=1)
+
+
+class DeletionsUntold(EtcdServer):
+    """Watches hear of puts only."""
+
+    def _tell(self) -> None:
+        self._events = [event for event in self._events if event[1]]
+        super()._tell()
+
+
+class EveryTxnCounts(EtcdServer):
+    """A transaction that changes nothing has a revision too."""
+
+    def _kv_txn(self, body: Any) -> Any:
+        if body.get("compare"):
+            self.revision += 1
+        return super()._kv_txn(body)
+
+
+class CountsItsNumbers(ZooKeeperStore):
+    """Only sequential nodes take a number, as in the model before."""
+
+    def _create(self, link: ZooKeeperLink, request: Create) -> Any:
+        before = dict(self.counters)
+        reply = super()._create(link, request)
+        if not request.sequence:
+            self.counters = before
+        return reply
+
+
+class NumbersOutlive(ZooKeeperStore):
+    """The numbers go on where a node is made again."""
+
+    def delete(self, path: str) -> None:
+        number = self.counters.get(path, 0)
+        super().delete(path)
+        self.counters[path] = number
+
+
+class DeletesAnyVersion(ZooKeeperStore):
+    """A delete does not look at the version."""
+
+    def _delete(self, link: ZooKeeperLink, request: Delete) -> Any:
+        return super()._delete(link, replace(request, version=-1))
+
+
+class EphemeralsStay(ZooKeeperStore):
+    """A session leaves its nodes behind."""
+
+    def end(self, session: int) -> None:
+        if self.sessions.pop(session, None) is not None:
+            self._txn([("end", "", session)])
+
+
+class SetMovesCzxid(ZooKeeperStore):
+    """A set looks like a creation."""
+
+    def _setdata(self, link: ZooKeeperLink, request: SetData) -> Any:
+        reply = super()._setdata(link, request)
+        return Stat(self.zxid, reply.owner, reply.version) if isinstance(reply, Stat) else reply
+
+
+class SetsUntold(ZooKeeperStore):
+    """Watches hear of deletions only."""
+
+    def _txn(self, txns: list[Any]) -> None:
+        for kind, path, _ in txns:
+            if kind == "set":
+                for server in self.servers:
+                    server.watches.pop(path, None)
+        super()._txn(txns)
+
+
+class OwnWritesUnread(ZooKeeperStore):
+    """A follower answers a write before it has it, and the next read of the session does not show it."""
+
+    def commit(self, link: ZooKeeperLink, request: Any) -> tuple[Any, int]:
+        return super().commit(link, request)[0], 0
+
+
+ETCD = (
+    CountsWhatItShows,
+    BoundIsExclusive,
+    RevokeKeepsKeys,
+    DeadLeaseLives,
+    PutCreatesAnew,
+    EmptyRangeEqualsAll,
+    NoFloor,
+    DeletionsUntold,
+    EveryTxnCounts,
+)
+ZOOKEEPER = (
+    CountsItsNumbers,
+    NumbersOutlive,
+    DeletesAnyVersion,
+    EphemeralsStay,
+    SetMovesCzxid,
+    SetsUntold,
+    OwnWritesUnread,
+)

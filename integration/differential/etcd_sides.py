@@ -1,0 +1,248 @@
+"""etcd as scripts see it: the model, and a real server through the package's own link."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from integration.differential.etcd_scripts import LEASES, LINKS, NEVER_GRANTED
+from integration.differential.model_world import InOrder
+from integration.differential.script import Box, Forget, Outcome, Script, Told
+from integration.servers import Etcd
+from recipes.stores.base import Batch
+from recipes.stores.etcd.blocking import EtcdLink
+from recipes.stores.etcd.codec import number, put, revision, text, txn
+from recipes.stores.etcd.requests import EtcdError, Post, Watch
+from tests.simulation.etcd_model import EtcdServer, EtcdStore
+
+__all__ = ["EtcdModel", "RealEtcd", "floor_of"]
+
+REQUEST_S = 10.0
+REVISIONS = {"revision", "create_revision", "mod_revision"}
+
+
+def floor_of(server: Etcd) -> int:
+    """Return the shortest TTL a server grants, as etcd's source reckons it."""
+    return -(-3 * server._election_ms // 2000)
+
+
+class EtcdSide(ABC):
+    """What both sides share: names in, names out.
+
+    Watch events come over another connection than replies. Before a step that would meet
+    them, the link is settled on both sides: a key that nobody has used is watched and put,
+    and its event comes behind all others.
+    """
+
+    def begin(self, script: Script) -> None:
+        unique = secrets.token_hex(6)
+        self.prefix = f"diff/{script.seed}-{unique}/"
+        first = secrets.randbits(60) + 1
+        self.leases = {name: first + offset for offset, name in enumerate((*LEASES, NEVER_GRANTED))}
+        self.names = {number: name for name, number in self.leases.items()}
+        self.seen: dict[str, int] = {}
+        self.logs: list[list[Told]] = [[] for _ in range(LINKS)]
+        self.boxes: dict[tuple[int, str], Box] = {}
+        self.barriers = 0
+        self.step = 0
+        self.open()
+        self.start = revision(self.send(0, Post("/kv/txn", txn())))
+
+    def ask(self, step: int, link: int, request: Any) -> Outcome:
+        self.step = step
+        parts = request.parts if isinstance(request, Batch) else (request,)
+        told = self.settle(link) if any(isinstance(part, Watch | Forget) for part in parts) else []
+        if isinstance(request, Forget):
+            self.forget(link, self.box(link, request.mailbox))
+            return Outcome(None, told)
+        try:
+            reply = self.send(link, self.real(link, request))
+        except Exception as error:
+            reply = error
+        if isinstance(request, Batch) and isinstance(reply, tuple):
+            return Outcome([self.plain(*pair) for pair in zip(parts, reply, strict=True)], told)
+        return Outcome(self.plain(request, reply), told)
+
+    def end(self, outcomes: list[Outcome]) -> list[Outcome]:
+        last = [told for link in range(LINKS) for told in self.settle(link)]
+        for (link, _), box in self.boxes.items():
+            self.forget(link, box)
+        self.close()
+        if outcomes:
+            outcomes[-1].told += last
+        return outcomes
+
+    @abstractmethod
+    def open(self) -> None:
+        """Have links ready."""
+
+    @abstractmethod
+    def send(self, link: int, request: Any) -> Any:
+        """Ask over a link."""
+
+    @abstractmethod
+    def forget(self, link: int, box: Box) -> None:
+        """End what a mailbox watches."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave nothing behind that concerns another script."""
+
+    def settle(self, link: int) -> list[Told]:
+        """Wait until every event so far has come; return what was told since the last time."""
+        self.barriers += 1
+        key = f"{self.prefix}~{self.barriers}".encode()
+        barrier = Box("barrier", self.logs[link], lambda: -1)
+        self.send(link, Watch(key, barrier, changes=True))
+        self.send(link, Post("/kv/txn", txn(then=[put(key, b"", 0)])))
+        patience = time.monotonic() + REQUEST_S
+        while not any(told.step == -1 for told in self.logs[link]):
+            assert time.monotonic() < patience, "the event of a barrier should have come"
+            time.sleep(0.0001)
+        told = [told for told in self.logs[link] if told.step != -1]
+        self.logs[link].clear()
+        return [replace(one, event=str(one.event).replace(self.prefix, "")) for one in told]
+
+    # Names in.
+
+    def box(self, link: int, name: str) -> Box:
+        if (link, name) not in self.boxes:
+            self.boxes[link, name] = Box(name, self.logs[link], lambda: self.step)
+        return self.boxes[link, name]
+
+    def real(self, link: int, request: Any) -> Any:
+        if isinstance(request, Batch):
+            return Batch(tuple(self.real(link, part) for part in request.parts))
+        if isinstance(request, Watch):
+            box: Any = request.mailbox
+            return Watch(self.prefix.encode() + request.key, self.box(link, box), request.changes)
+        return Post(request.path, self.filled(request.body))
+
+    def filled(self, body: Any) -> Any:
+        if isinstance(body, list):
+            return [self.filled(one) for one in body]
+        return {name: self._fill(name, value) for name, value in body.items()}
+
+    def _fill(self, name: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return self.filled(value)
+        if name in ("key", "range_end"):
+            return text((self.prefix + value).encode())
+        if name == "value":
+            return text(value.encode())
+        if value in self.leases:
+            return str(self.leases[value])
+        if value.startswith("@"):
+            key, before, _ = value[1:].rpartition("-1") if value.endswith("-1") else (value[1:], "", "")
+            return str(max(self.seen.get(key, 0) - bool(before), 0))
+        return value
+
+    # Names out.
+
+    def plain(self, request: Any, reply: Any) -> Any:
+        if isinstance(reply, EtcdError):
+            return f"error {reply.code}"
+        if isinstance(reply, Exception):
+            return type(reply).__name__
+        if isinstance(request, Watch):
+            return f"created at {self.relative(reply)}"
+        if request.path == "/kv/txn":
+            self.learn(request.body, reply)
+        return self.named(reply)
+
+    def learn(self, body: Any, reply: Mapping[str, Any]) -> None:
+        """Note the create revisions that a reply tells of."""
+        done = body["success" if reply.get("succeeded") else "failure"]
+        for operation, response in zip(done, reply.get("responses", ()), strict=True):
+            ((kind, request),) = operation.items()
+            if kind == "request_put":
+                self.seen.setdefault(request["key"], revision(reply))
+            elif kind == "request_delete_range":
+                self.seen.pop(request["key"], None)
+            for kv in response.get("response_range", {}).get("kvs", ()):
+                self.seen[self.name_of(kv["key"])] = number(kv["create_revision"])
+
+    def named(self, found: Any) -> Any:
+        if isinstance(found, list):
+            return [self.named(one) for one in found]
+        return {name: self._name(name, value) for name, value in found.items()}
+
+    def _name(self, name: str, value: Any) -> Any:
+        if name == "header":
+            return {
+                "revision": self.relative(value["revision"])
+            }  # and ids of cluster and member, and the term
+        if isinstance(value, dict | list):
+            return self.named(value)
+        if name in REVISIONS:
+            return self.relative(value)
+        if name in ("lease", "ID"):
+            return self.names.get(int(value), value)
+        return self.name_of(value) if name == "key" else value
+
+    def name_of(self, key: str) -> str:
+        return b64decode(key).decode().removeprefix(self.prefix)
+
+    def relative(self, at: str | int) -> str:
+        return f"start+{int(at) - self.start}"
+
+
+class EtcdModel(EtcdSide):
+    """The model of the simulation; ``make`` may make a broken one."""
+
+    def __init__(self, floor: int, make: Callable[..., EtcdServer] = EtcdServer) -> None:
+        self._floor = floor
+        self._make = make
+
+    def open(self) -> None:
+        self.world = InOrder(lambda: 0.5)
+        world: Any = self.world
+        store = EtcdStore(world)
+        store.server = self._make(floor=self._floor)
+        self.links = [store.link(self.world.client, None) for _ in range(LINKS)]
+
+    def send(self, link: int, request: Any) -> Any:
+        return self.world.ask(self.links[link], request)
+
+    def forget(self, link: int, box: Box) -> None:
+        self.links[link].forget(box)
+        self.world.settle()
+
+    def close(self) -> None:
+        assert not self.links[0].server.watches, "every watch should be forgotten"
+
+
+class RealEtcd(EtcdSide):
+    """A real server; the links stay for script after script."""
+
+    def __init__(self, server: Etcd) -> None:
+        self.links = [EtcdLink([(server.host, server.port)]) for _ in range(LINKS)]
+
+    def open(self) -> None:
+        """The links open themselves."""
+
+    def send(self, link: int, request: Any) -> Any:
+        return self.links[link].ask(request, REQUEST_S)
+
+    def forget(self, link: int, box: Box) -> None:
+        self.links[link].forget(box)
+
+    def close(self) -> None:
+        for lease in self.leases.values():
+            try:
+                self.send(0, Post("/lease/revoke", {"ID": str(lease)}))
+            except EtcdError:
+                continue  # it never was, or is no more
+        end = self.prefix[:-1].encode() + bytes([ord("/") + 1])
+        rest = {"key": text(self.prefix.encode()), "range_end": b64encode(end).decode()}
+        self.send(0, Post("/kv/txn", txn(then=[{"request_delete_range": rest}])))
+
+    def shut(self) -> None:
+        """Close the links."""
+        for link in self.links:
+            link.close()

@@ -1,0 +1,71 @@
+"""A world without chance: what is sent to a model server arrives at once, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from recipes.errors import StoreUnavailable
+from tests.simulation.world import Pipe
+
+__all__ = ["InOrder"]
+
+
+class _Client:
+    """What the model links read of their client."""
+
+    paused = dead = False
+
+    def __init__(self, world: InOrder) -> None:
+        self.world = world
+
+
+class _Task:
+    name = "script"
+
+
+class InOrder:
+    """What the model servers need of the simulation's ``World``, without its choices.
+
+    Args:
+        random: Whatever the models ask of chance.
+    """
+
+    pct = False
+    now = 1000.0
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        self.random = random
+        self.pipes: list[Pipe] = []
+        self.timers: list[Any] = []
+        self.ticks: list[Any] = []
+        self.requests = 0
+        self.client = _Client(self)
+        self._answers: list[tuple[Any, BaseException | None]] = []
+
+    def note(self, *what: Any) -> None:
+        """Take part in no trace."""
+
+    def resume(self, task: Any, value: Any, error: BaseException | None) -> None:
+        """Take the answer to the one request under way."""
+        self._answers.append((value, error))
+
+    def ask(self, link: Any, request: Any) -> Any:
+        """Send a request over a model link; return the reply or raise, when all is quiet again."""
+        link.send(_Task(), request)
+        self.settle()
+        answers, self._answers = self._answers, []
+        if len(answers) != 1:
+            raise StoreUnavailable("model", f"{len(answers)} answers to one request")
+        ((value, error),) = answers
+        if error is not None:
+            raise error
+        return value
+
+    def settle(self) -> None:
+        """Let everything under way arrive, what was sent first before the rest."""
+        while pipe := next((pipe for pipe in self.pipes if pipe.is_open()), None):
+            message = pipe.messages.popleft()
+            if not pipe.messages:
+                self.pipes.remove(pipe)
+            message()

@@ -1,0 +1,209 @@
+"""ZooKeeper as scripts see it: the model, and a real server through the package's own link."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+from integration.differential.model_world import InOrder
+from integration.differential.script import Box, Forget, Outcome, Script, Told
+from integration.differential.zookeeper_scripts import LINKS
+from integration.servers import ZooKeeper
+from recipes.errors import StoreError
+from recipes.stores.base import Batch
+from recipes.stores.zookeeper.blocking import KazooLink
+from recipes.stores.zookeeper.requests import (
+    Children,
+    Close,
+    Create,
+    Exists,
+    SessionExpired,
+    SessionInfo,
+    Stat,
+    ZooKeeperError,
+)
+from tests.simulation.zookeeper_model import ZooKeeperStore
+
+__all__ = ["RealZooKeeper", "ZooKeeperModel"]
+
+REQUEST_S = 10.0
+
+
+class ZooKeeperSide(ABC):
+    """What both sides share: names in, names out.
+
+    The event of what happened before a request comes before the reply, on every session: so
+    what a link's mailboxes were told is compared at each reply. An event under way meets what
+    the link itself does at once (a close, a mailbox added or forgotten), so a reply is awaited
+    before those.
+    """
+
+    def begin(self, script: Script) -> None:
+        self.root = f"/diff-{script.seed}-{secrets.token_hex(6)}"
+        self.made: dict[str, str] = {}
+        self.sessions: dict[int, str] = {0: "nobody"}
+        self.logs: list[list[Told]] = [[] for _ in range(LINKS)]
+        self.boxes: dict[tuple[int, str], Box] = {}
+        self.zxids: set[int] = set()
+        self.step = 0
+        self.links: list[Any] = []
+        self.open(script)
+
+    def ask(self, step: int, link: int, request: Any) -> Outcome:
+        self.step = step
+        parts = request.parts if isinstance(request, Batch) else (request,)
+        if any(isinstance(part, Close | Forget) or getattr(part, "mailbox", None) for part in parts):
+            self.settle(link)
+        if isinstance(request, Forget):
+            self.links[link].forget(self.box(link, request.mailbox))
+            return Outcome(None)
+        try:
+            reply = self.send(link, self.real(link, request))
+        except Exception as error:
+            reply = error
+        several = isinstance(request, Batch) and isinstance(reply, tuple)
+        plain = []
+        for number, (part, one) in enumerate(zip(parts, reply if several else (reply,), strict=several)):
+            if isinstance(part, Create) and isinstance(one, tuple):
+                self.made[f"#{step}.{number}" if several else f"#{step}"] = one[0]
+            plain.append(self.plain(link, part, one))
+        return Outcome(plain if several else plain[0], self.told(link))
+
+    def end(self, outcomes: list[Outcome]) -> list[Outcome]:
+        for link in range(LINKS):
+            self.settle(link)
+            if outcomes:
+                outcomes[-1].told += self.told(link)
+        self.close()
+        ranks = {zxid: rank for rank, zxid in enumerate(sorted(self.zxids))}
+        for outcome in outcomes:
+            outcome.reply = _ranked(outcome.reply, ranks)
+        return outcomes
+
+    @abstractmethod
+    def open(self, script: Script) -> None:
+        """Make the links."""
+
+    @abstractmethod
+    def send(self, link: int, request: Any) -> Any:
+        """Ask over a link."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the links; the nodes that stay are below a root that no other script looks at."""
+
+    def settle(self, link: int) -> None:
+        """Have a reply, and with it all events up to now."""
+        try:
+            self.send(link, Exists("/"))
+        except (SessionExpired, StoreError):
+            return
+
+    def on_end(self, link: int, reason: str) -> None:
+        """Be told by a link that its session has ended."""
+        self.logs[link].append(Told(self.step, "the link", "end"))
+
+    def told(self, link: int) -> list[Told]:
+        found = [replace(one, event=self.without_root(str(one.event))) for one in self.logs[link]]
+        self.logs[link].clear()
+        return found
+
+    # Names in.
+
+    def box(self, link: int, name: str) -> Box:
+        if (link, name) not in self.boxes:
+            self.boxes[link, name] = Box(name, self.logs[link], lambda: self.step)
+        return self.boxes[link, name]
+
+    def real(self, link: int, request: Any) -> Any:
+        if isinstance(request, Batch):
+            return Batch(tuple(self.real(link, part) for part in request.parts))
+        names = {one.name for one in fields(request)}
+        changes: dict[str, Any] = {}
+        if "path" in names:
+            path = request.path
+            missing = f"{self.root}/missing"
+            changes["path"] = self.made.get(path, missing) if path.startswith("#") else self.root + path
+        if getattr(request, "mailbox", None) is not None:
+            changes["mailbox"] = self.box(link, request.mailbox)
+        return replace(request, **changes)
+
+    # Names out.
+
+    def plain(self, link: int, request: Any, reply: Any) -> Any:
+        if isinstance(reply, ZooKeeperError):
+            return f"error {reply.code}"
+        if isinstance(reply, Exception):
+            return type(reply).__name__
+        if isinstance(reply, SessionInfo):
+            self.sessions[reply.id] = f"link {link}"
+            return f"granted {reply.timeout_s:g} s"
+        if isinstance(request, Children):
+            return sorted(reply)
+        if isinstance(reply, tuple):
+            said = self.without_root(reply[0]) if isinstance(reply[0], str) else reply[0]
+            return [said, self.stat(reply[1])]
+        return self.stat(reply) if isinstance(reply, Stat) else reply
+
+    def stat(self, stat: Stat) -> dict[str, Any]:
+        self.zxids.add(stat.czxid)
+        owner = self.sessions.get(stat.owner, "a stranger")
+        return {"czxid": _Zxid(stat.czxid), "owner": owner, "version": stat.version}
+
+    def without_root(self, text: str) -> str:
+        return text.replace(self.root, "")
+
+
+class _Zxid(int):
+    """A zxid in a reply, until all of a script are known and it can be told which comes before which."""
+
+
+def _ranked(reply: Any, ranks: dict[int, int]) -> Any:
+    if isinstance(reply, list):
+        return [_ranked(one, ranks) for one in reply]
+    if isinstance(reply, dict):
+        return {name: _ranked(value, ranks) for name, value in reply.items()}
+    return f"no. {ranks[reply]}" if isinstance(reply, _Zxid) else reply
+
+
+class ZooKeeperModel(ZooKeeperSide):
+    """The model of the simulation, each link on some server of it; ``make`` may make a broken one."""
+
+    def __init__(self, make: Callable[..., ZooKeeperStore] = ZooKeeperStore) -> None:
+        self._make = make
+
+    def open(self, script: Script) -> None:
+        self.world = InOrder(random.Random(script.seed).random)
+        store = self._make(self.world)
+        for link in range(LINKS):
+            self.links.append(store.link(self.world.client, partial(self.on_end, link)))
+
+    def send(self, link: int, request: Any) -> Any:
+        return self.world.ask(self.links[link], request)
+
+    def close(self) -> None:
+        """There is nothing that another script could meet."""
+
+
+class RealZooKeeper(ZooKeeperSide):
+    """A real server; a link is a session, so each script has its own."""
+
+    def __init__(self, server: ZooKeeper) -> None:
+        self._hosts = f"{server.host}:{server.port}"
+
+    def open(self, script: Script) -> None:
+        for link in range(LINKS):
+            self.links.append(KazooLink(self._hosts, on_end=partial(self.on_end, link)))
+
+    def send(self, link: int, request: Any) -> Any:
+        return self.links[link].ask(request, REQUEST_S)
+
+    def close(self) -> None:
+        for link in self.links:
+            link.ask(Close(), REQUEST_S)
+            link.close()

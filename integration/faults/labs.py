@@ -1,0 +1,162 @@
+"""Where a scenario happens: a face, a prefix of its own, a proxy of its own, and the clients it makes.
+
+A scenario mostly waits (for a session to end), so a test runs it for both faces, and all other
+cases that it names, at the same time, each in a lab and a thread of its own::
+
+    @at_once(how=("cut", "blackhole"))
+    def test_something(lab: Lab, how: str) -> None: ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, Self
+
+from integration import servers
+from integration.faults.actors import FACES, Actor, actor
+from integration.faults.looking import L5_S, Seen, contenders
+from integration.faults.workers import Worker
+from integration.proxy import Proxy
+
+__all__ = ["REQUEST_S", "SESSION_S", "Lab", "at_once"]
+
+SESSION_S = 2.0
+REQUEST_S = 1.0
+LONGEST_SCENARIO_S = 90
+
+
+class Lab:
+    """A context manager; when it ends its clients are closed, and none of their contenders may be left.
+
+    Attributes:
+        server: The server.
+        prefix: The path of the URLs of its clients.
+        face: "blocking" or "asyncio".
+        name: A name for its lock.
+        seen: The events of its clients.
+        together: Meets all other cases of the test: ``wait`` returns when all are there.
+    """
+
+    name = "nightly/job"
+
+    def __init__(
+        self,
+        server: servers.Server,
+        prefix: str,
+        face: str,
+        note: Callable[[str], None],
+        together: threading.Barrier,
+    ) -> None:
+        self.server = server
+        self.prefix = prefix
+        self.face = face
+        self.together = together
+        self.figure = note
+        self._stack = contextlib.ExitStack()
+        self.seen = self._stack.enter_context(Seen(of=prefix))
+
+    @cached_property
+    def proxy(self) -> Proxy:
+        """A proxy before the server; healed before the clients are closed."""
+        return self._stack.enter_context(Proxy.of(self.server))
+
+    def actor(self, *, proxied: bool = False, is_open: bool = True, **options: Any) -> Actor:
+        """Return a client; straight to the server, or through the proxy."""
+        url = (self.proxy if proxied else self.server).url(self.prefix)
+        options = {"session_timeout": SESSION_S, "request_timeout": REQUEST_S, **options}
+        one = actor(options.pop("face", self.face), url, **options)
+        self._stack.callback(one.close)
+        if is_open:
+            one.open()
+        return one
+
+    def worker(
+        self, program: str = "worker", *args: object, session_s: float = SESSION_S, proxied: bool = False
+    ) -> Worker:
+        """Return a client in a process of its own."""
+        url = (self.proxy if proxied else self.server).url(self.prefix)
+        return self._stack.enter_context(Worker(program, self.face, url, session_s, *args))
+
+    def contenders(self) -> list[str]:
+        """Return every contender of this lab, as the server shows it."""
+        return contenders(self.server, self.prefix)
+
+    def contenders_become(self, count: int, within_s: float = L5_S) -> bool:
+        """Wait until there are so many contenders."""
+        return servers.eventually(lambda: len(self.contenders()) == count, within_s)
+
+    @property
+    def failover_s(self) -> float:
+        """Within how many seconds of a holder's death the next contender holds (L1)."""
+        tick_s = self.server.tick_ms / 1000 if isinstance(self.server, servers.ZooKeeper) else 0
+        return SESSION_S + tick_s + 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if "proxy" in self.__dict__:
+            self.proxy.heal()
+        died = not self.server.running  # no scenario leaves it dead
+        self.server.start()
+        self._stack.close()
+        left = servers.settle(self.server, self.prefix)
+        servers.clean(self.server, self.prefix)
+        assert not died, f"the server has died: {self._last_words()}"
+        assert kind or not left, f"left behind: {left.contenders}"
+
+    def _last_words(self) -> str:
+        said = self.server.log_path.read_text(errors="replace").splitlines()
+        return next((line for line in said if line.startswith(("panic:", "fatal error:"))), "without a word")
+
+
+def at_once(**cases: tuple[Any, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a test of a scenario: for each server in turn, with all its cases side by side."""
+    values = list(itertools.product(FACES, *cases.values()))
+
+    def decorate(scenario: Callable[..., None]) -> Callable[..., None]:
+        def test(server: servers.Server, prefix: str, figure: Callable[[str], None]) -> None:
+            failed: list[BaseException] = []
+            together = threading.Barrier(len(values), timeout=LONGEST_SCENARIO_S)
+
+            def run(number: int, face: str, *case: Any) -> None:
+                named = ", ".join(map(str, (face, *case)))
+                note = partial(_note, figure, named)
+                try:
+                    with Lab(server, f"{prefix}/case-{number}", face, note, together) as lab:
+                        scenario(lab, **dict(zip(cases, case, strict=True)))
+                except BaseException as error:
+                    together.abort()
+                    error.add_note(f"in the case: {named}")
+                    failed.append(error)
+
+            _in_threads(run, [(number, *value) for number, value in enumerate(values)])
+            alone = threading.BrokenBarrierError  # of those that another's failure left waiting
+            first = [error for error in failed if not isinstance(error, alone)] or failed
+            if first:
+                raise first[0] if len(first) == 1 else BaseExceptionGroup("several cases failed", first)
+
+        test.__name__ = scenario.__name__
+        test.__qualname__ = scenario.__qualname__
+        test.__module__ = scenario.__module__
+        return test
+
+    return decorate
+
+
+def _note(figure: Callable[[str], None], case: str, text: str) -> None:
+    figure(f"{case}: {text}")
+
+
+def _in_threads(run: Callable[..., None], cases: list[tuple[Any, ...]]) -> None:
+    threads = [threading.Thread(target=run, args=case, name=f"case-{case}") for case in cases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONGEST_SCENARIO_S)
+    stuck = [thread.name for thread in threads if thread.is_alive()]
+    assert not stuck, f"still running: {stuck}"

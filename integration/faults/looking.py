@@ -1,0 +1,172 @@
+"""What fault tests look at: contenders on the server, requests at the proxy, events of the package."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+from integration import servers
+from integration.harness.wire import Match, Request
+from integration.proxy import matching
+from recipes import events
+from recipes.events import Transition
+
+__all__ = [
+    "L5_S",
+    "Gate",
+    "Seen",
+    "contenders",
+    "creates",
+    "deletes",
+    "ends",
+    "hold_fault",
+    "keepalives",
+    "opens",
+    "remove",
+    "taking",
+    "token_of",
+]
+
+L5_S = 5.0
+
+
+def hold_fault(seconds: float) -> None:
+    """Let a fault last: the only place where a fault test waits for time to pass."""
+    threading.Event().wait(seconds)
+
+
+@contextmanager
+def taking(at_most_s: float, at_least_s: float = 0.0) -> Iterator[None]:
+    """See that the block takes no longer, nor shorter."""
+    began = time.monotonic()
+    yield
+    took = time.monotonic() - began
+    assert at_least_s <= took <= at_most_s, f"took {took:.3f} s, not {at_least_s} to {at_most_s}"
+
+
+# On the server.
+
+
+def contenders(server: servers.Server, prefix: str) -> list[str]:
+    """Return every contender under ``prefix``; what etcd keeps of a session itself is none."""
+    return [path for path in servers.leftovers(server, prefix).contenders if "/~session/" not in path]
+
+
+def remove(server: servers.Server, contender: str) -> None:
+    """Delete one contender, as an operator would."""
+    if isinstance(server, servers.Etcd):
+        server.delete(contender)
+    else:
+        with servers.kazoo_client(server) as client:
+            client.delete(contender)
+
+
+def token_of(server: servers.Server, contender: str) -> int:
+    """Return what the store itself says is the contender's token."""
+    if isinstance(server, servers.Etcd):
+        from integration.harness.etcd import encoded
+
+        found = server.ask("/v3/kv/range", {"key": encoded(contender)})["kvs"]
+        return int(found[0]["create_revision"])
+    with servers.kazoo_client(server) as client:
+        stat = client.exists(contender)
+        assert stat is not None
+        return int(stat.czxid)
+
+
+# At the proxy: which request is which.
+
+
+def creates(server: servers.Server) -> Match:
+    """Match the request that makes a contender."""
+    if isinstance(server, servers.ZooKeeper):
+        return matching("create2")
+    return lambda request: _puts(request) and b'"request_delete_range"' not in request.body
+
+
+def deletes(server: servers.Server) -> Match:
+    """Match the request that deletes a contender."""
+    if isinstance(server, servers.ZooKeeper):
+        return matching("delete")
+    return matching("kv/txn", '"request_delete_range"')
+
+
+def opens(server: servers.Server) -> Match:
+    """Match the request that starts a session."""
+    return matching("connect" if isinstance(server, servers.ZooKeeper) else "lease/grant")
+
+
+def keepalives(server: servers.Server) -> Match:
+    """Match the request that renews a session."""
+    return matching("sync" if isinstance(server, servers.ZooKeeper) else "lease/keepalive")
+
+
+def ends(server: servers.Server) -> Match:
+    """Match the request that ends a session."""
+    return matching("close" if isinstance(server, servers.ZooKeeper) else "lease/revoke")
+
+
+def _puts(request: Request) -> bool:
+    return request.label.endswith("kv/txn") and b'"request_put"' in request.body
+
+
+# Of the package.
+
+
+class Seen:
+    """Every transition of the clients of this process whose URL ends so; a context manager."""
+
+    def __init__(self, of: str = "") -> None:
+        self._of = of
+        self._all: list[Transition] = []
+        self._more = threading.Condition()
+
+    def __call__(self, transition: Transition) -> None:
+        if (transition.store or "").endswith(self._of):
+            with self._more:
+                self._all.append(transition)
+                self._more.notify_all()
+
+    def __enter__(self) -> Self:
+        self._unsubscribe = events.subscribe(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._unsubscribe()
+
+    def of(self, event: str, **wanted: Any) -> list[Transition]:
+        """Return what was told so far of that event."""
+        with self._more:
+            return self._found(event, wanted)
+
+    def wait(self, event: str, *, within_s: float = 5.0, count: int = 1, **wanted: Any) -> list[Transition]:
+        """Wait until it was told so often; AssertionError if it was not."""
+        with self._more:
+            there = self._more.wait_for(lambda: len(self._found(event, wanted)) >= count, within_s)
+            found = self._found(event, wanted)
+        assert there, f"{event} {wanted} was told {len(found)} times within {within_s} s"
+        return found
+
+    def _found(self, event: str, wanted: dict[str, Any]) -> list[Transition]:
+        return [
+            transition
+            for transition in self._all
+            if transition.event == event
+            and all(getattr(transition, name) == value for name, value in wanted.items())
+        ]
+
+
+class Gate:
+    """A resource that takes no token smaller than the largest it has seen (S3)."""
+
+    def __init__(self) -> None:
+        self._largest = 0
+
+    def write(self, token: int) -> bool:
+        """Write with a token; whether it was taken."""
+        taken = token >= self._largest
+        self._largest = max(self._largest, token)
+        return taken

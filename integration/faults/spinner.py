@@ -1,0 +1,50 @@
+"""A holder that looks at its grant without a pause, and lets no other thread run.
+
+Run as ``python -m integration.faults.spinner FACE URL SESSION_S``. It is to be stopped while it
+spins; it tells what it saw first when it went on, and acquires again at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import recipes
+from recipes._run.clock import boot_time
+
+LONG_S = 1.0
+
+
+def spin(grant: Any) -> None:
+    """Look until more than a second went by between two readings of the clock, and then once more."""
+    sys.setswitchinterval(1000)
+    print("ready", flush=True)
+    looked_at = boot_time()
+    while (now := boot_time()) - looked_at < LONG_S:
+        looked_at = now
+        if not grant.held:
+            break
+    print("true after the stop" if grant.held else "false at first sight", flush=True)
+
+
+async def tasks(url: str, session_s: float) -> None:
+    """Hold with an asyncio client."""
+    async with recipes.connect_async(url, session_timeout=session_s) as client:
+        spin(await client.lock("spinning").acquire())
+        print(f"again {(await client.lock('spinning').acquire(timeout=5)).held}", flush=True)
+
+
+def blocking(url: str, session_s: float) -> None:
+    """Hold with a blocking client."""
+    with recipes.connect(url, session_timeout=session_s) as client:
+        spin(client.lock("spinning").acquire())
+        print(f"again {client.lock('spinning').acquire(timeout=5).held}", flush=True)
+
+
+if __name__ == "__main__":
+    _, face, address, length = sys.argv
+    if face == "blocking":
+        blocking(address, float(length))
+    else:
+        asyncio.run(tasks(address, float(length)))

@@ -1,0 +1,123 @@
+"""Interruptions at random moments, each timed: what the storm of faults 26 and 27 is made of.
+
+`Weather` draws the moments from a seed. `Tally` counts who was interrupted, and by how much the
+exception came later than the interruption.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from integration.faults.labs import Lab
+from integration.faults.looking import creates
+from recipes._run.clock import boot_time
+
+__all__ = ["Tally", "Weather", "churn", "losing_replies"]
+
+SHORTEST_S, LONGEST_S = 0.0001, 0.05
+LATE_S = 0.25
+
+
+class Weather:
+    """Random moments: as often within the first request as long after it."""
+
+    def __init__(self, seed: object) -> None:
+        self._random = random.Random(str(seed))
+
+    def moment_s(self) -> float:
+        """Return after how many seconds to strike."""
+        return float(SHORTEST_S * (LONGEST_S / SHORTEST_S) ** self._random.random())
+
+    def name(self) -> str:
+        """Return which lock to ask for; nobody else wants "own"."""
+        return self._random.choice(("busy", "busier", "own"))
+
+    def hold_s(self) -> float:
+        """Return how long another holder holds."""
+        return self._random.uniform(0.001, 0.02)
+
+
+class Tally:
+    """What came of the attempts; usable from any thread."""
+
+    def __init__(self, wanted: int) -> None:
+        self._left = wanted
+        self._lock = threading.Lock()
+        self.interrupted = 0
+        self.granted = 0
+        self.worst_s = 0.0
+
+    def more(self) -> bool:
+        """Whether more interruptions are wanted."""
+        with self._lock:
+            return self._left > 0
+
+    def note_granted(self) -> None:
+        """Count an attempt that was over before it was interrupted."""
+        with self._lock:
+            self.granted += 1
+
+    def note_interrupted(self, struck_at: float) -> None:
+        """Count an attempt that has just ended in the exception of an interruption."""
+        late_s = boot_time() - struck_at
+        with self._lock:
+            self._left -= 1
+            self.interrupted += 1
+            self.worst_s = max(self.worst_s, late_s)
+
+
+@contextmanager
+def churn(lab: Lab, seed: object) -> Iterator[None]:
+    """Have others hold and release the locks all the while: attempts wait, step up and are granted."""
+    over = threading.Event()
+    failed: list[BaseException] = []
+    client = lab.actor(face="blocking")
+
+    def hold(name: str) -> None:
+        weather = Weather((seed, name))
+        try:
+            while not over.is_set():
+                held = client.acquire(name, timeout=20)
+                over.wait(weather.hold_s())
+                assert held.release()
+                over.wait(0.001)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=hold, args=(name,)) for name in ("busy", "busier", "busier")]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(30)
+    assert not failed, failed
+
+
+@contextmanager
+def losing_replies(lab: Lab, seed: object) -> Iterator[Callable[[], int]]:
+    """Lose the reply to a create now and then; yields how many were lost so far."""
+    over = threading.Event()
+    lost: list[None] = []
+    chance = random.Random(str(seed))
+
+    def lose() -> None:
+        while not over.is_set():
+            trap = lab.proxy.drop_reply(n=chance.randint(5, 25), match=creates(lab.server))
+            while not trap.sprung.wait(0.1):
+                if over.is_set():
+                    return
+            lost.append(None)
+
+    thread = threading.Thread(target=lose)
+    thread.start()
+    try:
+        yield lambda: len(lost)
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,155 @@
+"""The connection is cut: shorter than the session, longer, and for nine tenths of it."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+import recipes
+from integration.faults.actors import Actor, Held
+from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.looking import hold_fault
+from recipes._run.clock import boot_time
+
+
+@at_once()
+def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
+    session_s = 4.0  # so that the periodic re-read, 2.8 s and more, is not what wakes the waiter
+    holder, waiter = (lab.actor(proxied=True, session_timeout=session_s) for _ in range(2))
+    held = holder.acquire(lab.name)
+    next_one = waiter.start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    last_one = lab.actor(session_timeout=session_s).start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    standing = lab.contenders()
+
+    lab.proxy.cut()
+    hold_fault(1.0)
+    lab.proxy.heal()
+
+    assert held.held
+    assert held.verify()  # waits until it is connected again
+    hold_fault(0.8)  # within this the waiter has watched again
+    assert lab.contenders() == standing
+    assert not next_one.done()
+    assert not last_one.done()
+    released_at = boot_time()
+    assert held.release()
+    granted = next_one.result(3)
+    took_s = boot_time() - released_at
+    lab.figure(f"hand-over {1000 * took_s:.1f} ms after a cut of 1 s")
+    assert took_s < 0.5  # told by a watch
+    assert not last_one.done()
+    assert granted.release()
+    assert last_one.result(3).token > granted.token > held.token
+    for event in ("lock.lost", "lock.requeued"):
+        assert not lab.seen.of(event, lock=lab.name)
+    assert not lab.seen.of("session.lost")
+
+
+@at_once(how=("cut", "blackhole"))
+def test_fault_06_cut_longer_than_the_session(lab: Lab, how: str) -> None:
+    held = lab.actor(proxied=True).acquire(lab.name)
+    next_one = lab.actor(proxied=True).start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    last_one = lab.actor().start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    told = told_at(held)
+
+    getattr(lab.proxy, how)()
+    cut_at = boot_time()
+
+    assert held.wait_lost(5)
+    assert not held.held
+    late_s = told.result(1) - held.deadline
+    lab.figure(f"loss told {1000 * late_s:.1f} ms after the local deadline")
+    assert 0 <= late_s <= 0.5  # L7, with nothing healed yet
+    # A re-read that is under way keeps the waiter for a request timeout at most.
+    lab.seen.wait("lock.requeued", lock=lab.name, within_s=SESSION_S + 1)
+    # The store frees the lock at its own time, and the waiter has lost its place.
+    passed_on = last_one.result(10)
+    assert boot_time() - cut_at <= lab.failover_s
+    assert not next_one.done()
+
+    lab.proxy.heal()
+    lab.seen.wait("lock.queued", lock=lab.name, attempt=2, within_s=5)
+    assert not next_one.done()
+    assert passed_on.verify()
+    assert passed_on.release()
+    assert next_one.result(5).token > passed_on.token > held.token
+    assert held.release() is False
+    assert held.verify() is False
+    assert len(lab.seen.of("lock.lost", lock=lab.name)) == 1
+
+
+def told_at(held: Held) -> Future[float]:
+    """Return when the loss is told to a callback, which happens once."""
+    told: Future[float] = Future()
+    held.grant.lost.add_callback(lambda _: told.set_result(boot_time()))  # a second time would raise
+    return told
+
+
+@at_once(how=("cut", "blackhole"))
+def test_fault_40_cut_for_most_of_the_session(lab: Lab, how: str) -> None:
+    holder = lab.actor(proxied=True)
+    held = holder.acquire(lab.name)
+    waiting = lab.actor().start_acquire(lab.name)
+    assert lab.contenders_become(2)
+
+    getattr(lab.proxy, how)()
+    cut_at = boot_time()
+    hold_fault(0.9 * SESSION_S)
+    assert held.held is False  # given up, a little before the store may have
+    lab.proxy.heal()
+
+    granted = waiting.result(10)
+    took_s = boot_time() - cut_at
+    lab.figure(f"{how} of {0.9 * SESSION_S} s: next holder {took_s:.2f} s after it began")
+    assert took_s <= lab.failover_s
+    assert lab.contenders_become(1, within_s=1)
+
+    over = boot_time() + 1.5 * SESSION_S  # all that was held back, and all reconnects, lie before that
+    while boot_time() < over:
+        assert held.held is False
+        assert held.grant.lost.is_set()
+        hold_fault(0.05)
+    assert held.verify() is False
+    assert held.release() is False
+    assert granted.held
+    assert granted.verify()
+    assert granted.release()
+    again = holder.acquire(lab.name, timeout=5)  # the client goes on, with another session
+    assert again.token > granted.token
+    assert not held.held
+
+
+@at_once(how=("cut", "blackhole"), timeout_s=(0.3, 1.0))
+def test_promise_l6_timeouts_are_kept_with_a_silent_store(lab: Lab, how: str, timeout_s: float) -> None:
+    known, fresh = lab.actor(proxied=True), lab.actor(proxied=True, is_open=False)
+    waiting = lab.actor(proxied=True)
+    held = lab.actor().acquire("held")
+    known.acquire("free").release()
+    took_s: list[float] = []
+
+    def expire(one: Actor, name: str) -> None:
+        began = boot_time()
+        try:
+            one.acquire(name, timeout=timeout_s)
+        except recipes.LockTimeout:
+            took_s.append(boot_time() - began)
+
+    getattr(lab.proxy, how)()
+    attempts = ((known, "free"), (fresh, "free"), (waiting, "held"))
+    threads = [threading.Thread(target=expire, args=attempt) for attempt in attempts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(15)
+    assert len(took_s) == len(threads)
+    lab.figure(f"{1000 * (max(took_s) - timeout_s):.0f} ms late at most")
+    assert timeout_s <= min(took_s)
+    assert max(took_s) <= timeout_s + 0.25
+
+    lab.proxy.heal()
+    assert lab.contenders_become(1)
+    assert held.verify()

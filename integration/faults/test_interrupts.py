@@ -1,0 +1,180 @@
+"""Faults 26 and 27: calls are interrupted at random moments, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+import recipes
+from integration import servers
+from integration.faults.actors import Actor, AsyncActor
+from integration.faults.labs import Lab, at_once
+from integration.faults.storm import LATE_S, Tally, Weather, churn, losing_replies
+from recipes._run.clock import boot_time
+
+BY_TIMEOUT, BY_CANCELLATION, BY_SIGNAL = 100, 150, 300  # timeouts: of each face
+STARTS = 50
+CREW = 4
+SOON_S = 5
+
+
+@pytest.fixture
+def seed() -> str:
+    """Return the seed of a storm, printed if the test fails; RECIPES_TEST_SEED repeats one."""
+    chosen = os.environ.get("RECIPES_TEST_SEED") or os.urandom(4).hex()
+    print(f"RECIPES_TEST_SEED={chosen}")
+    return chosen
+
+
+@pytest.mark.parametrize("lab", ["blocking"], indirect=True)
+def test_fault_26_27_five_hundred_interruptions(lab: Lab, seed: str) -> None:
+    with churn(lab, seed), losing_replies(lab, seed) as lost:
+        blocking, tasks = (lab.actor(proxied=True, face=face) for face in ("blocking", "asyncio"))
+        assert isinstance(tasks, AsyncActor)
+        script = lab.worker("shot", "calls", BY_SIGNAL, seed, proxied=True)
+        timed, timed_tasks, cancelled = Tally(BY_TIMEOUT), Tally(BY_TIMEOUT), Tally(BY_CANCELLATION)
+        side_by_side(
+            *(partial(expire, blocking, timed, Weather((seed, "threads", n))) for n in range(CREW)),
+            lambda: tasks.run(storm(tasks, timed_tasks, expire_task, seed)),
+            lambda: tasks.run(storm(tasks, cancelled, cancel_task, seed)),
+        )
+        shot = json.loads(script.next_line(60))
+
+    tallies = {"timeouts": timed, "timeouts of tasks": timed_tasks, "cancellations": cancelled}
+    for what, tally in tallies.items():
+        lab.figure(f"{tally.interrupted} {what}, {1000 * tally.worst_s:.0f} ms late at most")
+        assert tally.worst_s <= LATE_S
+    lab.figure(f"{shot['interrupted']} SIGINTs, {1000 * shot['worst_s']:.0f} ms late at most; {shot}")
+    lab.figure(f"{lost()} replies to creates lost")
+    assert shot["worst_s"] <= LATE_S
+    assert shot["strays"] == 0  # what an interrupted call was granted, nobody holds
+    assert shot["swallowed"] == 0
+    assert shot["settled"]
+    assert sum(tally.interrupted for tally in tallies.values()) + shot["interrupted"] >= 500
+    assert lost() >= 5
+    for one in (blocking, tasks):
+        assert servers.eventually(lambda one=one: one.client.pending_cleanups == 0, SOON_S)
+        assert one.client.grants == []
+    assert lab.contenders_become(0), lab.contenders()  # L5, with every session alive
+    for one in (blocking, tasks):
+        assert one.acquire("busy", timeout=1).release()
+    assert script.ask("go on") is True
+
+
+def side_by_side(*works: Callable[[], None]) -> None:
+    failed: list[BaseException] = []
+
+    def run(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    if failed:
+        raise failed[0]
+
+
+def expire(one: Actor, tally: Tally, weather: Weather) -> None:
+    while tally.more():
+        timeout_s = weather.moment_s()
+        due = boot_time() + timeout_s
+        try:
+            held = one.acquire(weather.name(), timeout=timeout_s)
+        except recipes.LockTimeout:
+            tally.note_interrupted(due)
+        else:
+            tally.note_granted()
+            assert held.release()
+
+
+async def storm(one: Actor, tally: Tally, strike: Callable[..., Any], seed: str) -> None:
+    async with asyncio.TaskGroup() as crew:
+        for number in range(CREW):
+            weather = Weather((seed, strike.__name__, number))
+            crew.create_task(keep_striking(one.client, tally, strike, weather))
+
+
+async def keep_striking(client: Any, tally: Tally, strike: Callable[..., Any], weather: Weather) -> None:
+    while tally.more():
+        grant = await strike(client.lock(weather.name()), tally, weather)
+        if grant is not None:
+            tally.note_granted()
+            assert await grant.release()
+
+
+async def expire_task(lock: Any, tally: Tally, weather: Weather) -> Any:
+    timeout_s = weather.moment_s()
+    due = boot_time() + timeout_s
+    try:
+        return await lock.acquire(timeout=timeout_s)
+    except recipes.LockTimeout:
+        tally.note_interrupted(due)
+
+
+async def cancel_task(lock: Any, tally: Tally, weather: Weather) -> Any:
+    async def acquire() -> Any:
+        return await lock.acquire()
+
+    task = asyncio.create_task(acquire())
+    await asyncio.wait({task}, timeout=weather.moment_s())
+    struck_at = boot_time()
+    task.cancel()
+    try:
+        return await task
+    except asyncio.CancelledError:
+        tally.note_interrupted(struck_at)
+
+
+@pytest.mark.parametrize("lab", ["blocking"], indirect=True)
+def test_fault_27_signals_while_the_session_starts(lab: Lab, seed: str) -> None:
+    before = servers.sessions(lab.server)
+    script = lab.worker("shot", "starts", STARTS, seed)
+    shot = json.loads(script.next_line(60))
+    lab.figure(f"{shot}")
+    assert shot["worst_s"] <= LATE_S
+    assert (shot["strays"], shot["doubled"], shot["left"]) == (0, 0, 0)
+    assert lab.contenders() == []
+    assert servers.eventually(lambda: not servers.sessions(lab.server) - before, lab.failover_s)
+    script.tell("go on")
+
+
+@at_once()
+def test_fault_26_a_call_cut_off_from_the_store_is_cancelled_at_once(lab: Lab) -> None:
+    held = lab.actor().acquire(lab.name)
+    one = lab.actor(proxied=True, request_timeout=5)
+    waiting = one.start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.proxy.blackhole()
+    began = boot_time()
+    if isinstance(one, AsyncActor):
+        one.run(cancel_acquire())
+    else:
+        one.call(one.client.close)
+    with pytest.raises((concurrent.futures.CancelledError, recipes.ClientClosed)) as ended:
+        waiting.result(SOON_S)
+    took_s = boot_time() - began
+    lab.figure(f"{ended.type.__name__} after {took_s:.2f} s")
+    assert took_s <= (LATE_S if isinstance(one, AsyncActor) else SOON_S)
+    lab.proxy.heal()
+    assert lab.contenders_become(1)
+    assert held.verify()
+
+
+async def cancel_acquire() -> None:
+    mine = asyncio.current_task()
+    (waiting,) = [task for task in asyncio.all_tasks() if task is not mine and "_awaited" in repr(task)]
+    waiting.cancel()

@@ -1,0 +1,123 @@
+"""Releasing twice, from elsewhere, and after an operator deleted the contender."""
+
+from __future__ import annotations
+
+from integration import servers
+from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.looking import remove, token_of
+from recipes._run.clock import boot_time
+
+SOON_S = 5
+
+
+@at_once()
+def test_fault_25_double_release(lab: Lab) -> None:
+    one, other = lab.actor(), lab.actor()
+    first = one.acquire(lab.name)
+    waiting = other.start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name)
+
+    assert first.release() is True
+    second = waiting.result(SOON_S)
+    assert first.release() is False
+    assert first.verify() is False
+    assert second.verify()
+    (own,) = lab.contenders()
+    assert token_of(lab.server, own) == second.token
+    assert len(lab.seen.of("lock.released", lock=lab.name)) == 1
+    assert not lab.seen.of("lock.lost", lock=lab.name)
+
+
+@at_once()
+def test_fault_25_release_by_another_thread_or_task(lab: Lab) -> None:
+    one = lab.actor()
+    held = one.acquire(lab.name)
+    assert one.start(held.grant.release).result(SOON_S) is True
+    assert held.held is False
+    assert held.release() is False
+    assert lab.contenders() == []
+    assert one.acquire(lab.name, timeout=1).release()
+
+
+@at_once()
+def test_fault_25_release_by_many_at_once(lab: Lab) -> None:
+    one, other = lab.actor(), lab.actor()
+    for _ in range(10):
+        held = one.acquire(lab.name)
+        waiting = other.start_acquire(lab.name)
+        assert lab.contenders_become(2)
+        answers = [one.start(held.grant.release) for _ in range(8)]
+        assert sorted(answer.result(SOON_S) for answer in answers) == [False] * 7 + [True]
+        granted = waiting.result(SOON_S)
+        assert granted.verify()
+        assert granted.release()
+    assert not lab.seen.of("lock.lost")
+
+
+@at_once()
+def test_fault_32_contender_of_a_holder_deleted(lab: Lab) -> None:
+    one, other = lab.actor(), lab.actor()
+    held = one.acquire(lab.name)
+    kept = one.acquire("another lock of the same session")
+    (own,) = [path for path in lab.contenders() if token_of(lab.server, path) == held.token]
+    waiting = other.start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name)
+
+    remove(lab.server, own)
+    removed_at = boot_time()
+    assert held.wait_lost(SESSION_S)
+    told_s = boot_time() - removed_at
+    lab.figure(f"told {told_s:.2f} s after the deletion")
+    renewal_s = SESSION_S / held.grant._hold.epoch.protocol.renewals_per_ttl
+    assert told_s <= renewal_s + 0.25
+    assert held.held is False
+    assert "removed" in held.grant.lost_reason
+
+    new = waiting.result(SOON_S)
+    assert held.release() is False
+    assert held.verify() is False
+    assert new.verify()
+    assert new.held
+    assert kept.held
+    assert kept.verify()  # the session lives on
+    assert len(lab.contenders()) == 2
+    lab.seen.wait("lock.lost", lock=lab.name, token=held.token)
+    assert len(lab.seen.of("lock.lost")) == 1
+    assert not lab.seen.of("session.lost")
+
+
+@at_once()
+def test_fault_32_contender_of_a_waiter_deleted(lab: Lab) -> None:
+    held = lab.actor().acquire(lab.name)
+    waiting = lab.actor().start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    (queued,) = [path for path in lab.contenders() if token_of(lab.server, path) != held.token]
+
+    remove(lab.server, queued)
+    assert held.release()
+    granted = waiting.result(2 * SOON_S)
+    if isinstance(lab.server, servers.ZooKeeper) and not granted.verify():
+        # The blocker's deletion proves the session, and not a node that somebody else deleted (S2
+        # exempts operators): what was granted is found lost by the first renewal or verify.
+        assert granted.wait_lost(SESSION_S / 6 + 0.25)
+        assert granted.release() is False
+        lab.seen.wait("lock.lost", lock=lab.name, token=granted.token)
+        granted = lab.actor().acquire(lab.name, timeout=SOON_S)
+    else:
+        assert len(lab.seen.of("lock.requeued", lock=lab.name)) == 1
+    assert granted.verify()
+    assert token_of(lab.server, lab.contenders()[0]) == granted.token
+    assert len(lab.contenders()) == 1
+
+
+@at_once()
+def test_fault_32_contender_deleted_and_a_verify_finds_it(lab: Lab) -> None:
+    held = lab.actor(session_timeout=6).acquire(lab.name)  # no renewal finds it before
+    remove(lab.server, lab.contenders()[0])
+    assert held.verify() is False
+    assert held.held is False
+    assert held.grant.lost.is_set()
+    lab.seen.wait("lock.lost", lock=lab.name, token=held.token)
+    assert lab.actor().acquire(lab.name, timeout=SOON_S).verify()
+    assert held.release() is False
+    assert len(lab.contenders()) == 1

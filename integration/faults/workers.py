@@ -1,0 +1,98 @@
+"""The test's handle on a client that is a process: it can be stopped, continued and killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any, Self
+
+from recipes.cli.throwaway import tethered
+
+__all__ = ["Worker"]
+
+PATIENCE_S = 20
+
+
+class Worker:
+    """One process that runs a program of this folder, and has said that it is ready.
+
+    A context manager ends it, in whatever state it is.
+    """
+
+    def __init__(self, program: str, *args: object) -> None:
+        command = [sys.executable, "-m", f"integration.faults.{program}", *map(str, args)]
+        self._process = subprocess.Popen(
+            tethered(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, name="worker-reader")
+        self._reader.start()
+        try:
+            assert self.next_line() == "ready"
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def next_line(self, within_s: float = PATIENCE_S) -> str:
+        """Return the next line that it prints; AssertionError if it ends, or is silent too long."""
+        try:
+            line = self._lines.get(timeout=within_s).strip()
+        except queue.Empty:
+            raise AssertionError(f"the worker said nothing within {within_s} s") from None
+        assert line, "the worker ended"
+        return line
+
+    def tell(self, *command: Any) -> None:
+        """Send a command."""
+        assert self._process.stdin is not None
+        print(json.dumps(command), file=self._process.stdin, flush=True)
+
+    def ask(self, *command: Any, within_s: float = PATIENCE_S) -> Any:
+        """Send a command, and return the answer."""
+        self.tell(*command)
+        return json.loads(self.next_line(within_s))
+
+    def stop(self) -> None:
+        """Stop it (SIGSTOP); it is stopped when this returns."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def go_on(self) -> None:
+        """Continue it (SIGCONT)."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill it (SIGKILL)."""
+        self._process.kill()
+        self._process.wait()
+
+    def finish(self, within_s: float = PATIENCE_S) -> int:
+        """Wait for its end, and return its exit status."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._process.wait(within_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
+            self.go_on()
+            self.finish(3)  # so that its client is closed
+        self.kill()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
