@@ -130,7 +130,7 @@ def watch_everybody() -> list[Any]:
 
 def admit_without_the_clock() -> list[Any]:
     def admit(self: Any, call: Any, op: Any) -> Any:
-        with mock.patch.object(session.Epoch, "remaining", lambda self, now: 1.0):
+        with mock.patch.object(session.Epoch, "remaining", mock.Mock(return_value=1.0)):
             return original(self, call, op)
 
     original = SimRuntime.admit
@@ -240,6 +240,7 @@ def cleaner_trusts_its_first_request() -> list[Any]:
     def clean(job: Any) -> Any:
         if job.spot is None:
             yield from original(job)
+        return True
 
     original = cleaner.clean
     return swap(clients, "clean", clean)
