@@ -73,8 +73,9 @@ def live_through(engine: FaultyEngine) -> None:
         lose_the_reply(engine, "Enqueue")
         held = lock.acquire()
         other = Client(engine, SETTINGS)
+        other.open()
         with pytest.raises(LockTimeout):
-            other.lock("x").acquire(timeout=0.02)
+            other.lock("x").acquire(timeout=0.1)
         held.release()
         engine.before = cancel
         with pytest.raises(KeyboardInterrupt):

@@ -11,6 +11,7 @@ from tests.simulation.run import Schedule, run
 GATE = 1_000
 EARLY = 300
 SLOW = {
+    "a deletion told by a dying session grants",
     "deadline counted from the reply",
     "deadline without margin",
     "a late renewal revives",

@@ -236,9 +236,9 @@ def test_a_mailbox_that_arms_again_what_is_confirmed_watches_once(desk: Desk) ->
     for _ in range(3):
         number, replies, again = desk.arm(box)
         assert (number, replies) == (None, [7])
-        assert desk.do(desk.book.drop(again)) == [], "and giving it up leaves the first"
+    assert desk.do(desk.book.drop(again)) == [], "and giving it up leaves the first"
     assert desk.arm(other)[1] == [7], "one that looks alike is another"
-    assert [len(wired) for wired in desk.book._of.values()] == [1, 1]
+    assert [len(watches) for watches in desk.book._of.values()] == [1, 1]
     desk.take(watch_id="1", events=[{"type": "DELETE"}])
     assert (box.events, other.events) == ([Gone("k")], [Gone("k")])
     assert not desk.book._of
