@@ -15,7 +15,8 @@ from recipes._run.clock import boot_time
 @at_once()
 def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
     session_s = 4.0  # so that the periodic re-read, 2.8 s and more, is not what wakes the waiter
-    holder, waiter = (lab.actor(proxied=True, session_timeout=session_s) for _ in range(2))
+    options = {"session_timeout": session_s, "request_timeout": 2.5}  # a reconnect may back off for a second
+    holder, waiter = (lab.actor(proxied=True, **options) for _ in range(2))
     held = holder.acquire(lab.name)
     next_one = waiter.start_acquire(lab.name)
     lab.seen.wait("lock.queued", lock=lab.name, position=1)
@@ -29,7 +30,7 @@ def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
 
     assert held.held
     assert held.verify()  # waits until it is connected again
-    hold_fault(0.8)  # within this the waiter has watched again
+    hold_fault(1.2)  # within this the waiter has watched again
     assert lab.contenders() == standing
     assert not next_one.done()
     assert not last_one.done()

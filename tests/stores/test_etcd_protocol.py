@@ -552,8 +552,7 @@ def test_a_tombstone_that_could_not_be_deleted_is_tried_again(etcd: EtcdProtocol
     bury(etcd, SPOT)
     for _ in range(12):
         renewed(etcd, "15")
-    with pytest.raises(StoreUnavailable):
-        renewed(etcd, "15", CUT)
+    renewed(etcd, "15", CUT)  # renewed all the same
     assert txn(renewed(etcd, "15", answer())[2])[1] == [f"delete {T}"]
 
 

@@ -29,7 +29,7 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.order import Ahead, Contender, Order
-from recipes.errors import SessionLost, StoreFull, StoreRefused
+from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused
 from recipes.stores.base import Batch, Request
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_of
@@ -109,7 +109,10 @@ class EtcdProtocol(StoreProtocol):
         old = [key for key, since in self._tombs.items() if self._renewals - since > enough]
         old = old[:HELD_PER_READ]
         if old:
-            yield from self._txn(then=[codec.delete(key) for key in old])
+            try:
+                yield from self._txn(then=[codec.delete(key) for key in old])
+            except StoreError:
+                return  # the session was renewed all the same; they go another time, or with it
         for key in old:
             del self._tombs[key]
 

@@ -7,6 +7,7 @@ raises what etcd3gw expects of a session: the exceptions of requests.
 from __future__ import annotations
 
 import json as jsonlib
+import math
 import ssl
 import time
 from collections import deque
@@ -23,6 +24,7 @@ from recipes.stores.etcd.wire_dial import Endpoint
 __all__ = ["LeanResponse", "LeanSession", "Pipeline"]
 
 _IDLE_KEPT = 32
+GIVEN_UP_S = 2.0
 _FOREVER_S = 86_400.0
 
 
@@ -71,6 +73,7 @@ class LeanSession:
         self._dialect = Dialect(endpoint.store)
         self._origin = f"{'http' if ssl_context is None else 'https'}://{endpoint.store}"
         self._idle: deque[Conn] = deque()
+        self._given_up: deque[tuple[float, Conn]] = deque()
         self._closed = False
 
     def post(
@@ -98,6 +101,31 @@ class LeanSession:
         """Close the idle connections; those in use are closed when their call ends."""
         self._closed = True
         self.drain()
+        self._sweep(math.inf)
+
+    def give_up(self, conn: Conn) -> None:
+        """Close a connection whose call was given up, but not under the server's hands.
+
+        etcd 3.5 before 3.5.5 panics when a connection goes while it reads in a transaction
+        (etcd issue 14110); so it is closed once the answer has come, or after a while.
+        """
+        if self._closed:
+            conn.close()
+        else:
+            self._given_up.append((time.monotonic() + GIVEN_UP_S, conn))
+            self._drain_if_closed()
+
+    def _sweep(self, now: float) -> None:
+        """Close what was given up, and has answered or had its time."""
+        for _ in range(len(self._given_up)):
+            try:
+                until, conn = self._given_up.popleft()
+            except IndexError:  # pragma: no cover - another thread sweeps as well
+                return
+            if until <= now or conn.stale():
+                conn.close()
+            else:
+                self._given_up.append((until, conn))
 
     def drain(self) -> None:
         """Close the idle connections: after a failure the others are probably dead as well."""
@@ -110,11 +138,14 @@ class LeanSession:
     def _drain_if_closed(self) -> None:
         if self._closed:
             self.drain()
+            self._sweep(math.inf)
 
     def take(self, deadline: float) -> Conn:
         """Return the connection used last that is still good, or a new one."""
         if self._closed:
             raise OSError("this link is closed")
+        if self._given_up:
+            self._sweep(time.monotonic())
         while self._idle:
             try:
                 conn = self._idle.pop()
@@ -148,7 +179,7 @@ class Pipeline:
     After the first failure every ``next`` fails: the connection is gone.
     """
 
-    __slots__ = ("_conn", "_failure", "_left", "_rest", "_session")
+    __slots__ = ("_broken", "_conn", "_failure", "_left", "_rest", "_session")
 
     def __init__(self, session: LeanSession, calls: Sequence[tuple[str, Any]], deadline: float) -> None:
         """Send ``calls`` (URL and document); a failure shows at ``next``."""
@@ -156,6 +187,7 @@ class Pipeline:
         self._left = len(calls)
         self._rest = b""
         self._failure: str | None = None
+        self._broken = False
         self._conn: Conn | None = None
         data = b"".join([session.encode(url, json) for url, json in calls])
         try:
@@ -180,9 +212,11 @@ class Pipeline:
         raise requests.exceptions.ConnectionError(self._failure)
 
     def close(self) -> None:
-        """Close the connection unless it was given back."""
+        """Let go of the connection unless it was given back."""
         conn, self._conn = self._conn, None
-        if conn is not None:
+        if conn is not None and self._left and not self._broken:
+            self._session.give_up(conn)
+        elif conn is not None:
             conn.close()
         self._failure = self._failure or "the call was interrupted"
 
@@ -199,11 +233,12 @@ class Pipeline:
             self._session.give(conn)
             self._failure = "all replies were taken"
         elif self._left == 0 or not reply.reusable:
-            self._failure = "the server closed the connection"
+            self._failure, self._broken = "the server closed the connection", True
             self.close()
         return reply
 
     def _fail(self, error: Exception) -> None:
         self._failure = describe(error)
+        self._broken = not isinstance(error, TimeoutError)
         self.close()
         self._session.drain()

@@ -147,11 +147,11 @@ class AsyncEtcdLink:
     @contextlib.contextmanager
     def _using(self, conn: Conn, server: _Server, until: float) -> Generator[None, None, None]:
         """Bound the use of ``conn`` by ``until``; whatever interrupts it closes the connection."""
-        late = asyncio.get_running_loop().call_at(until, conn.fail, TimeoutError("no answer in time"))
+        late = asyncio.get_running_loop().call_at(until, conn.give_up, TimeoutError("no answer in time"))
         try:
             yield
         except BaseException:
-            conn.fail(WireError("the call was cancelled"))
+            conn.give_up(WireError("the call was cancelled"))
             raise
         finally:
             late.cancel()

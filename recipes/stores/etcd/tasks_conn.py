@@ -14,6 +14,8 @@ from recipes.stores.etcd.wire_dial import Address, Endpoint, look_up, numeric, t
 
 __all__ = ["Conn", "connect"]
 
+GIVEN_UP_S = 2.0
+
 
 class Conn(asyncio.Protocol):
     """Write requests with ``send``, and await one future for each reply; all fail together."""
@@ -25,6 +27,7 @@ class Conn(asyncio.Protocol):
         self._exchange = Exchange()
         self._loop = asyncio.get_running_loop()
         self._over = False
+        self._given_up = False
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def send(self, data: bytes, count: int) -> list[asyncio.Future[Reply]]:
@@ -45,11 +48,28 @@ class Conn(asyncio.Protocol):
         """Close it at once; who waits for a reply gets ``error``."""
         self._over = True
         self.transport.abort()
+        self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 waiter.set_exception(error)
                 waiter.exception()  # seen: not every reply of a batch is awaited after a failure
+
+    def give_up(self, error: Exception) -> None:
+        """Use it no more, but close it only once the server has answered, or after a while.
+
+        etcd 3.5 before 3.5.5 panics when a connection goes while it reads in a transaction
+        (etcd issue 14110).
+        """
+        given_up = self._given_up = not self._over
+        if not given_up:
+            self.fail(error)
+            return
+        self._over = True
+        self._loop.call_later(GIVEN_UP_S, self.transport.abort)
+        self._tell(error)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
@@ -58,6 +78,9 @@ class Conn(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cut what arrived into replies."""
+        if self._given_up:
+            self.transport.abort()
+            return
         try:
             while self._waiting:
                 reply = self._exchange.feed(data)

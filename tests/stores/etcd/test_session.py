@@ -9,7 +9,7 @@ import pytest
 import requests.exceptions
 
 from recipes.stores.etcd import session as session_module
-from recipes.stores.etcd.session import LeanSession, Pipeline
+from recipes.stores.etcd.session import GIVEN_UP_S, LeanSession, Pipeline
 from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.wire_dial import Endpoint
 from tests.stores.etcd.fakes import Peer, Server
@@ -101,6 +101,8 @@ def test_a_black_hole_is_left_in_time_and_its_connection_with_the_idle_ones_is_c
         with pytest.raises(requests.exceptions.ConnectionError, match="no answer in time"):
             stuck.next(started + 0.05)
         assert 0.05 <= time.monotonic() - started < 1
+        assert not ended.is_set()  # not under the server's hands
+        session._sweep(time.monotonic() + GIVEN_UP_S)
         assert ended.wait(5)
         assert not session._idle
 
@@ -119,6 +121,7 @@ def test_a_reply_in_drops_does_not_stretch_the_time() -> None:
         with pytest.raises(requests.exceptions.ConnectionError, match="no answer in time"):
             session.post(url, json={}, deadline=started + 0.1, timeout=60)
         assert time.monotonic() - started < 1
+        session.close()
 
 
 def test_a_request_nobody_reads_does_not_stretch_the_time() -> None:
@@ -128,6 +131,7 @@ def test_a_request_nobody_reads_does_not_stretch_the_time() -> None:
         with pytest.raises(requests.exceptions.ConnectionError, match="in time"):
             session.post(url, json={"x": "x" * 16_000_000}, timeout=0.5)
         assert time.monotonic() - started < 5
+        session.close()
 
 
 def test_a_long_request_is_sent_whole() -> None:
@@ -174,12 +178,14 @@ def test_an_interrupted_call_closes_its_connection(monkeypatch: pytest.MonkeyPat
             patch.setattr(Conn, "receive", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 session.post(url, json={}, timeout=5)
+        session._sweep(time.monotonic() + GIVEN_UP_S)
         assert ended.wait(5)
         ended.clear()
         with monkeypatch.context() as patch:
             patch.setattr(Conn, "send", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 session.post(url, json={}, timeout=5)
+        session.close()
         assert ended.wait(5)
         assert not session._idle
 
