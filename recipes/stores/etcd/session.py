@@ -106,8 +106,8 @@ class LeanSession:
     def give_up(self, conn: Conn) -> None:
         """Close a connection whose call was given up, but not under the server's hands.
 
-        etcd 3.5 before 3.5.5 panics when a connection goes while it reads in a transaction
-        (etcd issue 14110); so it is closed once the answer has come, or after a while.
+        etcd 3.5.1 was seen to panic when a connection goes while it reads in a transaction (etcd
+        issue 14110, mended later in 3.5); so it is closed once it has answered, or after a while.
         """
         if self._closed:
             conn.close()

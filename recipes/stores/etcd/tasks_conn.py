@@ -60,8 +60,8 @@ class Conn(asyncio.Protocol):
     def give_up(self, error: Exception) -> None:
         """Use it no more, but close it only once the server has answered, or after a while.
 
-        etcd 3.5 before 3.5.5 panics when a connection goes while it reads in a transaction
-        (etcd issue 14110).
+        etcd 3.5.1 was seen to panic when a connection goes while it reads in a transaction (etcd
+        issue 14110, mended later in 3.5).
         """
         given_up = self._given_up = not self._over
         if not given_up:
