@@ -24,7 +24,7 @@ QUEUES = [2, 200]
 LOOKED = {"etcd": [("/kv/txn",)], "zookeeper": [("Create", "Children")]}
 RELEASED = {"etcd": [("/kv/txn",)], "zookeeper": [("Delete",)]}
 GRANTED = {"etcd": [("/kv/txn",)], "zookeeper": []}  # there, the event is the proof
-MOVED_UP = {"etcd": ("Watch", "/kv/txn"), "zookeeper": ("Get", "Children")}
+MOVED_UP = {"etcd": ("Watch", "/kv/range", "/kv/range"), "zookeeper": ("Get", "Children")}
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def test_joining_a_held_lock_takes_at_most_three_requests(world: World, kind: st
         expected = [[("Create", "Children"), ("Get",)]] * length
     else:
         # The enqueue shows three keys, the own one among them; a longer queue takes a bounded read.
-        short, long = [("/kv/txn",), ("Watch",)], [("/kv/txn",), ("/kv/txn",), ("Watch",)]
+        short, long = [("/kv/txn",), ("Watch",)], [("/kv/txn",), ("/kv/range",), ("Watch",)]
         expected = [short if n < 2 else long for n in range(length)]
     assert [trips(join) for join in queue.joins] == expected
     assert max(requests(join) for join in queue.joins) <= 3

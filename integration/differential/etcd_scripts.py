@@ -50,7 +50,8 @@ class _Author:
 
     def request(self) -> Any:
         kinds = {
-            "txn": 62,
+            "txn": 54,
+            "span": 8,
             "watch": 14,
             "batch": 8,
             "forget": 3,
@@ -71,6 +72,9 @@ class _Author:
         failure = self.operations(rng.choices((0, 1, 2), (3, 5, 1))[0], writes=writes)
         return Post("/kv/txn", {"compare": compare, "success": success, "failure": failure})
 
+    def span(self) -> Post:
+        return Post("/kv/range", self.read())
+
     def big(self) -> Post:
         """At the most operations a transaction may have, or beyond it."""
         reads = [{"request_range": {"key": "q/e"}}] * (MAX_OPS + self.rng.randint(0, 1))
@@ -88,10 +92,11 @@ class _Author:
             watches = [self.watch() for _ in range(self.rng.randint(1, 2))]
             if len({(watch.key, watch.mailbox) for watch in watches}) < len(watches):
                 del watches[1:]  # a mailbox is not armed twice for one key in one batch; see README
-            return Batch((*watches, self.txn(writes=False)))
+            return Batch((*watches, *(self.span() for _ in range(self.rng.randint(1, 3)))))
         return Batch(
             tuple(
-                self.rng.choice((self.txn, self.txn, self.keepalive))() for _ in range(self.rng.randint(2, 3))
+                self.rng.choice((self.txn, self.txn, self.span, self.keepalive))()
+                for _ in range(self.rng.randint(2, 3))
             )
         )
 
@@ -119,6 +124,12 @@ class _Author:
             key = rng.choice(KEYS)
             wanted = rng.choice(("0", "0", f"@{key}", f"@{key}", f"@{rng.choice(KEYS)}"))
             part = {"key": key}
+            if rng.random() < 0.2:
+                value = rng.choice(("", "v1"))
+                return {**part, "target": "VALUE", "result": "EQUAL", "value": value}
+            if rng.random() < 0.3:
+                result = rng.choice(("GREATER", "LESS"))
+                return {**part, "target": "CREATE", "result": result, "create_revision": wanted}
         return {**part, "target": "CREATE", "result": "EQUAL", "create_revision": wanted}
 
     def operations(self, count: int, *, writes: bool) -> list[dict[str, Any]]:

@@ -153,6 +153,8 @@ class EtcdSide(ABC):
             return f"created at {self.relative(reply)}"
         if request.path == "/kv/txn":
             self.learn(request.body, reply)
+        elif request.path == "/kv/range":
+            self.learn_found(reply)
         return self.named(reply)
 
     def learn(self, body: Any, reply: Mapping[str, Any]) -> None:
@@ -164,8 +166,12 @@ class EtcdSide(ABC):
                 self.seen.setdefault(request["key"], revision(reply))
             elif kind == "request_delete_range":
                 self.seen.pop(request["key"], None)
-            for kv in response.get("response_range", {}).get("kvs", ()):
-                self.seen[self.name_of(kv["key"])] = number(kv["create_revision"])
+            self.learn_found(response.get("response_range", {}))
+
+    def learn_found(self, found: Mapping[str, Any]) -> None:
+        """Note the create revisions of what was read."""
+        for kv in found.get("kvs", ()):
+            self.seen[self.name_of(kv["key"])] = number(kv["create_revision"])
 
     def named(self, found: Any) -> Any:
         if isinstance(found, list):

@@ -101,14 +101,29 @@ class EtcdServer:
             reply["responses"] = responses
         return reply
 
+    def _kv_range(self, body: Any) -> Any:
+        return self._range(decode(body["key"]), body)
+
     def _compare(self, compare: Any) -> bool:
-        key, wanted = decode(compare["key"]), int(compare["create_revision"])
+        key = decode(compare["key"])
+        if compare["target"] == "VALUE":
+            entry = self.keys.get(key)
+            return entry is not None and entry.value == compare.get("value", "")
+        wanted = int(compare["create_revision"])
         if "range_end" in compare:
             end = decode(compare["range_end"])
             found = [entry.created for name, entry in self.keys.items() if key <= name < end]
             return found.count(wanted) == len(found) if found else wanted == 0
         entry = self.keys.get(key)
-        return (0 if entry is None else entry.created) == wanted
+        created = 0 if entry is None else entry.created
+        result = compare["result"]
+        return (
+            created == wanted
+            if result == "EQUAL"
+            else created > wanted
+            if result == "GREATER"
+            else created < wanted
+        )
 
     def _operate(self, operation: Any) -> Any:
         ((kind, request),) = operation.items()

@@ -15,8 +15,8 @@ def b64(raw: bytes) -> str:
 
 @given(st.binary(max_size=60), st.integers(0, 2**63 - 1))
 def test_a_written_key_is_read_back(raw: Any, revision: Any) -> None:
-    response = {"response_range": {"kvs": [{"key": codec.text(raw), "create_revision": str(revision)}]}}
-    assert codec.keys(response) == [(raw, revision, b"")]
+    found = {"kvs": [{"key": codec.text(raw), "create_revision": str(revision)}]}
+    assert codec.keys(found) == [(raw, revision, b"")]
 
 
 def test_what_is_zero_is_left_out() -> None:
@@ -26,8 +26,8 @@ def test_what_is_zero_is_left_out() -> None:
     assert codec.revision({}) == 0
     assert codec.revision({"header": {"revision": "12"}}) == 12
     assert codec.keys({}) == []
-    assert codec.keys({"response_range": {"count": "3"}}) == []
-    assert codec.keys({"response_range": {"kvs": [{"key": b64(b"k")}]}}) == [(b"k", 0, b"")]
+    assert codec.keys({"count": "3"}) == []
+    assert codec.keys({"kvs": [{"key": b64(b"k")}]}) == [(b"k", 0, b"")]
 
 
 def test_transactions() -> None:
@@ -46,6 +46,14 @@ def test_comparisons() -> None:
     absent = {"key": b64(b"k"), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
     assert codec.compare_absent(b"k") == absent
     assert codec.compare_absent(b"k", b"l") == {**absent, "range_end": b64(b"l")}
+    there = {**absent, "result": "GREATER"}
+    assert codec.compare_present(b"k") == [there]
+    assert codec.compare_present(b"k", before=9) == [
+        there,
+        {**absent, "result": "LESS", "create_revision": "9"},
+    ]
+    value = {"key": b64(b"k"), "target": "VALUE", "result": "EQUAL", "value": b64(b"v")}
+    assert codec.compare_value(b"k", b"v") == value
 
 
 def test_operations() -> None:
@@ -64,7 +72,5 @@ def test_the_nearest_are_the_latest_created_before() -> None:
         "sort_target": "CREATE",
         "limit": "2",
     }
-    assert codec.read_nearest(b"k", b"l", before=None, limit=2) == {"request_range": latest}
-    assert codec.read_nearest(b"k", b"l", before=9, limit=2) == {
-        "request_range": {**latest, "max_create_revision": "8"}
-    }
+    assert codec.nearest(b"k", b"l", before=None, limit=2) == latest
+    assert codec.nearest(b"k", b"l", before=9, limit=2) == {**latest, "max_create_revision": "8"}

@@ -14,13 +14,17 @@ __all__ = [
     "Kv",
     "compare_absent",
     "compare_created",
+    "compare_present",
+    "compare_value",
     "delete",
     "keys",
+    "nearest",
     "number",
     "put",
     "read",
-    "read_nearest",
+    "reads",
     "revision",
+    "span",
     "text",
     "txn",
 ]
@@ -66,6 +70,18 @@ def compare_created(key: bytes, create_revision: int) -> Json:
     }
 
 
+def compare_present(key: bytes, before: int | None = None) -> list[Json]:
+    """Return the comparisons "this key is there", and "it was created before this revision"."""
+    there = {"key": text(key), "target": "CREATE", "result": "GREATER", "create_revision": "0"}
+    earlier = {"key": text(key), "target": "CREATE", "result": "LESS", "create_revision": str(before)}
+    return [there] if before is None else [there, earlier]
+
+
+def compare_value(key: bytes, value: bytes) -> Json:
+    """Return the comparison "this key has this value"."""
+    return {"key": text(key), "target": "VALUE", "result": "EQUAL", "value": text(value)}
+
+
 def compare_absent(key: bytes, end: bytes | None = None) -> Json:
     """Return the comparison "no such key", or "no key from ``key`` up to ``end``"."""
     absent = {"key": text(key), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
@@ -84,16 +100,21 @@ def delete(key: bytes) -> Json:
 
 def read(key: bytes, end: bytes | None = None, limit: int = 0) -> Json:
     """Return the operation that reads one key, or a range in no order."""
+    return {"request_range": span(key, end, limit)}
+
+
+def span(key: bytes, end: bytes | None = None, limit: int = 0) -> Json:
+    """Return the body of a call that reads one key, or a range in no order."""
     request: dict[str, Any] = {"key": text(key)}
     if end is not None:
         request["range_end"] = text(end)
     if limit:
         request["limit"] = str(limit)
-    return {"request_range": request}
+    return request
 
 
-def read_nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> Json:
-    """Return the operation that reads the latest created keys of a range, created before a revision."""
+def nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> Json:
+    """Return the body of a call that reads the latest created keys of a range, created before a revision."""
     request = {
         "key": text(key),
         "range_end": text(end),
@@ -103,13 +124,17 @@ def read_nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> J
     }
     if before is not None:
         request["max_create_revision"] = str(before - 1)
-    return {"request_range": request}
+    return request
 
 
-def keys(response: Json) -> list[Kv]:
-    """Return the keys of one range of a transaction's reply."""
-    found = response.get("response_range", {}).get("kvs", ())
+def keys(found: Json) -> list[Kv]:
+    """Return the keys of the reply to a read."""
     return [
         Kv(b64decode(kv["key"]), number(kv.get("create_revision")), b64decode(kv.get("value", "")))
-        for kv in found
+        for kv in found.get("kvs", ())
     ]
+
+
+def reads(reply: Json) -> list[Json]:
+    """Return the replies to the reads in a transaction."""
+    return [found["response_range"] for found in reply.get("responses", ()) if "response_range" in found]

@@ -3,12 +3,18 @@
 The order is the create revision, which is the token too. One transaction acquires: put
 if the own key and its tombstone are absent, and count who else is there. Retrying it
 after a lost reply is safe: the own key is found by its name.
+
+What is expected is *compared*, and read only if the comparison fails; queues are read by
+range calls. A transaction that only reads makes etcd 3.5.0 to 3.5.4 panic when its caller's
+connection closes in that moment (etcd issue 14110), so none here does in the normal case. Each
+of them names a read in some branch: one that names none is answered without asking the majority.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from recipes._core.ops import (
@@ -34,6 +40,14 @@ from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused
 from recipes.stores.base import Batch, Request
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import DOWNGRADED, Layout, ref_of
+from recipes.stores.etcd.protocol_keys import (
+    as_seen,
+    compare_seen,
+    compare_stands,
+    key_of,
+    ref_key,
+    stands,
+)
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
@@ -94,14 +108,21 @@ class EtcdProtocol(StoreProtocol):
             raise SessionLost("the lease has ended on the store")
         missing: list[Place] = []
         for start in range(0, max(len(op.places), 1), HELD_PER_READ):
-            places = op.places[start : start + HELD_PER_READ]
-            reads = [codec.read(self._anchor), *(codec.read(_key(place)) for place in places)]
-            anchor, *found = _responses((yield from self._txn(then=reads)))
-            if not codec.keys(anchor):
-                raise SessionLost("the session's anchor key is gone from the store")
-            missing += [place for place, at in zip(places, found, strict=True) if not _stands(at, place)]
+            missing += yield from self._missing(op.places[start : start + HELD_PER_READ])
         yield from self._open_tombs(float(ttl_s))
         return Renewal(float(ttl_s), tuple(missing))
+
+    def _missing(self, places: tuple[Place, ...]) -> Steps[list[Place]]:
+        """Return the places that do not stand any more, while the session does."""
+        expected = [*codec.compare_present(self._anchor), *(compare_stands(place) for place in places)]
+        reads = [codec.read(self._anchor), *(codec.read(key_of(place)) for place in places)]
+        reply = yield from self._txn(expected, otherwise=reads)
+        if reply.get("succeeded"):
+            return []
+        anchor, *found = codec.reads(reply)
+        if not codec.keys(anchor):
+            raise SessionLost("the session's anchor key is gone from the store")
+        return [place for place, at in zip(places, found, strict=True) if not stands(at, place)]
 
     def _open_tombs(self, ttl_s: float) -> Steps[None]:
         """Delete tombstones that have stood for so long that no create is still under way."""
@@ -142,11 +163,11 @@ class EtcdProtocol(StoreProtocol):
             return (yield from self._found_again(spot, key, order, reply))
         at = codec.revision(reply)
         mine = Place(spot, ref_of(key), at)
-        parts = _responses(reply)[1:]
-        total = sum(codec.number(part["response_range"].get("count")) for part in parts)
+        parts = codec.reads(reply)
+        total = sum(codec.number(part.get("count")) for part in parts)
         known = [kv for part in parts for kv in codec.keys(part)]
         if len(known) < total:
-            view = yield from self._read_queue(mine, order)
+            view = yield from self._read_ahead(mine, order)
             others = total if spot.shared else total - 1  # a reader does not see itself
             return View(view.mine, view.ahead, view.complete, max(others, view.position), view.as_of)
         ahead = self._contenders(spot.queue, known, before=at)
@@ -154,7 +175,7 @@ class EtcdProtocol(StoreProtocol):
 
     def _found_again(self, spot: Spot, key: bytes, order: Order, reply: Json) -> Steps[View]:
         """See where an attempt stands whose reply was lost."""
-        own = codec.keys(_responses(reply)[0])
+        own = codec.keys(codec.reads(reply)[0])
         if not own:
             raise SessionLost("its contender was withdrawn")
         return (yield from self._read_queue(Place(spot, ref_of(key), own[0].created), order))
@@ -177,7 +198,7 @@ class EtcdProtocol(StoreProtocol):
         if reply.get("succeeded"):
             at = codec.revision(reply)
             return View(Place(spot, ref_of(key), at), (), complete=True, position=0, as_of=at)
-        own, *parts = map(codec.keys, _responses(reply))
+        own, *parts = map(codec.keys, codec.reads(reply))
         if own:
             return (yield from self._read_queue(Place(spot, ref_of(key), own[0].created), order))
         ahead = self._contenders(spot.queue, [kv for part in parts for kv in part])
@@ -190,56 +211,65 @@ class EtcdProtocol(StoreProtocol):
     def _probe_deep(self, op: Probe, turn: Turn) -> Steps[View | None]:
         """Look first where a comparison cannot count; the program withdraws if it came too late."""
         spot, order = op.spot, op.order
-        reads = self._nearest(spot.queue, order, before=None)
-        reply = yield from self._txn(then=reads)
-        found = [kv for response in _responses(reply) for kv in codec.keys(response)]
-        ahead = self._contenders(spot.queue, found)
+        parts = yield from self._together(self._nearest(spot.queue, order, before=None))
+        ahead = self._contenders(spot.queue, [kv for part in parts for kv in codec.keys(part)])
         if not turn.again and order.blockers(ahead):
             return None
         return (yield from self.enqueue(Enqueue(spot, order), turn))
 
     def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
-        """Watch the targets; read them once if anything was written since they were seen."""
+        """Watch the targets; compare them once if anything was written since they were seen."""
         since = yield from self._arm(op.mine, op.targets, turn)
         if since <= op.as_of:
             return True
-        reply = yield from self._txn(then=[codec.read(_ref_key(target.ref)) for target in op.targets])
-        pairs = zip(op.targets, _responses(reply), strict=True)
-        return all(_as_seen(found, target, op.mine) for target, found in pairs)
+        expected = [compare for target in op.targets for compare in compare_seen(target, op.mine)]
+        reads = [codec.read(ref_key(target.ref)) for target in op.targets]
+        reply = yield from self._txn(expected, otherwise=reads)
+        if reply.get("succeeded"):
+            return True
+        pairs = zip(op.targets, codec.reads(reply), strict=True)
+        return all(as_seen(found, target, op.mine) for target, found in pairs)
 
     def look(self, op: Look, turn: Turn) -> Steps[View]:
         """Arm and read side by side; read again if the watches began later than the read."""
         watches = self._watches(op.mine, op.targets, turn)
-        read = Post("/kv/txn", codec.txn(then=self._look_reads(op.mine, op.order)))
-        *created, reply = yield from self._together((*watches, read))
-        view = self._seen(op.mine, op.order, reply)
+        replies = yield from self._together((*watches, *self._look_reads(op.mine, op.order)))
+        created = replies[: len(watches)]
+        view = self._with_own(op.mine, op.order, replies[len(watches) :])
         if max(created, default=0) > view.as_of:
             view = yield from self._read_queue(op.mine, op.order)
         return view
 
     def check(self, op: Check, turn: Turn) -> Steps[Checked]:
-        """Read the own key and these others at one revision."""
+        """Find the own key standing, and these others gone (after an event) or as seen; at one revision."""
         if op.evidence is None:
             yield from self._arm(op.mine, op.targets, turn)
-        reads = [codec.read(_key(op.mine)), *(codec.read(_ref_key(target.ref)) for target in op.targets)]
-        own, *others = _responses((yield from self._txn(then=reads)))
-        pairs = zip(op.targets, others, strict=True)
-        present = (target.ref for target, found in pairs if _as_seen(found, target, op.mine))
-        return Checked(_stands(own, op.mine), frozenset(present))
+            others = [compare for target in op.targets for compare in compare_seen(target, op.mine)]
+        else:
+            others = [codec.compare_absent(ref_key(target.ref)) for target in op.targets]
+        reads = [codec.read(key_of(op.mine)), *(codec.read(ref_key(target.ref)) for target in op.targets)]
+        reply = yield from self._txn([compare_stands(op.mine), *others], otherwise=reads)
+        if reply.get("succeeded"):
+            there = () if op.evidence is not None else op.targets
+            return Checked(mine=True, present=frozenset(target.ref for target in there))
+        own, *found = codec.reads(reply)
+        pairs = zip(op.targets, found, strict=True)
+        present = (target.ref for target, at in pairs if as_seen(at, target, op.mine))
+        return Checked(stands(own, op.mine), frozenset(present))
 
     def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
         """Rewrite the own key's value, if it is the key that was granted."""
-        key = _key(op.place)
-        mine = [codec.compare_created(key, op.place.token)]
-        reply = yield from self._txn(mine, then=[codec.put(key, DOWNGRADED, self._lease)])
+        key = key_of(op.place)
+        reply = yield from self._txn(
+            [compare_stands(op.place)], then=[codec.put(key, DOWNGRADED, self._lease)]
+        )
         return bool(reply.get("succeeded"))
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own key; where its create may still land, leave a tombstone in its place."""
         key = self._layout.contender(op.spot, self.session_id)
         if op.place is not None and op.spot.id not in self._asked_again:
-            mine = [codec.compare_created(key, op.place.token)]
-            reply = yield from self._txn(mine, then=[codec.delete(key)])
+            reply = yield from self._txn([compare_stands(op.place)], then=[codec.delete(key)])
             return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
         bury = codec.put(self._tombstone(op.spot), b"", self._lease)
         try:
@@ -249,7 +279,7 @@ class EtcdProtocol(StoreProtocol):
         else:
             self._tombs[self._tombstone(op.spot)] = self._renewals
         self._asked_again.discard(op.spot.id)
-        deleted = _responses(reply)[0].get("response_delete_range", {})
+        deleted = reply.get("responses", ({},))[0].get("response_delete_range", {})
         return codec.number(deleted.get("deleted")) > 0 or turn.again
 
     # The parts.
@@ -266,30 +296,43 @@ class EtcdProtocol(StoreProtocol):
 
     def _watches(self, mine: Place, targets: Ahead, turn: Turn) -> tuple[WatchKey, ...]:
         shared = mine.spot.shared
-        return tuple(WatchKey(_ref_key(target.ref), turn.mailbox, changes=shared) for target in targets)
+        return tuple(WatchKey(ref_key(target.ref), turn.mailbox, changes=shared) for target in targets)
 
     def _read_queue(self, mine: Place, order: Order) -> Steps[View]:
-        reply = yield from self._txn(then=self._look_reads(mine, order))
-        return self._seen(mine, order, reply)
+        return self._with_own(mine, order, (yield from self._together(self._look_reads(mine, order))))
 
-    def _look_reads(self, mine: Place, order: Order) -> list[Json]:
-        return [codec.read(_key(mine)), *self._nearest(mine.spot.queue, order, before=mine.token)]
+    def _read_ahead(self, mine: Place, order: Order) -> Steps[View]:
+        """Read the queue behind the own put, and the own key only if that would grant."""
+        parts = yield from self._together(self._nearest(mine.spot.queue, order, before=mine.token))
+        view = self._seen(mine, order, parts)
+        if order.blockers(view.ahead):
+            return view
+        return (yield from self._read_queue(mine, order))
 
-    def _nearest(self, queue: str, order: Order, before: int | None) -> list[Json]:
-        return [
-            codec.read_nearest(start, end, before=before, limit=order.reach)
+    def _look_reads(self, mine: Place, order: Order) -> tuple[Post, ...]:
+        """Read who is ahead, then the own key: what stands later stood all the while."""
+        own = Post("/kv/range", codec.span(key_of(mine)))
+        return (*self._nearest(mine.spot.queue, order, before=mine.token), own)
+
+    def _nearest(self, queue: str, order: Order, before: int | None) -> tuple[Post, ...]:
+        return tuple(
+            Post("/kv/range", codec.nearest(start, end, before=before, limit=order.reach))
             for start, end in self._layout.ranges(queue, order)
-        ]
+        )
 
-    def _seen(self, mine: Place, order: Order, reply: Json) -> View:
-        own, *parts = _responses(reply)
+    def _with_own(self, mine: Place, order: Order, replies: tuple[Any, ...]) -> View:
+        """Return what `_look_reads` found."""
+        *parts, own = replies
+        view = self._seen(mine, order, parts)
+        return view if stands(own, mine) else replace(view, mine=None)
+
+    def _seen(self, mine: Place, order: Order, parts: Sequence[Json]) -> View:
         found = [codec.keys(part) for part in parts]
         complete = all(len(part) < order.reach for part in found)
         ahead = self._contenders(mine.spot.queue, [entry for part in found for entry in part])
         if not complete:
             ahead = ahead[: order.reach]
-        place = mine if _stands(own, mine) else None
-        return View(place, ahead, complete, len(ahead), codec.revision(reply))
+        return View(mine, ahead, complete, len(ahead), codec.revision(parts[0]))
 
     def _contenders(
         self, queue: str, found: list[codec.Kv], before: int | None = None
@@ -326,29 +369,3 @@ class EtcdProtocol(StoreProtocol):
         if error.code == NOT_FOUND:
             return SessionLost("the lease has ended on the store")
         return StoreRefused(self._label, error.message)
-
-
-def _responses(reply: Json) -> list[Json]:
-    found: list[Json] = reply.get("responses", [])
-    return found
-
-
-def _key(place: Place) -> bytes:
-    return _ref_key(place.ref)
-
-
-def _ref_key(ref: str) -> bytes:
-    return ref.encode("utf-8", "surrogateescape")
-
-
-def _stands(response: Json, place: Place) -> bool:
-    """Whether the own key is there, as it was created."""
-    return any(kv.created == place.token for kv in codec.keys(response))
-
-
-def _as_seen(response: Json, target: Contender, mine: Place) -> bool:
-    """Whether another's key is there as it was seen; one made again behind mine blocks nobody."""
-    return any(
-        kv.created < mine.token and (not mine.spot.shared or (kv.value == DOWNGRADED) == target.downgraded)
-        for kv in codec.keys(response)
-    )
