@@ -8,7 +8,7 @@ the call's mailbox). It is pure: the two drivers and the simulator run the same 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -73,7 +73,8 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
             return finished
         result, error = None, None
         try:
-            result = yield from _perform(op, call)
+            at_once = _AT_ONCE.get(type(op))
+            result = (yield from _perform(op, call)) if at_once is None else at_once(op, call)
         except GeneratorExit:
             program.close()
             raise
@@ -82,26 +83,25 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
 
 
 def _perform(op: Op[Any], call: Call) -> Effects[Any]:
-    """Carry out one operation."""
-    runtime = call.runtime
+    """Carry out one operation that may take time."""
     match op:
         case StoreOp():
             return (yield from _ask_store(op, call))
-        case Now():
-            return runtime.now()
-        case Emit():
-            runtime.emit(op.transition)
         case Wait():
             return (yield from _wait(op, call))
         case Attach():
             return (yield from _attach(call))
-        case Admit():
-            return runtime.admit(call, op)
-        case Abandon():
-            runtime.abandon(call, op.spot, op.place)
         case _:
             raise AssertionError(f"{op!r} should be one of the operations")
-    return None
+
+
+#: Operations that are done at once need no generator of their own.
+_AT_ONCE: dict[type[Op[Any]], Callable[[Any, Call], Any]] = {
+    Now: lambda _, call: call.runtime.now(),
+    Emit: lambda op, call: call.runtime.emit(op.transition),
+    Admit: lambda op, call: call.runtime.admit(call, op),
+    Abandon: lambda op, call: call.runtime.abandon(call, op.spot, op.place),
+}
 
 
 def _attach(call: Call) -> Effects[Epoch]:
@@ -187,7 +187,7 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
                 epoch.local.stand(op.spot.id)
                 call.spot = op.spot
             case Look():
-                op = replace(op, targets=_listen(op, call, epoch))
+                op = Look(op.mine, op.order, _listen(op, call, epoch))
             case _:
                 pass
         result = yield from epoch.protocol.start(op, Turn(call.mailbox, again))
@@ -235,7 +235,7 @@ def _watch(op: Watch, call: Call, epoch: Epoch, *, again: bool) -> Effects[bool]
     remote = _listen(op, call, epoch)
     if not remote:
         return True
-    armed = yield from epoch.protocol.watch(replace(op, targets=remote), Turn(call.mailbox, again))
+    armed = yield from epoch.protocol.watch(Watch(op.mine, remote, op.as_of), Turn(call.mailbox, again))
     return armed
 
 

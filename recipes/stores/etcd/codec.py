@@ -6,7 +6,7 @@ left out.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,7 +29,7 @@ Json = Mapping[str, Any]
 
 def text(raw: bytes) -> str:
     """Return bytes as the gateway wants them."""
-    return b64encode(raw).decode("ascii")
+    return b2a_base64(raw, newline=False).decode("ascii")
 
 
 def number(value: Any) -> int:
@@ -100,4 +100,4 @@ def read_nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> J
 def keys(response: Json) -> list[tuple[bytes, int]]:
     """Return the keys of one range of a transaction's reply, each with its create revision."""
     found = response.get("response_range", {}).get("kvs", ())
-    return [(b64decode(kv["key"]), number(kv.get("create_revision"))) for kv in found]
+    return [(a2b_base64(kv["key"]), number(kv.get("create_revision"))) for kv in found]
