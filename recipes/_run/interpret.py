@@ -8,7 +8,7 @@ the call's mailbox). It is pure: the two drivers and the simulator run the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,6 +48,7 @@ __all__ = ["Effects", "Receive", "interpret"]
 
 T = TypeVar("T")
 END_UNBORN_WITHIN_S = 1.0
+AT_ONCE = frozenset((Now, Emit, Admit, Abandon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,7 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
             return finished
         result, error = None, None
         try:
-            at_once = _AT_ONCE.get(type(op))
-            result = (yield from _perform(op, call)) if at_once is None else at_once(op, call)
+            result = _at_once(op, call) if type(op) in AT_ONCE else (yield from _perform(op, call))
         except GeneratorExit:
             program.close()
             raise
@@ -95,13 +95,20 @@ def _perform(op: Op[Any], call: Call) -> Effects[Any]:
             raise AssertionError(f"{op!r} should be one of the operations")
 
 
-#: Operations that are done at once need no generator of their own.
-_AT_ONCE: dict[type[Op[Any]], Callable[[Any, Call], Any]] = {
-    Now: lambda _, call: call.runtime.now(),
-    Emit: lambda op, call: call.runtime.emit(op.transition),
-    Admit: lambda op, call: call.runtime.admit(call, op),
-    Abandon: lambda op, call: call.runtime.abandon(call, op.spot, op.place),
-}
+def _at_once(op: Op[Any], call: Call) -> Any:
+    """Carry out one operation that takes no time, and needs no generator of its own."""
+    runtime = call.runtime
+    match op:
+        case Now():
+            return runtime.now()
+        case Emit():
+            return runtime.emit(op.transition)
+        case Admit():
+            return runtime.admit(call, op)
+        case Abandon():
+            return runtime.abandon(call, op.spot, op.place)
+        case _:
+            raise AssertionError(f"{op!r} should be one of the operations")
 
 
 def _attach(call: Call) -> Effects[Epoch]:
