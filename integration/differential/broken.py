@@ -8,7 +8,8 @@ from typing import Any
 
 from recipes.stores.zookeeper.requests import Create, Delete, SetData, Stat
 from tests.simulation.etcd_model import EtcdServer
-from tests.simulation.zookeeper_model import ZooKeeperLink, ZooKeeperStore
+from tests.simulation.zookeeper_link import ZooKeeperLink
+from tests.simulation.zookeeper_model import ZooKeeperStore
 
 __all__ = ["ETCD", "ZOOKEEPER"]
 

@@ -18,7 +18,8 @@ from recipes.stores.base import Batch
 from recipes.stores.etcd.blocking import EtcdLink
 from recipes.stores.etcd.codec import number, put, revision, text, txn
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
-from tests.simulation.etcd_model import EtcdServer, EtcdStore
+from tests.simulation.etcd_model import EtcdServer
+from tests.simulation.etcd_store import EtcdStore
 
 __all__ = ["EtcdModel", "RealEtcd", "floor_of"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes.errors import StoreUnavailable
-from tests.simulation.world import Pipe
+from tests.simulation.moving import Gate
 
 __all__ = ["InOrder"]
 
@@ -18,10 +18,12 @@ class _Client:
 
     def __init__(self, world: InOrder) -> None:
         self.world = world
+        self.gate = Gate()
 
 
 class _Task:
     name = "script"
+    number = 0
 
 
 class InOrder:
@@ -32,19 +34,24 @@ class InOrder:
     """
 
     pct = False
+    trace = None
     now = 1000.0
 
     def __init__(self, random: Callable[[], float]) -> None:
         self.random = random
-        self.pipes: list[Pipe] = []
+        self.moving: list[Any] = []
         self.timers: list[Any] = []
         self.ticks: list[Any] = []
         self.requests = 0
         self.client = _Client(self)
         self._answers: list[tuple[Any, BaseException | None]] = []
 
-    def note(self, *what: Any) -> None:
+    def mark(self, kind: int, which: int) -> None:
         """Take part in no trace."""
+
+    def drop(self, at: int) -> None:
+        """Have nothing more on its way there."""
+        del self.moving[at]
 
     def resume(self, task: Any, value: Any, error: BaseException | None) -> None:
         """Take the answer to the one request under way."""
@@ -64,8 +71,8 @@ class InOrder:
 
     def settle(self) -> None:
         """Let everything under way arrive, what was sent first before the rest."""
-        while pipe := next((pipe for pipe in self.pipes if pipe.is_open()), None):
-            message = pipe.messages.popleft()
-            if not pipe.messages:
-                self.pipes.remove(pipe)
-            message()
+        while True:
+            at = next((at for at, one in enumerate(self.moving) if one.gate.open), None)
+            if at is None:
+                return
+            self.moving[at].go(at)

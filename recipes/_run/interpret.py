@@ -49,6 +49,7 @@ __all__ = ["Effects", "Receive", "interpret"]
 
 T = TypeVar("T")
 END_UNBORN_WITHIN_S = 1.0
+AT_ONCE = frozenset((Now, Emit, Admit, Abandon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
             return finished
         result, error = None, None
         try:
-            result = yield from _perform(op, call)
+            result = _at_once(op, call) if type(op) in AT_ONCE else (yield from _perform(op, call))
         except GeneratorExit:
             program.close()
             raise
@@ -83,26 +84,32 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
 
 
 def _perform(op: Op[Any], call: Call) -> Effects[Any]:
-    """Carry out one operation."""
-    runtime = call.runtime
+    """Carry out one operation that may take time."""
     match op:
         case StoreOp():
             return (yield from _ask_store(op, call))
-        case Now():
-            return runtime.now()
-        case Emit():
-            runtime.emit(op.transition)
         case Wait():
             return (yield from _wait(op, call))
         case Attach():
             return (yield from _attach(call))
+        case _:
+            raise AssertionError(f"{op!r} should be one of the operations")
+
+
+def _at_once(op: Op[Any], call: Call) -> Any:
+    """Carry out one operation that takes no time, and needs no generator of its own."""
+    runtime = call.runtime
+    match op:
+        case Now():
+            return runtime.now()
+        case Emit():
+            return runtime.emit(op.transition)
         case Admit():
             return runtime.admit(call, op)
         case Abandon():
-            runtime.abandon(call, op.spot, op.place)
+            return runtime.abandon(call, op.spot, op.place)
         case _:
             raise AssertionError(f"{op!r} should be one of the operations")
-    return None
 
 
 def _attach(call: Call) -> Effects[Epoch]:
@@ -188,7 +195,7 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
                 epoch.local.stand(op.spot.id)
                 call.spot = op.spot
             case Look():
-                op = replace(op, targets=_listen(op, call, epoch))
+                op = Look(op.mine, op.order, _listen(op, call, epoch))
             case _:
                 pass
         result = yield from epoch.protocol.start(op, Turn(call.mailbox, again))
@@ -243,7 +250,7 @@ def _watch(op: Watch, call: Call, epoch: Epoch, *, again: bool) -> Effects[bool]
     remote = _listen(op, call, epoch)
     if not remote:
         return True
-    armed = yield from epoch.protocol.watch(replace(op, targets=remote), Turn(call.mailbox, again))
+    armed = yield from epoch.protocol.watch(Watch(op.mine, remote, op.as_of), Turn(call.mailbox, again))
     return armed
 
 

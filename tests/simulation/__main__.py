@@ -7,6 +7,7 @@ violation is looked for again in smaller scenes, and the shortest trace is shown
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -15,10 +16,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from tests.simulation.mutants import MUTANTS, kill
+from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, Verdict, run
 
 STORES = ("etcd", "zookeeper")
-CHUNK = 200
+CHUNK = 100
 SMALLER = [(clients, rounds) for clients in (2, 3) for rounds in (1, 2)]
 
 
@@ -55,6 +57,18 @@ class Tally:
         self.fingerprints |= other.fingerprints
         self.violations += other.violations
 
+    def numbers(self) -> dict[str, object]:
+        """Return what another program wants to know."""
+        return {
+            "store": self.store,
+            "schedules": self.schedules,
+            "counted": self.counted,
+            "requests": self.requests,
+            "grants": self.grants,
+            "faults": self.faults,
+            "violations": self.violations,
+        }
+
     def lines(self, seconds: float) -> list[str]:
         rate = self.counted / seconds if seconds else 0.0
         many = f"{self.store}: {self.schedules} schedules, {self.counted} of them counted and new"
@@ -71,13 +85,14 @@ def chunk(store: str, first: int, count: int) -> Tally:
     tally = Tally(store)
     for seed in range(first, first + count):
         tally.add(run(Schedule(store, seed)))
+    collect()
     return tally
 
 
 def many(store: str, first: int, count: int, jobs: int) -> Tally:
-    """Run schedules on several cores; what a hash is worth differs by process, a seed's trace does not."""
+    """Run schedules on several cores."""
     tally = Tally(store)
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
         parts = [
             pool.submit(chunk, store, at, min(CHUNK, first + count - at))
             for at in range(first, first + count, CHUNK)
@@ -123,6 +138,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
     parser.add_argument("--count", type=int, default=10_000, help="how many schedules a store")
+    parser.add_argument("--json", action="store_true", help="print the numbers, one line a store")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
         "--mutants", action="store_true", help="plant each bug and say at which schedule it dies"
@@ -145,6 +161,10 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     for store in stores:
         began = time.monotonic()
         tally = many(store, options.first, options.count, options.jobs)
+        if options.json:
+            print(json.dumps(tally.numbers()), flush=True)
+            broken += bool(tally.violations)
+            continue
         print("\n".join(tally.lines(time.monotonic() - began)), flush=True)
         for seed, words in tally.violations[:5]:
             print(f"  seed {seed}: {words}   (again: nox -s simulate -- --store {store} --seed {seed})")

@@ -10,18 +10,14 @@ from typing import Any
 from recipes._core.cleaner import Job, clean
 from recipes._core.deadline import Deadline
 from recipes._core.hold import Hold
-from recipes._core.order import EXCLUSIVE, Order
-from recipes._core.queueing import Attempt, acquire, release, try_acquire
 from recipes._core.session import keep
-from recipes._run.interpret import Receive, interpret
+from recipes._run.interpret import interpret
 from recipes._run.runtime import Call, Runtime, Settings
-from recipes.errors import LockTimeout, SessionLost, StoreError
 from recipes.events import Transition
-from tests.simulation.world import Task, World
+from tests.simulation.moving import Gate, Task
+from tests.simulation.world import World
 
 __all__ = ["Cancelled", "Client", "SimRuntime"]
-
-LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "model"}
 
 
 class Cancelled(BaseException):
@@ -29,18 +25,19 @@ class Cancelled(BaseException):
 
 
 class Mailbox:
-    __slots__ = ("events", "task", "world")
+    """Where a call hears of events; the oracle listens."""
 
-    def __init__(self, world: World, task: Task | None) -> None:
-        self.world = world
+    __slots__ = ("events", "heard", "task")
+
+    def __init__(self, task: Task, heard: Any) -> None:
         self.task = task
+        self.heard = heard
         self.events: deque[Any] = deque()
 
     def post(self, event: Any) -> None:
-        self.world.oracle.heard(event, self)  # type: ignore[attr-defined]
+        self.heard(event, self)
         self.events.append(event)
-        if self.task is not None:
-            self.world.wake(self.task)
+        self.task.wake()
 
 
 class SimRuntime(Runtime):
@@ -54,19 +51,20 @@ class SimRuntime(Runtime):
         self.cleaner: Task | None = None
 
     def now(self) -> float:  # type: ignore[override]
-        client = self.client
-        return client.world.now * client.rate + client.offset
+        return self.client.local
 
     def emit(self, transition: Transition) -> None:
-        self.client.emitted(transition)
+        client = self.client
+        if client.world.trace is not None:
+            client.world.note(client.name, transition.event, str(transition.fields()))
 
     def admit(self, call: Call, op: Any) -> Hold:
         hold = super().admit(call, op)
-        self.client.world.oracle.admitted(self.client, hold)  # type: ignore[attr-defined]
+        self.client.oracle.admitted(self.client, hold)
         return hold
 
     def abandon(self, call: Call, spot: Any, place: Any = None) -> None:
-        self.client.world.oracle.left += 1  # type: ignore[attr-defined]
+        self.client.oracle.left += 1
         super().abandon(call, spot, place)
 
     def make_link(self, on_end: Any) -> Any:
@@ -78,8 +76,9 @@ class SimRuntime(Runtime):
         return epoch
 
     def begin(self, task: Task, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
-        deadline = Deadline.after(timeout_s, self.now())
-        call = Call(self, Mailbox(self.client.world, task), task, deadline, fail_fast)
+        client = self.client
+        deadline = Deadline.after(timeout_s, client.local)
+        call = Call(self, Mailbox(task, client.oracle.heard), task, deadline, fail_fast)
         task.call = call
         return call
 
@@ -127,44 +126,68 @@ class SimRuntime(Runtime):
 
 
 class Client:
-    """One process: a clock of its own, a runtime, and what it does."""
+    """One process: a runtime, and a clock of its own.
 
-    offset: float
-    rate: float
+    Attributes:
+        local: What its clock says.
+        gate: Closed while the process is stopped.
+    """
+
+    label = "model"
+    servers = 1
 
     def __init__(
-        self, world: World, name: str, store: Any, *, offset: float, rate: float, ttl_s: float
+        self, world: World, number: int, store: Any, *, offset: float, rate: float, ttl_s: float
     ) -> None:
         self.world = world
-        self.name = name
+        self.oracle: Any = None
+        self.number = number
+        self.name = "ABCDEFGH"[number]
         self.store = store
         self.offset = offset
         self.rate = rate
+        self.pace = 1.0 / rate
+        self.local = world.now * rate + offset
+        self.gate = Gate()
         self.paused = False
         self.dead = False
         self.healthy_since = world.now
         self.epochs: list[Any] = []
+        self.links: list[Any] = []
         self.ids = itertools.count(1)
+        self.numbers = itertools.count(100 * number)
         self.runtime = SimRuntime(self, Settings(ttl_s, 1.0))
+        world.clients.append(self)
 
-    label = "model"
-    servers = 1
+    def next_number(self) -> int:
+        """Number the tasks of all clients."""
+        return next(self.numbers)
 
     def protocol(self) -> Any:
         return self.store.protocol(self)
 
     def make_link(self, on_end: Any) -> Any:
-        return self.store.link(self, on_end)
+        link = self.store.link(self, on_end)
+        self.links.append(link)
+        return link
 
     def new_id(self) -> str:
-        return f"{ord(self.name[0]):08x}-0000-4000-8000-{next(self.ids):012x}"
+        return f"{ord(self.name):08x}-0000-4000-8000-{next(self.ids):012x}"
 
-    def emitted(self, transition: Transition) -> None:
-        world = self.world
-        if world.trace is not None:
-            world.note(self.name, transition.event, str(transition.fields()))
+    def stop(self, *, paused: bool = True) -> None:
+        """Stop the process, or let it go on."""
+        self.paused = paused
+        self.gate.open = not paused
+        for link in self.links:
+            link.set_gates()
 
-    # What users do.
+    def die(self) -> None:
+        """End without a word; what was under way is still delivered."""
+        if not self.dead:
+            self.dead = True
+            mine = [task for task in self.world.tasks if task.client is self and not task.daemon]
+            self.world.unfinished -= len(mine)
+        self.stop()
 
     def run(self, task: Task, call: Call, program: Any) -> Generator[Any, Any, Any]:
         """As the real drivers run a program."""
@@ -176,43 +199,3 @@ class Client:
             raise
         finally:
             call.finish()
-
-    def attempt(self, queue: str, order: Order, timeout_s: float | None) -> Attempt:
-        return Attempt(queue, order, self.new_id, LABELS, timeout_s)
-
-    def user(
-        self, task: Task, rounds: int, queue: str, order: Order = EXCLUSIVE
-    ) -> Generator[Any, Any, None]:
-        """Acquire in some way, hold for a while, write, release; several times."""
-        world, runtime = self.world, self.runtime
-        rng, oracle = world.rng, world.oracle  # type: ignore[attr-defined]
-        for _ in range(rounds):
-            way = rng.random()
-            try:
-                began = oracle.asking(self)
-                if way < 0.15:
-                    call = runtime.begin(task, 1.0, fail_fast=True)
-                    hold = yield from self.run(task, call, try_acquire(self.attempt(queue, order, 0.0)))
-                else:
-                    timeout = None if way < 0.75 else rng.uniform(0.1, 8.0)
-                    call = runtime.begin(task, timeout)
-                    hold = yield from self.run(task, call, acquire(self.attempt(queue, order, timeout)))
-                if hold is None:
-                    continue
-                oracle.granted(self, hold, began)
-                oracle.write(self, hold)
-                try:
-                    yield from self.sleep(task, rng.choice((0.0, 0.0, 0.0, 0.2, 0.2, 3.0, 9.0)))
-                except Cancelled:
-                    pass  # the with statement releases all the same
-                oracle.write(self, hold)
-                if oracle.releasing(self, hold, hold.release(runtime.now())):
-                    call = runtime.begin(task, 1.0)
-                    call.epoch, call.spot, call.place = hold.epoch, hold.place.spot, hold.place
-                    yield from self.run(task, call, release(hold))
-            except (LockTimeout, StoreError, SessionLost, Cancelled):
-                continue
-
-    def sleep(self, task: Task, seconds: float) -> Generator[Any, Any, None]:
-        self.runtime.begin(task, None)
-        yield Receive(seconds)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clients import Cancelled
+from tests.simulation.world import FAULT, HEALED, NEVER
 
 if TYPE_CHECKING:
     from tests.simulation.run import Scene
@@ -16,46 +17,70 @@ SHORT, LONG = (0.3, 2.0), (2.5, 9.0)
 
 
 class Injector:
-    """Strikes a few faults at random moments, and heals them after a while."""
+    """Strikes a few faults at random moments, or one at a given request; heals them after a while.
+
+    Attributes:
+        next_at: The number of requests at which to strike next.
+        target: Whom to strike; None: anybody.
+    """
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.world = scene.world
-        self.rng = scene.world.rng
+        self.rng = rng = scene.world.rng
         self.done: list[str] = []
-        self.budget = self.rng.choice((1, 1, 2, 3, 4))
         self.healing: list[tuple[float, Callable[[], None]]] = []
+        self.target: Any = None
         self.world.timers.append(self._next_healing)
         self.world.ticks.append(self._tick)
-        self.kinds = [kind for kind, (stores, _) in FAULTS.items() if scene.store.name in stores]
+        self.kinds = KINDS[scene.store.name]
+        self.plan: list[tuple[int, str | None]] = []
+        if scene.schedule.fault_at is None:
+            within = scene.schedule.enough * 0.9
+            self.plan = [(int(3 + within * rng.random()), None) for _ in range(rng.choice((1, 1, 2, 3, 4)))]
+            self.plan.sort(reverse=True)
+        elif scene.schedule.fault_at[1] in FATES:
+            scene.store.fated_at, kind = scene.schedule.fault_at
+            self.strike(kind)
+        else:
+            self.plan = [scene.schedule.fault_at]
+        self.next_at: float = self.plan[-1][0] if self.plan else NEVER
 
-    def maybe(self) -> None:
-        """Strike, perhaps."""
-        if self.budget and self.world.random() < 0.04:
-            self.budget -= 1
-            self.strike(self.rng.choice(self.kinds))
+    def now(self) -> None:
+        """Strike what is due: the kind that is planned, or one that can strike now."""
+        _, kind = self.plan.pop()
+        self.next_at = self.plan[-1][0] if self.plan else NEVER
+        if kind is not None:
+            self.target = self.world.asker
+            self.strike(kind)
+            self.target = None
+        else:
+            while not self.strike(self.rng.choice(self.kinds)):
+                continue
 
-    def step(self) -> None:
-        """Nothing to do between steps; a hook for planned faults."""
-
-    def strike(self, kind: str) -> None:
-        """Let one kind of fault happen now."""
-        for tick in self.world.ticks:
+    def strike(self, kind: str) -> bool:
+        """Let one kind of fault happen now; False if there is nothing that it could strike."""
+        world = self.world
+        for tick in world.ticks:
             tick()  # what happened up to now counts
-        self.world.note("FAULT", kind)
+        world.note("FAULT", kind)
         said = FAULTS[kind][1](self)
-        if said is not None:
-            self.done.append(kind)
-            self.scene.oracle.left += 2  # a client may leave the queue, with all its contenders
-            self.world.note("...", kind, said)
+        if said is None:
+            return False
+        world.mark(FAULT, self.kinds.index(kind))
+        self.done.append(kind)
+        self.scene.oracle.left += 2  # a client may leave the queue, with all its contenders
+        world.note("...", kind, said)
+        return True
 
     def heal(self) -> None:
         """End everything that lasts."""
-        self.budget = 0
+        self.next_at = NEVER
         healing, self.healing = self.healing, []
         for _, act in healing:
             act()
         self.world.note("HEALED")
+        self.world.mark(HEALED, 0)
         self.scene.oracle.healthy_since = self.world.now
 
     def later(self, within: tuple[float, float], act: Callable[[], None]) -> float:
@@ -65,7 +90,10 @@ class Injector:
         return round(seconds, 2)
 
     def client(self) -> Any:
-        """Return one client that lives and runs, or None."""
+        """Return one client that lives and runs (the target's, if there is one), or None."""
+        if self.target is not None:
+            client = self.target.client
+            return None if client.dead or client.paused else client
         fit = [client for client in self.scene.clients if not (client.dead or client.paused)]
         return self.rng.choice(fit) if fit else None
 
@@ -79,10 +107,12 @@ class Injector:
         """Return shorter or longer than a session, at random."""
         return SHORT if self.rng.random() < 0.5 else LONG
 
-    def _next_healing(self) -> float | None:
-        return min((at for at, _ in self.healing), default=None)
+    def _next_healing(self) -> float:
+        return min([at for at, _ in self.healing]) if self.healing else NEVER
 
     def _tick(self) -> None:
+        if not self.healing:
+            return
         now = self.world.now
         due = [act for at, act in self.healing if at <= now]
         if due:
@@ -96,10 +126,10 @@ def pause(injector: Injector) -> Any:
     client = injector.client()
     if client is None:
         return None
-    client.paused = True
+    client.stop()
 
     def go_on() -> None:
-        client.paused = False
+        client.stop(paused=False)
         client.healthy_since = injector.world.now
         injector.world.fire()
 
@@ -111,7 +141,7 @@ def crash(injector: Injector) -> Any:
     alive = [other for other in injector.scene.clients if not other.dead]
     if client is None or len(alive) < 2:
         return None
-    client.paused = client.dead = True
+    client.die()
     return client.name
 
 
@@ -119,14 +149,14 @@ def cut(injector: Injector) -> Any:
     link = injector.link()
     if link is None or link.cut:
         return None
-    link.cut = True
+    link.set_cut(True)
     broken = link.disturb if injector.scene.store.name == "etcd" else link.break_
     tells = injector.rng.random() < 0.5  # or the connection is silent, and nobody notices
     if tells:
         broken()
 
     def heal() -> None:
-        link.cut = False
+        link.set_cut(False)
         if not tells:
             broken()
 
@@ -137,10 +167,10 @@ def half_cut(injector: Injector) -> Any:
     link = injector.link()
     if link is None or link.half_cut:
         return None
-    link.half_cut = True
+    link.set_half_cut(True)
 
     def heal() -> None:
-        link.half_cut = False
+        link.set_half_cut(False)
 
     return link.client.name, injector.later(injector.duration(), heal)
 
@@ -149,8 +179,7 @@ def fated(kind: str) -> Callable[[Injector], Any]:
     def strike(injector: Injector) -> Any:
         injector.scene.store.fated = kind
         if kind == "late request":
-            late = injector.scene.store.late
-            injector.later(LONG, lambda: [act() for act in (late[:], late.clear())[0]])
+            injector.later(LONG, injector.scene.store.land)
         return injector.world.requests
 
     return strike
@@ -160,7 +189,9 @@ def cancel(injector: Injector) -> Any:
     tasks = [
         task
         for task in injector.scene.users
-        if not task.done and not task.client.paused and (task.receiving or task.asked is not None)
+        if not (task.done or task.client.paused)
+        and (task.receiving or task.asked is not None)
+        and injector.target in (None, task)
     ]
     if not tasks:
         return None
@@ -203,7 +234,7 @@ def remove_contender(injector: Injector) -> Any:
                 store.server.delete(key)
     else:
         for path, node in list(store.leader.tree.items()):
-            if node.czxid == token and node.owner:
+            if node.stat.czxid == token and node.owner:
                 store.delete(path)
     return contender
 
@@ -234,10 +265,10 @@ def cut_off_server(injector: Injector) -> Any:
     server = injector.rng.choice(injector.scene.store.servers[1:])
     if server.cut_off:
         return None
-    server.cut_off = True
+    server.set_cut_off(True)
 
     def heal() -> None:
-        server.cut_off = False
+        server.set_cut_off(False)
 
     return server.number, injector.later(LONG, heal)
 
@@ -258,4 +289,9 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "compaction": (ETCD, compaction),
     "lossy watches": (ETCD, lossy),
     "server cut off": (ZOOKEEPER, cut_off_server),
+}
+FATES = ("lost request", "lost reply", "late request")
+KINDS = {
+    store: [kind for kind, (stores, _) in FAULTS.items() if store in stores]
+    for store in ("etcd", "zookeeper")
 }

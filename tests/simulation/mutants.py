@@ -168,9 +168,9 @@ def try_leaves_its_contender() -> list[Any]:
                 error = raised
 
     original = queueing.try_acquire
-    from tests.simulation import clients
+    from tests.simulation import users
 
-    return swap(clients, "try_acquire", try_acquire)
+    return swap(users, "try_acquire", try_acquire)
 
 
 # The session.

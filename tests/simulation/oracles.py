@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
-from tests.simulation.world import Violation, World
+from tests.simulation.world import ADMITTED, Violation, World
 
 __all__ = ["Oracle"]
 
@@ -32,7 +33,9 @@ class Oracle:
         # min(TTL, 10 s) + 1 s, and a request that has to be asked twice.
         self.wake_within_s = min(ttl_s, 10.0) + 1.0 + 2.0
         self.live: list[tuple[Any, Any]] = []
-        self.ended: list[tuple[Any, Any]] = []
+        self.lost: list[tuple[Any, Any]] = []
+        self.released: deque[tuple[Any, Any]] = deque()
+        self.seen = -1
         self.returned = 0
         self.tokens: set[int] = set()
         self.gate = 0
@@ -59,8 +62,9 @@ class Oracle:
         self.grants += 1
         world = self.world
         token = hold.place.token
+        world.mark(ADMITTED, token)
         world.note(client.name, "admitted", token)
-        if not hold.remaining(client.runtime.now()) > 0:
+        if not hold.remaining(client.local) > 0:
             raise Violation("S4: a grant was made that is not held")
         if token in self.tokens:
             raise Violation(f"S3: token {token} was given twice")
@@ -99,7 +103,7 @@ class Oracle:
                 continue
             if held.place.token in self.removed:
                 continue
-            if held.remaining(other.runtime.now()) > 0:
+            if held.remaining(other.local) > 0:
                 others += 1
         if others >= self.admits:
             raise Violation(f"S2: {client.name} was admitted beside {others} other(s)")
@@ -134,38 +138,54 @@ class Oracle:
 
     def quiet(self) -> None:
         """Nothing is under way: whoever is first in the queue must know."""
-        if not self.calm or any(client.paused and not client.dead for client in self.clients):
+        standing = self.store.standing("q")
+        if not standing or not self.calm:
             return
-        if (
-            not self.store.standing("q")
-            or any(client.runtime.cleaning for client in self.clients)
-            or any(map(_asks, self.world.tasks))
-        ):
-            return  # an answer was lost, and asking again will tell
-        first = {contender for _, contender in self.store.standing("q")[: self.admits]}
         for client in self.clients:
-            if client.dead:
+            if (client.paused and not client.dead) or client.runtime.cleaning:
+                return
+        waiting = []
+        for task in self.world.tasks:
+            if task.client.dead:
                 continue
-            for task in client.world.tasks:
-                waits = task.client is client and not task.daemon and task.receiving and task.patient
-                spot = task.call.spot if waits else None
-                if spot is not None and spot.id in first and task.call.epoch.ended is None:
-                    raise Violation(f"L2: {task.name} is first in the queue, and no event will tell it")
+            if _asks(task):
+                return  # an answer was lost, and asking again will tell
+            if task.patient and task.receiving and not task.daemon:
+                waiting.append(task)
+        first = {contender for _, contender in standing[: self.admits]}
+        for task in waiting:
+            spot = task.call.spot
+            if spot is not None and spot.id in first and task.call.epoch.ended is None:
+                raise Violation(f"L2: {task.name} is first in the queue, and no event will tell it")
 
     def observe(self) -> None:
         """Look at everything once: what was lost must stay lost."""
-        still = []
         for client, hold in self.live:
-            if hold.remaining(client.runtime.now()) > 0:
-                still.append((client, hold))
+            if not hold.remaining(client.local) > 0:
+                self._sort_out()
+                break
+        for entry in self.lost:
+            _stays_lost(*entry)
+        if self.released:
+            _stays_lost(*self.released[0])
+            self.released.rotate()
+        if self.seen != self.store.version:
+            self.seen = self.store.version
+            self._heads()
+        if self.exempt or self.removed:
+            self._noticed()
+
+    def _sort_out(self) -> None:
+        """Put those that have ended aside: lost ones are looked at every time, released ones in turn."""
+        live, self.live = self.live, []
+        for entry in live:
+            client, hold = entry
+            if hold.remaining(client.local) > 0:
+                self.live.append(entry)
+            elif hold.released:
+                self.released.append(entry)
             else:
-                self.ended.append((client, hold))
-        self.live = still
-        for client, hold in self.ended:
-            if hold.remaining(client.runtime.now()) > 0:
-                raise Violation(f"S4: token {hold.place.token} of {client.name} is held again")
-        self._heads()
-        self._noticed()
+                self.lost.append(entry)
 
     def _noticed(self) -> None:
         """L7: by one renewal, which may have to be asked twice."""
@@ -180,10 +200,24 @@ class Oracle:
                     f"L7: token {hold.place.token} ended {now - since:.1f} s ago, and still holds"
                 )
 
-    def settled(self) -> None:
+    def leavings(self, *, former: bool = True) -> list[str]:
+        """Return whom the clients that live have left in the queue; without ``former``, now alone.
+
+        What a session leaves that was given up ends with it, as long as it may take.
+        """
+        living = [client for client in self.clients if not client.dead]
+        names = {f"{ord(client.name):08x}" for client in living}
+        epochs = [client.runtime.board.epoch for client in living]
+        sessions = {int(epoch.id, 16) for epoch in epochs if epoch is not None}
+        return [
+            contender
+            for owner, contender in self.store.owned("q")
+            if contender[:8] in names and (former or owner in sessions)
+        ]
+
+    def settled(self, *, former: bool = False) -> None:
         """All calls have returned, and the cleaners had their time: nothing of theirs stands."""
-        living = {f"{ord(client.name):08x}" for client in self.clients if not client.dead}
-        left = [contender for _, contender in self.store.standing("q") if contender[:8] in living]
+        left = self.leavings(former=former)
         if left:
             raise Violation(f"L5: still in the queue: {left}")
 
@@ -199,7 +233,9 @@ class Oracle:
             raise Violation(f"L2: still waiting at the end: {names}")
 
     def finish(self) -> None:
-        """Everything was closed: nothing may be left."""
+        """Everything was closed: nothing may be left, and nobody holds."""
+        for entry in (*self.live, *self.lost, *self.released):
+            _stays_lost(*entry)
         left = self.store.leftovers()
         if left:
             raise Violation(f"L5: left on the store: {left}")
@@ -211,7 +247,10 @@ class Oracle:
 
 def _asks(task: Any) -> bool:
     """Whether a task waits for an answer, or for the moment to ask again."""
-    if task.client.dead:
-        return False
     pausing = task.receiving and not task.patient and task.call.epoch is not None
-    return task.asked is not None or (pausing and "keeper" not in task.name)
+    return task.asked is not None or (pausing and task is not task.client.runtime.keeper)
+
+
+def _stays_lost(client: Any, hold: Any) -> None:
+    if hold.remaining(client.local) > 0:
+        raise Violation(f"S4: token {hold.place.token} of {client.name} is held again")

@@ -10,27 +10,40 @@ from typing import Any
 from recipes._core.cleaner import Job, clean
 from recipes._core.order import EXCLUSIVE, Order
 from tests.simulation.clients import Client
-from tests.simulation.etcd_model import EtcdStore
+from tests.simulation.etcd_store import EtcdStore
 from tests.simulation.faults import Injector
+from tests.simulation.moving import Task
 from tests.simulation.oracles import Oracle
-from tests.simulation.world import Task, Violation, World
-from tests.simulation.zookeeper_model import LAST, ZooKeeperStore
+from tests.simulation.users import FLAVOURS, flavour, user
+from tests.simulation.world import Violation, World
+from tests.simulation.zookeeper_model import LAST, TICK_S, ZooKeeperStore
 
 __all__ = ["Schedule", "Verdict", "run"]
 
 TTL_S = 4.0
+ENDS_WITHIN_S = TTL_S * 1.1 + 2 * TICK_S
 MOST_STEPS = 20_000
 
 
 @dataclass(slots=True)
 class Schedule:
-    """What decides a run, beside the code."""
+    """What decides a run, beside the code.
+
+    Attributes:
+        rounds: How often each user at least asks for the lock.
+        enough: With how many requests the users come to their end.
+        pct: Choose by priorities; None: the seed decides.
+        flavour: How the users behave; empty: the seed decides.
+        fault_at: This one fault, at the request with this number, and no other.
+    """
 
     store: str
     seed: int
     clients: int = 3
     rounds: int = 2
+    enough: int = 102
     pct: bool | None = None
+    flavour: str = ""
     fault_at: tuple[int, str] | None = None
     trace: bool = False
     order: Order = EXCLUSIVE
@@ -94,67 +107,63 @@ class Scene:
         rng = world.rng
         self.store = _store(schedule.store, world, rng)
         self.oracle = Oracle(world, self.store, ttl_s=TTL_S)
-        world.oracle = self.oracle  # type: ignore[attr-defined]
         self.clients = [
             Client(
                 world,
-                "ABCDEFGH"[number],
+                number,
                 self.store,
-                offset=rng.uniform(0, 1e6),
-                rate=rng.uniform(0.96, 1.04),
+                offset=1e6 * rng.random(),
+                rate=0.96 + 0.08 * rng.random(),
                 ttl_s=TTL_S,
             )
             for number in range(schedule.clients)
         ]
+        for client in self.clients:
+            client.oracle = self.oracle
         self.oracle.clients = self.clients
         self.injector = Injector(self)
         self.users: list[Task] = []
 
     def play(self) -> None:
         """Start the users, let the scheduler choose until they are done, and look at what is left."""
-        rng, world = self.world.rng, self.world
+        world, schedule = self.world, self.schedule
+        kind = FLAVOURS[schedule.flavour or flavour(schedule.seed)]
         for client in self.clients:
-            for number in range(1 if rng.random() < 0.4 else 2):
+            for number in range(1 if world.random() < 0.4 else 2):
                 task = Task(client, f"{client.name}{number}", _nothing())
-                task.steps = client.user(task, self.schedule.rounds, "q", self.schedule.order)
+                task.steps = user(
+                    client, task, kind, (schedule.order,), rounds=schedule.rounds, enough=schedule.enough
+                )
                 self.users.append(task)
         for task in self.users:
             world.start(task)
-        self._until_done(self._choose)
+        self._until_done()
         self.injector.heal()
-        self._until_done(self._choose_calmly)
-        self.oracle.stuck(self._waiting())
-        self._pass(5.0)
+        self._until_done(hurry=0.0)
+        self.oracle.stuck([task for task in self.users if not task.done and not task.client.dead])
+        self._pass(5.0, self._is_clean)
         self.oracle.settled()
+        self._pass(ENDS_WITHIN_S - 5.0, self._is_clean)
+        self.oracle.settled(former=True)
         self._close()
 
-    def _waiting(self) -> list[Task]:
-        return [task for task in self.users if not task.done and not task.client.dead]
-
-    def _until_done(self, choose: Callable[[], None]) -> None:
-        end = self.world.steps + MOST_STEPS
-        until = self.world.now + 60 * TTL_S
-        while self._waiting() and self.world.steps < end and self.world.now < until:
-            choose()
-
-    def _choose(self) -> None:
-        world = self.world
-        self.injector.maybe()
-        if world.random() < 0.04 or not world.step():
-            self._time()
-        self.injector.step()
-
-    def _choose_calmly(self) -> None:
-        if not self.world.step():
-            self._time()
+    def _until_done(self, hurry: float = 0.04) -> None:
+        """Step by step; time hurries on now and then though something else could happen."""
+        world, injector = self.world, self.injector
+        end = world.steps + MOST_STEPS
+        until = world.now + 60 * TTL_S
+        while world.unfinished and world.steps < end and world.now < until:
+            if world.requests >= injector.next_at:
+                injector.now()
+            if (hurry and world.random() < hurry) or not world.step():
+                self._time()
 
     def _time(self) -> None:
-        if not self.world.pipes and not self.world.ready and not getattr(self.store, "late", None):
+        world = self.world
+        if not world.moving and not getattr(self.store, "late", None):
             self.oracle.quiet()
-        if not self.world.advance():
-            self.world.now += 0.5
-            for tick in self.world.ticks:
-                tick()
+        if not world.advance():
+            world.move_to(world.now + 0.5)
         self.oracle.observe()
 
     def _close(self) -> None:
@@ -173,16 +182,27 @@ class Scene:
                 task.steps = _close(client, task, call, epoch)
                 self.world.start(task)
             board.tell_keeper()
-        self._pass(4 * TTL_S)
+        self._pass(4 * TTL_S, self._is_empty)
         self.oracle.finish()
 
-    def _pass(self, seconds: float) -> None:
-        until = self.world.now + seconds
-        while self.world.now < until:
-            if not self.world.step() and not self.world.advance(until):
-                self.world.now = until
-                for tick in self.world.ticks:
-                    tick()
+    def _pass(self, seconds: float, done: Callable[[], bool]) -> None:
+        """Let so many seconds pass, or fewer if nothing more can come of it."""
+        world = self.world
+        until = world.now + seconds
+        while world.now < until:
+            if not world.step():
+                if done():
+                    break
+                if not world.advance(until):
+                    world.move_to(until)
+
+    def _is_clean(self) -> bool:
+        """Whether no cleaner has anything to do, and nothing is under way that could come to stand."""
+        busy = any(client.runtime.cleaning for client in self.clients if not client.dead)
+        return not (busy or self.oracle.leavings())
+
+    def _is_empty(self) -> bool:
+        return not (self.world.tasks or self.store.leftovers() or self.store.watch_count())
 
 
 def _close(client: Client, task: Task, call: Any, epoch: Any) -> Any:

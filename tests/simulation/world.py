@@ -9,75 +9,25 @@ tasks, unchanged; only what they ask of a transport ends in a model server.
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from recipes._run.interpret import Receive
 from recipes.errors import StoreUnavailable
+from tests.simulation.moving import Task
 
-Message = Callable[[], None]
+__all__ = ["Violation", "World"]
+
 NEVER = float("inf")
+NO_ANSWER = "no answer in time"
+ADMITTED, FAULT, HEALED = 1, 2, 3  # what a fingerprint has beside requests
+
+priority = attrgetter("priority")
 
 
 class Violation(AssertionError):
     """A promise was broken; the text says which, and the trace how."""
-
-
-class Pipe:
-    """Messages in order; ``open()`` says whether the first may arrive now."""
-
-    __slots__ = ("is_open", "messages", "priority", "world")
-
-    def __init__(self, world: World, is_open: Callable[[], bool]) -> None:
-        self.world = world
-        self.is_open = is_open
-        self.messages: deque[Message] = deque()
-        self.priority = world.random() if world.pct else 0.0
-
-    def push(self, message: Message) -> None:
-        if not self.messages:
-            self.world.pipes.append(self)
-        self.messages.append(message)
-
-    def clear(self) -> None:
-        if self.messages:
-            self.messages.clear()
-            self.world.pipes.remove(self)
-
-
-class Task:
-    """Something that runs in a client: a user's thread, the keeper, the cleaner."""
-
-    __slots__ = (
-        "asked",
-        "call",
-        "client",
-        "daemon",
-        "done",
-        "name",
-        "patient",
-        "priority",
-        "receiving",
-        "steps",
-        "wake_at",
-    )
-
-    def __init__(
-        self, client: Any, name: str, steps: Generator[Any, Any, Any], *, daemon: bool = False
-    ) -> None:
-        self.client = client
-        self.name = name
-        self.steps = steps
-        self.daemon = daemon
-        self.call: Any = None
-        self.done = False
-        self.receiving = False
-        self.patient = False  # waits for an event, not for a pause to end
-        self.asked: Any = None
-        self.wake_at: float | None = None
-        self.priority = client.world.random() if client.world.pct else 0.0
 
 
 class World:
@@ -86,6 +36,11 @@ class World:
     Args:
         seed: Decides all.
         pct: Choose by random priorities that change a few times (PCT), not uniformly.
+
+    Attributes:
+        moving: What is on its way. Each has a ``gate``, a ``priority``, and ``go()``.
+        unfinished: How many users' tasks have not ended, not counting those that died.
+        asker: The task that asked last.
     """
 
     def __init__(self, seed: int, *, pct: bool = False) -> None:
@@ -93,21 +48,25 @@ class World:
         self.random = self.rng.random
         self.pct = pct
         self.now = 1000.0
-        self.pipes: list[Pipe] = []
+        self.moving: list[Any] = []
         self.tasks: list[Task] = []
-        self.ready: list[Task] = []
+        self.clients: list[Any] = []
+        self.unfinished = 0
         self.requests = 0
         self.steps = 0
-        self.timers: list[Callable[[], float | None]] = []
+        self.timers: list[Callable[[], float]] = []
         self.ticks: list[Callable[[], None]] = []
         self.trace: list[str] | None = None
         self.hash = 0
+        self.asker: Any = None
         self.over = False
 
     # Tasks.
 
     def start(self, task: Task) -> None:
         self.tasks.append(task)
+        if not task.daemon:
+            self.unfinished += 1
         self.resume(task, None, None)
 
     def resume(self, task: Task, value: Any, error: BaseException | None) -> None:
@@ -115,24 +74,25 @@ class World:
         if self.over:
             return
         task.asked = None
-        task.wake_at = None
+        task.wake_at = NEVER
         task.receiving = False
+        client, steps = task.client, task.steps
         while True:
             try:
-                effect = task.steps.send(value) if error is None else task.steps.throw(error)
+                effect = steps.send(value) if error is None else steps.throw(error)
             except StopIteration:
-                task.done = True
-                self.tasks.remove(task)
+                self._ended(task)
                 return
             call = task.call
             value = error = None
-            now = call.runtime.now()
             try:
                 if type(effect) is not Receive:
-                    within = call.bound()
-                    self.ask(task, call.epoch.link, effect, within)
+                    task.wake_at = self.now + call.bound() * client.pace
+                    self.asker = task
+                    task.asked = call.epoch.link.send(task, effect)
                     return
-                within = call.deadline.bound(effect.at_most_s, now)
+                at_most = effect.at_most_s
+                within = call.deadline.bound(at_most, client.local)
             except BaseException as raised:
                 error = raised
                 continue
@@ -141,122 +101,97 @@ class World:
                 value = events.popleft()
                 continue
             task.receiving = True
-            task.patient = effect.at_most_s is not None and effect.at_most_s > 2.0
-            task.wake_at = None if within is None else self.now + within / task.client.rate
+            task.patient = at_most is not None and at_most > 2.0
+            if within is not None:
+                task.wake_at = self.now + within * client.pace
             return
 
-    def ask(self, task: Task, link: Any, request: Any, within: float) -> None:
-        """Send a request on its way."""
-        task.wake_at = self.now + within / task.client.rate
-        task.asked = link.send(task, request)
-
-    def wake(self, task: Task) -> None:
-        """An event came for a task that waits for one."""
-        if task.receiving and task not in self.ready:
-            self.ready.append(task)
+    def _ended(self, task: Task) -> None:
+        task.done = True
+        self.tasks.remove(task)
+        if not task.daemon and not task.client.dead:
+            self.unfinished -= 1
 
     # Steps.
 
     def step(self) -> bool:
         """Do one of the things that could happen next; False if nothing can but time."""
-        choices: list[Any] = [pipe for pipe in self.pipes if pipe.is_open()]
-        if self.ready:
-            choices += [task for task in self.ready if not task.client.paused]
-        if not choices:
-            return False
-        self.steps += 1
+        moving = self.moving
         if self.pct:
-            chosen = max(choices, key=_priority)
+            free = [one for one in moving if one.gate.open]
+            if not free:
+                return False
+            chosen = max(free, key=priority)
             if self.random() < 0.02:
                 chosen.priority = self.random() * 0.5
+            at = moving.index(chosen)
         else:
-            chosen = choices[int(self.random() * len(choices))]
-        if type(chosen) is Task:
-            self.ready.remove(chosen)
-            self._deliver(chosen)
-        else:
-            message = chosen.messages.popleft()
-            if not chosen.messages:
-                self.pipes.remove(chosen)
-            message()
+            left = len(moving)
+            while True:  # draw until one is free to go; those that are not stand behind
+                if not left:
+                    return False
+                at = int(self.random() * left)
+                chosen = moving[at]
+                if chosen.gate.open:
+                    break
+                left -= 1
+                moving[at], moving[left] = moving[left], chosen
+        self.steps += 1
+        chosen.go(at)
         return True
 
-    def _deliver(self, task: Task) -> None:
-        if task.receiving and task.call.mailbox.events:
-            self.resume(task, task.call.mailbox.events.popleft(), None)
+    def drop(self, at: int) -> None:
+        """Have nothing more on its way at this place of `moving`."""
+        moving = self.moving
+        last = moving.pop()
+        if at < len(moving):
+            moving[at] = last
 
-    def advance(self, limit: float | None = None) -> bool:
-        """Move time on to the next timer; False if there is none (before ``limit``)."""
+    # Time.
+
+    def advance(self, limit: float = NEVER) -> bool:
+        """Move time on to the next timer; False if there is none."""
         at = NEVER
         for task in self.tasks:
-            if task.wake_at is not None and task.wake_at < at and not task.client.paused:
+            if task.wake_at < at and task.gate.open:
                 at = task.wake_at
         for timer in self.timers:
             due = timer()
-            if due is not None and due < at:
-                at = due
-        if at is NEVER:
+            at = min(at, due)
+        if at == NEVER:
             return False
-        if limit is not None and at > limit:
-            self.now = limit
-        elif at > self.now:
-            self.now = at
-        for tick in self.ticks:
-            tick()
+        self.move_to(min(at, limit))
         self.fire()
         return True
+
+    def move_to(self, now: float) -> None:
+        """Let time pass, on all clocks."""
+        if now > self.now:
+            self.now = now
+            for client in self.clients:
+                client.local = now * client.rate + client.offset
+        for tick in self.ticks:
+            tick()
 
     def fire(self) -> None:
         """Wake the tasks whose time has come."""
         now = self.now
-        for task in [task for task in self.tasks if task.wake_at is not None and task.wake_at <= now]:
-            if task.client.paused or task.done or task.wake_at is None:
+        for task in [task for task in self.tasks if task.wake_at <= now]:
+            if not task.gate.open or task.done or task.wake_at > now:
                 continue
             if task.receiving:
                 self.resume(task, None, None)
             elif task.asked is not None:
                 task.asked.abandoned = True
-                self.resume(task, None, StoreUnavailable("model", "no answer in time"))
+                self.resume(task, None, StoreUnavailable("model", NO_ANSWER))
+
+    # The trace.
+
+    def mark(self, kind: int, which: int) -> None:
+        """Add to the fingerprint of this schedule: numbers alone, which are hashed alike everywhere."""
+        self.hash = hash((self.hash, kind, which))
 
     def note(self, *what: Any) -> None:
-        """Add to the trace, and to the fingerprint of this schedule."""
-        self.hash = hash((self.hash, what))
+        """Add to the trace, if one is wanted."""
         if self.trace is not None:
             self.trace.append(f"{self.now - 1000:9.3f}  " + "  ".join(str(part) for part in what))
-
-
-def _priority(choice: Any) -> float:
-    return choice.priority  # type: ignore[no-any-return]
-
-
-@dataclass(slots=True, eq=False)
-class Asked:
-    """A request in flight, of one or several parts."""
-
-    world: World
-    task: Task
-    replies: list[Any]
-    missing: int
-    single: bool
-    abandoned: bool = False
-
-    def answer(self, part: int, reply: Any) -> None:
-        """Take the reply of one part; the task goes on with the last."""
-        if self.abandoned:
-            return
-        self.replies[part] = reply
-        self.missing -= 1
-        if self.missing == 0:
-            self.abandoned = True
-            if not self.single:
-                self.world.resume(self.task, tuple(self.replies), None)
-            elif isinstance(self.replies[0], Exception):
-                self.world.resume(self.task, None, self.replies[0])
-            else:
-                self.world.resume(self.task, self.replies[0], None)
-
-    def fail(self, error: Exception) -> None:
-        """The connection broke: no reply will come."""
-        if not self.abandoned:
-            self.abandoned = True
-            self.world.resume(self.task, None, error)

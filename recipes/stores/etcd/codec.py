@@ -6,7 +6,7 @@ left out.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ class Kv(NamedTuple):
 
 def text(raw: bytes) -> str:
     """Return bytes as the gateway wants them."""
-    return b64encode(raw).decode("ascii")
+    return b2a_base64(raw, newline=False).decode("ascii")
 
 
 def number(value: Any) -> int:
@@ -130,7 +130,7 @@ def nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> Json:
 def keys(found: Json) -> list[Kv]:
     """Return the keys of the reply to a read."""
     return [
-        Kv(b64decode(kv["key"]), number(kv.get("create_revision")), b64decode(kv.get("value", "")))
+        Kv(a2b_base64(kv["key"]), number(kv.get("create_revision")), a2b_base64(kv.get("value", "")))
         for kv in found.get("kvs", ())
     ]
 

@@ -1,0 +1,305 @@
+"""The model of etcd as a store for simulated clients: the way there, and the faults on it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.base import Batch, Changed, Disturbed, Gone
+from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.protocol import EtcdProtocol
+from recipes.stores.etcd.requests import EtcdError, Post, Watch
+from tests.simulation.etcd_model import EtcdServer
+from tests.simulation.fates import Fates
+from tests.simulation.moving import Asked, Gate, Pipe
+from tests.simulation.world import NEVER, World
+
+__all__ = ["EtcdLink", "EtcdStore"]
+
+BROKEN = "the connection broke"
+LAYOUT = Layout("app")
+POST, WATCH = 10, 11
+
+
+class Unary:
+    """One call on its way to the server, and its reply on the way back; no other delays it."""
+
+    __slots__ = ("asked", "fate", "gate", "link", "position", "post", "priority", "reply")
+
+    def __init__(self, link: EtcdLink, asked: Asked, position: int, post: Post, fate: str | None) -> None:
+        self.link = link
+        self.asked = asked
+        self.position = position
+        self.post = post
+        self.fate = fate
+        self.gate = link.says
+        self.reply: Any = None
+        world = link.world
+        self.priority = world.random() if world.pct else 0.0
+
+    def go(self, at: int) -> None:
+        """Arrive: first there, then here."""
+        world = self.link.world
+        if self.reply is not None:
+            world.drop(at)
+            self.asked.answer(self.position, self.reply)
+            return
+        if self.fate == "lost reply":
+            world.drop(at)
+        self.handle()
+        if world.pct:
+            self.priority = world.random()
+
+    def handle(self) -> None:
+        """Have the server handle it."""
+        post, link = self.post, self.link
+        self.gate = link.hears
+        try:
+            self.reply = link.server.handle(post.path, post.body)
+        except EtcdError as error:
+            self.reply = error
+
+    def land(self) -> None:
+        """Arrive at the server when nobody expects it any more; the reply goes back all the same."""
+        self.handle()
+        self.link.world.moving.append(self)
+
+
+class Watching:
+    """One watch on the wire of one link; as in the client's book, a later arming of its key joins it."""
+
+    __slots__ = ("armings", "changes", "created", "key", "link")
+
+    def __init__(self, link: EtcdLink, watch: Watch) -> None:
+        self.link = link
+        self.key = watch.key
+        self.changes = watch.changes
+        self.created: int | None = None
+        self.armings: list[tuple[Any, Asked, int]] = []
+
+    def arrive(self) -> None:
+        """Begin, at the server."""
+        link = self.link
+        if self in link.booked:
+            link.server.watches.append(self)
+            link.down.push(partial(self.confirm, link.server.revision))
+
+    def happened(self, put: bool) -> None:
+        if put and not self.changes:
+            return
+        store = self.link.store
+        if store.lossy and store.world.random() < store.lossy:
+            return  # the server forgot to tell
+        self.link.server.watches.remove(self)
+        ref = self.key.decode()
+        self.tell(Changed(ref) if put else Gone(ref))
+
+    def confirm(self, revision: int) -> None:
+        """Tell all that wait that it stands."""
+        self.created = revision
+        for _, asked, position in self.armings:
+            asked.answer(position, revision)
+
+    def tell(self, event: Any) -> None:
+        """Send the one event of this watch on its way; the client has it booked until it comes."""
+        self.link.down.push(partial(self.told, event))
+
+    def told(self, event: Any) -> None:
+        """The event arrives at the client."""
+        link = self.link
+        if self in link.booked:
+            link.booked.remove(self)
+            for mailbox, _, _ in self.armings:
+                mailbox.post(event)
+
+
+class EtcdLink:
+    """The way of one session of one client to the servers."""
+
+    def __init__(self, store: EtcdStore, client: Any) -> None:
+        self.store = store
+        self.server = store.server
+        self.client = client
+        self.world: World = client.world
+        self.cut = self.half_cut = False
+        self.closed = False
+        self.says, self.hears = Gate(), Gate()
+        self.down = Pipe(self.world, self.hears, _call)
+        self.up = Pipe(self.world, self.says, Watching.arrive)
+        self.booked: list[Watching] = []
+        self.set_gates()
+
+    def set_gates(self) -> None:
+        """Say what may move, after anything changed that it depends on."""
+        self.says.open = not self.cut
+        self.hears.open = not (self.cut or self.half_cut or self.client.paused)
+
+    def set_cut(self, cut: bool) -> None:
+        self.cut = cut
+        self.set_gates()
+
+    def set_half_cut(self, half_cut: bool) -> None:
+        self.half_cut = half_cut
+        self.set_gates()
+
+    def send(self, task: Any, request: Any) -> Asked:
+        if type(request) is Batch:
+            parts = request.parts
+            asked = Asked(self.world, task, len(parts))
+            for position, part in enumerate(parts):
+                self._send(asked, position, part)
+        else:
+            asked = Asked(self.world, task)
+            self._send(asked, 0, request)
+        return asked
+
+    def _send(self, asked: Asked, position: int, part: Any) -> None:
+        world = self.world
+        world.requests += 1
+        if world.trace is not None:
+            world.note(asked.task.name, type(part).__name__, getattr(part, "path", None))
+        if type(part) is not Post:
+            world.mark(WATCH, asked.task.number)
+            self._watch(asked, position, part)
+            return
+        world.mark(POST, asked.task.number)
+        store = self.store
+        fate = store.fate() if store.fated else None
+        if fate == "lost request":
+            return
+        unary = Unary(self, asked, position, part, fate)
+        if fate == "late request":
+            store.late.append(unary)
+            return
+        world.moving.append(unary)
+
+    def _watch(self, asked: Asked, position: int, watch: Watch) -> None:
+        arming = (watch.mailbox, asked, position)
+        for joined in self.booked:
+            if joined.key == watch.key and joined.changes == watch.changes:
+                if joined.created is not None:
+                    here = Pipe(self.world, self.client.gate, _call)
+                    here.push(partial(asked.answer, position, joined.created))
+                    if any(mailbox is watch.mailbox for mailbox, _, _ in joined.armings):
+                        return  # it watches already, and goes on
+                joined.armings.append(arming)
+                return
+        watching = Watching(self, watch)
+        watching.armings.append(arming)
+        self.booked.append(watching)
+        self.up.push(watching)
+
+    def disturb(self) -> None:
+        """The stream broke: whoever has a watch on it is told, unless he still waits for it."""
+        self.up.clear()
+        self.down.clear()
+        booked, self.booked = self.booked, []
+        self.server.watches = [watch for watch in self.server.watches if watch.link is not self]
+        for watch in booked:
+            for mailbox, asked, position in watch.armings:
+                if watch.created is None:
+                    asked.answer(position, StoreUnavailable("model", BROKEN))
+                else:
+                    mailbox.post(Disturbed())
+
+    def compacted(self) -> None:
+        """The server cancels every watch that has told of nothing yet."""
+        mine = [watch for watch in self.server.watches if watch.link is self]
+        for watch in mine:
+            self.server.watches.remove(watch)
+            watch.tell(Disturbed())
+
+    def forget(self, mailbox: Any) -> None:
+        if not self.booked:
+            return
+        for watch in list(self.booked):
+            watch.armings = [arming for arming in watch.armings if arming[0] is not mailbox]
+            if not watch.armings:
+                self.booked.remove(watch)
+                if watch in self.server.watches:
+                    self.server.watches.remove(watch)
+
+    def close(self) -> None:
+        self.closed = True
+        self.disturb()
+
+
+class EtcdStore(Fates):
+    """The model as a store for simulated clients, with the faults that can strike it."""
+
+    name = "etcd"
+
+    def __init__(self, world: World, *, rate: float = 1.0) -> None:
+        super().__init__(world)
+        self.rate = rate
+        self.server = EtcdServer(ok_for_revoked=world.random() < 0.3)
+        self.server.now = world.now * rate
+        self.links: list[EtcdLink] = []
+        self.late: list[Unary] = []
+        self.lossy = 0.0
+        self.leases = 0
+        self._seen: tuple[int, list[tuple[int, str]]] = (0, [])
+        world.timers.append(self.next_expiry)
+        world.ticks.append(self.tick)
+
+    def protocol(self, client: Any) -> EtcdProtocol:
+        self.leases += 1
+        return EtcdProtocol("model", LAYOUT, 1000 + self.leases)
+
+    def link(self, client: Any, on_end: Any) -> EtcdLink:
+        link = EtcdLink(self, client)
+        self.links.append(link)
+        return link
+
+    def next_expiry(self) -> float:
+        soonest = NEVER
+        for lease in self.server.leases.values():
+            soonest = min(soonest, lease.ends_at)
+        return soonest / self.rate
+
+    def tick(self) -> None:
+        self.server.expire(self.world.now * self.rate + 1e-9)
+
+    def land(self) -> None:
+        """Let what is late arrive."""
+        late, self.late = self.late, []
+        for unary in late:
+            unary.land()
+
+    @property
+    def version(self) -> int:
+        """What changes with every write."""
+        return self.server.revision
+
+    # What the oracle asks.
+
+    def standing(self, queue: str) -> list[tuple[int, str]]:
+        """Return (token, contender id) of all that stand in a queue, in order."""
+        if self._seen[0] != self.server.revision:
+            start = LAYOUT.queue(queue)
+            found = sorted(
+                (entry.created, key[-36:].decode())
+                for key, entry in self.server.keys.items()
+                if key.startswith(start)
+            )
+            self._seen = (self.server.revision, found)
+        return self._seen[1]
+
+    def owned(self, queue: str) -> list[tuple[int, str]]:
+        """Return (session, contender id) of all that stand in a queue."""
+        start = LAYOUT.queue(queue)
+        keys = self.server.keys.items()
+        return [(entry.lease, key[-36:].decode()) for key, entry in keys if key.startswith(start)]
+
+    def leftovers(self) -> list[str]:
+        """Return what should not be there when every client has closed."""
+        return [key.decode() for key in self.server.keys if b"foreign" not in key]
+
+    def watch_count(self) -> int:
+        """Watches of clients that live; a dead one's go with its connection."""
+        return sum(not watch.link.client.dead for watch in self.server.watches)
+
+
+def _call(message: Any) -> None:
+    message()

@@ -1,0 +1,107 @@
+"""What the users of a schedule do: acquire in some way, hold for a while, write, release."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from recipes._core.order import Order
+from recipes._core.queueing import Attempt, acquire, release, try_acquire
+from recipes._run.interpret import Receive
+from recipes.errors import LockTimeout, SessionLost, StoreError
+from tests.simulation.clients import Cancelled, Client
+
+if TYPE_CHECKING:
+    from recipes._core.hold import Hold
+    from tests.simulation.moving import Task
+
+__all__ = ["FLAVOURS", "Flavour", "flavour", "user"]
+
+LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "model"}
+MOST_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """How the users of a schedule behave.
+
+    Attributes:
+        holds: For how many seconds they hold; one is drawn each time.
+        timeouts: Between how many seconds those wait that do not wait for ever.
+        tries: How often they only try.
+    """
+
+    name: str
+    holds: tuple[float, ...]
+    timeouts: tuple[float, float]
+    tries: float = 0.15
+
+
+#: Most schedules are busy: what goes wrong between operations shows in many of them. What the
+#: clocks are about shows only where grants are held about as long as sessions last.
+FLAVOURS = {
+    one.name: one
+    for one in (
+        Flavour("busy", (0.0, 0.0, 0.0, 0.0, 0.02, 0.1), (0.05, 2.0)),
+        Flavour("long", (0.0, 0.0, 0.2, 0.2, 3.0, 9.0), (0.1, 8.0)),
+    )
+}
+
+
+def flavour(seed: int) -> str:
+    """Return what kind of schedule a seed makes."""
+    return "long" if seed % 5 == 2 else "busy"
+
+
+def user(
+    client: Client, task: Task, kind: Flavour, orders: tuple[Order, ...], *, rounds: int, enough: int
+) -> Generator[Any, Any, None]:
+    """Use the lock ``rounds`` times, and on until the schedule has had ``enough`` requests."""
+    world = client.world
+    done = 0
+    while done < rounds or (world.requests + 4 * world.unfinished < enough and done < MOST_ROUNDS):
+        done += 1
+        order = orders[0] if len(orders) == 1 else world.rng.choice(orders)
+        try:
+            yield from _once(client, task, order, kind)
+        except (LockTimeout, StoreError, SessionLost, Cancelled):
+            continue
+
+
+def _once(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[Any, Any, None]:
+    runtime, oracle, random = client.runtime, client.oracle, client.world.random
+    began = oracle.asking(client)
+    hold = yield from _acquire(client, task, order, kind)
+    if hold is None:
+        return
+    oracle.granted(client, hold, began)
+    oracle.write(client, hold)
+    seconds = kind.holds[int(random() * len(kind.holds))]
+    if seconds:
+        try:
+            runtime.begin(task, None)
+            yield Receive(seconds)
+        except Cancelled:
+            pass  # the with statement releases all the same
+        oracle.write(client, hold)
+    if oracle.releasing(client, hold, hold.release(runtime.now())):
+        call = runtime.begin(task, 1.0)
+        call.epoch, call.spot, call.place = hold.epoch, hold.place.spot, hold.place
+        yield from client.run(task, call, release(hold))
+
+
+def _acquire(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[Any, Any, Hold | None]:
+    runtime, random = client.runtime, client.world.random
+    way = random()
+    if way < kind.tries:
+        call = runtime.begin(task, 1.0, fail_fast=True)
+        attempt = Attempt("q", order, client.new_id, LABELS, 0.0)
+        return (yield from client.run(task, call, try_acquire(attempt)))
+    timeout = None
+    if way > 0.75:
+        least, most = kind.timeouts
+        timeout = least + (most - least) * random()
+    call = runtime.begin(task, timeout)
+    attempt = Attempt("q", order, client.new_id, LABELS, timeout)
+    return (yield from client.run(task, call, acquire(attempt)))

@@ -1,0 +1,276 @@
+"""One session of one simulated client with the model of ZooKeeper."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.base import Batch, Disturbed
+from recipes.stores.zookeeper.requests import (
+    Children,
+    Close,
+    Connect,
+    Create,
+    Delete,
+    Exists,
+    Get,
+    NoNode,
+    SessionExpired,
+    SetData,
+    Sync,
+)
+from tests.simulation.moving import Asked, Gate, Pipe
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+    from tests.simulation.zookeeper_model import Server, ZooKeeperStore
+
+__all__ = ["Part", "ZooKeeperLink"]
+
+BROKEN = "the connection broke"
+READS = frozenset((Children, Get, Exists))
+KINDS = {kind: 20 + at for at, kind in enumerate((Connect, Close, Create, Delete, SetData, Sync, *READS))}
+
+
+class Part:
+    """One request on its way to a server, perhaps on to the leader, and back."""
+
+    __slots__ = ("answer", "asked", "fate", "position", "request", "zxid")
+
+    def __init__(self, asked: Asked, position: int, request: Any, fate: str | None) -> None:
+        self.asked = asked
+        self.position = position
+        self.request = request
+        self.fate = fate
+        self.answer: Any = None
+        self.zxid = 0
+
+
+class ZooKeeperLink:
+    """One session of one client: what kazoo and its connection are to the package."""
+
+    def __init__(self, store: ZooKeeperStore, client: Any, on_end: Any) -> None:
+        self.store = store
+        self.client = client
+        self.world: World = client.world
+        self.on_end = on_end
+        self.server: Server = store.pick_server(0)
+        self.session = 0
+        self.connected = True
+        self.cut = self.half_cut = False
+        self.over = False
+        self.closed = False
+        self.says, self.hears, self.dials = Gate(), Gate(), Gate()
+        self.up = Pipe(self.world, self.says, self._arrives)
+        self.down = Pipe(self.world, self.hears, self._heard)
+        self.dial = Pipe(self.world, self.dials, _call)
+        self.queue: deque[Part] = deque()
+        self.busy = False
+        self.outstanding: dict[Part, None] = {}
+        self.mailboxes: dict[str, list[Any]] = {}
+        self.seen = 0
+        self.set_gates()
+
+    def set_gates(self) -> None:
+        """Say what may move, after anything changed that it depends on."""
+        goes = not (self.cut or self.client.paused)
+        self.says.open = goes and self.connected
+        self.hears.open = goes and not self.half_cut
+        self.dials.open = goes
+
+    def set_cut(self, cut: bool) -> None:
+        self.cut = cut
+        self.set_gates()
+
+    def set_half_cut(self, half_cut: bool) -> None:
+        self.half_cut = half_cut
+        self.set_gates()
+
+    @property
+    def healthy(self) -> bool:
+        return self.connected and not (self.cut or self.over or self.closed)
+
+    # The client's side.
+
+    def send(self, task: Any, request: Any) -> Asked:
+        if type(request) is Batch:
+            parts = request.parts
+            asked = Asked(self.world, task, len(parts))
+            for position, part in enumerate(parts):
+                self._send(asked, position, part)
+        else:
+            asked = Asked(self.world, task)
+            self._send(asked, 0, request)
+        return asked
+
+    def _send(self, asked: Asked, position: int, request: Any) -> None:
+        world, kind = self.world, type(request)
+        world.requests += 1
+        world.mark(KINDS[kind], asked.task.number)
+        if world.trace is not None:
+            world.note(asked.task.name, kind.__name__, getattr(request, "path", ""))
+        if self.over or (self.closed and kind is not Close):
+            refused = None if kind is Close else SessionExpired()
+            self.dial.push(partial(asked.answer, position, refused))
+            return
+        part = Part(asked, position, request, self.store.fate() if self.store.fated else None)
+        self.outstanding[part] = None
+        if kind is Get:
+            if request.mailbox is not None:
+                self._drop_mailbox(request)
+                self.mailboxes.setdefault(request.path, []).append(request.mailbox)
+        elif kind is Close:
+            self._end()
+        self.up.push(part)
+
+    def _end(self) -> None:
+        """Take no more requests, and tell whoever watches: the session is being closed from here."""
+        self.over = True
+        told, self.mailboxes = self.mailboxes, {}
+        _disturb(told)
+
+    def _drop_mailbox(self, request: Get) -> None:
+        """Have no mailbox of this request, to add it anew or because nothing is watched."""
+        there = self.mailboxes.get(request.path)
+        if there is None:
+            return
+        kept = [other for other in there if other is not request.mailbox]
+        if kept:
+            self.mailboxes[request.path] = kept
+        else:
+            del self.mailboxes[request.path]
+
+    def reply(self, part: Part, answer: Any, zxid: int) -> None:
+        """Send a reply on its way back."""
+        if part.fate == "lost reply":
+            self.break_()
+        elif self.connected:
+            part.answer = answer
+            part.zxid = zxid
+            self.down.push(part)
+
+    def _heard(self, message: Any) -> None:
+        """A reply or something else from the server arrives."""
+        if type(message) is not Part:
+            message()
+            return
+        self.outstanding.pop(message, None)
+        self.seen = max(self.seen, message.zxid)
+        answer = message.answer
+        if type(answer) is NoNode and type(message.request) is Get:
+            self._drop_mailbox(message.request)
+        message.asked.answer(message.position, answer)
+
+    def tell(self, path: str, event: Any) -> None:
+        """Send a watch event on its way: one a session, for whoever watches when it comes."""
+        if self.connected:
+            self.down.push(partial(self._told, path, event))
+
+    def _told(self, path: str, event: Any) -> None:
+        for mailbox in self.mailboxes.pop(path, ()):
+            mailbox.post(event)
+
+    def break_(self) -> None:
+        """The connection breaks: what is under way is lost, watches are dropped, kazoo dials again."""
+        if not self.connected:
+            return
+        self.connected = False
+        self.set_gates()
+        self.up.clear()
+        self.down.clear()
+        self.queue.clear()
+        self.busy = False
+        self._drop_watches()
+        failed, self.outstanding = self.outstanding, {}
+        if not (self.over or self.closed):
+            self.dial.push(self.reconnect)
+        told, self.mailboxes = self.mailboxes, {}
+        for part in failed:
+            part.asked.answer(part.position, StoreUnavailable("model", BROKEN))
+        _disturb(told)
+
+    def _drop_watches(self) -> None:
+        for path, watching in list(self.server.watches.items()):
+            left = [link for link in watching if link is not self]
+            if left:
+                self.server.watches[path] = left
+            else:
+                del self.server.watches[path]
+
+    def reconnect(self) -> None:
+        """Attach to a server that is not behind what was seen; the session goes on, or is over."""
+        if self.over or self.closed or self.connected:
+            return
+        self.server = self.store.pick_server(self.seen)
+        self.connected = True
+        self.set_gates()
+        if self.session and self.session not in self.store.sessions:
+            self.expired()
+        elif self.session:
+            self.store.touch(self.session)
+
+    def expired(self) -> None:
+        """The server says that the session is over."""
+        if self.over:
+            return
+        self.over = True
+        self.up.clear()
+        failed, self.outstanding = self.outstanding, {}
+        self._drop_watches()
+        told, self.mailboxes = self.mailboxes, {}
+        self.on_end("the session has expired")
+        for part in failed:
+            part.asked.answer(part.position, SessionExpired())
+        _disturb(told)
+
+    def forget(self, mailbox: Any) -> None:
+        if not self.mailboxes:
+            return
+        for path, mailboxes in list(self.mailboxes.items()):
+            if mailbox in mailboxes:
+                kept = [other for other in mailboxes if other is not mailbox]
+                if kept:
+                    self.mailboxes[path] = kept
+                else:
+                    del self.mailboxes[path]
+
+    def close(self) -> None:
+        self.closed = True
+        self.mailboxes.clear()
+        self.break_()
+
+    # The server's side.
+
+    def _arrives(self, part: Part) -> None:
+        """A request arrives at the server."""
+        if part.fate == "lost request":
+            self.break_()
+            return
+        self.queue.append(part)
+        if not self.busy:
+            self.work()
+
+    def work(self) -> None:
+        """Serve this session's requests one after the other."""
+        queue, store = self.queue, self.store
+        while queue and not self.busy:
+            part = queue.popleft()
+            store.touch(self.session)
+            if type(part.request) in READS:
+                server = self.server
+                self.reply(part, server.read(self, part.request), server.applied)
+            else:
+                self.busy = True
+                self.server.forward(self, part)
+
+
+def _call(message: Any) -> None:
+    message()
+
+
+def _disturb(told: dict[str, list[Any]]) -> None:
+    """Tell everyone once, however many nodes he watches."""
+    for mailbox in {id(one): one for mailboxes in told.values() for one in mailboxes}.values():
+        mailbox.post(Disturbed())
