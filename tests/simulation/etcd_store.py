@@ -7,18 +7,21 @@ from typing import Any
 
 from recipes.errors import StoreUnavailable
 from recipes.stores.base import Batch, Changed, Disturbed, Gone
-from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.codec import text
+from recipes.stores.etcd.layout import DOWNGRADED, Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from tests.simulation.etcd_model import EtcdServer
 from tests.simulation.fates import Fates
 from tests.simulation.moving import Asked, Gate, Pipe
+from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
 
 __all__ = ["EtcdLink", "EtcdStore"]
 
 BROKEN = "the connection broke"
 LAYOUT = Layout("app")
+MARK = text(DOWNGRADED)
 POST, WATCH = 10, 11
 
 
@@ -274,12 +277,12 @@ class EtcdStore(Fates):
 
     # What the oracle asks.
 
-    def standing(self, queue: str) -> list[tuple[int, str]]:
-        """Return (token, contender id) of all that stand in a queue, in order."""
+    def standing(self, queue: str) -> list[Stands]:
+        """Return all that stand in a queue, in order."""
         if self._seen[0] != self.server.revision:
             start = LAYOUT.queue(queue)
             found = sorted(
-                (entry.created, key[-36:].decode())
+                _stands(key, entry, shared=key.startswith(b"R-", len(start)))
                 for key, entry in self.server.keys.items()
                 if key.startswith(start)
             )
@@ -303,3 +306,7 @@ class EtcdStore(Fates):
 
 def _call(message: Any) -> None:
     message()
+
+
+def _stands(key: bytes, entry: Any, *, shared: bool) -> Stands:
+    return Stands(entry.created, key[-36:].decode(), shared, shared or entry.kv.get("value") == MARK)

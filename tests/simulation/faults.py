@@ -225,7 +225,7 @@ def remove_contender(injector: Injector) -> Any:
     standing = store.standing("q")
     if not standing:
         return None
-    token, contender = injector.rng.choice(standing)
+    token, contender, *_ = injector.rng.choice(standing)
     oracle.removed[token] = injector.world.now
     oracle.calm = False  # who waits behind it in the same client hears of it by the next renewal
     if store.name == "etcd":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import Any
 
+from tests.simulation.standing import free
 from tests.simulation.world import ADMITTED, Violation, World
 
 __all__ = ["Oracle"]
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class Oracle:
@@ -15,20 +19,18 @@ class Oracle:
 
     S1 and S3: tokens and a fenced register. S2: whoever is admitted is alone. S4: held
     never comes back. S5 and S7: nobody deletes what is not his. L2, L3, L4 and
-    L5: wake-ups, order, herds, leftovers. L7: a session ended behind the client's back is
-    noticed by the next renewal.
+    L5: wake-ups, order, herds, leftovers. S6: a downgrade is what the store shows. L7: a
+    session ended behind the client's back is noticed by the next renewal.
 
     Args:
         world: The schedule.
         store: The model.
-        admits: How many holders the recipe lets in.
         ttl_s: The length of sessions.
     """
 
-    def __init__(self, world: World, store: Any, *, ttl_s: float, admits: int = 1) -> None:
+    def __init__(self, world: World, store: Any, *, ttl_s: float) -> None:
         self.world = world
         self.store = store
-        self.admits = admits
         self.ttl_s = ttl_s
         # min(TTL, 10 s) + 1 s, and a request that has to be asked twice.
         self.wake_within_s = min(ttl_s, 10.0) + 1.0 + 2.0
@@ -39,6 +41,8 @@ class Oracle:
         self.returned = 0
         self.tokens: set[int] = set()
         self.gate = 0
+        self.downgrades = 0
+        self.token_of: dict[str, int] = {}
         self.register: list[int] = []
         self.grants = 0
         self.clients: list[Any] = []
@@ -81,11 +85,25 @@ class Oracle:
         self.returned = max(self.returned, hold.place.token)
 
     def write(self, client: Any, hold: Any) -> None:
-        """A holder writes to a fenced register, whether it still holds or not."""
+        """A holder uses a fenced register, whether it still holds or not: a writer writes."""
         token = hold.place.token
-        if token >= self.gate:
+        if hold.mode == "shared":
+            self.gate = max(self.gate, token)
+        elif token >= self.gate:
             self.gate = token
             self.register.append(token)
+
+    def downgraded(self, client: Any, hold: Any, stands: bool) -> None:
+        """A downgrade returned, with the word that the contender stands or that it does not."""
+        self.downgrades += 1
+        self.world.note(client.name, "downgraded" if stands else "found gone", hold.place.token)
+        if hold.place.token in self.removed or hold.epoch in self.exempt:
+            return
+        found = [one for one in self.store.standing("q") if one.token == hold.place.token]
+        if stands and found and not found[0].reads:
+            raise Violation(f"S6: token {hold.place.token} downgraded, and the store does not show it")
+        if not stands and found and hold.epoch.ended is None:
+            raise Violation(f"S6: token {hold.place.token} stands, and its downgrade found it gone")
 
     def releasing(self, client: Any, hold: Any, was_held: bool) -> bool:
         """A release is called."""
@@ -103,17 +121,22 @@ class Oracle:
                 continue
             if held.place.token in self.removed:
                 continue
+            if held.mode == hold.mode == "shared":
+                continue
             if held.remaining(other.local) > 0:
                 others += 1
-        if others >= self.admits:
+        if others:
             raise Violation(f"S2: {client.name} was admitted beside {others} other(s)")
 
     def _in_order(self, hold: Any) -> None:
         """L3, and the safety that needs no clock: nobody of a live session stands before."""
         if hold.place.token in self.removed or hold.epoch in self.exempt:
             return
-        ahead = [token for token, _ in self.store.standing(hold.place.spot.queue) if token < hold.place.token]
-        if len(ahead) >= self.admits:
+        spot = hold.place.spot
+        ahead = [one for one in self.store.standing(spot.queue) if one.token < hold.place.token]
+        if spot.shared:
+            ahead = [one for one in ahead if not one.reads]
+        if ahead:
             raise Violation(f"L3: token {hold.place.token} was admitted before {ahead}")
 
     def _woken_in_time(self, client: Any, hold: Any) -> None:
@@ -130,11 +153,27 @@ class Oracle:
         ref = getattr(event, "ref", None)
         if ref is None or mailbox.task is None or mailbox.task.daemon:
             return
+        spot = mailbox.task.call.spot
+        if spot is not None and spot.shared:
+            if not self.removed and len(mailbox.task.client.epochs) == 1:  # else it may have queued again
+                self._woken_for_something(ref, spot)
+            return
         told = self.told.setdefault(ref, set())
         told.add(mailbox)
         # Who leaves the middle of the queue has those behind him move up beside others.
-        if len(told) > self.admits + 1 + self.left + len(self.removed):
+        if len(told) > 2 + self.left + len(self.removed):
             raise Violation(f"L4: {len(told)} waiters were woken by one release")
+
+    def _woken_for_something(self, ref: str, spot: Any) -> None:
+        """L4: a reader hears of the writer next ahead of it, and of no other."""
+        found = _ID.search(ref)
+        went = self.token_of.get(found[0]) if found else None
+        mine = self.token_of.get(spot.id)
+        if went is None or mine is None:
+            return
+        between = [one for one in self.store.standing("q") if went < one.token < mine and not one.reads]
+        if between:
+            raise Violation(f"L4: the reader {mine} was woken by {went}, behind {between[-1].token}")
 
     def quiet(self) -> None:
         """Nothing is under way: whoever is first in the queue must know."""
@@ -152,7 +191,7 @@ class Oracle:
                 return  # an answer was lost, and asking again will tell
             if task.patient and task.receiving and not task.daemon:
                 waiting.append(task)
-        first = {contender for _, contender in standing[: self.admits]}
+        first = {one.contender for one in free(standing)}
         for task in waiting:
             spot = task.call.spot
             if spot is not None and spot.id in first and task.call.epoch.ended is None:
@@ -223,8 +262,10 @@ class Oracle:
 
     def _heads(self) -> None:
         standing = self.store.standing("q")
-        for token, _ in standing[: self.admits]:
-            self.head_since.setdefault(token, self.world.now)
+        for one in standing:
+            self.token_of.setdefault(one.contender, one.token)
+        for one in free(standing):
+            self.head_since.setdefault(one.token, self.world.now)
 
     def stuck(self, waiting: list[Any]) -> None:
         """At the end nobody may still wait."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recipes._core.cleaner import Job, clean
-from recipes._core.order import EXCLUSIVE, Order
+from recipes._core.order import Order
 from tests.simulation.clients import Client
 from tests.simulation.etcd_store import EtcdStore
 from tests.simulation.faults import Injector
 from tests.simulation.moving import Task
 from tests.simulation.oracles import Oracle
-from tests.simulation.users import FLAVOURS, flavour, user
+from tests.simulation.users import FLAVOURS, flavour, mixture, user
 from tests.simulation.world import Violation, World
 from tests.simulation.zookeeper_model import LAST, TICK_S, ZooKeeperStore
 
@@ -34,6 +34,7 @@ class Schedule:
         enough: With how many requests the users come to their end.
         pct: Choose by priorities; None: the seed decides.
         flavour: How the users behave; empty: the seed decides.
+        orders: Of which each user draws one each time; empty: the seed decides.
         fault_at: This one fault, at the request with this number, and no other.
     """
 
@@ -46,7 +47,7 @@ class Schedule:
     flavour: str = ""
     fault_at: tuple[int, str] | None = None
     trace: bool = False
-    order: Order = EXCLUSIVE
+    orders: tuple[Order, ...] = ()
 
 
 @dataclass(slots=True)
@@ -127,13 +128,12 @@ class Scene:
     def play(self) -> None:
         """Start the users, let the scheduler choose until they are done, and look at what is left."""
         world, schedule = self.world, self.schedule
+        orders = schedule.orders or mixture(schedule.seed)
         kind = FLAVOURS[schedule.flavour or flavour(schedule.seed)]
         for client in self.clients:
             for number in range(1 if world.random() < 0.4 else 2):
                 task = Task(client, f"{client.name}{number}", _nothing())
-                task.steps = user(
-                    client, task, kind, (schedule.order,), rounds=schedule.rounds, enough=schedule.enough
-                )
+                task.steps = user(client, task, kind, orders, rounds=schedule.rounds, enough=schedule.enough)
                 self.users.append(task)
         for task in self.users:
             world.start(task)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recipes._core.order import Order
-from recipes._core.queueing import Attempt, acquire, release, try_acquire
+from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Order
+from recipes._core.queueing import Attempt, acquire, downgrade, release, try_acquire
 from recipes._run.interpret import Receive
 from recipes.errors import LockTimeout, SessionLost, StoreError
 from tests.simulation.clients import Cancelled, Client
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
     from recipes._core.hold import Hold
     from tests.simulation.moving import Task
 
-__all__ = ["FLAVOURS", "Flavour", "flavour", "user"]
+__all__ = ["FLAVOURS", "Flavour", "flavour", "mixture", "user"]
 
-LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "model"}
+LABELS = {
+    exclusive: {"lock": "q", "recipe": "lock", "mode": mode, "store": "model"}
+    for exclusive, mode in ((True, "exclusive"), (False, "shared"))
+}
 MOST_ROUNDS = 60
+DOWNGRADES = 0.5
+MIXED = (SHARED, SHARED, SHARED, WRITER, WRITER, EXCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,11 @@ def flavour(seed: int) -> str:
     return "long" if seed % 5 == 2 else "busy"
 
 
+def mixture(seed: int) -> tuple[Order, ...]:
+    """Return of which recipes a seed's users draw: every other schedule is of read-write locks."""
+    return MIXED if seed % 2 else (EXCLUSIVE,)
+
+
 def user(
     client: Client, task: Task, kind: Flavour, orders: tuple[Order, ...], *, rounds: int, enough: int
 ) -> Generator[Any, Any, None]:
@@ -77,6 +88,8 @@ def _once(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[
         return
     oracle.granted(client, hold, began)
     oracle.write(client, hold)
+    if hold.place.spot.kind == "W" and random() < DOWNGRADES:
+        yield from _downgrade(client, task, hold)
     seconds = kind.holds[int(random() * len(kind.holds))]
     if seconds:
         try:
@@ -91,17 +104,25 @@ def _once(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[
         yield from client.run(task, call, release(hold))
 
 
+def _downgrade(client: Client, task: Task, hold: Hold) -> Generator[Any, Any, None]:
+    call = client.runtime.begin(task, 1.0, fail_fast=True)
+    call.epoch = hold.epoch
+    with suppress(StoreError, Cancelled):  # shared all the same, and released in the end
+        stands = yield from client.run(task, call, downgrade(hold))
+        client.oracle.downgraded(client, hold, stands)
+
+
 def _acquire(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[Any, Any, Hold | None]:
     runtime, random = client.runtime, client.world.random
     way = random()
     if way < kind.tries:
         call = runtime.begin(task, 1.0, fail_fast=True)
-        attempt = Attempt("q", order, client.new_id, LABELS, 0.0)
+        attempt = Attempt("q", order, client.new_id, LABELS[order.kind != "R"], 0.0)
         return (yield from client.run(task, call, try_acquire(attempt)))
     timeout = None
     if way > 0.75:
         least, most = kind.timeouts
         timeout = least + (most - least) * random()
     call = runtime.begin(task, timeout)
-    attempt = Attempt("q", order, client.new_id, LABELS, timeout)
+    attempt = Attempt("q", order, client.new_id, LABELS[order.kind != "R"], timeout)
     return (yield from client.run(task, call, acquire(attempt)))

@@ -16,7 +16,7 @@ from typing import Any
 
 from recipes.errors import StoreRefused
 from recipes.stores.base import Changed, Gone
-from recipes.stores.zookeeper.layout import Layout
+from recipes.stores.zookeeper.layout import DOWNGRADED, Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
     BadVersion,
@@ -37,6 +37,7 @@ from recipes.stores.zookeeper.requests import (
 )
 from tests.simulation.fates import Fates
 from tests.simulation.moving import Gate, Pipe
+from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
 from tests.simulation.zookeeper_link import Part, ZooKeeperLink
 
@@ -372,13 +373,13 @@ class ZooKeeperStore(Fates):
 
     # What the oracle asks.
 
-    def standing(self, queue: str) -> list[tuple[int, str]]:
+    def standing(self, queue: str) -> list[Stands]:
         if self._seen[0] != self.zxid:
             parent = LAYOUT.queue(queue)
             tree = self.leader.tree
             node = tree.get(parent)
             names = () if node is None else node.children
-            found = sorted((tree[f"{parent}/{name}"].stat.czxid, name[3:39]) for name in names)
+            found = sorted(_stands(name, tree[f"{parent}/{name}"]) for name in names)
             self._seen = (self.zxid, found)
         return self._seen[1]
 
@@ -396,3 +397,8 @@ class ZooKeeperStore(Fates):
         """Watches of mailboxes; those left with a server for a node that is gone do not count."""
         links = [link for link in self.links if not link.client.dead]
         return sum(len(mailboxes) for link in links for mailboxes in link.mailboxes.values())
+
+
+def _stands(name: str, node: Node) -> Stands:
+    shared = name.startswith("R-", 40)
+    return Stands(node.stat.czxid, name[3:39], shared, shared or node.data == DOWNGRADED)

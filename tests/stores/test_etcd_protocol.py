@@ -475,6 +475,22 @@ def test_look_reads_again_if_a_watch_began_after_the_read(etcd: EtcdProtocol) ->
     assert steps.result == View(MINE, (), complete=True, position=0, as_of=63)
 
 
+def test_look_reads_the_own_key_again_if_that_was_read_first(etcd: EtcdProtocol) -> None:
+    """Calls sent together may be carried out in any order; only what stands later stood all the while."""
+    ahead, own = ranged(found(), 60), found((KEY, 50))
+    look = Look(MINE, EXCLUSIVE, ())
+    steps = feed(etcd.look(look, TURN), (ahead, ranged(own, 59)), ranged(own, 61))
+    assert steps[1] == Post("/kv/range", codec.span(KEY))
+    assert steps.result.mine == MINE
+    assert feed(etcd.look(look, TURN), (ahead, ranged(own, 59)), ranged(found(), 61)).result.mine is None
+
+
+def test_a_view_is_as_old_as_its_oldest_part(etcd: EtcdProtocol) -> None:
+    own = found((READER.ref.encode(), 50))
+    replies = (ranged(found(), 62), ranged(found((other(), 40)), 60), ranged(own, 62))
+    assert feed(etcd.look(Look(READER, SHARED, ()), TURN), replies).result.as_of == 60
+
+
 def test_look_without_targets(etcd: EtcdProtocol) -> None:
     steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), looked(found((KEY, 50)), found()))
     assert len(steps[0].parts) == 2

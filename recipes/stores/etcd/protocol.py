@@ -235,7 +235,7 @@ class EtcdProtocol(StoreProtocol):
         watches = self._watches(op.mine, op.targets, turn)
         replies = yield from self._together((*watches, *self._look_reads(op.mine, op.order)))
         created = replies[: len(watches)]
-        view = self._with_own(op.mine, op.order, replies[len(watches) :])
+        view = yield from self._with_own(op.mine, op.order, replies[len(watches) :])
         if max(created, default=0) > view.as_of:
             view = yield from self._read_queue(op.mine, op.order)
         return view
@@ -299,7 +299,8 @@ class EtcdProtocol(StoreProtocol):
         return tuple(WatchKey(ref_key(target.ref), turn.mailbox, changes=shared) for target in targets)
 
     def _read_queue(self, mine: Place, order: Order) -> Steps[View]:
-        return self._with_own(mine, order, (yield from self._together(self._look_reads(mine, order))))
+        replies = yield from self._together(self._look_reads(mine, order))
+        return (yield from self._with_own(mine, order, replies))
 
     def _read_ahead(self, mine: Place, order: Order) -> Steps[View]:
         """Read the queue behind the own put, and the own key only if that would grant."""
@@ -320,9 +321,11 @@ class EtcdProtocol(StoreProtocol):
             for start, end in self._layout.ranges(queue, order)
         )
 
-    def _with_own(self, mine: Place, order: Order, replies: tuple[Any, ...]) -> View:
-        """Return what `_look_reads` found."""
+    def _with_own(self, mine: Place, order: Order, replies: tuple[Any, ...]) -> Steps[View]:
+        """Return what `_look_reads` found; calls sent together may have been carried out in any order."""
         *parts, own = replies
+        if codec.revision(own) < max(map(codec.revision, parts)):
+            own = yield from self._post("/kv/range", codec.span(key_of(mine)))
         view = self._seen(mine, order, parts)
         return view if stands(own, mine) else replace(view, mine=None)
 
@@ -332,7 +335,7 @@ class EtcdProtocol(StoreProtocol):
         ahead = self._contenders(mine.spot.queue, [entry for part in found for entry in part])
         if not complete:
             ahead = ahead[: order.reach]
-        return View(mine, ahead, complete, len(ahead), codec.revision(parts[0]))
+        return View(mine, ahead, complete, len(ahead), min(map(codec.revision, parts)))
 
     def _contenders(
         self, queue: str, found: list[codec.Kv], before: int | None = None
