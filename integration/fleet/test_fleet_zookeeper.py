@@ -1,0 +1,39 @@
+"""Curator and kazoo beside ours, on ZooKeeper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from integration.fleet.kinds import OURS, ZOOKEEPER, Kind
+from integration.fleet.meeting import Ground, contend, meet
+from integration.fleet.table import cell, documented
+
+pytestmark = pytest.mark.timeout(120)
+
+KINDS = {str(kind): kind for kind in ZOOKEEPER}
+CURATOR, KAZOO, KAZOO_WRITE = (KINDS[name] for name in ("curator-mutex", "kazoo-lock+", "kazoo-write+"))
+
+
+@pytest.mark.parametrize("ours", OURS)
+@pytest.mark.parametrize("kind", ZOOKEEPER, ids=str)
+def test_who_waits_for_whom(on_zookeeper: Ground, kind: Kind, ours: str) -> None:
+    assert cell(kind, ours, meet(on_zookeeper, kind, ours)) == documented("ZooKeeper")[kind, ours]
+
+
+@pytest.mark.parametrize("kinds", [(CURATOR,), (KAZOO, KAZOO_WRITE)], ids=["curator", "kazoo"])
+def test_many_lose_no_update(on_zookeeper: Ground, kinds: tuple[Kind, ...], tmp_path: Path) -> None:
+    contend(on_zookeeper, kinds, tmp_path / "count", 10)
+
+
+@pytest.mark.parametrize("kind", [KAZOO, KAZOO_WRITE], ids=str)
+def test_curator_does_not_wait_for_kazoo(on_zookeeper: Ground, kind: Kind) -> None:
+    """Two others that both exclude ours need not exclude each other: the docs say so."""
+    name = f"others/{kind}"
+    with on_zookeeper.peer(kind, name) as kazoo, on_zookeeper.peer(CURATOR, name) as curator:
+        assert kazoo.try_acquire() is not None
+        assert curator.try_acquire() is not None
+        kazoo.release()
+        assert kazoo.try_acquire() is None
+        curator.release()
