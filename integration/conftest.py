@@ -13,7 +13,7 @@ from integration import servers
 from integration.harness import finding
 from integration.proxy import Proxy
 from integration.stores import ServerStore, store_on
-from tests.contract.fixtures import face, world  # noqa: F401 - fixtures
+from tests.contract.fixtures import face, side, world  # noqa: F401 - fixtures
 
 S = TypeVar("S", bound=servers.Server)
 

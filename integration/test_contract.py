@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.contract.exclusion import Exclusion
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
+from tests.contract.reading import Reading
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
 from tests.contract.timing import Timing
@@ -27,6 +30,10 @@ class TestNaming(Naming):
     """See the base."""
 
 
+class TestReading(Reading):
+    """See the base."""
+
+
 class TestSessions(Sessions):
     """See the base."""
 
@@ -37,3 +44,19 @@ class TestStrangers(Strangers):
 
 class TestTiming(Timing):
     """See the base."""
+
+
+class TestWritersExclusion(Exclusion):
+    """See the base; each lock is the exclusive side of a read-write lock."""
+
+    @pytest.fixture
+    def side(self) -> str:
+        return "writer"
+
+
+class TestWritersInterrupts(Interrupts):
+    """See the base; each lock is the exclusive side of a read-write lock."""
+
+    @pytest.fixture
+    def side(self) -> str:
+        return "writer"

@@ -24,16 +24,31 @@ from recipes.errors import (
     StoreFull,
     StoreRefused,
     StoreUnavailable,
+    UpgradeError,
     WouldDeadlock,
 )
 from recipes.grant import AsyncGrant, Grant
 from recipes.lock import AsyncLock, Lock
+from recipes.rwlock import (
+    AsyncReadLock,
+    AsyncReadWriteLock,
+    AsyncWriteGrant,
+    AsyncWriteLock,
+    ReadLock,
+    ReadWriteLock,
+    WriteGrant,
+    WriteLock,
+)
 from recipes.session import Session
 
 __all__ = [
     "AsyncClient",
     "AsyncGrant",
     "AsyncLock",
+    "AsyncReadLock",
+    "AsyncReadWriteLock",
+    "AsyncWriteGrant",
+    "AsyncWriteLock",
     "Client",
     "ClientClosed",
     "Grant",
@@ -41,6 +56,8 @@ __all__ = [
     "LockError",
     "LockLost",
     "LockTimeout",
+    "ReadLock",
+    "ReadWriteLock",
     "RecipesError",
     "Session",
     "SessionLost",
@@ -48,7 +65,10 @@ __all__ = [
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "UpgradeError",
     "WouldDeadlock",
+    "WriteGrant",
+    "WriteLock",
     "__version__",
     "connect",
     "connect_async",

@@ -10,6 +10,7 @@ from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Settings
 from recipes._run.tasks import AsyncRuntime
 from recipes.lock import AsyncLock, Lock
+from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.session import Session
 from recipes.stores.engine import from_url
 
@@ -104,6 +105,16 @@ class Client(_BaseClient):
         """
         return Lock(self._runtime, name)
 
+    def rwlock(self, name: str) -> ReadWriteLock:
+        """Return the read-write lock of this name; no I/O.
+
+        Its writer and the `lock` of the same name exclude each other.
+
+        Raises:
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes.
+        """
+        return ReadWriteLock(self._runtime, name)
+
     @property
     def grants(self) -> list[Grant]:
         """The grants this client holds."""
@@ -159,6 +170,16 @@ class AsyncClient(_BaseClient):
                 only "tell" by ``grant.lost``.
         """
         return AsyncLock(self._runtime, name, on_lost=on_lost)
+
+    def rwlock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncReadWriteLock:
+        """Same as `Client.rwlock`.
+
+        Args:
+            name: The lock's name.
+            on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
+                only "tell" by ``grant.lost``.
+        """
+        return AsyncReadWriteLock(self._runtime, name, on_lost=on_lost)
 
     @property
     def grants(self) -> list[AsyncGrant]:

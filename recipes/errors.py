@@ -7,6 +7,7 @@
     │   ├── LockTimeout          not acquired in time (also a TimeoutError)
     │   ├── LockLost             held once, and no longer proven
     │   └── WouldDeadlock        waiting for a grant of the same thread or task
+    │       └── UpgradeError     the same, from shared to exclusive
     ├── SessionLost              the session a call depended on has ended
     ├── ClientClosed             the client was closed
     └── StoreError               the store, or the way to it
@@ -34,6 +35,7 @@ __all__ = [
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "UpgradeError",
     "WouldDeadlock",
 ]
 
@@ -128,6 +130,20 @@ class WouldDeadlock(LockError):
         return (
             f"this thread or task already holds lock {self.lock!r} (token {self.token}) and would "
             "wait for itself; release that grant first, or use try_acquire()"
+        )
+
+
+class UpgradeError(WouldDeadlock):
+    """This thread or task holds the lock shared, and asks to wait for it exclusively.
+
+    Two readers that both wait to become the writer would wait for each other for ever; so
+    nobody may. Release the shared grant first, and read again what you decided by.
+    """
+
+    def __str__(self) -> str:
+        return (
+            f"this thread or task holds lock {self.lock!r} shared (token {self.token}) and would wait for "
+            "itself to hold it exclusively; release that grant first, then read again what you decided by"
         )
 
 

@@ -20,7 +20,8 @@ def guard(grant: Grant | AsyncGrant) -> dict[str, Any]:
     It goes into the ``compare`` list of ``Etcd3Client.transaction`` (etcd3gw), or of any
     other client of the JSON gateway, on the same etcd. It needs no clock: etcd itself
     compares, in the transaction, whether the grant's key stands as it was granted. No
-    I/O; valid for as long as the grant is, and false for ever after.
+    I/O; valid for as long as the grant is, and false for ever after. A writer's guard is
+    false after a downgrade; one made after it says "only if I still hold it, shared".
 
     Args:
         grant: A grant of a lock on etcd.
@@ -31,10 +32,14 @@ def guard(grant: Grant | AsyncGrant) -> dict[str, Any]:
     hold: Hold = grant._hold  # noqa: SLF001 - the two are one package
     if not isinstance(grant._runtime.engine, EtcdEngine):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for etcd takes one of etcd")
+    token = str(hold.place.token)
+    if hold.contender.downgraded:
+        standing = {"target": "CREATE", "create_revision": token}
+    else:  # as it was created, and not rewritten since
+        standing = {"target": "MOD", "mod_revision": token}
     key = hold.place.ref.encode("utf-8", "surrogateescape")
     return {
         "key": b64encode(key).decode("ascii"),
-        "target": "MOD",  # as it was created, and not rewritten since
         "result": "EQUAL",
-        "mod_revision": str(hold.place.token),
+        **standing,
     }

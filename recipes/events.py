@@ -25,6 +25,7 @@ _LOCK = ("lock", "recipe", "mode", "attempt", "store")
 EVENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "lock.queued": ("info", (*_LOCK, "position")),
     "lock.acquired": ("info", (*_LOCK, "token", "waited_s")),
+    "lock.downgraded": ("info", (*_LOCK, "token", "held_s")),
     "lock.released": ("info", (*_LOCK, "token", "held_s")),
     "lock.timeout": ("info", (*_LOCK, "waited_s")),
     "lock.cancelled": ("info", (*_LOCK, "waited_s", "reason")),
@@ -46,7 +47,7 @@ class Transition:
     Attributes:
         event: One of `EVENTS`.
         lock: The lock's name.
-        recipe: What kind of thing it is ("lock").
+        recipe: What kind of thing it is ("lock", "rwlock").
         mode: "exclusive" or "shared".
         token: The fencing token.
         attempt: 1 for the first time in the queue, 2 after queueing again, ...

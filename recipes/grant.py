@@ -172,6 +172,11 @@ class _BaseGrant:
         """Why the grant was lost, in a few words; None if it was not."""
         return self._hold.lost(self._runtime.now())
 
+    @property
+    def mode(self) -> str:
+        """What it proves: "exclusive", or "shared" (of a reader, and of a writer that downgraded)."""
+        return self._hold.mode
+
     def check(self) -> None:
         """Raise `LockLost` unless the grant is held; no I/O.
 
@@ -191,6 +196,12 @@ class _BaseGrant:
         if error is None:
             raise LockLost(self.name, self.token, reason)
         error.add_note(f"lock {self.name!r} (token {self.token}) was lost before this: {reason}")
+
+    def _asking(self) -> Call:
+        """Return a call that asks the store about this grant, once or twice."""
+        call: Call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        call.epoch = self._hold.epoch
+        return call
 
     def _releasing(self, call: Call) -> Call:
         call.epoch, call.spot, call.place = self._hold.epoch, self._hold.place.spot, self._hold.place
@@ -226,9 +237,7 @@ class Grant(_BaseGrant):
         """
         if not self.held:
             return False
-        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
-        call.epoch = self._hold.epoch
-        return self._runtime.run(verify(self._hold), call) and self.held
+        return self._runtime.run(verify(self._hold), self._asking()) and self.held
 
     def release(self) -> bool:
         """Give the lock back: deletes the own contender and never another's.
@@ -282,9 +291,7 @@ class AsyncGrant(_BaseGrant):
         """Same as `Grant.verify`, but awaits."""
         if not self.held:
             return False
-        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
-        call.epoch = self._hold.epoch
-        return await self._runtime.run(verify(self._hold), call) and self.held
+        return await self._runtime.run(verify(self._hold), self._asking()) and self.held
 
     async def release(self) -> bool:
         """Same as `Grant.release`, but awaits."""

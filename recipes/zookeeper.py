@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 __all__ = ["guard"]
 
 AS_GRANTED = 0
+ANY_VERSION = -1
 
 
 def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
     """Add the check "only if I still hold it" to a transaction of yours.
 
     It needs no clock: ZooKeeper itself checks, in the transaction, that the grant's node
-    stands, with its data as it was granted. No I/O.
+    stands, with its data as it was granted. No I/O. A writer's guard fails after a downgrade;
+    one made after it says "only if I still hold it, shared".
 
     Args:
         grant: A grant of a lock on ZooKeeper.
@@ -32,4 +34,4 @@ def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
     hold: Hold = grant._hold  # noqa: SLF001 - the two are one package
     if not isinstance(grant._runtime.engine, ZooKeeperEngine):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for ZooKeeper takes one of it")
-    transaction.check(hold.place.ref, AS_GRANTED)
+    transaction.check(hold.place.ref, ANY_VERSION if hold.contender.downgraded else AS_GRANTED)

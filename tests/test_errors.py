@@ -19,6 +19,7 @@ from recipes.errors import (
     StoreFull,
     StoreRefused,
     StoreUnavailable,
+    UpgradeError,
     WouldDeadlock,
 )
 
@@ -49,6 +50,13 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
         (
             "this thread or task already holds lock 'x' (token 7) and would wait for itself; "
             "release that grant first, or use try_acquire()"
+        ),
+    ),
+    (
+        UpgradeError("x", 7),
+        (
+            "this thread or task holds lock 'x' shared (token 7) and would wait for itself to hold it "
+            "exclusively; release that grant first, then read again what you decided by"
         ),
     ),
     (SessionLost("revoked"), "the session with the store has ended: revoked; the next call opens another"),

@@ -41,6 +41,7 @@ def test_the_list_of_events_is_frozen() -> None:
     assert {name: (level, set(fields)) for name, (level, fields) in EVENTS.items()} == {
         "lock.queued": ("info", {*LOCK, "position"}),
         "lock.acquired": ("info", {*LOCK, "token", "waited_s"}),
+        "lock.downgraded": ("info", {*LOCK, "token", "held_s"}),
         "lock.released": ("info", {*LOCK, "token", "held_s"}),
         "lock.timeout": ("info", {*LOCK, "waited_s"}),
         "lock.cancelled": ("info", {*LOCK, "waited_s", "reason"}),

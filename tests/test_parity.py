@@ -15,6 +15,10 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.Client, recipes.AsyncClient),
     (recipes.Lock, recipes.AsyncLock),
     (recipes.Grant, recipes.AsyncGrant),
+    (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
+    (recipes.ReadLock, recipes.AsyncReadLock),
+    (recipes.WriteLock, recipes.AsyncWriteLock),
+    (recipes.WriteGrant, recipes.AsyncWriteGrant),
     (grant.Lost, grant.AsyncLost),
 ]
 IDS = [blocking.__name__ for blocking, _ in PAIRS]
@@ -22,8 +26,13 @@ IDS = [blocking.__name__ for blocking, _ in PAIRS]
 #: Where asyncio takes more, because it can do more.
 MORE = {
     ("Client", "lock"): {"on_lost"},
+    ("Client", "rwlock"): {"on_lost"},
     ("Lock", "__init__"): {"on_lost"},
+    ("ReadLock", "__init__"): {"on_lost"},
+    ("WriteLock", "__init__"): {"on_lost"},
+    ("ReadWriteLock", "__init__"): {"on_lost"},
     ("Grant", "__init__"): {"cancels"},
+    ("WriteGrant", "__init__"): {"cancels"},
 }
 MEMBERS = [
     (blocking, twin, name)
@@ -86,7 +95,8 @@ def test_documented_once_and_the_twin_says_same_as(blocking: Any, twin: Any, nam
     if isinstance(one, property):
         assert other.__doc__ == one.__doc__
     else:
-        assert other.__doc__.startswith(f"Same as `{blocking.__name__}.{name}`")
+        documented = {f"Same as `{kind.__name__}.{name}`" for kind, _ in PAIRS}
+        assert other.__doc__.startswith(tuple(documented))
         if inspect.iscoroutinefunction(other):
             assert "awaits" in other.__doc__
 
@@ -106,7 +116,7 @@ def test_the_two_connects() -> None:
 @each_member
 def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
-    awaited = {"open", "close", "acquire", "try_acquire", "release", "verify", "wait"}
+    awaited = {"open", "close", "acquire", "try_acquire", "release", "verify", "wait", "downgrade"}
     assert not inspect.iscoroutinefunction(one)
     assert (inspect.iscoroutinefunction(other) or name == "acquire") == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from recipes._core.order import Contender
 from recipes.events import Transition
 
 if TYPE_CHECKING:
     from recipes._core.ops import Place
     from recipes._core.session import Epoch
 
-__all__ = ["RELEASED", "Hold"]
+__all__ = ["RELEASED", "SHARED", "Hold"]
 
 RELEASED = "released"
+SHARED = "shared"
 
 
 class Hold:
@@ -23,7 +25,7 @@ class Hold:
     gets its own mark back is the one that ended it.
     """
 
-    __slots__ = ("_end", "acquired_at", "epoch", "face", "labels", "on_end", "owner", "place")
+    __slots__ = ("_end", "acquired_at", "downgraded", "epoch", "face", "labels", "on_end", "owner", "place")
 
     def __init__(
         self, place: Place, epoch: Epoch, owner: object, acquired_at: float, labels: dict[str, Any]
@@ -33,6 +35,7 @@ class Hold:
         self.owner = owner
         self.acquired_at = acquired_at
         self.labels = labels
+        self.downgraded = False  # as the store confirmed
         self.face: Any = None
         self.on_end: Callable[[], None] | None = None
         self._end: dict[str, tuple[str]] = {}
@@ -70,6 +73,23 @@ class Hold:
         self._end["end"] = (reason,)
         if self.on_end is not None:
             self.on_end()
+
+    @property
+    def contender(self) -> Contender:
+        """What others see of it."""
+        spot = self.place.spot
+        downgraded = not spot.shared and self.mode == SHARED
+        return Contender(self.place.ref, spot.id, spot.kind, self.epoch.id, downgraded)
+
+    @property
+    def mode(self) -> str:
+        """Return "exclusive" or "shared", as its holder may count on."""
+        mode: str = self.labels.get("mode", "")
+        return mode
+
+    def share(self) -> None:
+        """Count it as shared from now on."""
+        self.labels = {**self.labels, "mode": SHARED}
 
     @property
     def ended(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recipes.stores.base import Gone
+from recipes.stores.base import Changed, Gone
 
 if TYPE_CHECKING:
     from recipes._core.order import Contender
@@ -29,6 +29,7 @@ class Local:
 
     def __init__(self) -> None:
         self._standing: dict[str, dict[Mailbox, str]] = {}
+        self._downgraded: dict[str, None] = {}
 
     def stand(self, contender_id: str) -> None:
         """Note a contender before it is made."""
@@ -36,16 +37,27 @@ class Local:
 
     def gone(self, contender_id: str) -> None:
         """Tell that a contender was withdrawn, as the store confirmed."""
+        self._downgraded.pop(contender_id, None)
         for mailbox, ref in list(self._standing.pop(contender_id, {}).items()):
             mailbox.post(LocallyGone(ref))
 
+    def downgraded(self, contender_id: str) -> None:
+        """Tell that a writer lets readers in beside it, as the store confirmed."""
+        self._downgraded[contender_id] = None
+        for mailbox, ref in list(self._standing.get(contender_id, {}).items()):
+            mailbox.post(Changed(ref))
+
     def listen(self, target: Contender, mailbox: Mailbox) -> bool:
-        """Have ``mailbox`` told when ``target`` goes; False if it does not stand here."""
+        """Have ``mailbox`` told when ``target`` goes or downgrades.
+
+        False if it does not stand here, or downgraded since it was seen: then ask the store.
+        """
         waiting = self._standing.get(target.id)
         if waiting is None:
             return False
         waiting[mailbox] = target.ref
-        return target.id in self._standing
+        stale = target.id in self._downgraded and not target.downgraded
+        return target.id in self._standing and not stale
 
     def forget(self, mailbox: Mailbox, contender_ids: Iterable[str]) -> None:
         """Tell this call no more about these contenders."""

@@ -29,6 +29,7 @@ __all__ = [
     "Attach",
     "Check",
     "Checked",
+    "Downgrade",
     "Emit",
     "End",
     "Enqueue",
@@ -74,6 +75,11 @@ class Spot:
     kind: str
     id: str
 
+    @property
+    def shared(self) -> bool:
+        """Whether a writer ahead is out of its way once that one has downgraded."""
+        return self.kind == "R"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -93,7 +99,7 @@ class View:
         ahead: The nearest contenders ahead, nearest first: all that count, or at least
             ``order.reach`` of them.
         complete: ``ahead`` shows everybody ahead who counts.
-        position: How many are ahead, as far as it is known.
+        position: How many are ahead who count for this recipe, as far as it is known.
         as_of: The store's revision at which this was read; 0 where there is none.
         strangers: What stands among the contenders and is none, told once for each session.
     """
@@ -108,7 +114,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Which of the contenders asked for are there: the own one, and the references of the others."""
+    """Who of those asked for is there as it was seen: the own one, and the references of others."""
 
     mine: bool
     present: frozenset[str]
@@ -155,7 +161,7 @@ class Probe(StoreOp["View | None"]):
 
 @dataclass(frozen=True, slots=True)
 class Watch(StoreOp[bool]):
-    """Watch these contenders, seen at ``as_of``; False if one is gone already (look again)."""
+    """Watch these contenders, seen at ``as_of``; False if one is not there as it was seen (look again)."""
 
     mine: Place
     targets: Ahead
@@ -194,6 +200,16 @@ class Withdraw(StoreOp[bool]):
 
     spot: Spot
     place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Downgrade(StoreOp[bool]):
+    """Mark the own contender, a granted writer, as downgraded, in place; False if it is gone.
+
+    Name, place in the queue and token stay. Safe to ask again.
+    """
+
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["EXCLUSIVE", "Ahead", "Contender", "Order"]
+__all__ = ["EXCLUSIVE", "SHARED", "WRITER", "Ahead", "Contender", "Order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,15 @@ class Contender:
         id: The id of the attempt that made it; empty for another client's layout.
         kind: "R" shared; everything else excludes all others.
         session: The owner's session; empty if it is not known.
+        downgraded: A writer that was granted, and lets readers in beside it since. A store
+            that shows this only to those it concerns says False to others.
     """
 
     ref: str
     id: str = ""
     kind: str = "W"
     session: str = ""
+    downgraded: bool = False
 
     @property
     def shared(self) -> bool:
@@ -49,6 +52,11 @@ def _nearest(ahead: Ahead) -> Ahead:
     return ahead[:1]
 
 
+def _nearest_writer(exclusive: Ahead) -> Ahead:
+    """Return the nearest writer, unless it downgraded: it was granted, so nobody ahead is in the way."""
+    return () if exclusive and exclusive[0].downgraded else exclusive[:1]
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """One recipe's way of queueing.
@@ -58,13 +66,16 @@ class Order:
         blocked_by: The predicate: contenders ahead, nearest first, to those any one of
             whose going may free me.
         depth: How many of the nearest contenders the predicate has to see.
-        exclusive_only: The predicate looks at exclusive contenders alone.
+        exclusive_only: The predicate looks at exclusive contenders alone, and at whether they downgraded.
+        steps_up: Move up while the holder still holds (see `targets`). Not for those of whom
+            many wait for the same one: they would all wake for nothing.
     """
 
     kind: str
     blocked_by: Callable[[Ahead], Ahead] = _nearest
     depth: int = 1
     exclusive_only: bool = False
+    steps_up: bool = True
 
     def blockers(self, ahead: Ahead) -> Ahead:
         """Return those any one of whose going may free me; empty: granted."""
@@ -80,8 +91,8 @@ class Order:
         """Return whom to watch: nobody (granted), or those without whose going I cannot be free."""
         ahead = self.visible(ahead)
         blockers = self.blocked_by(ahead)
-        if not blockers:
-            return ()
+        if not blockers or not self.steps_up:
+            return blockers
         without_nearest = tuple(contender for contender in ahead if contender is not blockers[0])
         return self.blocked_by(without_nearest) or blockers
 
@@ -92,3 +103,5 @@ class Order:
 
 
 EXCLUSIVE = Order("lock")
+WRITER = Order("W")
+SHARED = Order("R", _nearest_writer, exclusive_only=True, steps_up=False)

@@ -1,4 +1,4 @@
-"""The programs of every recipe that queues: acquire, try, release, verify.
+"""The programs of every recipe that queues: acquire, try, release, verify, downgrade.
 
 One loop serves them all; what differs is the `Order`'s predicate. The shape is the
 ZooKeeper lock recipe (predecessor watches), with two turns of its own: a contender
@@ -20,6 +20,7 @@ from recipes._core.ops import (
     Admit,
     Attach,
     Check,
+    Downgrade,
     Emit,
     Enqueue,
     Look,
@@ -38,11 +39,15 @@ from recipes.errors import LockTimeout, SessionLost, StoreError, StoreUnavailabl
 from recipes.events import Transition
 from recipes.stores.base import Changed, Disturbed, Event, Gone
 
-__all__ = ["REMOVED", "Attempt", "acquire", "open_session", "release", "try_acquire", "verify"]
+__all__ = ["REMOVED", "Attempt", "acquire", "downgrade", "open_session", "release", "try_acquire", "verify"]
 
 DISTURBED_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
 REMOVED = "its contender was removed from the store"
+
+
+def _let_wait() -> None:
+    pass
 
 
 @dataclass(slots=True)
@@ -55,6 +60,7 @@ class Attempt:
         new_id: Makes the id of a contender; asked once for each time it queues.
         labels: The fields that all events of this call carry.
         timeout_s: What the caller allowed, for the error.
+        before_waiting: Called when it turns out that the attempt has to wait; may raise.
         position: How many were ahead when last looked.
     """
 
@@ -63,6 +69,7 @@ class Attempt:
     new_id: Callable[[], str]
     labels: dict[str, Any]
     timeout_s: float | None = None
+    before_waiting: Callable[[], None] = _let_wait
     position: int | None = None
     number: int = 0
     started_at: float = 0.0
@@ -183,6 +190,27 @@ def verify(hold: Hold) -> Program[bool]:
     return checked.mine
 
 
+def downgrade(hold: Hold) -> Program[bool]:
+    """Let readers in beside a writer's grant, in place; returns whether it stands.
+
+    It counts as shared from the moment the store is asked, whatever comes of it.
+    """
+    hold.share()
+    try:
+        stands = yield from Downgrade(hold.place)
+    except SessionLost:
+        return False
+    except Expired as expired:
+        raise _unanswered(expired) from None
+    if stands:
+        hold.downgraded = True
+        now = yield from Now()
+        yield from Emit(hold.transition("lock.downgraded", held_s=now - hold.acquired_at))
+    elif hold.lose(REMOVED):
+        yield from Emit(hold.transition("lock.lost", reason=REMOVED))
+    return stands
+
+
 def _unanswered(expired: Expired) -> BaseException:
     """Return what kept a call, that waits for nothing but answers, from ending in time."""
     return expired.__cause__ or StoreUnavailable("the store", "no answer within the request timeout")
@@ -218,6 +246,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
         if targets != armed and not (yield from Watch(mine, targets, view.as_of)):
             view, armed = (yield from Look(mine, order, ())), ()
         else:
+            attempt.before_waiting()
             event = yield from Wait()
             disturbed = disturbed + 1 if isinstance(event, Disturbed) else 0
             if disturbed > 1:  # a way that breaks again and again is not hurried

@@ -18,6 +18,7 @@ from recipes._core.ops import (
     Abandon,
     Admit,
     Attach,
+    Downgrade,
     Emit,
     End,
     Enqueue,
@@ -194,15 +195,22 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
     except SessionLost as lost:
         call.runtime.session_gone(epoch, lost.reason)
         raise
+    _note(op, result, call, epoch)
+    return result
+
+
+def _note(op: StoreOp[Any], result: Any, call: Call, epoch: Epoch) -> None:
+    """Have the rest of the client know what an operation came to."""
     if isinstance(op, Withdraw) or (isinstance(op, Probe) and result is None):
         epoch.local.gone(op.spot.id)
         call.spot = None
+    if isinstance(op, Downgrade) and result:
+        epoch.local.downgraded(op.place.spot.id)
     if isinstance(result, View):
         if isinstance(op, Enqueue | Probe):
             call.place = result.mine
         for stranger in result.strangers:
             call.runtime.found_stranger(stranger)
-    return result
 
 
 def _open(op: Open, call: Call) -> Effects[Any]:

@@ -11,12 +11,13 @@ import itertools
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from recipes._core.ops import (
     Check,
     Checked,
+    Downgrade,
     End,
     Enqueue,
     Look,
@@ -35,7 +36,7 @@ from recipes._core.ops import (
 from recipes._core.order import Contender, Order
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost
-from recipes.stores.base import AsyncLink, Gone, Link, Mailbox, OnEnd, Request
+from recipes.stores.base import AsyncLink, Changed, Event, Gone, Link, Mailbox, OnEnd, Request
 from recipes.stores.engine import Engine
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
 
@@ -168,10 +169,10 @@ class MemoryServer:
         return self._enqueue(Enqueue(op.spot, op.order), command)
 
     def _watch(self, op: Watch, command: Command) -> bool:
-        there = [self._find(op.mine.spot.queue, target.ref) for target in op.targets]
-        if all(there):
+        there = all(self._as_seen(op.mine.spot.queue, target) for target in op.targets)
+        if there:
             self._arm(op.targets, command)
-        return all(there)
+        return there
 
     def _look(self, op: Look, command: Command) -> View:
         self._arm(op.targets, command)
@@ -181,7 +182,7 @@ class MemoryServer:
         if op.evidence is None:
             self._arm(op.targets, command)
         queue = op.mine.spot.queue
-        present = (target.ref for target in op.targets if self._find(queue, target.ref))
+        present = (target.ref for target in op.targets if self._as_seen(queue, target))
         return Checked(self._stands(op.mine), frozenset(present))
 
     def _withdraw(self, op: Withdraw, command: Command) -> bool:
@@ -189,19 +190,30 @@ class MemoryServer:
             self.buried[op.spot.id] = command.session
         return self._remove(self.queues.get(op.spot.queue, {}), _ref(op.spot))
 
+    def _downgrade(self, op: Downgrade, command: Command) -> bool:
+        if not self._stands(op.place):
+            return False
+        entry = self.queues[op.place.spot.queue][op.place.ref]
+        if not entry.contender.downgraded:
+            entry.contender = replace(entry.contender, downgraded=True)
+            self._tell(Changed(op.place.ref), op.place.ref)
+        return True
+
     def _view(self, mine: Place, order: Order) -> View:
         if not self._stands(mine):
             return View(None, (), complete=True, position=0)
         queue = self.queues[mine.spot.queue]
-        ahead = [entry.contender for entry in reversed(queue.values()) if entry.token < mine.token]
-        return View(mine, order.visible(tuple(ahead)), complete=True, position=len(ahead))
+        everybody = (entry.contender for entry in reversed(queue.values()) if entry.token < mine.token)
+        ahead = order.visible(tuple(everybody))
+        return View(mine, ahead, complete=True, position=len(ahead))
 
     def _arm(self, targets: tuple[Contender, ...], command: Command) -> None:
         for target in targets:
             self.watches.setdefault(target.ref, set()).add(command.mailbox)
 
-    def _find(self, queue: str, ref: str) -> bool:
-        return ref in self.queues.get(queue, {})
+    def _as_seen(self, queue: str, target: Contender) -> bool:
+        entry = self.queues.get(queue, {}).get(target.ref)
+        return entry is not None and entry.contender.downgraded == target.downgraded
 
     def _stands(self, place: Place) -> bool:
         entry = self.queues.get(place.spot.queue, {}).get(place.ref)
@@ -210,9 +222,12 @@ class MemoryServer:
     def _remove(self, queue: dict[str, _Entry], ref: str) -> bool:
         if queue.pop(ref, None) is None:
             return False
-        for mailbox in self.watches.pop(ref, ()):
-            mailbox.post(Gone(ref))
+        self._tell(Gone(ref), ref)
         return True
+
+    def _tell(self, event: Event, ref: str) -> None:
+        for mailbox in self.watches.pop(ref, ()):
+            mailbox.post(event)
 
 
 def _ref(spot: Spot) -> str:
@@ -234,7 +249,7 @@ class MemoryProtocol(StoreProtocol):
     def _pass_on(self, op: StoreOp[Any], turn: Turn) -> Steps[Any]:
         return (yield from Command(op, self.session_id, turn.mailbox))
 
-    renew = end = enqueue = probe = watch = look = check = _pass_on
+    renew = end = enqueue = probe = watch = look = check = downgrade = _pass_on
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Withdraw; asked again, it was I who deleted it."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from recipes._core.ops import (
     Check,
     Checked,
+    Downgrade,
     End,
     Enqueue,
     Look,
@@ -83,6 +84,8 @@ class StoreProtocol(ABC):
                 return self.probe(known, turn)
             case Renew():
                 return self.renew(known, turn)
+            case Downgrade():
+                return self.downgrade(known, turn)
             case Open():
                 return self.open(known, turn)
             case End():
@@ -112,7 +115,7 @@ class StoreProtocol(ABC):
 
     @abstractmethod
     def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
-        """Watch contenders, and say whether all are there."""
+        """Watch contenders, and say whether all are there as they were seen."""
 
     @abstractmethod
     def look(self, op: Look, turn: Turn) -> Steps[View]:
@@ -125,3 +128,7 @@ class StoreProtocol(ABC):
     @abstractmethod
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own contender; leave nothing that could land late."""
+
+    @abstractmethod
+    def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
+        """Mark the own contender as downgraded, in place; False if it is gone."""

@@ -7,7 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from recipes._core.ops import Check, End, Enqueue, Look, Open, Probe, Renew, StoreOp, Watch, Withdraw
+from recipes._core.ops import (
+    Check,
+    Downgrade,
+    End,
+    Enqueue,
+    Look,
+    Open,
+    Probe,
+    Renew,
+    StoreOp,
+    Watch,
+    Withdraw,
+)
 from recipes._run.manual import AsyncManualRuntime, ManualRuntime, ManualTime
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.stores.memory import AsyncMemoryLink, MemoryEngine, MemoryLink, MemoryServer
@@ -19,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Fault", "Operation", "Way"]
 
-Operation = Literal["acquire", "try_acquire", "wait", "release", "verify", "renew", "open", "close"]
+Operation = Literal[
+    "acquire", "try_acquire", "wait", "release", "downgrade", "verify", "renew", "open", "close"
+]
 """What a client asks of the store: "acquire" joins the queue, "wait" looks at it while queueing, "release"
 also withdraws an interrupted acquire, "open", "renew" and "close" concern the session. ("open" by
 ``Client.open`` or ``with`` fails fast; by any other call it is asked again.)"""
@@ -31,6 +45,7 @@ _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     Look: "wait",
     Check: "wait",
     Withdraw: "release",
+    Downgrade: "downgrade",
     Renew: "renew",
     Open: "open",
     End: "close",

@@ -19,7 +19,13 @@ def face(request: pytest.FixtureRequest) -> Iterator[Face]:
 
 
 @pytest.fixture
-def world(store: Store, face: Face) -> Iterator[World]:
-    one = World(store, face)
+def side() -> str:
+    """Return what the tests' locks are: plain ones, or a side of the read-write lock."""
+    return ""
+
+
+@pytest.fixture
+def world(store: Store, face: Face, side: str) -> Iterator[World]:
+    one = World(store, face, side)
     yield one
     one.close()

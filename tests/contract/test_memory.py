@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.contract.exclusion import Exclusion
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
+from tests.contract.reading import Reading
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
 from tests.contract.timing import Timing
@@ -25,6 +28,10 @@ class TestNaming(Naming):
     pass
 
 
+class TestReading(Reading):
+    pass
+
+
 class TestSessions(Sessions):
     pass
 
@@ -35,3 +42,15 @@ class TestStrangers(Strangers):
 
 class TestTiming(Timing):
     pass
+
+
+class TestWritersExclusion(Exclusion):
+    @pytest.fixture
+    def side(self) -> str:
+        return "writer"
+
+
+class TestWritersInterrupts(Interrupts):
+    @pytest.fixture
+    def side(self) -> str:
+        return "writer"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Callable
@@ -25,11 +26,33 @@ class Party:
         self.tap = tap
         self.line = Line(url, tap.silence, tap.silence, tap.heal)
         self.client = world.face.connect(url, **options)
+        self._side = world.side
         install(self.client, self.tap)
 
     def lock(self, name: str, **options: Any) -> Any:
-        """Return a lock."""
+        """Return a lock: the plain one, or a side of the read-write lock."""
+        if self._side:
+            return getattr(self.client.rwlock(name, **options), self._side)
         return self.client.lock(name, **options)
+
+    @property
+    def reader(self) -> Party:
+        """The same client, whose every lock is the shared side of a read-write lock."""
+        return self._as("reader")
+
+    @property
+    def writer(self) -> Party:
+        """The same client, whose every lock is the exclusive side of a read-write lock."""
+        return self._as("writer")
+
+    def _as(self, side: str) -> Party:
+        other = copy.copy(self)
+        other._side = side
+        return other
+
+    def downgrade(self, grant: Any) -> None:
+        """Downgrade as this thread."""
+        self.face.do(grant.downgrade)
 
     def open(self) -> None:
         """Open the client."""
@@ -89,8 +112,9 @@ class Party:
 class World:
     """One store, one face, and everything a test makes of them."""
 
-    def __init__(self, store: Store, face: Face) -> None:
+    def __init__(self, store: Store, face: Face, side: str = "") -> None:
         self.store = store
+        self.side = side
         self.face = face
         self.heard = Heard(store.mark)
         self._parties: list[Party] = []

@@ -19,6 +19,8 @@ SAYS = {
     "losing.py": "second page under token",
     "waiting.py": "it was free",
     "watching.py": '"event": "lock.acquired"',
+    "gating.py": "a book",
+    "sharing_reads.py": "holds lock 'catalog' shared",
 }
 
 

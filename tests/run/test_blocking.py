@@ -448,7 +448,7 @@ def test_an_interrupt_before_the_grant_is_made(
     def interrupted(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("recipes.lock.Grant", interrupted)
+    monkeypatch.setattr("recipes.Lock._grant", interrupted)
     with pytest.raises(KeyboardInterrupt):
         client.lock("x").acquire()
     with pytest.raises(KeyboardInterrupt):

@@ -369,7 +369,7 @@ async def test_an_interrupt_before_the_grant_is_made(
         raise asyncio.CancelledError
 
     async with using(engine) as client:
-        monkeypatch.setattr("recipes.lock.AsyncGrant", interrupted)
+        monkeypatch.setattr("recipes.AsyncLock._grant", interrupted)
         with pytest.raises(asyncio.CancelledError):
             await client.lock("x").acquire()
         await cleaned(client)
@@ -668,7 +668,7 @@ async def test_an_acquire_can_be_made_a_task_of(engine: FaultyEngine) -> None:
 @in_loop
 async def test_an_acquire_that_nobody_awaited_is_warned_of(engine: FaultyEngine) -> None:
     async with using(engine) as client:
-        with pytest.warns(RuntimeWarning, match="AsyncLock._acquire.* was never awaited"):  # noqa: PT031
+        with pytest.warns(RuntimeWarning, match="Lock._acquire.* was never awaited"):  # noqa: PT031
             client.lock("x").acquire()
             gc.collect()
         assert engine.asked == []

@@ -16,7 +16,7 @@ def b64(raw: bytes) -> str:
 @given(st.binary(max_size=60), st.integers(0, 2**63 - 1))
 def test_a_written_key_is_read_back(raw: Any, revision: Any) -> None:
     response = {"response_range": {"kvs": [{"key": codec.text(raw), "create_revision": str(revision)}]}}
-    assert codec.keys(response) == [(raw, revision)]
+    assert codec.keys(response) == [(raw, revision, b"")]
 
 
 def test_what_is_zero_is_left_out() -> None:
@@ -27,7 +27,7 @@ def test_what_is_zero_is_left_out() -> None:
     assert codec.revision({"header": {"revision": "12"}}) == 12
     assert codec.keys({}) == []
     assert codec.keys({"response_range": {"count": "3"}}) == []
-    assert codec.keys({"response_range": {"kvs": [{"key": b64(b"k")}]}}) == [(b"k", 0)]
+    assert codec.keys({"response_range": {"kvs": [{"key": b64(b"k")}]}}) == [(b"k", 0, b"")]
 
 
 def test_transactions() -> None:

@@ -8,6 +8,7 @@ import pytest
 from recipes._core.ops import (
     Check,
     Checked,
+    Downgrade,
     End,
     Enqueue,
     Look,
@@ -22,7 +23,7 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
 from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Gone
 from recipes.stores.etcd import codec
@@ -40,7 +41,6 @@ KEY = f"app/x/W-1f-{ID}".encode()
 TOMBSTONE = f"app/~session/1f/{ID}".encode()
 ANCHOR = b"app/~session/1f"
 MINE = Place(SPOT, KEY.decode(), 50)
-SHARED = Order("R", exclusive_only=True)
 DEAD = EtcdError(5, "etcdserver: requested lease not found")
 DENIED = EtcdError(7, "etcdserver: permission denied")
 CUT = StoreUnavailable("etcd://e", "cut")
@@ -64,6 +64,13 @@ def found(*keys: tuple[bytes, int], count: int | None = None) -> dict[str, Any]:
     """The response to one read."""
     kvs = [{"key": b64encode(key).decode(), "create_revision": str(at)} for key, at in keys]
     return {"response_range": {"kvs": kvs, "count": str(len(keys) if count is None else count)}}
+
+
+def downgraded(response: dict[str, Any]) -> dict[str, Any]:
+    """The response to one read of keys whose owners let readers in beside them."""
+    for kv in response["response_range"]["kvs"]:
+        kv["value"] = b64encode(b"downgraded").decode()
+    return response
 
 
 def answer(*responses: Any, revision: int = 50, succeeded: bool = False) -> dict[str, Any]:
@@ -244,11 +251,31 @@ def test_enqueue_into_a_long_queue_reads_the_nearest(etcd: EtcdProtocol) -> None
 
 
 def test_enqueue_as_a_reader_sees_writers(etcd: EtcdProtocol) -> None:
-    reader, spot = other(kind="R"), Spot("x", "R", ID)
-    own = f"app/x/R-1f-{ID}".encode()
-    steps = enqueue(etcd, put(found((own, 50), (reader, 40), (other(THIRD), 30))), order=SHARED, spot=spot)
+    steps = enqueue(etcd, put(found((other(THIRD), 30)), found()), order=SHARED, spot=Spot("x", "R", ID))
+    compare, then, _ = txn(steps[0])
+    assert compare[0] == f"CREATE app/x/R-1f-{ID} 0"
+    assert then[1:] == ["range app/x/..app/x/R-", "range app/x/R...app/x0"], "around the readers"
     assert steps.result.ahead == (contender(other(THIRD)),)
-    assert steps.result.position == 2
+    assert steps.result.position == 1
+
+
+def test_enqueue_as_a_reader_behind_many_writers_reads_the_nearest(etcd: EtcdProtocol) -> None:
+    spot, own = Spot("x", "R", ID), (f"app/x/R-1f-{ID}".encode(), 50)
+    some = found((other(), 10), (other(THIRD), 20), count=7)
+    look = answer(found(own), found((other(), 49), (other(THIRD), 48)), found(), revision=55)
+    steps = enqueue(etcd, put(some, found()), look, order=SHARED, spot=spot)
+    assert steps.result.ahead == (contender(other()), contender(other(THIRD)))
+    assert (steps.result.complete, steps.result.position) == (False, 7)
+
+
+def test_enqueue_as_a_reader_sees_that_a_writer_downgraded(etcd: EtcdProtocol) -> None:
+    steps = enqueue(
+        etcd, put(downgraded(found((other(), 30))), found()), order=SHARED, spot=Spot("x", "R", ID)
+    )
+    (writer,) = steps.result.ahead
+    assert writer.downgraded
+    assert SHARED.blockers(steps.result.ahead) == ()
+    assert EXCLUSIVE.blockers(steps.result.ahead) == (writer,)
 
 
 def test_enqueue_behind_foreign_keys(etcd: EtcdProtocol) -> None:
@@ -313,6 +340,22 @@ def test_probe_as_a_reader_compares_around_the_readers(etcd: EtcdProtocol) -> No
     steps = probe(etcd, put(), order=SHARED, spot=Spot("x", "R", ID))
     compare = txn(steps[0])[0]
     assert compare[:2] == ["CREATE app/x/..app/x/R- 0", "CREATE app/x/R...app/x0 0"]
+    assert txn(steps[0])[2][1:] == ["range app/x/..app/x/R-", "range app/x/R...app/x0"]
+
+
+def test_probe_as_a_reader_joins_a_writer_that_downgraded(etcd: EtcdProtocol) -> None:
+    writer = downgraded(found((other(), 30)))
+    spot, own = Spot("x", "R", ID), f"app/x/R-1f-{ID}"
+    steps = probe(etcd, answer(found(), writer, found()), put(writer, found()), order=SHARED, spot=spot)
+    assert steps.result.mine == Place(spot, own, 50)
+    assert SHARED.blockers(steps.result.ahead) == ()
+
+
+@pytest.mark.parametrize("writers", [[(OTHER, 30)], [(OTHER, 30), (THIRD, 40)]])
+def test_probe_as_a_reader_behind_a_writer_that_did_not(etcd: EtcdProtocol, writers: Any) -> None:
+    there = found(*((other(number), at) for number, at in writers))
+    steps = probe(etcd, answer(found(), there, found()), order=SHARED, spot=Spot("x", "R", ID))
+    assert (len(steps), steps.result) == (1, None)
 
 
 def test_probe_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
@@ -574,3 +617,42 @@ def test_withdraw_fails(etcd: EtcdProtocol, error: Any, raised: Any, place: Any)
 
 def test_start_leads_to_every_operation(etcd: EtcdProtocol) -> None:
     assert feed(etcd.start(Withdraw(SPOT, MINE), TURN), answer()).result is False
+
+
+# Downgrade.
+
+
+READER = Place(Spot("x", "R", ID), f"app/x/R-1f-{ID}", 50)
+
+
+def test_downgrade_rewrites_the_key_that_was_granted(etcd: EtcdProtocol) -> None:
+    steps = feed(etcd.downgrade(Downgrade(MINE), TURN), put())
+    assert txn(steps[0]) == ([f"CREATE {K} 50"], [f"put {K}"], [])
+    request = steps[0].body["success"][0]["request_put"]
+    assert (request["value"], request["lease"]) == (b64encode(b"downgraded").decode(), "31")
+    assert steps.result is True
+    assert feed(etcd.downgrade(Downgrade(MINE), AGAIN), answer()).result is False
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_downgrade_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(etcd.downgrade(Downgrade(MINE), TURN), error)
+
+
+def test_a_reader_hears_of_a_rewrite_and_a_writer_does_not(etcd: EtcdProtocol) -> None:
+    target = contender(other())
+    for mine, changes in ((READER, True), (MINE, False)):
+        steps = feed(etcd.watch(Watch(mine, (target,), 40), TURN), (40,))
+        assert steps[0].parts[0].changes is changes
+
+
+@pytest.mark.parametrize(("mine", "stands"), [(READER, False), (MINE, True)])
+def test_a_writer_that_downgraded_is_not_as_a_reader_saw_it(
+    etcd: EtcdProtocol, mine: Place, stands: bool
+) -> None:
+    target, now = contender(other()), downgraded(found((other(), 30)))
+    assert feed(etcd.watch(Watch(mine, (target,), 40), TURN), (41,), answer(now)).result is stands
+    own = (mine.ref.encode(), 50)
+    checked = feed(etcd.check(Check(mine, (target,)), TURN), (41,), answer(found(own), now)).result
+    assert (checked.mine, bool(checked.present)) == (True, stands)

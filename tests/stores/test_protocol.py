@@ -22,6 +22,7 @@ OPS: list[StoreOp[Any]] = [
     ops.Look(PLACE, EXCLUSIVE, ()),
     ops.Check(PLACE),
     ops.Withdraw(SPOT),
+    ops.Downgrade(PLACE),
 ]
 
 
@@ -34,10 +35,12 @@ class Echo(StoreProtocol):
 
         return method
 
-    open = renew = end = enqueue = probe = watch = look = check = withdraw = lambda self, op, turn: None
+    enqueue = probe = watch = look = check = withdraw = downgrade = lambda self, op, turn: None
+    open = renew = end = enqueue
 
     def __init__(self) -> None:
-        for name in ("open", "renew", "end", "enqueue", "probe", "watch", "look", "check", "withdraw"):
+        for op in OPS:
+            name = type(op).__name__.lower()
             setattr(self, name, self._echo(name))
 
 

@@ -8,6 +8,7 @@ from recipes._core.local import LocallyGone
 from recipes._core.ops import (
     Check,
     Checked,
+    Downgrade,
     End,
     Enqueue,
     Look,
@@ -22,7 +23,7 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Gone
 from recipes.stores.zookeeper.layout import Layout
@@ -40,6 +41,7 @@ from recipes.stores.zookeeper.requests import (
     NoNode,
     SessionExpired,
     SessionInfo,
+    SetData,
     Stat,
     Sync,
     ZooKeeperError,
@@ -166,12 +168,12 @@ def test_enqueue_behind_one_is_complete(zk: ZooKeeperProtocol) -> None:
 
 
 def test_enqueue_as_a_reader_sees_writers_of_every_make(zk: ZooKeeperProtocol) -> None:
-    spot, shared = Spot("x", "R", ID), Order("R", exclusive_only=True)
+    spot = Spot("x", "R", ID)
     own = node(9, side="R-")
     names = (own, node(8, OTHER, "R-"), "x__rlock__0000000007", "x__lock__0000000006", node(4, OTHER, "W-"))
-    view = enqueue(zk, ((f"{QUEUE}/{own}", STAT), names), spot=spot, order=shared).result
+    view = enqueue(zk, ((f"{QUEUE}/{own}", STAT), names), spot=spot, order=SHARED).result
     assert view.ahead == (contender("x__lock__0000000006"), contender(node(4, OTHER, "W-")))
-    assert view.position == 4
+    assert view.position == 2
 
 
 def test_enqueue_makes_missing_parents(zk: ZooKeeperProtocol) -> None:
@@ -495,3 +497,91 @@ def test_an_unknown_error_is_a_refusal_with_its_number(zk: ZooKeeperProtocol) ->
 def test_nothing_asked_is_nothing_sent(zk: ZooKeeperProtocol) -> None:
     steps = feed(zk.watch(Watch(MINE, ()), TURN))
     assert (steps, steps.result) == ([], True)
+
+
+# Downgrade.
+
+
+DOWNGRADED = b"downgraded"
+MARK = SetData(OWN, DOWNGRADED, version=0)
+MARKED = Stat(czxid=500, owner=SESSION, version=1)
+SHARED_SPOT = Spot("x", "R", ID)
+SHARED_OWN = node(9, side="R-")
+READER = Place(SHARED_SPOT, f"{QUEUE}/{SHARED_OWN}", 500)
+WRITER = node(4, OTHER, "W-")
+WRITER_STAT = Stat(czxid=400, owner=99, version=1)
+
+
+def test_downgrade_rewrites_the_data_of_the_node_as_it_was_made(zk: ZooKeeperProtocol) -> None:
+    steps = feed(zk.downgrade(Downgrade(MINE), TURN), (MARKED,))
+    assert steps == [Batch((MARK,))]
+    assert steps.result is True
+
+
+def test_downgrade_of_a_node_that_is_gone_or_not_mine(zk: ZooKeeperProtocol) -> None:
+    assert feed(zk.downgrade(Downgrade(MINE), TURN), (NoNode(),)).result is False
+    assert feed(zk.downgrade(Downgrade(MINE), TURN), (Stat(500, 99, 1),)).result is False
+
+
+def test_downgrade_asked_again_finds_it_done(zk: ZooKeeperProtocol) -> None:
+    steps = feed(zk.downgrade(Downgrade(MINE), AGAIN), (BadVersion(),), ((DOWNGRADED, MARKED),))
+    assert steps == [Batch((MARK,)), Batch((Get(OWN),))]
+    assert steps.result is True
+    assert feed(zk.downgrade(Downgrade(MINE), AGAIN), (BadVersion(),), (NoNode(),)).result is False
+
+
+def test_downgrade_of_a_node_that_somebody_wrote_into(zk: ZooKeeperProtocol) -> None:
+    meddled = (b"hello", Stat(czxid=500, owner=SESSION, version=3))
+    steps = feed(zk.downgrade(Downgrade(MINE), TURN), (BadVersion(),), (meddled,), (MARKED,))
+    assert steps[2] == Batch((SetData(OWN, DOWNGRADED, version=3),))
+    assert steps.result is True
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR[:3])
+def test_downgrade_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(zk.downgrade(Downgrade(MINE), TURN), (error,))
+
+
+@pytest.mark.parametrize("data", [b"", DOWNGRADED])
+def test_probe_as_a_reader_asks_whether_the_one_writer_downgraded(zk: ZooKeeperProtocol, data: bytes) -> None:
+    read = Batch((Get(f"{QUEUE}/{WRITER}"),))
+    found = ((data, WRITER_STAT),)
+    created = ((READER.ref, STAT), (SHARED_OWN, WRITER))
+    steps = feed(
+        zk.probe(Probe(SHARED_SPOT, SHARED), TURN), (((WRITER,)),), found, *([created, found] if data else [])
+    )
+    assert steps[1] == read
+    if not data:
+        assert (len(steps), steps.result) == (2, None)
+        return
+    assert steps[3] == read, "and again, behind the own node"
+    assert steps.result.mine == READER
+    assert SHARED.blockers(steps.result.ahead) == ()
+
+
+def test_probe_as_a_reader_asks_nothing_of_several_writers(zk: ZooKeeperProtocol) -> None:
+    names = (WRITER, node(6, THIRD, "W-"))
+    steps = feed(zk.probe(Probe(SHARED_SPOT, SHARED), TURN), (names,))
+    assert (len(steps), steps.result) == (1, None)
+
+
+def test_enqueue_as_a_reader_leaves_the_writers_state_to_the_watch(zk: ZooKeeperProtocol) -> None:
+    replies = ((READER.ref, STAT), (SHARED_OWN, WRITER))
+    steps = enqueue(zk, replies, spot=SHARED_SPOT, order=SHARED)
+    assert len(steps) == 1
+    (writer,) = steps.result.ahead
+    assert not writer.downgraded
+    found = ((DOWNGRADED, WRITER_STAT),)
+    assert feed(zk.watch(Watch(READER, (writer,)), TURN), found).result is False
+    assert feed(zk.watch(Watch(MINE, (writer,)), TURN), found).result is True, "no matter to others"
+    checked = feed(zk.check(Check(READER, (writer,)), TURN), (None, STAT, *found)).result
+    assert checked == Checked(mine=True, present=frozenset())
+
+
+@pytest.mark.parametrize("found", [(DOWNGRADED, WRITER_STAT), NoNode()])
+def test_look_as_a_reader_reads_the_state(zk: ZooKeeperProtocol, found: Any) -> None:
+    steps = feed(zk.look(Look(READER, SHARED, ()), TURN), ((SHARED_OWN, WRITER),), (found,))
+    assert steps[1] == Batch((Get(f"{QUEUE}/{WRITER}"),))
+    assert steps.result.mine == READER
+    assert SHARED.blockers(steps.result.ahead) == ()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
+    "Kv",
     "compare_absent",
     "compare_created",
     "delete",
@@ -25,6 +26,14 @@ __all__ = [
 ]
 
 Json = Mapping[str, Any]
+
+
+class Kv(NamedTuple):
+    """A key as it was read."""
+
+    key: bytes
+    created: int
+    value: bytes
 
 
 def text(raw: bytes) -> str:
@@ -97,7 +106,10 @@ def read_nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> J
     return {"request_range": request}
 
 
-def keys(response: Json) -> list[tuple[bytes, int]]:
-    """Return the keys of one range of a transaction's reply, each with its create revision."""
+def keys(response: Json) -> list[Kv]:
+    """Return the keys of one range of a transaction's reply."""
     found = response.get("response_range", {}).get("kvs", ())
-    return [(b64decode(kv["key"]), number(kv.get("create_revision"))) for kv in found]
+    return [
+        Kv(b64decode(kv["key"]), number(kv.get("create_revision")), b64decode(kv.get("value", "")))
+        for kv in found
+    ]

@@ -3,7 +3,8 @@
 ``<root>/<name>/<R or W>-<lease hex>-<uuid>`` is a contender. Go's ``concurrency.Mutex`` and
 ``etcdctl lock`` put ``<name>/<lease hex>`` beside it; every key below ``<name>/`` is a
 contender, and all that is not ``R-`` is exclusive. ``~`` is in no encoded name, so what
-belongs to sessions never meets a lock.
+belongs to sessions never meets a lock. The value is empty, or ``downgraded`` once a writer lets
+readers in beside it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import re
 from recipes._core.ops import Spot
 from recipes._core.order import Contender, Order
 
-__all__ = ["Layout", "prefix_end", "ref_of"]
+__all__ = ["DOWNGRADED", "Layout", "prefix_end", "ref_of"]
 
 _OURS = re.compile(r"(?P<kind>[A-Z])-(?P<lease>[0-9a-f]{1,16})-(?P<id>[0-9a-f-]{36})")
 _SHARED = "R-"
+DOWNGRADED = b"downgraded"
 
 
 class Layout:
@@ -59,13 +61,13 @@ class Layout:
         shared = start + _SHARED.encode()
         return [(start, shared), (prefix_end(shared), end)]
 
-    def parse(self, name: str, key: bytes) -> Contender:
+    def parse(self, name: str, key: bytes, value: bytes = b"") -> Contender:
         """Return whom a key below a lock's prefix stands for."""
         ref = ref_of(key)
         ours = _OURS.fullmatch(ref, len(self.queue(name)))
         if ours is None:
             return Contender(ref)
-        return Contender(ref, ours["id"], ours["kind"], ours["lease"])
+        return Contender(ref, ours["id"], ours["kind"], ours["lease"], value == DOWNGRADED)
 
 
 def prefix_end(prefix: bytes) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from recipes._core.ops import (
     Check,
     Checked,
+    Downgrade,
     End,
     Enqueue,
     Look,
@@ -32,7 +33,7 @@ from recipes._core.order import Ahead, Contender, Order
 from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused
 from recipes.stores.base import Batch, Request
 from recipes.stores.etcd import codec
-from recipes.stores.etcd.layout import Layout, ref_of
+from recipes.stores.etcd.layout import DOWNGRADED, Layout, ref_of
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
@@ -131,31 +132,32 @@ class EtcdProtocol(StoreProtocol):
         spot, order = op.spot, op.order
         self._note(spot, turn)
         key = self._layout.contender(spot, self.session_id)
-        start, end = self._layout.whole(spot.queue)
+        seen = [codec.read(*ends, limit=order.reach + 1) for ends in self._layout.ranges(spot.queue, order)]
         reply = yield from self._txn(
             [codec.compare_absent(key), codec.compare_absent(self._tombstone(spot))],
-            then=[codec.put(key, b"", self._lease), codec.read(start, end, limit=order.reach + 1)],
+            then=[codec.put(key, b"", self._lease), *seen],
             otherwise=[codec.read(key)],
         )
         if not reply.get("succeeded"):
             return (yield from self._found_again(spot, key, order, reply))
         at = codec.revision(reply)
         mine = Place(spot, ref_of(key), at)
-        seen = _responses(reply)[1]
-        total = codec.number(seen["response_range"].get("count"))
-        known = codec.keys(seen)
+        parts = _responses(reply)[1:]
+        total = sum(codec.number(part["response_range"].get("count")) for part in parts)
+        known = [kv for part in parts for kv in codec.keys(part)]
         if len(known) < total:
             view = yield from self._read_queue(mine, order)
-            return View(view.mine, view.ahead, view.complete, max(total - 1, view.position), view.as_of)
+            others = total if spot.shared else total - 1  # a reader does not see itself
+            return View(view.mine, view.ahead, view.complete, max(others, view.position), view.as_of)
         ahead = self._contenders(spot.queue, known, before=at)
-        return View(mine, order.visible(ahead), complete=True, position=len(ahead), as_of=at)
+        return View(mine, ahead, complete=True, position=len(ahead), as_of=at)
 
     def _found_again(self, spot: Spot, key: bytes, order: Order, reply: Json) -> Steps[View]:
         """See where an attempt stands whose reply was lost."""
         own = codec.keys(_responses(reply)[0])
         if not own:
             raise SessionLost("its contender was withdrawn")
-        return (yield from self._read_queue(Place(spot, ref_of(key), own[0][1]), order))
+        return (yield from self._read_queue(Place(spot, ref_of(key), own[0].created), order))
 
     def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
         """Put the own key if nobody is there who would block; one transaction where one can say so."""
@@ -164,18 +166,23 @@ class EtcdProtocol(StoreProtocol):
         if order.depth > 1:
             return (yield from self._probe_deep(op, turn))
         key = self._layout.contender(spot, self.session_id)
-        nobody = [codec.compare_absent(*ends) for ends in self._layout.ranges(spot.queue, order)]
+        ranges = self._layout.ranges(spot.queue, order)
+        nobody = [codec.compare_absent(*ends) for ends in ranges]
+        writers = [codec.read(*ends, limit=2) for ends in ranges] if spot.shared else []
         reply = yield from self._txn(
             [*nobody, codec.compare_absent(self._tombstone(spot)), codec.compare_absent(key)],
             then=[codec.put(key, b"", self._lease)],
-            otherwise=[codec.read(key)],
+            otherwise=[codec.read(key), *writers],
         )
         if reply.get("succeeded"):
             at = codec.revision(reply)
             return View(Place(spot, ref_of(key), at), (), complete=True, position=0, as_of=at)
-        own = codec.keys(_responses(reply)[0])
+        own, *parts = map(codec.keys, _responses(reply))
         if own:
-            return (yield from self._read_queue(Place(spot, ref_of(key), own[0][1]), order))
+            return (yield from self._read_queue(Place(spot, ref_of(key), own[0].created), order))
+        ahead = self._contenders(spot.queue, [kv for part in parts for kv in part])
+        if ahead and not order.blockers(ahead):  # all there is downgraded, as a comparison cannot see
+            return (yield from self.enqueue(Enqueue(spot, order), turn))
         if turn.again:  # the first try may land yet
             yield from self.withdraw(Withdraw(spot), turn)
         return None
@@ -185,7 +192,7 @@ class EtcdProtocol(StoreProtocol):
         spot, order = op.spot, op.order
         reads = self._nearest(spot.queue, order, before=None)
         reply = yield from self._txn(then=reads)
-        found = [entry for response in _responses(reply) for entry in codec.keys(response)]
+        found = [kv for response in _responses(reply) for kv in codec.keys(response)]
         ahead = self._contenders(spot.queue, found)
         if not turn.again and order.blockers(ahead):
             return None
@@ -193,15 +200,16 @@ class EtcdProtocol(StoreProtocol):
 
     def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
         """Watch the targets; read them once if anything was written since they were seen."""
-        since = yield from self._arm(op.targets, turn)
+        since = yield from self._arm(op.mine, op.targets, turn)
         if since <= op.as_of:
             return True
         reply = yield from self._txn(then=[codec.read(_ref_key(target.ref)) for target in op.targets])
-        return all(_before(found, op.mine) for found in _responses(reply))
+        pairs = zip(op.targets, _responses(reply), strict=True)
+        return all(_as_seen(found, target, op.mine) for target, found in pairs)
 
     def look(self, op: Look, turn: Turn) -> Steps[View]:
         """Arm and read side by side; read again if the watches began later than the read."""
-        watches = self._watches(op.targets, turn)
+        watches = self._watches(op.mine, op.targets, turn)
         read = Post("/kv/txn", codec.txn(then=self._look_reads(op.mine, op.order)))
         *created, reply = yield from self._together((*watches, read))
         view = self._seen(op.mine, op.order, reply)
@@ -212,11 +220,19 @@ class EtcdProtocol(StoreProtocol):
     def check(self, op: Check, turn: Turn) -> Steps[Checked]:
         """Read the own key and these others at one revision."""
         if op.evidence is None:
-            yield from self._arm(op.targets, turn)
+            yield from self._arm(op.mine, op.targets, turn)
         reads = [codec.read(_key(op.mine)), *(codec.read(_ref_key(target.ref)) for target in op.targets)]
         own, *others = _responses((yield from self._txn(then=reads)))
-        present = (target.ref for target, at in zip(op.targets, others, strict=True) if _before(at, op.mine))
+        pairs = zip(op.targets, others, strict=True)
+        present = (target.ref for target, found in pairs if _as_seen(found, target, op.mine))
         return Checked(_stands(own, op.mine), frozenset(present))
+
+    def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
+        """Rewrite the own key's value, if it is the key that was granted."""
+        key = _key(op.place)
+        mine = [codec.compare_created(key, op.place.token)]
+        reply = yield from self._txn(mine, then=[codec.put(key, DOWNGRADED, self._lease)])
+        return bool(reply.get("succeeded"))
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own key; where its create may still land, leave a tombstone in its place."""
@@ -243,13 +259,14 @@ class EtcdProtocol(StoreProtocol):
         if turn.again:
             self._asked_again.add(spot.id)
 
-    def _arm(self, targets: Ahead, turn: Turn) -> Steps[int]:
+    def _arm(self, mine: Place, targets: Ahead, turn: Turn) -> Steps[int]:
         """Watch; returns the revision from which on all their events will come."""
-        created = yield from self._together(self._watches(targets, turn))
+        created = yield from self._together(self._watches(mine, targets, turn))
         return max(created, default=0)
 
-    def _watches(self, targets: Ahead, turn: Turn) -> tuple[WatchKey, ...]:
-        return tuple(WatchKey(_ref_key(target.ref), turn.mailbox) for target in targets)
+    def _watches(self, mine: Place, targets: Ahead, turn: Turn) -> tuple[WatchKey, ...]:
+        shared = mine.spot.shared
+        return tuple(WatchKey(_ref_key(target.ref), turn.mailbox, changes=shared) for target in targets)
 
     def _read_queue(self, mine: Place, order: Order) -> Steps[View]:
         reply = yield from self._txn(then=self._look_reads(mine, order))
@@ -275,11 +292,13 @@ class EtcdProtocol(StoreProtocol):
         return View(place, ahead, complete, len(ahead), codec.revision(reply))
 
     def _contenders(
-        self, queue: str, found: list[tuple[bytes, int]], before: int | None = None
+        self, queue: str, found: list[codec.Kv], before: int | None = None
     ) -> tuple[Contender, ...]:
         """Return whom keys stand for, latest created first."""
-        ahead = sorted((created, key) for key, created in found if before is None or created < before)
-        return tuple(self._layout.parse(queue, key) for _, key in reversed(ahead))
+        ahead = sorted(
+            (kv.created, kv.key, kv.value) for kv in found if before is None or kv.created < before
+        )
+        return tuple(self._layout.parse(queue, key, value) for _, key, value in reversed(ahead))
 
     def _tombstone(self, spot: Spot) -> bytes:
         return self._layout.tombstone(spot.id, self.session_id)
@@ -324,9 +343,12 @@ def _ref_key(ref: str) -> bytes:
 
 def _stands(response: Json, place: Place) -> bool:
     """Whether the own key is there, as it was created."""
-    return any(created == place.token for _, created in codec.keys(response))
+    return any(kv.created == place.token for kv in codec.keys(response))
 
 
-def _before(response: Json, mine: Place) -> bool:
-    """Whether another's key is there, from before mine (one made again later blocks nobody)."""
-    return any(created < mine.token for _, created in codec.keys(response))
+def _as_seen(response: Json, target: Contender, mine: Place) -> bool:
+    """Whether another's key is there as it was seen; one made again behind mine blocks nobody."""
+    return any(
+        kv.created < mine.token and (not mine.spot.shared or (kv.value == DOWNGRADED) == target.downgraded)
+        for kv in codec.keys(response)
+    )

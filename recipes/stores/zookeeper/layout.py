@@ -4,7 +4,7 @@
 for the two sides of a read-write lock. Curator's mutex and kazoo's ``Lock`` (with
 ``extra_lock_patterns=("-lock-",)``) wait for all three. Of theirs, ``__READ__`` and
 ``__rlock__`` are shared, all others exclusive. A child without a sequence number is no
-contender.
+contender. A node's data is empty, or ``downgraded`` once a writer lets readers in beside it.
 
 The server's counter is 32 bits wide: at its end it sticks or turns negative. Then the
 numbers say nothing, and the order is that of ``czxid``.
@@ -19,11 +19,12 @@ from itertools import pairwise
 from recipes._core.ops import Spot
 from recipes._core.order import Contender
 
-__all__ = ["Child", "Layout", "dubious"]
+__all__ = ["DOWNGRADED", "Child", "Layout", "dubious"]
 
 _OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
 _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
 _SHARED_ELSEWHERE = ("__READ__", "__rlock__")
+DOWNGRADED = b"downgraded"
 LAST = 2**31 - 1
 NEAR_THE_END = LAST - 100_000
 

@@ -8,12 +8,14 @@ contenders, never too few ahead.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 from recipes._core.local import LocallyGone
 from recipes._core.ops import (
     Check,
     Checked,
+    Downgrade,
     End,
     Enqueue,
     Look,
@@ -28,12 +30,13 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import Ahead, Order
+from recipes._core.order import Ahead, Contender, Order
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Request
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
-from recipes.stores.zookeeper.layout import Child, Layout, dubious
+from recipes.stores.zookeeper.layout import DOWNGRADED, Child, Layout, dubious
 from recipes.stores.zookeeper.requests import (
+    BadVersion,
     Children,
     Close,
     Connect,
@@ -44,6 +47,7 @@ from recipes.stores.zookeeper.requests import (
     NodeExists,
     NoNode,
     SessionExpired,
+    SetData,
     Stat,
     Sync,
     ZooKeeperError,
@@ -54,6 +58,7 @@ __all__ = ["ZooKeeperProtocol"]
 T = TypeVar("T")
 EXPIRED = "the session has expired on the store"
 PARENT_TRIES = 5
+AS_CREATED = 0
 
 
 class ZooKeeperProtocol(StoreProtocol):
@@ -101,7 +106,13 @@ class ZooKeeperProtocol(StoreProtocol):
     # The queue.
 
     def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
-        """Create the own node and list the queue in one round trip; once, whatever was lost."""
+        """Create the own node and list the queue in one round trip; once, whatever was lost.
+
+        Whether a writer ahead has downgraded shows when it is watched.
+        """
+        return (yield from self._enqueue(op, turn, minding=False))
+
+    def _enqueue(self, op: Enqueue, turn: Turn, *, minding: bool) -> Steps[View]:
         spot = op.spot
         if turn.again:
             view = yield from self._find(spot, op.order)
@@ -114,7 +125,8 @@ class ZooKeeperProtocol(StoreProtocol):
             if not isinstance(created, NoNode):
                 (path, stat), names = self._answers((created, names))
                 self._check_owner(stat)
-                return (yield from self._view(Place(spot, path, stat.czxid), op.order, names))
+                place = Place(spot, path, stat.czxid)
+                return (yield from self._view(place, op.order, names, minding=minding))
             yield from self._make_parents(spot.queue)
         raise StoreUnavailable(self._label, f"the node of lock {spot.queue!r} is deleted over and over")
 
@@ -125,14 +137,16 @@ class ZooKeeperProtocol(StoreProtocol):
             children = self._layout.children(names or ())
             if dubious(children):
                 children = yield from self._by_czxid(op.spot.queue, children)
-            if op.order.blockers(self._nearest(op.spot.queue, op.order, children)):
+            ahead = self._visible(op.spot.queue, op.order, children)[: op.order.reach]
+            if op.order.blockers((yield from self._with_states(ahead, op.order))):
                 return None
-        return (yield from self.enqueue(Enqueue(op.spot, op.order), turn))
+        return (yield from self._enqueue(Enqueue(op.spot, op.order), turn, minding=True))
 
     def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
         """Get each target with a watch: it is there, or it is not, and nothing falls between."""
         found = yield from self._arm(op.targets, turn)
-        return all(data is not None for data in found)
+        pairs = zip(op.targets, found, strict=True)
+        return all(_as_seen(data, target, op.mine) for target, data in pairs)
 
     def look(self, op: Look, turn: Turn) -> Steps[View]:
         """Arm and list in one round trip; the listing is the later of the two."""
@@ -156,8 +170,22 @@ class ZooKeeperProtocol(StoreProtocol):
             return Checked(mine=True, present=frozenset())
         _, stat, *found = yield from self._together((Sync("/"), own, *self._watches(op.targets, turn)))
         self._note_own(op.targets, found)
-        present = (target.ref for target, data in zip(op.targets, found, strict=True) if data is not None)
+        pairs = zip(op.targets, found, strict=True)
+        present = (target.ref for target, data in pairs if _as_seen(data, target, op.mine))
         return Checked(self._own(stat, op.mine), frozenset(present))
+
+    def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
+        """Rewrite the own node's data; asked again, it may be done already."""
+        place, version = op.place, AS_CREATED
+        while True:
+            (stat,) = yield from Batch((SetData(place.ref, DOWNGRADED, version),))
+            if not isinstance(stat, BadVersion):
+                (stat,) = self._answers((None if isinstance(stat, NoNode) else stat,))
+                return self._own(stat, place)
+            (found,) = yield from self._together((Get(place.ref),))
+            if found is None or found[0] == DOWNGRADED:
+                return found is not None and self._own(found[1], place)
+            version = found[1].version  # somebody wrote into it, which means nothing
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own node; where its name is not known, find it behind a ``sync``."""
@@ -185,7 +213,9 @@ class ZooKeeperProtocol(StoreProtocol):
                     return (yield from self._view(Place(spot, path, stat.czxid), order, names))
         return None
 
-    def _view(self, mine: Place, order: Order, names: tuple[str, ...]) -> Steps[View]:
+    def _view(
+        self, mine: Place, order: Order, names: tuple[str, ...], *, minding: bool = True
+    ) -> Steps[View]:
         own = mine.ref.rpartition("/")[2]
         children = self._layout.children(names)
         places = [place for place, child in enumerate(children) if child[1] == own]
@@ -196,10 +226,14 @@ class ZooKeeperProtocol(StoreProtocol):
             ahead = [child for child in dated if child[0] < mine.token]
         else:
             ahead = children[places[0] + 1 :]
-        nearest = self._nearest(mine.spot.queue, order, ahead)
+        visible = self._visible(mine.spot.queue, order, ahead)
+        nearest = visible[: order.reach]
         strangers = () if len(children) == len(names) else self._new_strangers(mine.spot.queue, names)
         complete = len(nearest) < order.reach
-        return View(mine, nearest, complete, position=len(ahead), strangers=strangers)
+        if minding:
+            nearest = yield from self._with_states(nearest, order)
+        position = len(visible) if order.exclusive_only else len(ahead)
+        return View(mine, nearest, complete, position, strangers=strangers)
 
     def _new_strangers(self, queue: str, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return those that stand for no contender, each once."""
@@ -209,16 +243,19 @@ class ZooKeeperProtocol(StoreProtocol):
         self._strangers.update(new)
         return new
 
-    def _nearest(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
-        """Return the nearest contenders that count, as many as the recipe has to see."""
-        nearest = []
-        for _, name in ahead:
-            contender = self._layout.parse(queue, name)
-            if not (order.exclusive_only and contender.shared):
-                nearest.append(contender)
-                if len(nearest) == order.reach:
-                    break
-        return tuple(nearest)
+    def _visible(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
+        """Return those who count; where everybody does, no more than have to be seen."""
+        most = None if order.exclusive_only else order.reach
+        return order.visible(tuple(self._layout.parse(queue, name) for _, name in ahead[:most]))
+
+    def _with_states(self, nearest: Ahead, order: Order) -> Steps[Ahead]:
+        """Read whether the one writer ahead downgraded, where that matters (of several, one waits)."""
+        if not (order.exclusive_only and len(nearest) == 1 and nearest[0].id):
+            return nearest
+        (found,) = yield from self._together((Get(nearest[0].ref),))
+        if found is None:
+            return ()
+        return (replace(nearest[0], downgraded=found[0] == DOWNGRADED),)
 
     def _by_czxid(self, queue: str, children: list[Child]) -> Steps[list[Child]]:
         """Return the children by the transaction that created them, latest first."""
@@ -296,3 +333,10 @@ class ZooKeeperProtocol(StoreProtocol):
         if isinstance(error, SessionExpired):
             return SessionLost(EXPIRED)
         return StoreRefused(self._label, f"ZooKeeper error {error.code} ({type(error).__name__})")
+
+
+def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Place) -> bool:
+    """Whether a node is there as it was seen; its state matters to readers only."""
+    if found is None or not mine.spot.shared:
+        return found is not None
+    return (found[0] == DOWNGRADED) == target.downgraded
