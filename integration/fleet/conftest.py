@@ -1,4 +1,4 @@
-"""Where the fleets meet; a client that cannot be had is a failure in CI, and elsewhere a skip that says why."""
+"""Where the fleets meet; a client that is missing is a failure in CI, and elsewhere a skip that says why."""
 
 from __future__ import annotations
 
