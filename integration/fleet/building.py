@@ -18,7 +18,7 @@ from pathlib import Path
 from integration.harness import finding
 from integration.harness.process import ServerUnavailable
 
-__all__ = ["curator_program", "go_program", "main"]
+__all__ = ["EXAMPLES", "compile_go", "compile_java", "curator_program", "go_program", "main"]
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "docs/examples"
@@ -28,9 +28,9 @@ COMPILE_WITHIN_S = 300
 def main() -> int:
     """Compile what is missing, before any test's time is measured; 1 if that cannot be in CI."""
     missing = 0
-    for build in (lambda: go_program("mutex"), lambda: curator_program("Fleet")):
+    for build, name in ((go_program, "mutex"), (curator_program, "Fleet")):
         try:
-            print("integration: built", " ".join(build()), flush=True)
+            print("integration: built", " ".join(build(name)), flush=True)
         except ServerUnavailable as reason:
             missing += 1
             print("integration: MISSING:", reason, flush=True)
@@ -45,12 +45,8 @@ def go_program(name: str, source: Path = HERE / "go") -> list[str]:
     """
     go = finding.find_go()
     file = source / f"{name}.go"
-    environment = {"GO111MODULE": "off", "GOPATH": go.path, "GOFLAGS": "", "GOTOOLCHAIN": "local"}
-
-    def compiled(target: Path) -> None:
-        _run([go.binary, "build", "-o", str(target / name), str(file)], environment)
-
-    return [str(_built(f"go-{name}", [file], str(go), compiled) / name)]
+    folder = _built(f"go-{name}", [file], str(go), lambda folder: compile_go(go, file, folder / name))
+    return [str(folder / name)]
 
 
 def curator_program(name: str, source: Path = HERE / "java") -> list[str]:
@@ -61,13 +57,20 @@ def curator_program(name: str, source: Path = HERE / "java") -> list[str]:
     """
     java = finding.find_curator()
     files = sorted({source / f"{name}.java", EXAMPLES / "SharedLockDriver.java"})
-
-    def compiled(target: Path) -> None:
-        _run([java.compiler, "-nowarn", "-cp", java.classpath, "-d", str(target), *map(str, files)], {})
-
-    folder = _built(f"java-{name}", files, str(java), compiled)
+    folder = _built(f"java-{name}", files, str(java), lambda folder: compile_java(java, files, folder))
     small = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return [java.runtime, *small, "-cp", f"{java.classpath}{os.pathsep}{folder}", name]
+
+
+def compile_go(go: finding.Go, source: Path, target: Path) -> None:
+    """Compile one file into the program ``target``."""
+    environment = {"GO111MODULE": "off", "GOPATH": go.path, "GOFLAGS": ""}
+    _run([go.binary, "build", "-o", str(target), str(source)], environment)
+
+
+def compile_java(java: finding.Javac, sources: Sequence[Path], folder: Path) -> None:
+    """Compile files into classes below ``folder``."""
+    _run([java.compiler, "-nowarn", "-cp", java.classpath, "-d", str(folder), *map(str, sources)], {})
 
 
 def _built(label: str, files: Iterable[Path], tool: str, compiled: Callable[[Path], None]) -> Path:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -82,4 +81,4 @@ def _written(store: str, make: Callable[[], servers.Server]) -> Callable[[re.Mat
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

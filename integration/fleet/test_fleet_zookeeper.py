@@ -9,6 +9,7 @@ import pytest
 from integration.fleet.kinds import OURS, ZOOKEEPER, Kind
 from integration.fleet.meeting import Ground, contend, meet
 from integration.fleet.table import cell, documented
+from recipes.events import Transition, subscribe
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -25,6 +26,27 @@ def test_who_waits_for_whom(on_zookeeper: Ground, kind: Kind, ours: str) -> None
 @pytest.mark.parametrize("kinds", [(CURATOR,), (KAZOO, KAZOO_WRITE)], ids=["curator", "kazoo"])
 def test_many_lose_no_update(on_zookeeper: Ground, kinds: tuple[Kind, ...], tmp_path: Path) -> None:
     contend(on_zookeeper, kinds, tmp_path / "count", 10)
+
+
+@pytest.mark.parametrize("kind", ZOOKEEPER, ids=str)
+def test_whoever_may_not_wait_for_ours_is_told(on_zookeeper: Ground, kind: Kind) -> None:
+    """By its node it cannot be seen which patterns kazoo was given."""
+    told: list[Transition] = []
+    name = f"told/{kind}"
+    with on_zookeeper.peer(kind, name) as theirs:
+        theirs.try_acquire()
+        stop = subscribe(told.append)
+        try:
+            for _ in range(3):
+                assert on_zookeeper.ours("Lock", name).try_acquire() is None
+        finally:
+            stop()
+        theirs.release()
+    reasons = [one.reason or "" for one in told if one.event == "store.stranger"]
+    expected = {"mutex": [], "shared": [], "write": ["InterProcessMutex"], "read": ["InterProcessMutex"]}
+    words = expected[kind.kind] if kind.program == "curator" else ["extra_lock_patterns"]
+    assert len(reasons) == len(words)
+    assert all(word in reason for word, reason in zip(words, reasons, strict=True))
 
 
 @pytest.mark.parametrize("kind", [KAZOO, KAZOO_WRITE], ids=str)
