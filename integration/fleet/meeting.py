@@ -20,7 +20,7 @@ from integration.fleet.peers import PATIENCE_S, Peer
 from integration.stores import store_on
 from recipes._core.names import encode
 
-__all__ = ["Ground", "Meeting", "contend", "meet"]
+__all__ = ["Ground", "Meeting", "contend", "meet", "stays_out"]
 
 SHORT_S = 0.2
 
@@ -140,6 +140,16 @@ def _we_hold(ground: Ground, kind: Kind, theirs: Peer, ours: str, name: str) -> 
     assert token > grant.token
     theirs.release()
     return True
+
+
+def stays_out(ground: Ground, kind: Kind) -> None:
+    """See that a writer of ours is one to others also when it has downgraded."""
+    name = f"downgraded/{kind}/{uuid.uuid4().hex[:6]}"
+    with ground.peer(kind, name) as theirs, ground.ours("writer", name) as grant:
+        grant.downgrade()
+        assert ground.ours("reader", name, actor=1).try_acquire().release()
+        assert theirs.try_acquire() is None
+        assert grant.verify()
 
 
 def contend(ground: Ground, kinds: tuple[Kind, ...], file: Path, times: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from integration.fleet.kinds import OURS, ZOOKEEPER, Kind
-from integration.fleet.meeting import Ground, contend, meet
+from integration.fleet.meeting import Ground, contend, meet, stays_out
 from integration.fleet.table import cell, documented
 from recipes.events import Transition, subscribe
 
@@ -15,6 +15,8 @@ pytestmark = pytest.mark.timeout(120)
 
 KINDS = {str(kind): kind for kind in ZOOKEEPER}
 CURATOR, KAZOO, KAZOO_WRITE = (KINDS[name] for name in ("curator-mutex", "kazoo-lock+", "kazoo-write+"))
+
+WAITING = [kind for kind in ZOOKEEPER if documented("ZooKeeper")[kind, "writer"] == "excluded"]
 
 
 @pytest.mark.parametrize("ours", OURS)
@@ -26,6 +28,11 @@ def test_who_waits_for_whom(on_zookeeper: Ground, kind: Kind, ours: str) -> None
 @pytest.mark.parametrize("kinds", [(CURATOR,), (KAZOO, KAZOO_WRITE)], ids=["curator", "kazoo"])
 def test_many_lose_no_update(on_zookeeper: Ground, kinds: tuple[Kind, ...], tmp_path: Path) -> None:
     contend(on_zookeeper, kinds, tmp_path / "count", 10)
+
+
+@pytest.mark.parametrize("kind", WAITING, ids=str)
+def test_a_downgraded_writer_is_one_to_others(on_zookeeper: Ground, kind: Kind) -> None:
+    stays_out(on_zookeeper, kind)
 
 
 @pytest.mark.parametrize("kind", ZOOKEEPER, ids=str)

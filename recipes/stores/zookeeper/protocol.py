@@ -252,7 +252,8 @@ class ZooKeeperProtocol(StoreProtocol):
         if len(children) == len(names) and "__" not in "".join(names):
             return  # nothing odd: what is looked for below has two underscores
         node = self._layout.queue(queue)
-        for name in names:
+        contenders = {name for _, name in children}
+        for name in (name for name in names if "__" in name or name not in contenders):
             if (said := self._layout.stranger(name)) is not None:
                 what = (name if said is NO_CONTENDER else said, node)
                 if what not in self._told:
