@@ -58,6 +58,7 @@ def integration(session: nox.Session) -> None:
     """The tests on real servers, which are found or installed."""
     session.install("-e", ".", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "integration.fleet.building")
     measured(session, "integration", "integration")
 
 

@@ -27,6 +27,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         "etcd-3.4": lambda: finding.find_etcd_34(install=False),
         "etcd-3.5": lambda: finding.find_etcd_35(install=False),
         "zookeeper-3.8": lambda: finding.find_zookeeper(install=False).classpath,
+        "curator": lambda: finding.find_curator(install=False).classpath,
+        "go": lambda: finding.find_go(install=False).path,
     }
     return [f"{name}: {_or_reason(find)}" for name, find in found.items()]
 

@@ -21,8 +21,9 @@ def test_an_example_runs_on_every_server(example: Path, url: str, nothing_left: 
     python(example_on(example, url))
 
 
-def test_the_example_beside_kazoo(zookeeper: servers.ZooKeeper, prefix: str) -> None:
-    text = (ROOT / "docs/examples/beside_kazoo.py").read_text()
+@pytest.mark.parametrize("example", ["beside_kazoo.py", "beside_kazoo_readers.py"])
+def test_the_example_beside_kazoo(zookeeper: servers.ZooKeeper, prefix: str, example: str) -> None:
+    text = (ROOT / "docs/examples" / example).read_text()
     python(text.replace("127.0.0.1:2181", zookeeper.address).replace("/app", f"/{prefix}"))
     servers.clean(zookeeper, prefix)
 

@@ -37,6 +37,7 @@ EVENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "session.lost": ("warning", ("store", "session", "reason")),
     "session.closed": ("info", ("store", "session")),
     "store.retry": ("warning", ("store", "reason")),
+    "store.stranger": ("warning", ("store", "reason")),
 }
 
 

@@ -53,6 +53,7 @@ def test_the_list_of_events_is_frozen() -> None:
         "session.lost": ("warning", {"store", "session", "reason"}),
         "session.closed": ("info", {"store", "session"}),
         "store.retry": ("warning", {"store", "reason"}),
+        "store.stranger": ("warning", {"store", "reason"}),
     }
 
 

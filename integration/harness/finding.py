@@ -1,7 +1,8 @@
 """Where the servers of the tests come from: named in the environment, installed, or installed now.
 
 Debian packages bring etcd 3.4, etcdctl and ZooKeeper (as root, never with a service
-started); a wheel brings etcd 3.5. ``integration/README.md`` says it for people.
+started), and what the clients of other kinds are compiled with; a wheel brings etcd 3.5.
+``integration/README.md`` says it for people.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +22,18 @@ from integration.harness.process import ServerUnavailable
 from integration.harness.zookeeper import Java
 from recipes.cli.throwaway import etcd_version, find_etcd
 
-__all__ = ["find_etcd_34", "find_etcd_35", "find_etcdctl", "find_zookeeper", "main", "may_install"]
+__all__ = [
+    "Go",
+    "Javac",
+    "find_curator",
+    "find_etcd_34",
+    "find_etcd_35",
+    "find_etcdctl",
+    "find_go",
+    "find_zookeeper",
+    "main",
+    "may_install",
+]
 
 T = TypeVar("T")
 
@@ -30,11 +43,33 @@ JARS = Path("/usr/share/java")
 ZOOKEEPER = ("libzookeeper-java", "default-jre-headless")
 """What of Debian's ``zookeeper`` a server needs: the package itself only adds scripts and a desktop Java."""
 
+CURATOR = ("libcurator-recipes-java", "default-jdk-headless")
+GO = ("golang-go", "golang-etcd-server-dev")
+GOPATH = Path("/usr/share/gocode")
+"""Where Debian keeps the sources of Go packages."""
+
+
+@dataclass(frozen=True)
+class Go:
+    """What compiles a program with etcd's client for Go: the tool, and the sources it finds."""
+
+    binary: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Javac:
+    """What compiles and runs a program with Curator."""
+
+    compiler: str
+    runtime: str
+    classpath: str
+
 
 def main() -> int:
     """Find or install everything, before any test's time is measured; 1 if something is missing in CI."""
     missing = 0
-    for find in (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper):
+    for find in (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper, find_go, find_curator):
         try:
             _say(f"found {find()}")
         except ServerUnavailable as reason:
@@ -77,10 +112,33 @@ def find_zookeeper(*, install: bool = True) -> Java:
     """Return ZooKeeper's class path (``RECIPES_TEST_ZOOKEEPER`` or Debian's) and a Java to run it."""
 
     def look() -> Java:
-        classpath = os.environ.get("RECIPES_TEST_ZOOKEEPER") or _debian_classpath()
+        classpath = os.environ.get("RECIPES_TEST_ZOOKEEPER") or _debian_jars("zookeeper", "slf4j-simple")
         return Java(_java(), classpath)
 
     return _found_or_installed(look, list(ZOOKEEPER), install=install)
+
+
+def find_go(*, install: bool = True) -> Go:
+    """Return a Go with etcd's client for it: ``RECIPES_TEST_GOPATH`` or Debian's sources."""
+
+    def look() -> Go:
+        path = os.environ.get("RECIPES_TEST_GOPATH") or str(GOPATH)
+        binary = shutil.which("go")
+        if binary is None or not Path(path, "src/go.etcd.io/etcd/clientv3/concurrency").is_dir():
+            raise ServerUnavailable(f"no go on the PATH, or no etcd client 3.4 for it below {path}")
+        return Go(binary, path)
+
+    return _found_or_installed(look, list(GO), install=install)
+
+
+def find_curator(*, install: bool = True) -> Javac:
+    """Return Curator's class path (``RECIPES_TEST_CURATOR`` or Debian's) and a JDK."""
+
+    def look() -> Javac:
+        classpath = os.environ.get("RECIPES_TEST_CURATOR") or _debian_jars("curator-recipes", "slf4j-nop")
+        return Javac(_java("javac"), _java(), classpath)
+
+    return _found_or_installed(look, list(CURATOR), install=install)
 
 
 def is_version(wanted: str) -> Callable[[str], bool]:
@@ -100,20 +158,20 @@ def _named(variable: str) -> Path | None:
     return Path(value)
 
 
-def _java() -> str:
+def _java(program: str = "java") -> str:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    found = shutil.which(program, path=f"{home}/bin") if home else shutil.which(program)
     if found is None:
-        raise ServerUnavailable("no Java runtime found")
+        raise ServerUnavailable(f"no {program} found")
     return found
 
 
-def _debian_classpath() -> str:
-    """Return the class path of Debian's ZooKeeper, with a logger so that there is a log to read."""
-    jars = [JARS / "zookeeper.jar", JARS / "slf4j-simple.jar"]
+def _debian_jars(*names: str) -> str:
+    """Return a class path of Debian's jars, each of which names what it needs; one is for its log."""
+    jars = [JARS / f"{name}.jar" for name in names]
     missing = [str(jar) for jar in jars if not jar.exists()]
     if missing:
-        raise ServerUnavailable(f"ZooKeeper is not installed: no {' and no '.join(missing)}")
+        raise ServerUnavailable(f"not installed: no {' and no '.join(missing)}")
     return os.pathsep.join(map(str, jars))
 
 

@@ -101,7 +101,6 @@ class View:
         complete: ``ahead`` shows everybody ahead who counts.
         position: How many are ahead who count for this recipe, as far as it is known.
         as_of: The store's revision at which this was read; 0 where there is none.
-        strangers: What stands among the contenders and is none, told once for each session.
     """
 
     mine: Place | None
@@ -109,7 +108,6 @@ class View:
     complete: bool
     position: int
     as_of: int = 0
-    strangers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

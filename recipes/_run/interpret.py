@@ -37,6 +37,7 @@ from recipes._core.ops import (
 )
 from recipes._core.session import OpenFailed
 from recipes.errors import ClientClosed, SessionLost, StoreUnavailable
+from recipes.events import Transition
 from recipes.stores.base import Event, Request
 from recipes.stores.protocol import Turn
 
@@ -208,16 +209,15 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
 
 def _note(op: StoreOp[Any], result: Any, call: Call, epoch: Epoch) -> None:
     """Have the rest of the client know what an operation came to."""
+    for stranger in epoch.protocol.noticed():
+        call.runtime.emit(Transition("store.stranger", reason=stranger))
     if isinstance(op, Withdraw) or (isinstance(op, Probe) and result is None):
         epoch.local.gone(op.spot.id)
         call.spot = None
     if isinstance(op, Downgrade) and result:
         epoch.local.downgraded(op.place.spot.id)
-    if isinstance(result, View):
-        if isinstance(op, Enqueue | Probe):
-            call.place = result.mine
-        for stranger in result.strangers:
-            call.runtime.found_stranger(stranger)
+    if isinstance(result, View) and isinstance(op, Enqueue | Probe):
+        call.place = result.mine
 
 
 def _open(op: Open, call: Call) -> Effects[Any]:

@@ -6,7 +6,6 @@ The parts that do not differ between threads and asyncio. A `Call` is one public
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import uuid
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Runtime", "Settings", "new_id"]
 
-log = logging.getLogger("recipes")
 LONGEST_REREAD_S = 10.0
 
 #: How long to wait before asking again: tenacity's exponential back-off with full jitter.
@@ -180,10 +178,6 @@ class Runtime(ABC):
         if epoch.ended is None:
             epoch.ended = reason
             self.board.tell_keeper()
-
-    def found_stranger(self, ref: str) -> None:
-        """Something stands among contenders that is none: it is left alone, and reported."""
-        log.warning("%s: %s is no contender of any known kind; it is left alone", self.engine.label, ref)
 
     def keeper_failed(self, error: Exception) -> None:
         """The keeper made a mistake: give the session up, tell who waits for one; it starts anew."""

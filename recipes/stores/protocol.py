@@ -8,7 +8,7 @@ one session, from `open` on.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -92,6 +92,10 @@ class StoreProtocol(ABC):
                 return self.end(known, turn)
             case _:
                 raise AssertionError(f"{op!r} should be an operation of a store")
+
+    def noticed(self) -> Iterable[str]:
+        """Return what stands among contenders and an operator should know of; each is told once."""
+        return ()
 
     @abstractmethod
     def open(self, op: Open, turn: Turn) -> Steps[Opened]:

@@ -11,8 +11,16 @@ __all__ = ["EXAMPLES", "ON_SERVERS_ONLY", "PAGES", "ROOT", "TESTS", "Block", "bl
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 EXAMPLES = sorted(path for path in ROOT.glob("docs/examples/*") if path.is_file())
-ON_SERVERS_ONLY = {"beside_kazoo.py", "beside_etcdctl.sh", "guarding.py"}
-"""Run by ``integration/test_docs.py`` alone."""
+ON_SERVERS_ONLY = {
+    "BesideCurator.java",
+    "SharedLockDriver.java",
+    "beside_etcdctl.sh",
+    "beside_go.go",
+    "beside_kazoo.py",
+    "beside_kazoo_readers.py",
+    "guarding.py",
+}
+"""Run by ``integration/test_docs.py`` and ``integration/fleet/`` alone."""
 TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}
 """Examples of tests: run by pytest, and each brings its own store."""
 

@@ -23,7 +23,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.re
 @every_page
 def test_every_example_on_a_page_is_a_file_that_runs(page: Path) -> None:
     for block in blocks(page):
-        if block.language in ("python", "sh"):
+        if block.language in ("python", "sh", "go", "java"):
             assert block.file is not None, f"this example names no file:\n{block.text}"
             assert block.text == (ROOT / block.file).read_text()
 

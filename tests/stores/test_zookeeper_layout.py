@@ -103,3 +103,21 @@ def test_whom_a_child_stands_for(child: Any, identity: Any, kind: str) -> None:
 )
 def test_dubious(numbers: Any, verdict: Any) -> None:
     assert dubious([Child((number, f"n{i}")) for i, number in enumerate(numbers)]) is verdict
+
+
+@pytest.mark.parametrize(
+    ("child", "told"),
+    [
+        ("_c_10000000-0000-4000-8000-000000000000-lock-0000000001", None),
+        ("_c_10000000-0000-4000-8000-000000000000-R-lock-0000000001", None),
+        ("_c_10000000-0000-4000-8000-000000000000-__READ__0000000001", "InterProcessMutex"),
+        ("_c_10000000-0000-4000-8000-000000000000-__WRIT__0000000001", "InterProcessMutex"),
+        ("0123456789abcdef0123456789abcdef__lock__0000000001", "extra_lock_patterns"),
+        ("0123456789abcdef0123456789abcdef__rlock__0000000001", "extra_lock_patterns"),
+        ("0123456789abcdef0123456789abcdef__lock__", "no contender"),
+        ("notes", "no contender"),
+    ],
+)
+def test_what_is_told_of_a_child(child: str, told: str | None) -> None:
+    said = Layout("app").stranger(child)
+    assert said is None if told is None else told in (said or "")

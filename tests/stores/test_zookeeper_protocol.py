@@ -352,6 +352,31 @@ def test_probe_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
         probe(zk, (error,))
 
 
+# Strangers.
+
+KAZOO = f"{'0' * 32}__lock__0000000003"
+
+
+def test_who_may_not_wait_for_ours_is_told_once_a_lock(zk: ZooKeeperProtocol) -> None:
+    enqueue(zk, ((OWN, STAT), (KAZOO, node(5))))
+    (told,) = zk.noticed()
+    assert told.startswith(f"{QUEUE}/{KAZOO} is of kazoo, which waits for ours only with extra_lock_patterns")
+    later = f"{'1' * 32}__rlock__0000000009"
+    assert probe(zk, ((KAZOO, later),)).result is None
+    assert zk.noticed() == []
+
+
+def test_what_is_no_contender_is_told_each(zk: ZooKeeperProtocol) -> None:
+    assert probe(zk, (("notes", "more", node(2, OTHER)),)).result is None
+    feed(zk.look(Look(MINE, EXCLUSIVE, ()), TURN), (("notes", node(5)),))
+    assert [told.split(" is ")[0] for told in zk.noticed()] == [f"{QUEUE}/notes", f"{QUEUE}/more"]
+
+
+def test_nobody_odd_is_nothing_to_tell(zk: ZooKeeperProtocol) -> None:
+    enqueue(zk, ((OWN, STAT), (node(2, OTHER), node(3, THIRD, "R-"), node(5))))
+    assert zk.noticed() == []
+
+
 # Watch, look, check.
 
 A, B = contender(node(2, OTHER)), contender(node(3, THIRD))

@@ -6,6 +6,9 @@ for the two sides of a read-write lock. Curator's mutex and kazoo's ``Lock`` (wi
 ``__rlock__`` are shared, all others exclusive. A child without a sequence number is no
 contender. A node's data is empty, or ``downgraded`` once a writer lets readers in beside it.
 
+Kazoo without that pattern and Curator's read-write lock do not wait for ours. Their nodes
+show it, or that it may be so, and all that can be done here is to tell.
+
 The server's counter is 32 bits wide: at its end it sticks or turns negative. Then the
 numbers say nothing, and the order is that of ``czxid``.
 """
@@ -19,11 +22,15 @@ from itertools import pairwise
 from recipes._core.ops import Spot
 from recipes._core.order import Contender
 
-__all__ = ["DOWNGRADED", "Child", "Layout", "dubious"]
+__all__ = ["DOWNGRADED", "NO_CONTENDER", "Child", "Layout", "dubious"]
 
 _OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
 _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
 _SHARED_ELSEWHERE = ("__READ__", "__rlock__")
+NO_CONTENDER = "no contender of any known kind; it is left alone"
+_CURATOR = "of Curator's read-write lock, which does not wait for ours; use InterProcessMutex there"
+_KAZOO = 'of kazoo, which waits for ours only with extra_lock_patterns=("-lock-",)'
+_DEAF = {"__READ__": _CURATOR, "__WRIT__": _CURATOR, "__lock__": _KAZOO, "__rlock__": _KAZOO}
 DOWNGRADED = b"downgraded"
 LAST = 2**31 - 1
 NEAR_THE_END = LAST - 100_000
@@ -77,6 +84,12 @@ class Layout:
             return Contender(ref, ours["id"], ours["kind"] or "W")
         shared = any(mark in child for mark in _SHARED_ELSEWHERE)
         return Contender(ref, kind="R" if shared else "W")
+
+    def stranger(self, child: str) -> str | None:
+        """Return what to tell of a child that is no contender, or may not wait for ours."""
+        if not self.children((child,)):
+            return NO_CONTENDER
+        return next((said for mark, said in _DEAF.items() if mark in child), None)
 
 
 def dubious(children: list[Child]) -> bool:

@@ -8,6 +8,8 @@ contenders, never too few ahead.
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
@@ -34,7 +36,7 @@ from recipes._core.order import Ahead, Contender, Order
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Request
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
-from recipes.stores.zookeeper.layout import DOWNGRADED, Child, Layout, dubious
+from recipes.stores.zookeeper.layout import DOWNGRADED, NO_CONTENDER, Child, Layout, dubious
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
@@ -78,7 +80,16 @@ class ZooKeeperProtocol(StoreProtocol):
         self._session = 0
         self._timeout_s = 0.0
         self._own_watched: set[str] = set()
-        self._strangers: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
+        self._noticed: deque[str] = deque()
+
+    def noticed(self) -> list[str]:
+        """Return who is no contender, or may not wait for ours."""
+        told = []
+        with contextlib.suppress(IndexError):  # several threads may ask at once
+            while True:
+                told.append(self._noticed.popleft())
+        return told
 
     # The session.
 
@@ -135,6 +146,7 @@ class ZooKeeperProtocol(StoreProtocol):
         if not turn.again:
             (names,) = yield from self._together((Children(self._layout.queue(op.spot.queue)),))
             children = self._layout.children(names or ())
+            self._notice(op.spot.queue, names or (), children)
             if dubious(children):
                 children = yield from self._by_czxid(op.spot.queue, children)
             ahead = self._visible(op.spot.queue, op.order, children)[: op.order.reach]
@@ -218,6 +230,7 @@ class ZooKeeperProtocol(StoreProtocol):
     ) -> Steps[View]:
         own = mine.ref.rpartition("/")[2]
         children = self._layout.children(names)
+        self._notice(mine.spot.queue, names, children)
         places = [place for place, child in enumerate(children) if child[1] == own]
         if not places:
             return View(None, (), complete=True, position=0)
@@ -228,20 +241,24 @@ class ZooKeeperProtocol(StoreProtocol):
             ahead = children[places[0] + 1 :]
         visible = self._visible(mine.spot.queue, order, ahead)
         nearest = visible[: order.reach]
-        strangers = () if len(children) == len(names) else self._new_strangers(mine.spot.queue, names)
         complete = len(nearest) < order.reach
         if minding:
             nearest = yield from self._with_states(nearest, order)
         position = len(visible) if order.exclusive_only else len(ahead)
-        return View(mine, nearest, complete, position, strangers=strangers)
+        return View(mine, nearest, complete, position)
 
-    def _new_strangers(self, queue: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those that stand for no contender, each once."""
+    def _notice(self, queue: str, names: tuple[str, ...], children: list[Child]) -> None:
+        """Note who is no contender, each once, and which kinds may not wait for ours, once a lock."""
+        if len(children) == len(names) and "__" not in "".join(names):
+            return  # nothing odd: what is looked for below has two underscores
         node = self._layout.queue(queue)
-        found = (f"{node}/{name}" for name in names if not self._layout.children((name,)))
-        new = tuple(path for path in found if path not in self._strangers)
-        self._strangers.update(new)
-        return new
+        contenders = {name for _, name in children}
+        for name in (name for name in names if "__" in name or name not in contenders):
+            if (said := self._layout.stranger(name)) is not None:
+                what = (name if said is NO_CONTENDER else said, node)
+                if what not in self._told:
+                    self._told.add(what)
+                    self._noticed.append(f"{node}/{name} is {said}")
 
     def _visible(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
         """Return those who count; where everybody does, no more than have to be seen."""

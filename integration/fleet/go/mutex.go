@@ -1,0 +1,187 @@
+// A contender by Go's etcd client, told what to do on its standard input, line by line (see ../peers.py).
+//
+// Run as `mutex ADDRESS`; one lease for each lock that is used.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/clientv3"
+	"go.etcd.io/etcd/clientv3/concurrency"
+	recipe "go.etcd.io/etcd/contrib/recipes"
+)
+
+const leaseSeconds = 10
+
+// A lock of some kind: acquire waits for patience at most, and for ever if that is 0.
+type lock interface {
+	acquire(patience time.Duration) (bool, error)
+	release() error
+}
+
+type peer struct {
+	client  *clientv3.Client
+	session *concurrency.Session
+	prefix  string
+	lock    lock
+}
+
+type mutex struct{ *concurrency.Mutex }
+
+func (m mutex) acquire(patience time.Duration) (bool, error) {
+	ctx := context.Background()
+	if patience > 0 {
+		limited, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		ctx = limited
+	}
+	err := m.Lock(ctx)
+	if err == context.DeadlineExceeded {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (m mutex) release() error { return m.Unlock(context.Background()) }
+
+// One side of the read-write mutex, which knows no deadline: what it began goes on, and ends with its session.
+type side struct {
+	lock, unlock func() error
+	session      *concurrency.Session
+}
+
+func (s side) acquire(patience time.Duration) (bool, error) {
+	done := make(chan error, 1)
+	go func() { done <- s.lock() }()
+	if patience == 0 {
+		err := <-done
+		return err == nil, err
+	}
+	select {
+	case err := <-done:
+		return err == nil, err
+	case <-time.After(patience):
+		return false, s.session.Close()
+	}
+}
+
+func (s side) release() error { return s.unlock() }
+
+// Use a lock of a kind, with a session of its own.
+func (p *peer) use(kind, prefix string) error {
+	if p.session != nil {
+		p.session.Close()
+	}
+	session, err := concurrency.NewSession(p.client, concurrency.WithTTL(leaseSeconds))
+	if err != nil {
+		return err
+	}
+	p.session, p.prefix = session, prefix
+	both := recipe.NewRWMutex(session, prefix)
+	switch kind {
+	case "mutex":
+		p.lock = mutex{concurrency.NewMutex(session, prefix)}
+	case "read":
+		p.lock = side{both.RLock, both.RUnlock, session}
+	case "write":
+		p.lock = side{both.Lock, both.Unlock, session}
+	default:
+		return fmt.Errorf("no kind of lock: %s", kind)
+	}
+	return nil
+}
+
+// The fencing token: the create revision of the one key below the prefix that has this session's lease.
+func (p *peer) token() (int64, error) {
+	found, err := p.client.Get(context.Background(), p.prefix+"/", clientv3.WithPrefix())
+	if err != nil {
+		return 0, err
+	}
+	for _, one := range found.Kvs {
+		if one.Lease == int64(p.session.Lease()) {
+			return one.CreateRevision, nil
+		}
+	}
+	return 0, fmt.Errorf("no key of this session below %s", p.prefix)
+}
+
+func (p *peer) take(patience time.Duration) (string, error) {
+	held, err := p.lock.acquire(patience)
+	if err != nil || !held {
+		return "busy", err
+	}
+	token, err := p.token()
+	return fmt.Sprintf("held %d", token), err
+}
+
+// Add one to the number in a file, times over; only the lock protects it.
+func (p *peer) count(path string, times int) error {
+	for ; times > 0; times-- {
+		if _, err := p.lock.acquire(0); err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		number, err := strconv.Atoi(string(text))
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond) // wide enough for another to fall in between
+		if err := os.WriteFile(path, []byte(strconv.Itoa(number+1)), 0o600); err != nil {
+			return err
+		}
+		if err := p.lock.release(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *peer) do(words []string) (string, error) {
+	switch words[0] {
+	case "use":
+		return "ready", p.use(words[1], words[2])
+	case "acquire":
+		return p.take(0)
+	case "try":
+		return p.take(300 * time.Millisecond)
+	case "release":
+		return "released", p.lock.release()
+	case "count":
+		times, err := strconv.Atoi(words[2])
+		if err != nil {
+			return "", err
+		}
+		return "counted", p.count(words[1], times)
+	}
+	return "", fmt.Errorf("no command: %s", words[0])
+}
+
+func main() {
+	client, err := clientv3.New(clientv3.Config{Endpoints: os.Args[1:2], DialTimeout: 10 * time.Second})
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	one := &peer{client: client}
+	fmt.Println("hello")
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		said, err := one.do(strings.Fields(lines.Text()))
+		if err != nil {
+			said = "error " + err.Error()
+		}
+		fmt.Println(said)
+	}
+	if one.session != nil {
+		one.session.Close()
+	}
+}

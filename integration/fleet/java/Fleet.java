@@ -1,0 +1,107 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.retry.RetryOneTime;
+
+/**
+ * A contender by Curator, told what to do on its standard input, line by line (see ../peers.py).
+ *
+ * <p>Run as {@code Fleet ADDRESS}; all locks that are used share one session.
+ */
+public final class Fleet {
+    private final CuratorFramework client;
+    private InterProcessMutex lock;
+    private String path;
+
+    private Fleet(CuratorFramework client) {
+        this.client = client;
+    }
+
+    public static void main(String[] args) throws Exception {
+        try (CuratorFramework client =
+                CuratorFrameworkFactory.newClient(args[0], 10_000, 10_000, new RetryOneTime(100))) {
+            client.start();
+            client.blockUntilConnected();
+            Fleet fleet = new Fleet(client);
+            System.out.println("hello");
+            BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                System.out.println(fleet.answer(line.split(" ")));
+            }
+        }
+    }
+
+    private String answer(String[] words) {
+        try {
+            return carryOut(words);
+        } catch (Exception error) {
+            return "error " + error;
+        }
+    }
+
+    private String carryOut(String[] words) throws Exception {
+        switch (words[0]) {
+            case "use":
+                path = words[2];
+                lock = lockOf(words[1]);
+                return "ready";
+            case "acquire":
+                lock.acquire();
+                return held();
+            case "try":
+                return lock.acquire(0, TimeUnit.SECONDS) ? held() : "busy";
+            case "release":
+                lock.release();
+                return "released";
+            case "count":
+                return count(Path.of(words[1]), Integer.parseInt(words[2]));
+            default:
+                throw new IllegalArgumentException("no command: " + words[0]);
+        }
+    }
+
+    private InterProcessMutex lockOf(String kind) {
+        switch (kind) {
+            case "mutex":
+                return new InterProcessMutex(client, path);
+            case "read":
+                return new InterProcessReadWriteLock(client, path).readLock();
+            case "write":
+                return new InterProcessReadWriteLock(client, path).writeLock();
+            case "shared":
+                return new InterProcessMutex(client, path, new SharedLockDriver());
+            default:
+                throw new IllegalArgumentException("no kind of lock: " + kind);
+        }
+    }
+
+    /** The fencing token: the transaction that created the one node of this session. */
+    private String held() throws Exception {
+        long session = client.getZookeeperClient().getZooKeeper().getSessionId();
+        for (String child : client.getChildren().forPath(path)) {
+            var stat = client.checkExists().forPath(path + "/" + child);
+            if (stat != null && stat.getEphemeralOwner() == session) {
+                return "held " + stat.getCzxid();
+            }
+        }
+        throw new IllegalStateException("no node of this session below " + path);
+    }
+
+    /** Adds one to the number in a file, times over; only the lock protects it. */
+    private String count(Path file, int times) throws Exception {
+        for (int done = 0; done < times; done++) {
+            lock.acquire();
+            int number = Integer.parseInt(Files.readString(file));
+            Thread.sleep(1); // wide enough for another to fall in between
+            Files.writeString(file, Integer.toString(number + 1));
+            lock.release();
+        }
+        return "counted";
+    }
+}
