@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from integration import servers
+from integration.counting import kind, no_periodic_reading  # noqa: F401 - fixtures
 from integration.harness import finding
 from integration.proxy import Proxy
 from integration.stores import ServerStore, store_on
@@ -102,14 +103,14 @@ def nothing_left(server: servers.Server, prefix: str) -> Iterator[None]:
     assert not left, f"left behind: {left.contenders}"
 
 
-def _serve(name: str, kind: type[S], config: pytest.Config) -> Iterator[S]:
+def _serve(name: str, cls: type[S], config: pytest.Config) -> Iterator[S]:
     try:
         one = servers.ALL[name].started()
     except servers.ServerUnavailable as reason:
         if os.environ.get("CI"):
             pytest.fail(f"{name} is needed in CI: {reason}")
         pytest.skip(f"NOT TESTED on {name}: {reason}")
-    assert isinstance(one, kind)
+    assert isinstance(one, cls)
     config.stash.setdefault(SEEN, {})[name] = one.version()
     with one:
         yield one
