@@ -18,6 +18,9 @@ from tests.contract.fixtures import face, side, world  # noqa: F401 - fixtures
 
 S = TypeVar("S", bound=servers.Server)
 
+FIGURES = pytest.StashKey[list[str]]()
+"""What was measured, told at the end of a run."""
+
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
 
@@ -33,9 +36,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Tell which versions the servers said they were."""
+    """Tell which versions the servers said they were, and what was measured."""
     seen = ", ".join(f"{name} said it is {version}" for name, version in config.stash.get(SEEN, {}).items())
     terminalreporter.write_line(f"servers: {seen or 'none started'}")
+    for line in config.stash.get(FIGURES, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +70,14 @@ def server(request: pytest.FixtureRequest) -> servers.Server:
     one: servers.Server = request.getfixturevalue(FIXTURES[request.param])
     one.resume()
     return one.start()
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Return what notes a measured figure."""
+    notes = request.config.stash.setdefault(FIGURES, [])
+    name = request.node.name
+    return lambda text: notes.append(f"{name} {text}")
 
 
 @pytest.fixture
