@@ -16,7 +16,7 @@ from recipes._run.interpret import END_UNBORN_WITHIN_S, Receive, interpret
 from recipes._run.runtime import PAUSE
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.events import Transition
-from recipes.stores.base import Gone
+from recipes.stores.base import Changed, Gone
 from recipes.stores.memory import Command
 from tests.run.doubles import HandRuntime
 
@@ -318,6 +318,19 @@ def test_a_probe_that_wrote_nothing_leaves_nothing(runtime: HandRuntime) -> None
     run = Run(run.call, ops.Probe(SPOT, EXCLUSIVE)).answer(ALONE)
     assert run.call.spot is SPOT
     assert run.call.place is MINE
+
+
+@pytest.mark.parametrize(("stands", "told"), [(True, [Changed("q/id-1")]), (False, [])])
+def test_a_downgrade_is_told_to_the_clients_own_once_the_store_confirmed(
+    runtime: HandRuntime, stands: bool, told: Any
+) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    listener = runtime.call().mailbox
+    run.call.epoch.local.listen(Contender("q/id-1", SPOT.id), listener)
+    run = Run(run.call, ops.Downgrade(MINE))
+    assert list(listener.events) == []
+    run.answer(stands)
+    assert (list(listener.events), run.result) == (told, stands)
 
 
 @pytest.mark.parametrize("make", [lambda t: ops.Watch(MINE, t), lambda t: ops.Look(MINE, EXCLUSIVE, t)])
