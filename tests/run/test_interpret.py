@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -318,6 +319,12 @@ def test_a_probe_that_wrote_nothing_leaves_nothing(runtime: HandRuntime) -> None
     run = Run(run.call, ops.Probe(SPOT, EXCLUSIVE)).answer(ALONE)
     assert run.call.spot is SPOT
     assert run.call.place is MINE
+
+
+def test_what_is_no_contender_is_reported(runtime: HandRuntime, caplog: pytest.LogCaptureFixture) -> None:
+    seen = replace(ALONE, strangers=("q/odd",))
+    assert Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(seen).result is seen
+    assert "q/odd is no contender" in caplog.text
 
 
 @pytest.mark.parametrize(("stands", "told"), [(True, [Changed("q/id-1")]), (False, [])])
