@@ -139,7 +139,7 @@ def losing_replies(lab: Lab, seed: object) -> Iterator[Callable[[], int]]:
 
     def lose() -> None:
         while not over.is_set():
-            trap = lab.proxy.drop_reply(n=chance.randint(5, 25), match=in_danger(lab.server))
+            trap = lab.proxy.drop_reply(n=chance.randint(10, 40), match=in_danger(lab.server))
             while not trap.sprung.wait(0.1):
                 if over.is_set():
                     return

@@ -43,7 +43,7 @@ class Local:
             mailbox.post(LocallyGone(ref))
 
     def downgraded(self, contender_id: str) -> None:
-        """Tell that a writer lets readers in beside it, as the store confirmed."""
+        """Tell that a writer lets readers in beside it, or may: the store knows."""
         self._downgraded[contender_id] = None
         if contender_id not in self._standing:  # another thread was quicker to release it
             self._downgraded.pop(contender_id, None)

@@ -135,3 +135,19 @@ class ReadingInterrupted:
             assert b.verify(reading.result(5))
         assert a.release(grant)
         assert b.verify(reading.result(5))
+
+    @pytest.mark.parametrize("act", STRIKES, ids=lambda act: act.name)
+    def test_an_interrupted_downgrade_is_seen_by_a_reader_of_the_same_client(
+        self, world: World, act: Act
+    ) -> None:
+        """It waits for the grant without a watch on the store: it has to ask, and not only in time."""
+        a = world.client(session_timeout=60)
+        grant = a.writer.acquire("x")
+        reading = a.reader.queue_up("x")
+        a.tap.fail(act)
+        with pytest.raises(world.face.interrupts):
+            a.downgrade(grant)
+        if act is Act.INTERRUPT_BEFORE:
+            a.downgrade(grant)
+        assert a.verify(reading.result(3))
+        assert a.release(grant)

@@ -321,6 +321,24 @@ def test_a_probe_that_wrote_nothing_leaves_nothing(runtime: HandRuntime) -> None
     assert run.call.place is MINE
 
 
+@pytest.mark.parametrize("error", [CUT, KeyboardInterrupt(), StoreRefused("s", "x")])
+def test_a_downgrade_that_was_not_answered_has_the_clients_own_ask_the_store(
+    runtime: HandRuntime, error: BaseException
+) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    listener, writer = runtime.call().mailbox, Contender("q/id-1", SPOT.id)
+    local = run.call.epoch.local
+    local.listen(writer, listener)
+    downgrading = Run(run.call, ops.Downgrade(MINE))
+    if isinstance(error, StoreUnavailable):
+        downgrading.fail(error)
+    else:
+        with pytest.raises(type(error)):
+            downgrading.fail(error)
+    assert list(listener.events) == [Changed("q/id-1")]
+    assert not local.listen(writer, listener)
+
+
 def test_what_is_no_contender_is_reported(runtime: HandRuntime, caplog: pytest.LogCaptureFixture) -> None:
     seen = replace(ALONE, strangers=("q/odd",))
     assert Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(seen).result is seen
