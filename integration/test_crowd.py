@@ -26,7 +26,7 @@ from recipes._run.clock import boot_time
 from tests.histories.checks import Visit, faults
 
 READERS, WRITERS, PROCESSES = 200, 20, 8
-ROUNDS = int(os.environ.get("RECIPES_TEST_CROWD_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("RECIPES_TEST_CROWD_ROUNDS", "12"))
 PATIENCE_S = 30 + 5 * ROUNDS
 CLOSED_S = 10
 

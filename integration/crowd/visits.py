@@ -20,6 +20,7 @@ __all__ = ["FACES", "Found", "Member", "Tasks", "Threads"]
 WAYS = {"wait": 10, "timeout": 4, "try": 3, "cancel": 3}
 SHORTEST_S, LONGEST_S = 0.001, 3.0
 DOWNGRADES = 0.5
+LULL_S = 1.0
 
 
 class Tasks:
@@ -109,6 +110,8 @@ class Member:
             grant = await self._acquire()
             if grant is not None:
                 await self._inside(grant, asked, boot_time())
+            if self.writes:  # so that there are moments without one, and readers may try
+                await self.face.pause(self.chance.uniform(0, LULL_S))
 
     async def _acquire(self) -> Any:
         lock = self.rwlock.writer if self.writes else self.rwlock.reader
