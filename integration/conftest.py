@@ -10,12 +10,16 @@ from typing import TypeVar
 import pytest
 
 from integration import servers
+from integration.counting import kind, no_periodic_reading  # noqa: F401 - fixtures
 from integration.harness import finding
 from integration.proxy import Proxy
 from integration.stores import ServerStore, store_on
 from tests.contract.fixtures import face, side, world  # noqa: F401 - fixtures
 
 S = TypeVar("S", bound=servers.Server)
+
+FIGURES = pytest.StashKey[list[str]]()
+"""What was measured, told at the end of a run."""
 
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
@@ -34,9 +38,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Tell which versions the servers said they were."""
+    """Tell which versions the servers said they were, and what was measured."""
     seen = ", ".join(f"{name} said it is {version}" for name, version in config.stash.get(SEEN, {}).items())
     terminalreporter.write_line(f"servers: {seen or 'none started'}")
+    for line in config.stash.get(FIGURES, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +72,14 @@ def server(request: pytest.FixtureRequest) -> servers.Server:
     one: servers.Server = request.getfixturevalue(FIXTURES[request.param])
     one.resume()
     return one.start()
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Return what notes a measured figure."""
+    notes = request.config.stash.setdefault(FIGURES, [])
+    name = request.node.name
+    return lambda text: notes.append(f"{name} {text}")
 
 
 @pytest.fixture
@@ -104,14 +118,14 @@ def nothing_left(server: servers.Server, prefix: str) -> Iterator[None]:
     assert not left, f"left behind: {left.contenders}"
 
 
-def _serve(name: str, kind: type[S], config: pytest.Config) -> Iterator[S]:
+def _serve(name: str, cls: type[S], config: pytest.Config) -> Iterator[S]:
     try:
         one = servers.ALL[name].started()
     except servers.ServerUnavailable as reason:
         if os.environ.get("CI"):
             pytest.fail(f"{name} is needed in CI: {reason}")
         pytest.skip(f"NOT TESTED on {name}: {reason}")
-    assert isinstance(one, kind)
+    assert isinstance(one, cls)
     config.stash.setdefault(SEEN, {})[name] = one.version()
     with one:
         yield one

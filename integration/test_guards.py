@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from base64 import b64encode
+from collections.abc import Callable
+from typing import Any, Self
 
 import etcd3gw
 import pytest
@@ -73,3 +76,78 @@ def test_a_zookeeper_transaction_commits_only_while_the_grant_stands(
     finally:
         plain.stop()
         plain.close()
+
+
+class Plain:
+    """A client of one store that is not this package: writes a value, on a guard's condition."""
+
+    def __init__(self, server: servers.Server) -> None:
+        self.server = server
+        self._open = contextlib.ExitStack()
+        if isinstance(server, servers.ZooKeeper):
+            self._kazoo = self._open.enter_context(servers.kazoo_client(server))
+            self.value = self._kazoo.create(f"/guarded-{uuid.uuid4()}", b"")
+        else:
+            host, _, port = server.address.rpartition(":")
+            self._etcd = etcd3gw.Etcd3Client(host, int(port), api_path="/v3/", timeout=5)
+            self.value = f"guarded-{uuid.uuid4()}"
+
+    def guard(self, grant: recipes.Grant) -> Callable[[], bool]:
+        """Return what writes on condition of a guard that is made now; whether it did."""
+        if isinstance(self.server, servers.ZooKeeper):
+            transaction = self._kazoo.transaction()
+            recipes.zookeeper.guard(grant, transaction)
+            checks = list(transaction.operations)
+            return lambda: self._commit(checks)
+        compare = recipes.etcd.guard(grant)
+        put = {"request_put": {"key": encoded(self.value), "value": encoded("written")}}
+        body = {"compare": [compare], "success": [put], "failure": []}
+        return lambda: bool(self._etcd.transaction(body).get("succeeded"))
+
+    def _commit(self, checks: list[Any]) -> bool:
+        transaction = self._kazoo.transaction()
+        transaction.operations += checks
+        transaction.set_data(self.value, b"written")
+        return not any(isinstance(result, KazooException) for result in transaction.commit())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self.server, servers.ZooKeeper):
+            self._kazoo.delete(self.value)
+        else:
+            self._etcd.delete(self.value)
+        self._open.close()
+
+
+def test_a_writers_guard_ends_with_its_downgrade(server: servers.Server, prefix: str) -> None:
+    """One made after it says less: that the grant stands, shared."""
+    with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=4) as client:
+        grant = client.rwlock("x").writer.acquire(timeout=5)
+        writes = plain.guard(grant)
+        assert writes()
+        assert writes(), "a guard lasts"
+        grant.downgrade()
+        assert not writes()
+        reads = plain.guard(grant)
+        assert reads()
+        grant.downgrade()  # nothing more happens
+        assert reads()
+        assert grant.release()
+        assert not reads()
+        assert not writes()
+    servers.clean(server, prefix)
+
+
+def test_a_readers_guard_holds_beside_others_until_its_release(server: servers.Server, prefix: str) -> None:
+    with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=4) as client:
+        reader = client.rwlock("x").reader
+        first, second = reader.acquire(timeout=5), reader.acquire(timeout=5)
+        guards = plain.guard(first), plain.guard(second)
+        assert [guard() for guard in guards] == [True, True]
+        assert first.release()
+        assert [guard() for guard in guards] == [False, True]
+        assert second.release()
+        assert [guard() for guard in guards] == [False, False]
+    servers.clean(server, prefix)

@@ -79,7 +79,7 @@ class Lab:
     ) -> Worker:
         """Return a client in a process of its own."""
         url = (self.proxy if proxied else self.server).url(self.prefix)
-        return self._stack.enter_context(Worker(program, self.face, url, session_s, *args))
+        return self._stack.enter_context(Worker(f"faults.{program}", self.face, url, session_s, *args))
 
     def contenders(self) -> list[str]:
         """Return every contender of this lab, as the server shows it."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import recipes
 from integration import servers
-from integration.faults.storm import Tally, Weather
+from integration.faults.storm import STEADY, Tally, Weather
 from recipes._run.clock import boot_time
 
 SWALLOWED_S = 2.0
@@ -56,9 +56,8 @@ def inside(trace: TracebackType | None) -> bool:
     return any("/recipes/" in frame.filename for frame in traceback.extract_tb(trace))
 
 
-def fire(client: Any, shooter: Shooter, tally: Tally, name: str) -> tuple[int, int]:
+def fire(client: Any, lock: Any, shooter: Shooter, tally: Tally) -> tuple[int, int]:
     """Acquire and release until a shot lands; returns whether it left a grant, and whether it was lost."""
-    lock = client.lock(name)
     try:
         shooter.ask()
         while not shooter.missed():
@@ -81,7 +80,8 @@ def calls(url: str, session_s: float, count: int, seed: str) -> None:
     with recipes.connect(url, session_timeout=session_s) as client:
         print("ready", flush=True)
         while tally.more():
-            stray, missed = fire(client, shooter, tally, weather.name())
+            client.lock(STEADY).acquire(timeout=20).release()  # connected: what follows is sent
+            stray, missed = fire(client, weather.lock(client), shooter, tally)
             strays, swallowed = strays + stray, swallowed + missed
         settled = servers.eventually(lambda: client.pending_cleanups == 0, 5)
         tell(tally, strays=strays, swallowed=swallowed, settled=settled)
@@ -96,7 +96,7 @@ def starts(url: str, session_s: float, count: int, seed: str) -> None:
     print("ready", flush=True)
     while tally.more():
         client = recipes.connect(url, session_timeout=session_s)
-        strays += fire(client, shooter, tally, "own")[0]
+        strays += fire(client, client.lock("own"), shooter, tally)[0]
         client.lock("own").acquire(timeout=5).release()
         # A thread that was started twice, since an interrupt hid the first, ends at once.
         doubled += not servers.eventually(lambda: threads_named("recipes-keeper") == 1, 1)

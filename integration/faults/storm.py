@@ -6,19 +6,26 @@ exception came later than the interruption.
 
 from __future__ import annotations
 
+import json
 import random
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import recipes
+from integration import servers
 from integration.faults.labs import Lab
 from integration.faults.looking import creates
+from integration.harness.wire import Match, Request
 from recipes._run.clock import boot_time
 
-__all__ = ["Tally", "Weather", "churn", "losing_replies"]
+__all__ = ["STEADY", "Tally", "Weather", "churn", "losing_replies"]
 
 SHORTEST_S, LONGEST_S = 0.0001, 0.05
 LATE_S = 0.25
+STEADY = "steady"  # begins the names of locks by which an actor sees that it is connected
 
 
 class Weather:
@@ -34,6 +41,11 @@ class Weather:
     def name(self) -> str:
         """Return which lock to ask for; nobody else wants "own"."""
         return self._random.choice(("busy", "busier", "own"))
+
+    def lock(self, client: Any, name: str = "") -> Any:
+        """Return a lock of that name, or of any: a plain one, or a side of a read-write lock."""
+        name, side = name or self.name(), self._random.choice(("", "reader", "writer"))
+        return getattr(client.rwlock(name), side) if side else client.lock(name)
 
     def hold_s(self) -> float:
         """Return how long another holder holds."""
@@ -76,18 +88,22 @@ def churn(lab: Lab, seed: object) -> Iterator[None]:
     failed: list[BaseException] = []
     client = lab.actor(face="blocking")
 
-    def hold(name: str) -> None:
-        weather = Weather((seed, name))
+    def hold(number: int, name: str) -> None:
+        weather = Weather((seed, name, number))
         try:
             while not over.is_set():
-                held = client.acquire(name, timeout=20)
+                grant = weather.lock(client.client, name).acquire(timeout=20)
                 over.wait(weather.hold_s())
-                assert held.release()
+                if isinstance(grant, recipes.WriteGrant):
+                    grant.downgrade()
+                    over.wait(weather.hold_s())
+                assert grant.release()
                 over.wait(0.001)
         except BaseException as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=hold, args=(name,)) for name in ("busy", "busier", "busier")]
+    names = enumerate(("busy", "busier", "busier"))
+    threads = [threading.Thread(target=hold, args=one) for one in names]
     for thread in threads:
         thread.start()
     try:
@@ -99,16 +115,31 @@ def churn(lab: Lab, seed: object) -> Iterator[None]:
     assert not failed, failed
 
 
+def in_danger(server: servers.Server) -> Match:
+    """Match the creates of attempts that are struck, and not those that see to the connection."""
+    made = creates(server)
+
+    def matches(request: Request) -> bool:
+        if not made(request):
+            return False
+        if isinstance(server, servers.ZooKeeper):
+            return STEADY.encode() not in request.body
+        put = json.loads(request.body)["success"][0]["request_put"]
+        return STEADY.encode() not in b64decode(put["key"])
+
+    return matches
+
+
 @contextmanager
 def losing_replies(lab: Lab, seed: object) -> Iterator[Callable[[], int]]:
-    """Lose the reply to a create now and then; yields how many were lost so far."""
+    """Lose the reply to a create that may be interrupted, now and then; yields how many were lost so far."""
     over = threading.Event()
     lost: list[None] = []
     chance = random.Random(str(seed))
 
     def lose() -> None:
         while not over.is_set():
-            trap = lab.proxy.drop_reply(n=chance.randint(5, 25), match=creates(lab.server))
+            trap = lab.proxy.drop_reply(n=chance.randint(10, 40), match=in_danger(lab.server))
             while not trap.sprung.wait(0.1):
                 if over.is_set():
                     return

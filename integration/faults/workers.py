@@ -20,13 +20,13 @@ PATIENCE_S = 20
 
 
 class Worker:
-    """One process that runs a program of this folder, and has said that it is ready.
+    """One process that runs a program of the integration tests, and has said that it is ready.
 
     A context manager ends it, in whatever state it is.
     """
 
     def __init__(self, program: str, *args: object) -> None:
-        command = [sys.executable, "-m", f"integration.faults.{program}", *map(str, args)]
+        command = [sys.executable, "-m", f"integration.{program}", *map(str, args)]
         self._process = subprocess.Popen(
             tethered(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

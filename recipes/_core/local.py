@@ -37,13 +37,16 @@ class Local:
 
     def gone(self, contender_id: str) -> None:
         """Tell that a contender was withdrawn, as the store confirmed."""
+        listening = self._standing.pop(contender_id, {})
         self._downgraded.pop(contender_id, None)
-        for mailbox, ref in list(self._standing.pop(contender_id, {}).items()):
+        for mailbox, ref in list(listening.items()):
             mailbox.post(LocallyGone(ref))
 
     def downgraded(self, contender_id: str) -> None:
-        """Tell that a writer lets readers in beside it, as the store confirmed."""
+        """Tell that a writer lets readers in beside it, or may: the store knows."""
         self._downgraded[contender_id] = None
+        if contender_id not in self._standing:  # another thread was quicker to release it
+            self._downgraded.pop(contender_id, None)
         for mailbox, ref in list(self._standing.get(contender_id, {}).items()):
             mailbox.post(Changed(ref))
 

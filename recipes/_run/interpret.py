@@ -203,6 +203,10 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
     except SessionLost as lost:
         call.runtime.session_gone(epoch, lost.reason)
         raise
+    except BaseException:
+        if isinstance(op, Downgrade):  # it may have been done: the client's own readers ask the store
+            epoch.local.downgraded(op.place.spot.id)
+        raise
     _note(op, result, call, epoch)
     return result
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from recipes import LockLost, LockTimeout, StoreUnavailable, UpgradeError, WouldDeadlock
+from tests.contract.reading_interrupted import ReadingInterrupted
 from tests.contract.tap import Act
 from tests.contract.world import Party, World
 
 
-class Reading:
+class Reading(ReadingInterrupted):
     """What a read-write lock is for."""
 
     def test_readers_hold_together_and_a_writer_waits_for_the_last(self, world: World) -> None:

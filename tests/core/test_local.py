@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from recipes._core.local import Local, LocallyGone
 from recipes._core.order import Contender
-from recipes.stores.base import Gone
+from recipes.stores.base import Changed, Gone
 from tests.core.test_keep import Mailbox
 
 A = Contender("q/a", id="a")
@@ -87,3 +89,47 @@ def test_gone_just_after_the_listener_wrote() -> None:
     local._standing = Standing(local._standing)
     assert not local.listen(A, mailbox)
     assert mailbox.events == [LocallyGone("q/a")]
+
+
+DOWNGRADED = replace(A, downgraded=True)
+
+
+def test_a_downgrade_is_told_and_who_listens_hears_of_the_end_too() -> None:
+    local, mailbox = Local(), Mailbox()
+    local.stand("a")
+    assert local.listen(A, mailbox)
+    local.downgraded("a")
+    assert mailbox.events == [Changed("q/a")]
+    local.gone("a")
+    assert mailbox.events == [Changed("q/a"), LocallyGone("q/a")]
+
+
+def test_who_saw_it_before_its_downgrade_asks_the_store() -> None:
+    local = Local()
+    local.stand("a")
+    local.downgraded("a")
+    assert not local.listen(A, Mailbox())
+    assert local.listen(DOWNGRADED, Mailbox()), "a writer waits for its end alone"
+
+
+def test_downgraded_while_the_listener_wrote() -> None:
+    """``listen`` finds the contender, and it downgrades before the mailbox is noted."""
+    local = Local()
+
+    class Slow(Mailbox):
+        def __hash__(self) -> int:  # called as the mailbox is written down
+            local.downgraded("a")
+            return 1
+
+    local.stand("a")
+    assert not local.listen(A, Slow()), "in doubt the store is asked"
+
+
+def test_a_downgrade_that_is_answered_after_the_release_leaves_no_trace() -> None:
+    local, mailbox = Local(), Mailbox()
+    local.stand("a")
+    local.gone("a")
+    local.downgraded("a")
+    local.stand("a")
+    assert local.listen(A, mailbox)
+    assert local._downgraded == {}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Contender, Order
 
 PERMITS = 3
 
@@ -16,22 +16,31 @@ def permits(count: int) -> Order:
     return Order("P", lambda ahead: ahead[:count] if len(ahead) >= count else (), depth=count)
 
 
-SHARED = Order("R", depth=1, exclusive_only=True)
-ORDERS = {"exclusive": EXCLUSIVE, "shared": SHARED, "permits": permits(PERMITS), "one permit": permits(1)}
+ORDERS = {
+    "exclusive": EXCLUSIVE,
+    "writer": WRITER,
+    "shared": SHARED,
+    "shared, step by step": Order("R", exclusive_only=True),
+    "permits": permits(PERMITS),
+    "one permit": permits(1),
+}
 every_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 
-QUEUES = st.lists(st.sampled_from("RW"), max_size=9).map(
-    lambda kinds: tuple(Contender(f"n{i}", kind=kind) for i, kind in enumerate(kinds))
-)
+
+def queue(kinds: str) -> tuple[Contender, ...]:
+    """Contenders ahead, nearest first; D is a writer that downgraded."""
+    return tuple(
+        Contender(f"n{i}", kind="W" if kind == "D" else kind, downgraded=kind == "D")
+        for i, kind in enumerate(kinds)
+    )
+
+
+# A writer that downgraded was granted before, so nobody was ahead of it, and nobody comes there.
+QUEUES = st.tuples(st.text("RW", max_size=9), st.sampled_from(["", "D"])).map("".join).map(queue)
 
 
 def named(ahead: tuple[Contender, ...]) -> list[str]:
     return [contender.ref for contender in ahead]
-
-
-def queue(kinds: str) -> tuple[Contender, ...]:
-    """Contenders ahead, nearest first."""
-    return tuple(Contender(f"n{i}", kind=kind) for i, kind in enumerate(kinds))
 
 
 @pytest.mark.parametrize(
@@ -45,8 +54,17 @@ def queue(kinds: str) -> tuple[Contender, ...]:
         (SHARED, "", [], []),
         (SHARED, "RRR", [], []),
         (SHARED, "RRW", ["n2"], ["n2"]),
-        (SHARED, "WRW", ["n0"], ["n2"]),
-        (SHARED, "WWW", ["n0"], ["n1"]),
+        (SHARED, "WRW", ["n0"], ["n0"]),  # no step by step: many would wake for nothing
+        (SHARED, "WWW", ["n0"], ["n0"]),
+        (SHARED, "D", [], []),
+        (SHARED, "RRD", [], []),
+        (SHARED, "RWRD", ["n1"], ["n1"]),
+        (WRITER, "", [], []),
+        (WRITER, "R", ["n0"], ["n0"]),
+        (WRITER, "RRR", ["n0"], ["n1"]),
+        (WRITER, "RW", ["n0"], ["n1"]),
+        (WRITER, "D", ["n0"], ["n0"]),  # it lets readers in alone
+        (WRITER, "RD", ["n0"], ["n1"]),
         (permits(2), "W", [], []),
         (permits(2), "WW", ["n0", "n1"], ["n0", "n1"]),
         (permits(2), "WWW", ["n0", "n1"], ["n1", "n2"]),

@@ -7,9 +7,31 @@ import pytest
 from recipes._core.deadline import Expired
 from recipes._core.hold import Hold
 from recipes._core.local import LocallyGone
-from recipes._core.ops import Check, Checked, Emit, Enqueue, Look, Place, Probe, View, Wait, Watch, Withdraw
+from recipes._core.ops import (
+    Check,
+    Checked,
+    Downgrade,
+    Emit,
+    Enqueue,
+    Look,
+    Place,
+    Probe,
+    View,
+    Wait,
+    Watch,
+    Withdraw,
+)
 from recipes._core.order import EXCLUSIVE, Contender, Order
-from recipes._core.queueing import REMOVED, Attempt, acquire, open_session, release, try_acquire, verify
+from recipes._core.queueing import (
+    REMOVED,
+    Attempt,
+    acquire,
+    downgrade,
+    open_session,
+    release,
+    try_acquire,
+    verify,
+)
 from recipes._core.session import NOT_RENEWED, SessionEvent
 from recipes.errors import LockTimeout, SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Changed, Disturbed, Gone
@@ -416,3 +438,54 @@ def test_open_waits_for_a_session() -> None:
 def test_places_are_what_the_store_confirmed() -> None:
     other = Place(spot(1), "elsewhere", 9)
     assert acquired(Enqueue=view(mine=other)).result.place is other
+
+
+# Downgrade.
+
+
+def test_downgrade_is_the_stores_word() -> None:
+    held = hold()
+    played = play(downgrade(held), Script(Downgrade=True))
+    assert played.ops[0] == Downgrade(place())
+    assert (played.kinds, played.events) == (["Downgrade", "Now", "Emit"], ["lock.downgraded"])
+    told = played.only(Emit).transition
+    assert (told.token, told.mode, told.held_s) == (7, "shared", 10.0)
+    assert (played.result, held.downgraded, held.mode, held.ended) == (True, True, "shared", False)
+
+
+def test_downgrade_of_a_contender_that_is_gone_is_a_loss() -> None:
+    held = hold()
+    played = play(downgrade(held), Script(Downgrade=False))
+    assert (played.result, played.events, held.reason) == (False, ["lock.lost"], REMOVED)
+    assert not held.downgraded
+
+
+def test_downgrade_while_another_thread_released() -> None:
+    held = hold()
+    held.release(100.0)
+    played = play(downgrade(held), Script(Downgrade=False))
+    assert (played.kinds, played.result, held.reason) == (["Downgrade"], False, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (Expired(), StoreUnavailable),
+        (StoreUnavailable("s", "x"), StoreUnavailable),
+        (StoreRefused("s", "x"), StoreRefused),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_downgrade_without_an_answer_counts_as_shared_and_may_be_asked_again(error: Any, raised: Any) -> None:
+    held = hold()
+    played = play(downgrade(held), Script(Downgrade=error))
+    assert isinstance(played.error, raised)
+    assert (held.mode, held.downgraded, held.ended) == ("shared", False, False)
+    assert played.abandoned == []
+    assert play(downgrade(held), Script(Downgrade=True)).result is True
+
+
+def test_downgrade_with_the_session_gone() -> None:
+    held = hold()
+    assert play(downgrade(held), Script(Downgrade=SessionLost("x"))).result is False
+    assert not held.downgraded

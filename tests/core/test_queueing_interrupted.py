@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from recipes._core.cleaner import REFUSED_PAUSE_S, Job, clean
 from recipes._core.deadline import Expired
 from recipes._core.hold import Hold
 from recipes._core.ops import Abandon, Checked, Wait, Withdraw
-from recipes._core.queueing import acquire, release, try_acquire, verify
+from recipes._core.order import SHARED
+from recipes._core.queueing import acquire, downgrade, release, try_acquire, verify
 from recipes.errors import ClientClosed, LockTimeout, SessionLost, StoreFull, StoreRefused, StoreUnavailable
-from recipes.stores.base import Gone
-from tests.core.stepping import Script, admitted, advance, epoch, place, play, spot, view
+from recipes.stores.base import Changed, Gone
+from tests.core.stepping import Script, admitted, advance, epoch, others, place, play, spot, view
 from tests.core.test_keep import Keeping
 from tests.core.test_queueing import attempt, hold
 
@@ -37,6 +39,13 @@ def contended() -> Script:
     )
 
 
+def let_in() -> Script:
+    """A reader's way to the grant, behind a writer that downgrades."""
+    at = epoch()
+    left = replace(view("w"), ahead=(replace(others("w")[0], downgraded=True),))
+    return Script(Attach=at, Enqueue=view("w"), Watch=True, Wait=Changed("w"), Look=left, Admit=admitted(at))
+
+
 def free() -> Script:
     at = epoch()
     return Script(Attach=at, Enqueue=view(), Probe=view(), Admit=admitted(at), Withdraw=True)
@@ -48,6 +57,7 @@ def busy() -> Script:
 
 CASES: dict[str, tuple[Callable[[], Any], Callable[[], Script]]] = {
     "acquire, contended": (lambda: acquire(attempt()), contended),
+    "read, behind a downgrade": (lambda: acquire(attempt(SHARED)), let_in),
     "acquire, free": (lambda: acquire(attempt()), free),
     "try, free": (lambda: try_acquire(attempt()), free),
     "try, busy": (lambda: try_acquire(attempt()), busy),
@@ -67,6 +77,7 @@ def test_the_contended_way_has_every_operation() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_what_may_be_enqueued_is_abandoned_exactly_once(case: str, make_error: Any) -> None:
     program, script = CASES[case]
+    asked_for = spot(1, "R" if case.startswith("read") else "lock")
     for step in every_step(program, script):
         error = make_error()
         played = play(program(), script(), fail_at=step, error=error)
@@ -74,13 +85,13 @@ def test_what_may_be_enqueued_is_abandoned_exactly_once(case: str, make_error: A
         if isinstance(error, SessionLost) and step > 0:  # once more, on the next session
             again = case != "try, busy"
             assert isinstance(played.result, Hold) if again else played.result is None, context
-            assert played.abandoned == [spot(1)], context
+            assert played.abandoned == [asked_for], context
             assert (played.events[-1:] == ["lock.acquired"]) is again, context
             continue
-        assert played.abandoned == ([spot(1)] if step > 0 else []), context
+        assert played.abandoned == ([asked_for] if step > 0 else []), context
         assert played.error is not None, context
         if isinstance(error, Expired) and step > 0:
-            wanted = LockTimeout if case.startswith("acquire") else StoreUnavailable
+            wanted = LockTimeout if not case.startswith("try") else StoreUnavailable
             assert isinstance(played.error, wanted), context
         else:
             assert played.error is error, context
@@ -95,13 +106,14 @@ def test_the_cleaner_is_asked_before_anything_else_is_done(case: str, make_error
         assert isinstance(played.ops[step + 1], Abandon)
 
 
-@pytest.mark.parametrize("case", [*CASES, "release", "verify", "clean", "keep"])
+@pytest.mark.parametrize("case", [*CASES, "release", "verify", "downgrade", "clean", "keep"])
 def test_closing_a_program_yields_nothing(case: str) -> None:
     keeping = Keeping(renewals=2)
     program, script = {
         **CASES,
         "release": (lambda: release(hold()), lambda: Script(Withdraw=True)),
         "verify": (lambda: verify(hold()), lambda: Script(Check=Checked(True, frozenset()))),
+        "downgrade": (lambda: downgrade(hold()), lambda: Script(Downgrade=True)),
         "clean": (lambda: clean(Job(epoch(), None)), lambda: Script(End=None)),
         "keep": (keeping.program, keeping.script),
     }[case]
@@ -134,6 +146,17 @@ def test_verify_interrupted(make_error: Any) -> None:
     played = play(verify(hold()), Script(), fail_at=0, error=error)
     assert played.error is error
     assert played.kinds == ["Check"]
+
+
+@pytest.mark.parametrize("make_error", INTERRUPTS)
+def test_downgrade_interrupted(make_error: Any) -> None:
+    """The grant stays, and counts as shared, however far it got."""
+    for step in range(3):
+        error, held = make_error(), hold()
+        played = play(downgrade(held), Script(Downgrade=True), fail_at=step, error=error)
+        assert played.error is error
+        assert (held.mode, held.ended, held.downgraded) == ("shared", False, step > 0)
+        assert played.abandoned == []
 
 
 @pytest.mark.parametrize("make_error", INTERRUPTS)

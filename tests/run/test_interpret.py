@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from recipes._run.interpret import END_UNBORN_WITHIN_S, Receive, interpret
 from recipes._run.runtime import PAUSE
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.events import Transition
-from recipes.stores.base import Gone
+from recipes.stores.base import Changed, Gone
 from recipes.stores.memory import Command
 from tests.run.doubles import HandRuntime
 
@@ -318,6 +319,43 @@ def test_a_probe_that_wrote_nothing_leaves_nothing(runtime: HandRuntime) -> None
     run = Run(run.call, ops.Probe(SPOT, EXCLUSIVE)).answer(ALONE)
     assert run.call.spot is SPOT
     assert run.call.place is MINE
+
+
+@pytest.mark.parametrize("error", [CUT, KeyboardInterrupt(), StoreRefused("s", "x")])
+def test_a_downgrade_that_was_not_answered_has_the_clients_own_ask_the_store(
+    runtime: HandRuntime, error: BaseException
+) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    listener, writer = runtime.call().mailbox, Contender("q/id-1", SPOT.id)
+    local = run.call.epoch.local
+    local.listen(writer, listener)
+    downgrading = Run(run.call, ops.Downgrade(MINE))
+    if isinstance(error, StoreUnavailable):
+        downgrading.fail(error)
+    else:
+        with pytest.raises(type(error)):
+            downgrading.fail(error)
+    assert list(listener.events) == [Changed("q/id-1")]
+    assert not local.listen(writer, listener)
+
+
+def test_what_is_no_contender_is_reported(runtime: HandRuntime, caplog: pytest.LogCaptureFixture) -> None:
+    seen = replace(ALONE, strangers=("q/odd",))
+    assert Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(seen).result is seen
+    assert "q/odd is no contender" in caplog.text
+
+
+@pytest.mark.parametrize(("stands", "told"), [(True, [Changed("q/id-1")]), (False, [])])
+def test_a_downgrade_is_told_to_the_clients_own_once_the_store_confirmed(
+    runtime: HandRuntime, stands: bool, told: Any
+) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    listener = runtime.call().mailbox
+    run.call.epoch.local.listen(Contender("q/id-1", SPOT.id), listener)
+    run = Run(run.call, ops.Downgrade(MINE))
+    assert list(listener.events) == []
+    run.answer(stands)
+    assert (list(listener.events), run.result) == (told, stands)
 
 
 @pytest.mark.parametrize("make", [lambda t: ops.Watch(MINE, t), lambda t: ops.Look(MINE, EXCLUSIVE, t)])

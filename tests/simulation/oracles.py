@@ -153,7 +153,10 @@ class Oracle:
         ref = getattr(event, "ref", None)
         if ref is None or mailbox.task is None or mailbox.task.daemon:
             return
-        spot = mailbox.task.call.spot
+        call = mailbox.task.call
+        if call.mailbox is not mailbox:  # of a call that has ended
+            return
+        spot = call.spot
         if spot is not None and spot.shared:
             if not self.removed and len(mailbox.task.client.epochs) == 1:  # else it may have queued again
                 self._woken_for_something(ref, spot)

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from recipes._core.names import encode
 from recipes._core.ops import Spot
-from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes._core.order import EXCLUSIVE, SHARED, Contender
 from recipes.stores.etcd.layout import Layout, prefix_end, ref_of
 
 ID = "01234567-89ab-cdef-0123-456789abcdef"
-SHARED = Order("R", exclusive_only=True)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).map(encode)
 
 

@@ -7,14 +7,12 @@ import pytest
 
 from recipes._core import ops
 from recipes._core.ops import Place, Spot, View
-from recipes._core.order import EXCLUSIVE, Order
+from recipes._core.order import EXCLUSIVE, SHARED, Order
 from recipes.errors import SessionLost
 from recipes.stores.base import Gone, Request
 from recipes.stores.memory import AsyncMemoryLink, MemoryEngine, MemoryLink, MemoryProtocol, MemoryServer
 from recipes.stores.protocol import Turn
 from tests.core.test_keep import Mailbox
-
-SHARED = Order("R", exclusive_only=True)
 
 
 class Clock:

@@ -1,0 +1,1 @@
+"""A crowd of readers and writers in several processes, and what they share beside the lock."""

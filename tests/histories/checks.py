@@ -1,0 +1,78 @@
+"""What must hold of the grants of one read-write lock, looked for in what their holders noted.
+
+Every stamp is of the boot-time clock, which all processes of a machine share: ``asked``
+before the acquire was called, ``granted`` after it returned, ``downgraded`` and
+``released`` before those were called. So what the stamps show to be wrong was wrong.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+__all__ = ["Visit", "faults"]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One grant, from its acquire to its release; ``downgraded`` is None if it was not."""
+
+    writes: bool
+    token: int
+    asked: float
+    granted: float
+    released: float
+    downgraded: float | None = None
+    who: str = ""
+
+    @property
+    def exclusive_until(self) -> float:
+        """Return until when nobody else may hold; before all time for a reader."""
+        if not self.writes:
+            return -math.inf
+        return self.released if self.downgraded is None else self.downgraded
+
+
+def faults(visits: Iterable[Visit]) -> list[str]:
+    """Return what is wrong with a history, in words; nothing if it is right."""
+    by_token = sorted(visits, key=lambda visit: visit.token)
+    return [*_doubled(by_token), *_overtaken(by_token), *_stale(by_token)]
+
+
+def _doubled(by_token: list[Visit]) -> Iterator[str]:
+    """S3: a token is one grant's alone."""
+    for one, other in itertools.pairwise(by_token):
+        if one.token == other.token:
+            yield f"one token for two: {one} and {other}"
+
+
+def _overtaken(by_token: list[Visit]) -> Iterator[str]:
+    """S6 and L3: whom an earlier contender excludes is granted after that one was through.
+
+    Of two that exclude each other one has the smaller token, so this is exclusion, and
+    order of arrival, at once.
+    """
+    last = last_writer = Visit(False, 0, 0, 0, -math.inf)
+    for visit in by_token:
+        if visit.writes and visit.granted < last.released:
+            yield f"a writer beside, or before, one that came first: {visit} and {last}"
+        elif visit.granted < last_writer.exclusive_until:
+            yield f"a reader beside, or before, a writer that came first: {visit} and {last_writer}"
+        last = max(last, visit, key=lambda one: one.released)
+        last_writer = max(last_writer, visit, key=lambda one: one.exclusive_until)
+
+
+def _stale(by_token: list[Visit]) -> Iterator[str]:
+    """S3: a token is larger than that of every grant that was returned before it was asked for."""
+    granted = iter(sorted(by_token, key=lambda visit: visit.granted))
+    following = next(granted, None)
+    newest: Visit | None = None
+    for visit in sorted(by_token, key=lambda visit: visit.asked):
+        while following is not None and following.granted < visit.asked:
+            if newest is None or following.token > newest.token:
+                newest = following
+            following = next(granted, None)
+        if newest is not None and newest.token > visit.token:
+            yield f"an old token, {visit}, asked for after {newest}"
