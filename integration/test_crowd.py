@@ -1,5 +1,7 @@
 """Two hundred readers and twenty writers, in eight processes, at one lock (S3, S6, L3, L5).
 
+Once undisturbed, and once, shorter, while connections are reset all the while.
+
 ``RECIPES_TEST_CROWD_ROUNDS`` has each of them come more often, ``RECIPES_TEST_SEED`` repeats what they
 draw.
 """
@@ -8,11 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import random
 import re
+import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +28,7 @@ from integration import servers
 from integration.crowd.bank import Bank
 from integration.faults.looking import L5_S, contenders
 from integration.faults.workers import Worker
+from integration.proxy import Proxy
 from recipes._run.clock import boot_time
 from tests.histories.checks import Visit, faults
 
@@ -29,6 +36,7 @@ READERS, WRITERS, PROCESSES = 200, 20, 8
 ROUNDS = int(os.environ.get("RECIPES_TEST_CROWD_ROUNDS", "12"))
 PATIENCE_S = 30 + 5 * ROUNDS
 CLOSED_S = 10
+RESET_EVERY_S = 0.3, 1.2
 
 
 @pytest.fixture(params=["etcd34", "zookeeper"])
@@ -39,7 +47,7 @@ def server(request: pytest.FixtureRequest) -> servers.Server:
 
 
 @contextlib.contextmanager
-def crowd(server: servers.Server, prefix: str, folder: Path, seed: str) -> Iterator[list[Worker]]:
+def crowd(url: str, folder: Path, seed: str, rounds: int) -> Iterator[list[Worker]]:
     """Yield the processes, ready."""
     with contextlib.ExitStack() as stack:
         workers = []
@@ -48,12 +56,12 @@ def crowd(server: servers.Server, prefix: str, folder: Path, seed: str) -> Itera
                 "name": f"p{number}",
                 "folder": str(folder),
                 "seed": seed,
-                "rounds": ROUNDS,
+                "rounds": rounds,
                 "readers": len(range(number, READERS, PROCESSES)),
                 "writers": len(range(number, WRITERS, PROCESSES)),
             }
             face = ("blocking", "asyncio")[number % 2]
-            worker = Worker("crowd.process", face, server.url(prefix), json.dumps(settings))
+            worker = Worker("crowd.process", face, url, json.dumps(settings))
             workers.append(stack.enter_context(worker))
         yield workers
 
@@ -68,19 +76,55 @@ def watches(server: servers.Server) -> int:
     return int(float(found[1]))
 
 
+@contextlib.contextmanager
+def resetting(proxy: Proxy) -> Iterator[None]:
+    """Reset every connection, again and again."""
+    over = threading.Event()
+
+    def reset() -> None:
+        while not over.wait(random.uniform(*RESET_EVERY_S)):
+            proxy.reset()
+
+    thread = threading.Thread(target=reset)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@dataclass
+class Way:
+    """How the crowd reaches the store, how often each of it comes, and what happens meanwhile."""
+
+    url: str
+    rounds: int
+    meanwhile: contextlib.AbstractContextManager[None]
+
+
+@pytest.fixture(params=["undisturbed", "reset"])
+def way(request: pytest.FixtureRequest, server: servers.Server, proxy: Proxy, prefix: str) -> Way:
+    """Return the straight way, and one that breaks again and again."""
+    if request.param == "undisturbed":
+        return Way(server.url(prefix), ROUNDS, contextlib.nullcontext())
+    return Way(proxy.url(prefix), math.ceil(ROUNDS / 4), resetting(proxy))
+
+
 @pytest.mark.timeout(60 + PATIENCE_S)
 def test_two_hundred_readers_and_twenty_writers(
-    server: servers.Server, prefix: str, tmp_path: Path, figure: Callable[[str], None]
+    server: servers.Server, way: Way, prefix: str, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     seed = os.environ.get("RECIPES_TEST_SEED") or os.urandom(4).hex()
     print(f"RECIPES_TEST_SEED={seed}")
     Bank.found(tmp_path / "accounts")
     sessions, watched = servers.sessions(server), watches(server)
-    with crowd(server, prefix, tmp_path, seed) as workers:
+    with crowd(way.url, tmp_path, seed, way.rounds) as workers:
         began = boot_time()
-        for worker in workers:
-            worker.tell("go")
-        told: list[dict[str, Any]] = [json.loads(worker.next_line(PATIENCE_S)) for worker in workers]
+        with way.meanwhile:
+            for worker in workers:
+                worker.tell("go")
+            told: list[dict[str, Any]] = [json.loads(worker.next_line(PATIENCE_S)) for worker in workers]
         took_s = boot_time() - began
         visits = [Visit(*visit) for one in told for visit in one["visits"]]
         counts = sum((Counter(one["counts"]) for one in told), Counter[str]())

@@ -121,7 +121,10 @@ class Member:
         if way == "wait":
             grant = await self.face.call(lock.acquire)
         elif way == "try":
-            grant = await self.face.call(lock.try_acquire)
+            try:
+                grant = await self.face.call(lock.try_acquire)
+            except recipes.StoreUnavailable:
+                way = "try without an answer"
         elif way == "cancel":
             grant = await self.face.cancel(lock, moment_s)
         else:
@@ -153,7 +156,7 @@ class Member:
     async def _read_back(self, grant: Any, written: dict[int, int]) -> float:
         """Downgrade, and see that what was written is there, and goes on to be."""
         downgraded = boot_time()
-        await self.face.call(grant.downgrade)
+        await self._downgrade(grant)
         self.found.counts["downgraded"] += 1
         with self.witness.reader(self.who):
             await self._pause()
@@ -162,6 +165,13 @@ class Member:
         if left != written or total != self.bank.total:
             self.found.wrong.append(f"{self.who} wrote {written} and read {left}, in all {total}")
         return downgraded
+
+    async def _downgrade(self, grant: Any) -> None:
+        while True:
+            try:
+                return await self.face.call(grant.downgrade)
+            except recipes.StoreUnavailable:
+                self.found.counts["downgrade asked again"] += 1
 
     async def _pause(self) -> None:
         await self.face.pause(self.chance.uniform(0, 0.002))
