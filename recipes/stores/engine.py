@@ -64,9 +64,12 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
         "etcd": _etcd,
         "etcds": _etcd,
         "memory": _memory,
+        "sqlite": _sqlite,
     }.get(parts.scheme)
     if make is None:
-        raise ValueError(f"unknown store {parts.scheme!r}: use zookeeper://, etcd://, etcds:// or memory://")
+        raise ValueError(
+            f"unknown store {parts.scheme!r}: use zookeeper://, etcd://, etcds://, sqlite:// or memory://"
+        )
     engine, known = make(parts, options)
     unknown = sorted(set(options) - known)
     if unknown:
@@ -95,6 +98,12 @@ def _memory(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[st
     if parts.path.strip("/"):
         raise ValueError("memory:// takes a name and no path: memory:// (private) or memory://name")
     return MemoryEngine.named(parts.netloc), set()
+
+
+def _sqlite(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores.sqlite import SqliteEngine
+
+    return SqliteEngine.named(parts), set()
 
 
 def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:
