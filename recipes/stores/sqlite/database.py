@@ -12,7 +12,6 @@ import os
 import sqlite3
 import threading
 import weakref
-from pathlib import Path
 
 from recipes.errors import StoreRefused
 from recipes.stores.sqlite.lifeline import Folder
@@ -108,7 +107,7 @@ class Database:
 
 def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = Path(path).stat()
+        found = os.stat(path)  # noqa: PTH116 - at every request
     except OSError:
         return None
     return found.st_dev, found.st_ino

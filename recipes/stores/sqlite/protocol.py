@@ -111,8 +111,9 @@ class SqliteProtocol(StoreProtocol):
         if all(target.ref in armed for target in op.targets):
             return True
         targets = _targets(op.targets)
-        present = yield from self._ask(Present(self.session_id, targets, mailbox=turn.mailbox))
-        return len(present) == len(targets)
+        mine = target_of(op.mine.ref)
+        present = yield from self._ask(Present(self.session_id, targets, mine, turn.mailbox))
+        return all(token in present for _, token in targets)
 
     def look(self, op: Look, turn: Turn) -> Steps[View]:
         """Watch and read in one transaction."""

@@ -127,13 +127,13 @@ class Present(Ask[frozenset[int]]):
     """Say which of these contenders stand; with a mailbox, watch those that do.
 
     Attributes:
-        mine: The own contender: it counts only if it is this session's.
+        mine: The own contender, who waits; among those asked for it counts if it is this session's.
         targets: The others.
         mailbox: Who hears when one of the others goes.
     """
 
     targets: tuple[Target, ...]
-    mine: Target | None = None
+    mine: Target
     mailbox: Mailbox | None = None
 
     @property

@@ -22,7 +22,7 @@ EPOCH = 1 << 40
 """A token is the number of the boot times this, and the number of the grant within it."""
 
 PAGE = 1024
-CHECKPOINT_PAGES = 128
+CHECKPOINT_PAGES = 192
 RESERVE = 256 * PAGE
 """Bytes kept in the log and in the file, so that sessions can be renewed and ended on a full disk."""
 
@@ -34,7 +34,7 @@ CREATE TABLE contender (
     downgraded INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (queue, token)
 ) WITHOUT ROWID;
 CREATE TABLE watch (
-    token INTEGER NOT NULL, session TEXT NOT NULL, PRIMARY KEY (token, session)
+    token INTEGER NOT NULL, session TEXT NOT NULL, waiter INTEGER NOT NULL, PRIMARY KEY (token, session)
 ) WITHOUT ROWID;
 CREATE TABLE reserve (room BLOB);
 INSERT INTO machine VALUES (1, '', 0);

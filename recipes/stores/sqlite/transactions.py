@@ -98,19 +98,24 @@ def _end(session: str, work: Work) -> None:
         return
     standing = db.execute("SELECT queue, token FROM contender WHERE session = ?", (session,)).fetchall()
     for queue, token in standing:
-        _delete(queue, token, work)
+        _delete(queue, token, session, work)
     db.execute("DELETE FROM watch WHERE session = ?", (session,))
     work.ended.append(session)
 
 
-def _delete(queue: str, token: int, work: Work) -> None:
-    work.db.execute("DELETE FROM contender WHERE queue = ? AND token = ?", (queue, token))
+def _delete(queue: str, token: int, session: str, work: Work) -> bool:
+    """Delete a contender of this session; whether it was there."""
+    one = "DELETE FROM contender WHERE queue = ? AND token = ? AND session = ?"
+    if not work.db.execute(one, (queue, token, session)).rowcount:
+        return False
     _tell(queue, token, work, work.gone)
+    return True
 
 
 def _tell(queue: str, token: int, work: Work, news: News) -> None:
     """Note who wants to hear of this contender; each watch tells once."""
-    sessions = work.db.execute("SELECT session FROM watch WHERE token = ?", (token,)).fetchall()
+    waiting = "SELECT session FROM watch WHERE token = ? ORDER BY waiter"
+    sessions = work.db.execute(waiting, (token,)).fetchall()
     for (session,) in sessions:
         news.setdefault(session, []).append(ref_of(queue, token))
     if sessions:
@@ -154,10 +159,10 @@ def _join(request: Join, work: Work) -> Seen | None:
         if request.only_free and order.blockers(ahead):
             return None
         own = _insert(request, work)
-    targets = () if mailbox is None else order.targets(ahead)
+    targets = () if mailbox is None else order.targets(ahead[: order.reach])
     armed = tuple(target.ref for target in targets if target.session != request.session)
     for ref in armed:  # a client's own contenders tell it themselves
-        _arm(target_of(ref), request.session, mailbox, work)
+        _arm(target_of(ref), own, request, work)
     return replace(_seen((request.queue, own), ahead, order, work), armed=armed)
 
 
@@ -201,7 +206,7 @@ def _seen(own: Target, ahead: Ahead, order: Order, work: Work) -> Seen:
     if not complete or order.exclusive_only:
         counting = "SELECT COUNT(*) FROM contender WHERE queue = ? AND token < ?"
         position = work.db.execute(counting, own).fetchone()[0]
-    return Seen(own[1], ahead, complete, position)
+    return Seen(own[1], ahead[: order.reach], complete, position)
 
 
 def _see(request: See, work: Work) -> Seen:
@@ -210,7 +215,7 @@ def _see(request: See, work: Work) -> Seen:
         return Seen(None)
     for target in request.targets:
         if _owner(target, work) is not None:
-            _arm(target, request.session, request.mailbox, work)
+            _arm(target, token, request, work)
     ahead = _nearest(queue, token, request.order, work)
     return _seen((queue, token), ahead, request.order, work)
 
@@ -219,10 +224,9 @@ def _present(request: Present, work: Work) -> frozenset[int]:
     standing = [target for target in request.targets if _owner(target, work) is not None]
     if request.watches:
         for target in standing:
-            _arm(target, request.session, request.mailbox, work)
-    mine = request.mine
-    if mine is not None and _owner(mine, work) == request.session:
-        standing.append(mine)
+            _arm(target, request.mine[1], request, work)
+    if _owner(request.mine, work) == request.session:
+        standing.append(request.mine)
     return frozenset(token for _, token in standing)
 
 
@@ -233,20 +237,17 @@ def _watched(request: Watched, work: Work) -> tuple[dict[Target, str], bool]:
 
 
 def _remove(request: Remove, work: Work) -> bool:
-    own = request.token
-    if own is None:
-        own = _token_of(request.queue, request.id, request.session, work)
-    if own is None or _owner((request.queue, own), work) != request.session:
-        return False
-    _delete(request.queue, own, work)
-    return True
+    token = request.token
+    if token is None:
+        token = _token_of(request.queue, request.id, request.session, work)
+    return token is not None and _delete(request.queue, token, request.session, work)
 
 
 def _demote(request: Demote, work: Work) -> bool:
     queue, token = request.queue, request.token
-    if _owner((queue, token), work) != request.session:
+    mark = "UPDATE contender SET downgraded = 1 WHERE queue = ? AND token = ? AND session = ?"
+    if not work.db.execute(mark, (queue, token, request.session)).rowcount:
         return False
-    work.db.execute("UPDATE contender SET downgraded = 1 WHERE queue = ? AND token = ?", (queue, token))
     _tell(queue, token, work, work.changed)
     return True
 
@@ -257,10 +258,11 @@ def _owner(target: Target, work: Work) -> str | None:
     return None if found is None else str(found[0])
 
 
-def _arm(target: Target, session: str, mailbox: Mailbox | None, work: Work) -> None:
-    assert mailbox is not None, "somebody should want to hear"
-    work.listen(mailbox, target)
-    work.db.execute("INSERT OR IGNORE INTO watch (token, session) VALUES (?, ?)", (target[1], session))
+def _arm(target: Target, waiter: int, request: Join | See | Present, work: Work) -> None:
+    assert request.mailbox is not None, "somebody should want to hear"
+    work.listen(request.mailbox, target)
+    row = (target[1], request.session, waiter)
+    work.db.execute("INSERT OR IGNORE INTO watch (token, session, waiter) VALUES (?, ?, ?)", row)
 
 
 _ACTS: dict[type[Ask[Any]], Callable[[Any, Work], Any]] = {
