@@ -94,8 +94,7 @@ def _expect_session(session: str, work: Work) -> None:
 def _end(session: str, work: Work) -> None:
     """Delete a session, its contenders, and what it wanted to hear of."""
     db = work.db
-    if not db.execute("DELETE FROM session WHERE id = ?", (session,)).rowcount:
-        return
+    db.execute("DELETE FROM session WHERE id = ?", (session,))
     standing = db.execute("SELECT queue, token FROM contender WHERE session = ?", (session,)).fetchall()
     for queue, token in standing:
         _delete(queue, token, session, work)
@@ -152,9 +151,7 @@ def _evict(request: Evict, work: Work) -> None:
 def _join(request: Join, work: Work) -> Seen | None:
     order, mailbox = request.order, request.mailbox
     own = _token_of(request.queue, request.id, request.session, work) if request.again else None
-    ahead = _nearest(request.queue, own, order, work)
-    if order.blockers(ahead) and _evicted(ahead, work):
-        ahead = _nearest(request.queue, own, order, work)
+    ahead = _living(request.queue, own, order, work)
     if own is None:
         if request.only_free and order.blockers(ahead):
             return None
@@ -184,12 +181,15 @@ def _insert(request: Join, work: Work) -> int:
     return token
 
 
-def _evicted(ahead: Ahead, work: Work) -> bool:
-    """End those of the sessions ahead whose process has died; whether there was one."""
-    dead = work.dead([contender.session for contender in ahead])
-    for session in dead:
-        _end(session, work)
-    return bool(dead)
+def _living(queue: str, before: int | None, order: Order, work: Work) -> Ahead:
+    """Return the nearest that count; sessions among them whose process has died are ended first."""
+    while True:
+        ahead = _nearest(queue, before, order, work)
+        dead = work.dead([contender.session for contender in ahead]) if order.blockers(ahead) else []
+        if not dead:
+            return ahead
+        for session in dead:
+            _end(session, work)
 
 
 def _nearest(queue: str, before: int | None, order: Order, work: Work) -> Ahead:
@@ -210,14 +210,14 @@ def _seen(own: Target, ahead: Ahead, order: Order, work: Work) -> Seen:
 
 
 def _see(request: See, work: Work) -> Seen:
-    queue, token = request.queue, request.token
+    queue, token, order = request.queue, request.token, request.order
     if _owner((queue, token), work) != request.session:
         return Seen(None)
+    ahead = _living(queue, token, order, work)
     for target in request.targets:
         if _owner(target, work) is not None:
             _arm(target, token, request, work)
-    ahead = _nearest(queue, token, request.order, work)
-    return _seen((queue, token), ahead, request.order, work)
+    return _seen((queue, token), ahead, order, work)
 
 
 def _present(request: Present, work: Work) -> frozenset[int]:
