@@ -1,4 +1,4 @@
-"""How fast a lock in a file goes from hand to hand, what waiting costs, and filelock beside it in the same run.
+"""How fast a lock in a file goes from hand to hand, what waiting costs, and filelock beside it.
 
 ``python -m bench.sqlite_wait [--waiters 20] [--wait 10] [--processes 50] [--rounds 100]``
 """
@@ -31,9 +31,8 @@ def main() -> None:
         )
     wanted = options.processes * options.rounds
     for think_s, hold_s in ((0.0, 0.0), (0.0, 0.001), (0.005, 0.0), (0.005, 0.001)):
-        print(
-            f"{options.processes} processes, {options.rounds} each, hold {hold_s * 1000:g} ms, between {think_s * 1000:g} ms:"
-        )
+        each = f"holding {hold_s * 1000:g} ms, {think_s * 1000:g} ms apart"
+        print(f"{options.processes} processes, {options.rounds} each, {each}:")
         for kind in ("sqlite", "filelock"):
             with tempfile.TemporaryDirectory(dir=options.dir) as folder:
                 crowd = count_together(
@@ -43,8 +42,7 @@ def main() -> None:
 
 
 def told(crowd: Crowd, wanted: int) -> str:
-    tokens = [token for _, token, _ in crowd.grants if token is not None]
-    order = "" if not tokens else f", tokens rise: {tokens == sorted(set(tokens))}"
+    order = f", tokens rise: {crowd.tokens == sorted(set(crowd.tokens))}" if crowd.tokens else ""
     return (
         f"{crowd.took_s:.2f} s, {wanted / crowd.took_s:.0f} a second, lost {wanted - crowd.counted}, "
         f"longest wait {crowd.longest_s:.2f} s, most in a row {crowd.most_in_a_row}{order}"

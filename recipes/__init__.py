@@ -1,4 +1,4 @@
-"""Coordination recipes on ZooKeeper and etcd, behind one API, blocking and asyncio.
+"""Coordination recipes on ZooKeeper, etcd and SQLite, behind one API, blocking and asyncio.
 
 ::
 
@@ -24,9 +24,11 @@ from recipes.errors import (
     StoreFull,
     StoreRefused,
     StoreUnavailable,
+    TooWeak,
     WouldDeadlock,
 )
 from recipes.grant import AsyncGrant, Grant
+from recipes.guarantees import Guarantees
 from recipes.lock import AsyncLock, Lock
 from recipes.session import Session
 
@@ -37,6 +39,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "Grant",
+    "Guarantees",
     "Lock",
     "LockError",
     "LockLost",
@@ -48,6 +51,7 @@ __all__ = [
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "TooWeak",
     "WouldDeadlock",
     "__version__",
     "connect",

@@ -9,6 +9,7 @@
     │   └── WouldDeadlock        waiting for a grant of the same thread or task
     ├── SessionLost              the session a call depended on has ended
     ├── ClientClosed             the client was closed
+    ├── TooWeak                  the store does not give what was required (also a ValueError)
     └── StoreError               the store, or the way to it
         ├── StoreUnavailable     no answer (also a ConnectionError): it may work later
         ├── StoreRefused         an answer, and it was no: trying again will not help
@@ -34,6 +35,7 @@ __all__ = [
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "TooWeak",
     "WouldDeadlock",
 ]
 
@@ -152,6 +154,26 @@ class ClientClosed(RecipesError):
 
     def __str__(self) -> str:
         return "this client is closed; make another with recipes.connect()"
+
+
+class TooWeak(RecipesError, ValueError):
+    """The store does not give what was required of it; raised by ``connect``, before any I/O.
+
+    Attributes:
+        store: Which store, as in its URL.
+        missing: What it does not give.
+        use: Stores that give all that was required.
+    """
+
+    def __init__(self, store: str, missing: tuple[str, ...], use: tuple[str, ...]) -> None:
+        super().__init__(store=store, missing=missing, use=use)
+
+    store: str
+    missing: tuple[str, ...]
+    use: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.store} does not give {' and '.join(self.missing)}; use {' or '.join(self.use)}"
 
 
 class StoreError(RecipesError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 if TYPE_CHECKING:
+    from recipes.guarantees import Guarantees
     from recipes.stores.base import AsyncLink, Link, OnEnd
     from recipes.stores.protocol import StoreProtocol
 
@@ -19,6 +20,7 @@ class Engine(ABC):
 
     Attributes:
         label: Where the store is, for events and errors; never a secret.
+        guarantees: What the store promises.
         servers: How many servers a link tries one after the other, a failed session each: so
             many failures say that the store cannot be reached.
         blocking_driver: Makes what a client's calls run on; None: the driver on the machine's
@@ -27,6 +29,7 @@ class Engine(ABC):
     """
 
     label: str
+    guarantees: Guarantees
     servers: int = 1
     blocking_driver: Callable[[Engine, Any], Any] | None = None
     asyncio_driver: Callable[[Engine, Any], Any] | None = None

@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
+from recipes.guarantees import STORES
 from recipes.stores.engine import Engine
 from recipes.stores.sqlite.location import path_of
 from recipes.stores.sqlite.protocol import SqliteProtocol
@@ -18,6 +19,8 @@ __all__ = ["SqliteEngine"]
 
 class SqliteEngine(Engine):
     """A file on a local disk."""
+
+    guarantees = STORES["sqlite"]
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -1,10 +1,11 @@
-"""Many processes at one lock, and processes that wait long: what the tests show small, and ``bench`` at length.
+"""Many processes at one lock, and processes that wait long: the tests show it small, ``bench`` at length.
 
 Processes come from a fork server, which has loaded the package once, and start together.
 """
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import resource
 import time
@@ -35,14 +36,14 @@ class Crowd:
     Attributes:
         counted: What the counter says in the end.
         took_s: From the start of all to the end of the last.
-        grants: (joined, token or None, process), in the order in which they were granted.
+        tokens: The tokens, in the order in which they were granted; empty for filelock.
         longest_s: The longest wait of anybody.
         most_in_a_row: The most grants in a row that one process got while others waited.
     """
 
     counted: int
     took_s: float
-    grants: list[tuple[float, int | None, int]]
+    tokens: list[int]
     longest_s: float
     most_in_a_row: int
 
@@ -64,8 +65,8 @@ def count_together(
     counter.write_text("0")
     context = _processes()
     start, told = context.Barrier(processes + 1), context.SimpleQueue()
-    args = (kind, folder, counter, rounds, think_s, hold_s, start, told)
-    crowd = [context.Process(target=_count, args=(number, *args), daemon=True) for number in range(processes)]
+    job = _Job(kind, folder, counter, rounds, think_s, hold_s)
+    crowd = [context.Process(target=_count, args=(n, job, start, told), daemon=True) for n in range(processes)]
     for one in crowd:
         one.start()
     start.wait(PATIENCE_S)
@@ -78,7 +79,7 @@ def count_together(
     return Crowd(
         int(counter.read_text()),
         took_s,
-        [(joined, token, number) for joined, _, token, number in grants],
+        [token for *_, token, _ in grants if token is not None],
         max(granted - joined for joined, granted, _, _ in grants),
         _most_in_a_row([number for *_, number in grants]),
     )
@@ -86,36 +87,38 @@ def count_together(
 
 def _most_in_a_row(numbers: list[int]) -> int:
     most = run = 1
-    for before, number in zip(numbers, numbers[1:], strict=False):
+    for before, number in itertools.pairwise(numbers):
         run = run + 1 if number == before else 1
         most = max(most, run)
     return most
 
 
-def _count(
-    number: int,
-    kind: str,
-    folder: Path,
-    counter: Path,
-    rounds: int,
-    think_s: float,
-    hold_s: float,
-    start: Any,
-    told: Any,
-) -> None:
+@dataclass(frozen=True)
+class _Job:
+    """What each process of a crowd does."""
+
+    kind: str
+    folder: Path
+    counter: Path
+    rounds: int
+    think_s: float
+    hold_s: float
+
+
+def _count(number: int, job: _Job, start: Any, told: Any) -> None:
     grants = []
-    with _lock(kind, folder) as acquire:
+    with _lock(job.kind, job.folder) as acquire:
         start.wait(PATIENCE_S)
-        for _ in range(rounds):
+        for _ in range(job.rounds):
             joined = boot_time()
             with acquire() as token:
                 grants.append((joined, boot_time(), token, number))
-                value = int(counter.read_text())
-                if hold_s:
-                    time.sleep(hold_s)
-                counter.write_text(str(value + 1))
-            if think_s:
-                time.sleep(think_s)
+                value = int(job.counter.read_text())
+                if job.hold_s:
+                    time.sleep(job.hold_s)
+                job.counter.write_text(str(value + 1))
+            if job.think_s:
+                time.sleep(job.think_s)
     told.put(grants)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import recipes
 from recipes import StoreFull
+from recipes.stores.sqlite.requests import Touch
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="NOT TESTED: mounting a small disk needs root"
@@ -50,7 +53,7 @@ def test_acquire_is_refused_at_once_and_what_is_held_can_be_kept_and_released(di
         waiter = other.lock("x0")
         filler = fill(disk)
         began = time.monotonic()
-        with pytest.raises(StoreFull, match="is full: the disk is full.*free space there"):
+        with pytest.raises(StoreFull, match=r"is full: the disk is full.*free space there"):
             client.lock("y").acquire(timeout=5)
         with pytest.raises(StoreFull):
             waiter.try_acquire()
@@ -67,7 +70,6 @@ def test_a_waiter_who_queued_before_the_disk_was_full_is_served(disk: Path) -> N
     with recipes.connect(url) as holder, recipes.connect(url) as waiter:
         grant = holder.lock("x").acquire()
         found: list[bool] = []
-        import threading
 
         def wait() -> None:
             found.append(waiter.lock("x").acquire(timeout=10).held)
@@ -86,17 +88,9 @@ def test_long_after_the_log_was_to_begin_again(disk: Path) -> None:
     with recipes.connect(url) as client:
         grant = client.lock("x").acquire()
         fill(disk)
-        runtime = client._runtime
-        from recipes._core.ops import Renew
-
+        link: Any = client._runtime.board.epoch.link  # type: ignore[union-attr]
         for _ in range(1000):  # renewals: far more than the log has room for
-            call = runtime.call(None, 5)
-            call.epoch = runtime.board.epoch
-
-            def once():  # type: ignore[no-untyped-def]
-                return (yield from Renew((grant._hold.place,), within_s=5))
-
-            runtime.run(once(), call)
+            link.ask(Touch(client.session.id or "", ()), 1.0)
         assert grant.verify()
         assert grant.release()
 
