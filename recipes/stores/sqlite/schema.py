@@ -40,6 +40,11 @@ CREATE TABLE reserve (room BLOB);
 INSERT INTO machine VALUES (1, '', 0);
 """
 
+WHOSE = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+    (SELECT COUNT(*) FROM sqlite_master)
+"""
+
 MEANT = {
     sqlite3.SQLITE_FULL: (StoreFull, "the disk is full"),
     sqlite3.SQLITE_IOERR_SHMSIZE: (StoreFull, "the disk is full"),
@@ -119,10 +124,8 @@ def _prepare(db: sqlite3.Connection, label: str) -> None:
 
 
 def _is_ours(db: sqlite3.Connection, label: str) -> bool:
-    """Whether the tables are there; False: the file is empty."""
-    application = db.execute("PRAGMA application_id").fetchone()[0]
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    tables = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+    """Whether the tables are there; False: the file is empty. One look: another may be making them."""
+    application, version, tables = db.execute(WHOSE).fetchone()
     if (application, version, tables) == (0, 0, 0):
         return False
     if application != APPLICATION:

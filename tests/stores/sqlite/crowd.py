@@ -66,7 +66,9 @@ def count_together(
     context = _processes()
     start, told = context.Barrier(processes + 1), context.SimpleQueue()
     job = _Job(kind, folder, counter, rounds, think_s, hold_s)
-    crowd = [context.Process(target=_count, args=(n, job, start, told), daemon=True) for n in range(processes)]
+    crowd = [
+        context.Process(target=_count, args=(n, job, start, told), daemon=True) for n in range(processes)
+    ]
     for one in crowd:
         one.start()
     start.wait(PATIENCE_S)
