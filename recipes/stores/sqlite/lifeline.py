@@ -16,6 +16,8 @@ from pathlib import Path
 
 __all__ = ["Folder", "Lifeline"]
 
+MOST_TRIES = 100
+
 _mine: set[str] = set()  # the sessions of this process
 
 
@@ -84,6 +86,11 @@ class Folder:
                 if session not in _mine:
                     _unlink(path)
 
+    def tidy(self, known: Iterable[str]) -> None:
+        """Remove what is left of sessions that nobody knows and nobody keeps: of an earlier boot, say."""
+        found = {name.rpartition(".")[0] for name in os.listdir(self.path)}
+        self.forget(self.dead(found - set(known)))
+
 
 class Lifeline:
     """The lock of one session of this process; made before the session is, so that it is never seen free."""
@@ -92,15 +99,25 @@ class Lifeline:
         self._folder = folder
         self._session = session
         self._descriptor = -1
+        _mine.add(session)  # first: nobody in this process is to look at the file
         try:
-            self._descriptor = os.open(
-                folder.lock_of(session), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-            )
-            os.fchmod(self._descriptor, folder.mode)
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _mine.add(session)
-        except OSError:  # then the session lives as long as it is renewed, as with any other store
+            tries = iter(range(MOST_TRIES))
+            while not self._locked(folder.lock_of(session)):
+                os.close(self._descriptor)
+                self._descriptor = -1
+                next(tries)
+        except (OSError, StopIteration):  # then it lives as long as it is renewed, as with any other store
             self.drop()
+
+    def _locked(self, path: str) -> bool:
+        """Make the file and lock it; False: somebody was just looking at it, or has removed it."""
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.fchmod(self._descriptor, self._folder.mode)
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(path))  # noqa: PTH116
+        except (BlockingIOError, PermissionError, FileNotFoundError):
+            return False
 
     def drop(self) -> None:
         """Let the lock go: whoever looks then sees that nobody keeps the session."""

@@ -116,9 +116,17 @@ class FileSession:
                 reply = carry_out(request, work)
             except NoSession as ended:
                 reply = ended  # what was done about others stays done
-        if isinstance(request, Finish):
-            self._finished = True
+        if isinstance(request, Start):
+            self._tidy(db)
+        self._finished = self._finished or isinstance(request, Finish)
         return reply, work
+
+    def _tidy(self, db: sqlite3.Connection) -> None:
+        known = db.execute("SELECT id FROM session").fetchall()
+        try:
+            self._folder.tidy(session for (session,) in known)
+        except OSError:  # it cannot be read: another session may
+            pass
 
     def _checkpoint(self) -> None:
         """Have the log begin again, where nobody waits for it: SQLite itself would at a commit."""
