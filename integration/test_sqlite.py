@@ -1,4 +1,4 @@
-"""The faults, on files: the clients are processes that are killed, stopped and forked; no server is needed."""
+"""The faults, on files: clients are processes that are killed, stopped and forked; no server is needed."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Folder:
 
     def tidy(self, known: Iterable[str]) -> None:
         """Remove what is left of sessions that nobody knows and nobody keeps: of an earlier boot, say."""
-        found = {name.rpartition(".")[0] for name in os.listdir(self.path)}
+        found = {file.stem for file in Path(self.path).iterdir()}
         self.forget(self.dead(found - set(known)))
 
 

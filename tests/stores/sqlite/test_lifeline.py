@@ -39,6 +39,10 @@ def elsewhere(folder: Folder, session: str) -> tuple[list[str], bool]:
     return eval(dead), living == "True"
 
 
+def names(directory: str) -> list[str]:
+    return sorted(path.name for path in Path(directory).iterdir())
+
+
 def test_a_session_is_seen_to_live_and_to_die(folder: Folder) -> None:
     one = Lifeline(folder, "a")
     assert elsewhere(folder, "a") == ([], True)
@@ -77,10 +81,10 @@ def test_what_nobody_knows_and_nobody_keeps_is_removed(folder: Folder) -> None:
         Path(folder.lock_of(session)).touch()
         Path(folder.address_of(session)).touch()
     folder.tidy(["known"])
-    assert sorted(os.listdir(folder.path)) == ["kept.lock", "known.lock", "known.sock"]
+    assert names(folder.path) == ["kept.lock", "known.lock", "known.sock"]
     kept.drop()
     folder.forget(["known", "kept", "nobody"])
-    assert os.listdir(folder.path) == []
+    assert names(folder.path) == []
 
 
 def test_a_file_that_was_removed_before_it_was_locked_is_made_again(
@@ -105,9 +109,9 @@ def test_a_lock_that_cannot_be_had_leaves_it_unknown(folder: Folder, monkeypatch
         raise BlockingIOError(11, "held")
 
     monkeypatch.setattr(fcntl, "lockf", busy)
-    files = len(os.listdir("/proc/self/fd"))
+    files = len(names("/proc/self/fd"))
     Lifeline(folder, "a")
-    assert len(os.listdir("/proc/self/fd")) == files
+    assert len(names("/proc/self/fd")) == files
     assert "a" not in lifeline._mine
     assert folder.living(["a"])  # somebody has it
 
@@ -127,7 +131,7 @@ def test_who_may_write_the_file_may_use_the_directory(tmp_path: Path, file: int,
     folder = Folder(str(database))
     folder.make()
     folder.make()
-    assert os.stat(folder.path).st_mode & 0o777 == wanted
+    assert Path(folder.path).stat().st_mode & 0o777 == wanted
     one = Lifeline(folder, "a")
-    assert os.stat(folder.lock_of("a")).st_mode & 0o777 == wanted & 0o666
+    assert Path(folder.lock_of("a")).stat().st_mode & 0o777 == wanted & 0o666
     one.drop()

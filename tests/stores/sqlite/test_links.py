@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import threading
 import time
@@ -25,6 +24,7 @@ from recipes.stores.sqlite.lifeline import Folder
 from recipes.stores.sqlite.requests import Demote, Finish, Join, NoSession, Present, Remove, Start, Touch
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.tasks import AsyncSqliteLink
+from tests.contract.world import until
 from tests.run.test_fork import in_child
 
 
@@ -94,7 +94,7 @@ def test_what_was_not_told_is_found_and_so_is_a_death(link: Any, path: str) -> N
     b._session._lifeline.drop()  # as its process would by dying
     assert c_box.rang.wait(3 * bells.TICK_S)
     assert c_box.events == [Gone(f"x/{own}")]
-    assert not list(Path(f"{path}-clients").glob("b.*"))
+    assert until(lambda: not list(Path(f"{path}-clients").glob("b.*")), 1)
 
 
 def test_a_waiter_whose_session_ended_behind_its_back_is_told(link: Any, path: str) -> None:
@@ -104,10 +104,7 @@ def test_a_waiter_whose_session_ended_behind_its_back_is_told(link: Any, path: s
     with sqlite3.connect(path) as db:
         db.execute("DELETE FROM session WHERE id = 'b'")
     db.close()
-    for _ in range(100):
-        if link.ended:
-            break
-        time.sleep(0.02)
+    assert until(lambda: link.ended, 2)
     assert link.ended == [("b", "it was removed from the file")]
     with pytest.raises(NoSession):
         b.ask(Touch("b", ()), 1.0)
@@ -281,7 +278,7 @@ def test_a_session_that_never_began_hears_nothing(path: str) -> None:
     assert not session.hear()
     session.tick()
     session.close(0.1)
-    assert os.listdir(Path(path).parent) == []
+    assert list(Path(path).parent.iterdir()) == []
 
 
 def test_the_book_forgets_and_tells_once() -> None:
@@ -354,8 +351,7 @@ def test_hearing_too_much_makes_an_asyncio_client_look(path: str) -> None:
         assert bell is not None
         bell.ring("a")  # says nothing: look
         began = time.monotonic()
-        while not box.events and time.monotonic() - began < 1:
-            await asyncio.sleep(0.005)
+        assert await asyncio.to_thread(box.rang.wait, 1)
         assert box.events == [Gone(f"x/{token}")]
         assert time.monotonic() - began < bells.TICK_S
         await link.close()
