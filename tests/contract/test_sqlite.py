@@ -1,4 +1,7 @@
-"""The contract on a file, see ``test_memory.py``: the clients of one test share a process."""
+"""The contract on a file, see ``test_memory.py``: the clients of one test share a process.
+
+`Timing`, which mostly waits, is in ``integration/test_sqlite_timing.py``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from tests.contract.naming import Naming
 from tests.contract.sessions import Sessions
 from tests.contract.stores import SqliteStore, Store
 from tests.contract.strangers import Strangers
-from tests.contract.timing import Timing
 
 
 @pytest.fixture
@@ -44,8 +46,4 @@ class TestSessions(Sessions):
 
 
 class TestStrangers(Strangers):
-    pass
-
-
-class TestTiming(Timing):
     pass

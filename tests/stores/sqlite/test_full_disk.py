@@ -58,7 +58,7 @@ def test_acquire_is_refused_at_once_and_what_is_held_can_be_kept_and_released(di
         with pytest.raises(StoreFull):
             waiter.try_acquire()
         assert time.monotonic() - began < 0.5
-        time.sleep(3)  # several renewals, and past the TTL
+        time.sleep(2.3)  # several renewals, and past the TTL
         assert all(grant.held and grant.verify() for grant in grants)
         assert all(grant.release() for grant in grants)
         filler.unlink()

@@ -170,7 +170,7 @@ def test_many_may_make_the_file_at_once(tmp_path: Path) -> None:
                 failed.append(error)
             return
 
-    for number in range(15):
+    for number in range(8):
         start = threading.Barrier(4)
         args = (tmp_path / f"{number}.db", start)
         crew = [threading.Thread(target=make, args=args) for _ in range(4)]
