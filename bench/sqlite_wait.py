@@ -30,7 +30,7 @@ def main() -> None:
             f"{statistics.median(waits.cores):.3%} of a core, most {waits.cores[-1]:.3%}"
         )
     wanted = options.processes * options.rounds
-    for think_s, hold_s in ((0.0, 0.0), (0.0, 0.001), (0.005, 0.0), (0.005, 0.001)):
+    for think_s, hold_s in ((0.0, 0.0), (0.0, 0.002), (0.005, 0.001), (0.02, 0.002)):
         each = f"holding {hold_s * 1000:g} ms, {think_s * 1000:g} ms apart"
         print(f"{options.processes} processes, {options.rounds} each, {each}:")
         for kind in ("sqlite", "filelock"):

@@ -67,8 +67,12 @@ class Folder:
 
     def _is_free(self, session: str) -> bool | None:
         """Whether nobody holds the lock of a session; None: it has none, or it cannot be seen."""
+        if not session.isalnum():  # not of our making
+            return None
         try:
-            descriptor = os.open(self.lock_of(session), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(
+                self.lock_of(session), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
         except OSError:
             return None
         try:
@@ -83,7 +87,7 @@ class Folder:
         """Remove what sessions that have ended left there."""
         for session in sessions:
             for path in (self.lock_of(session), self.address_of(session)):
-                if session not in _mine:
+                if session not in _mine and session.isalnum():
                     _unlink(path)
 
     def tidy(self, known: Iterable[str]) -> None:

@@ -65,7 +65,8 @@ class SqliteProtocol(StoreProtocol):
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self._armed: dict[str, tuple[str, ...]] = {}  # by the id of who joined: watched on joining
+        self._armed: dict[str, tuple[str, ...]] = {}  # by the id of who joined: what joining watched,
+        self._known: dict[str, tuple[str, ...]] = {}  # and what the session is told of ever since
 
     # The session.
 
@@ -93,7 +94,7 @@ class SqliteProtocol(StoreProtocol):
         kind = kind_of(spot)
         join = Join(self.session_id, spot.queue, kind, spot.id, op.order, turn.again, turn.mailbox)
         seen = yield from self._ask(join)
-        self._armed[spot.id] = seen.armed
+        self._armed[spot.id], self._known[spot.id] = seen.armed, seen.known
         return _view(spot, seen)
 
     def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
@@ -119,7 +120,9 @@ class SqliteProtocol(StoreProtocol):
         """Watch and read in one transaction."""
         mine, targets = op.mine, _targets(op.targets)
         self._armed.pop(mine.spot.id, None)
-        see = See(self.session_id, mine.spot.queue, mine.token, op.order, targets, turn.mailbox)
+        told = self._known.pop(mine.spot.id, ())
+        known = all(target.ref in told for target in op.targets)
+        see = See(self.session_id, mine.spot.queue, mine.token, op.order, targets, turn.mailbox, known)
         seen = yield from self._ask(see)
         return _view(mine.spot, seen)
 
@@ -134,7 +137,8 @@ class SqliteProtocol(StoreProtocol):
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own row; asked again, it was I who deleted it."""
         spot = op.spot
-        self._armed.pop(spot.id, None)
+        for told in (self._armed, self._known):
+            told.pop(spot.id, None)
         token = None if op.place is None else op.place.token
         removed = yield from self._ask(Remove(self.session_id, spot.queue, spot.id, token))
         return bool(removed) or turn.again

@@ -43,6 +43,7 @@ class Seen:
         complete: There are no more than these.
         position: How many stand ahead, whether they count or not.
         armed: References of those ahead that are watched from here on.
+        known: References of those ahead of whose going the session is told, watched or not.
     """
 
     own: int | None
@@ -50,6 +51,7 @@ class Seen:
     complete: bool = True
     position: int = 0
     armed: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Finish(Ask[None]):
 
 @dataclass(frozen=True, slots=True)
 class Join(Ask["Seen | None"]):
-    """Join a queue at its tail, and watch what blocks.
+    """Join a queue at its tail, and watch what blocks: now, or once others ahead have gone.
 
     Attributes:
         queue: Its encoded name.
@@ -113,13 +115,28 @@ class Join(Ask["Seen | None"]):
 
 @dataclass(frozen=True, slots=True)
 class See(Ask[Seen]):
-    """Watch these contenders, and look at the queue from one's own place."""
+    """Watch these contenders, and look at the queue from one's own place.
+
+    Attributes:
+        queue: Its encoded name.
+        token: The own contender's.
+        order: The recipe.
+        targets: Whom to watch.
+        mailbox: Who hears.
+        known: The session is told of the targets anyway: nothing has to be written.
+    """
 
     queue: str
     token: int
     order: Order
     targets: tuple[Target, ...]
     mailbox: Mailbox
+    known: bool = False
+
+    @property
+    def watches(self) -> bool:
+        """Whether something is written: who watches whom."""
+        return bool(self.targets) and not self.known
 
 
 @dataclass(frozen=True, slots=True)

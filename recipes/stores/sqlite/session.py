@@ -49,6 +49,7 @@ class FileSession:
     ) -> None:
         self.book = Book()
         self.bell: Bell | None = None
+        path = os.path.realpath(path)  # as SQLite itself does: links to one file are one store
         self._directory = str(Path(path).parent)
         self._label = label
         self._on_end: OnEnd | None = on_end

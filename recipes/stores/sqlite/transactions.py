@@ -63,7 +63,9 @@ class Work:
 
 def writes(request: Ask[Any]) -> bool:
     """Whether a request needs the one place of a writer."""
-    return request.watches if isinstance(request, Present) else not isinstance(request, Watched)
+    if isinstance(request, Present | See):
+        return request.watches
+    return not isinstance(request, Watched)
 
 
 def carry_out(request: Ask[Any], work: Work) -> Any:
@@ -108,17 +110,16 @@ def _delete(queue: str, token: int, session: str, work: Work) -> bool:
     if not work.db.execute(one, (queue, token, session)).rowcount:
         return False
     _tell(queue, token, work, work.gone)
+    if work.gone:
+        work.db.execute("DELETE FROM watch WHERE token = ?", (token,))
     return True
 
 
 def _tell(queue: str, token: int, work: Work, news: News) -> None:
-    """Note who wants to hear of this contender; each watch tells once."""
+    """Note who wants to hear of this contender, the first in the queue first."""
     waiting = "SELECT session FROM watch WHERE token = ? ORDER BY waiter"
-    sessions = work.db.execute(waiting, (token,)).fetchall()
-    for (session,) in sessions:
+    for (session,) in work.db.execute(waiting, (token,)).fetchall():
         news.setdefault(session, []).append(ref_of(queue, token))
-    if sessions:
-        work.db.execute("DELETE FROM watch WHERE token = ?", (token,))
 
 
 # The session.
@@ -156,11 +157,21 @@ def _join(request: Join, work: Work) -> Seen | None:
         if request.only_free and order.blockers(ahead):
             return None
         own = _insert(request, work)
-    targets = () if mailbox is None else order.targets(ahead[: order.reach])
-    armed = tuple(target.ref for target in targets if target.session != request.session)
-    for ref in armed:  # a client's own contenders tell it themselves
+    if mailbox is None:
+        return _seen((request.queue, own), ahead, order, work)
+    shown = ahead[: order.reach]
+    targets, later = _of_others(order.targets(shown), request), _of_others(order.blockers(shown), request)
+    for ref in targets:
         _arm(target_of(ref), own, request, work)
-    return replace(_seen((request.queue, own), ahead, order, work), armed=armed)
+    for ref in later:  # who steps up finds this done, and has nothing to write
+        _want(target_of(ref), own, request, work)
+    seen = _seen((request.queue, own), ahead, order, work)
+    return replace(seen, armed=targets, known=(*targets, *later))
+
+
+def _of_others(ahead: Ahead, request: Join) -> tuple[str, ...]:
+    """Return the references of these, but for the client's own: they tell it themselves."""
+    return tuple(contender.ref for contender in ahead if contender.session != request.session)
 
 
 def _token_of(queue: str, contender_id: str, session: str, work: Work) -> int | None:
@@ -213,6 +224,10 @@ def _see(request: See, work: Work) -> Seen:
     queue, token, order = request.queue, request.token, request.order
     if _owner((queue, token), work) != request.session:
         return Seen(None)
+    if not request.watches:
+        for target in request.targets:
+            work.listen(request.mailbox, target)
+        return _seen((queue, token), _nearest(queue, token, order, work), order, work)
     ahead = _living(queue, token, order, work)
     for target in request.targets:
         if _owner(target, work) is not None:
@@ -259,8 +274,13 @@ def _owner(target: Target, work: Work) -> str | None:
 
 
 def _arm(target: Target, waiter: int, request: Join | See | Present, work: Work) -> None:
+    """Watch a contender: note here who hears of it, and in the file that this session does."""
     assert request.mailbox is not None, "somebody should want to hear"
     work.listen(request.mailbox, target)
+    _want(target, waiter, request, work)
+
+
+def _want(target: Target, waiter: int, request: Join | See | Present, work: Work) -> None:
     row = (target[1], request.session, waiter)
     work.db.execute("INSERT OR IGNORE INTO watch (token, session, waiter) VALUES (?, ?, ?)", row)
 

@@ -58,6 +58,13 @@ def test_of_a_session_without_a_lock_nothing_is_known(folder: Folder) -> None:
     assert (folder.dead(["nobody"]), folder.living(["nobody"])) == ([], False)
 
 
+def test_names_that_are_not_of_our_making_lead_nowhere(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "outside.lock").touch()
+    assert folder.dead(["../outside"]) == []
+    folder.forget(["../outside"])
+    assert (tmp_path / "outside.lock").exists()
+
+
 def test_a_forked_child_keeps_no_session_of_its_parents_alive(folder: Folder) -> None:
     one = Lifeline(folder, "a")
     seen = in_child(lambda: [folder.dead(["a"]), folder.living(["a"])])

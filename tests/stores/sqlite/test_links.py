@@ -195,6 +195,13 @@ def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
         hand_over(a, b, within_s=bells.TICK_S / 2)
 
 
+def test_links_to_one_file_are_one_store(tmp_path: Path, path: str) -> None:
+    (tmp_path / "link.db").symlink_to(path)
+    with recipes.connect(f"sqlite://{tmp_path}/link.db") as a, recipes.connect(f"sqlite://{path}") as b:
+        hand_over(a, b, within_s=bells.TICK_S / 2)
+    assert [file.name for file in tmp_path.glob("*-clients")] == ["locks.db-clients"]
+
+
 def hand_over(a: Any, b: Any, within_s: float) -> None:
     """Release by one client while the other waits."""
     grant = a.lock("x").acquire()

@@ -80,6 +80,15 @@ def test_a_target_that_is_gone_is_not_watched(store: SqliteProtocol) -> None:
     assert asked.result is False
 
 
+def test_who_steps_up_to_whom_it_is_told_of_writes_nothing(store: SqliteProtocol) -> None:
+    look = Look(MINE, EXCLUSIVE, (NEAR,))
+    feed(store.enqueue(Enqueue(SPOT, EXCLUSIVE), TURN), Seen(7, (NEAR, AHEAD), known=("x/5", "x/6")))
+    (first,) = feed(store.look(look, TURN), Seen(7, (NEAR,)))
+    assert (first.known, first.watches) == (True, False)
+    (second,) = feed(store.look(look, TURN), Seen(7, (NEAR,)))
+    assert (second.known, second.watches) == (False, True)
+
+
 def test_what_joining_watched_is_forgotten_by_a_look_and_a_withdrawal(store: SqliteProtocol) -> None:
     for op, reply in ((Look(MINE, EXCLUSIVE, ()), Seen(7)), (Withdraw(SPOT, MINE), True)):
         feed(store.enqueue(Enqueue(SPOT, EXCLUSIVE), TURN), Seen(7, (AHEAD,), armed=("x/5",)))
@@ -105,7 +114,7 @@ def test_a_probe_says_nobody_or_where_it_stands(store: SqliteProtocol) -> None:
 
 def test_a_look_watches_and_reads(store: SqliteProtocol) -> None:
     asked = feed(store.look(Look(MINE, EXCLUSIVE, (NEAR,)), TURN), Seen(7, (NEAR,), position=1))
-    assert asked == [See("s1", "x", 7, EXCLUSIVE, (("x", 6),), MAILBOX)]
+    assert asked == [See("s1", "x", 7, EXCLUSIVE, (("x", 6),), MAILBOX, known=False)]
     assert asked.result == View(MINE, (NEAR,), complete=True, position=1)
     assert feed(store.look(Look(MINE, EXCLUSIVE, ()), TURN), Seen(None)).result.mine is None
 

@@ -107,6 +107,7 @@ def test_who_joins_sees_the_nearest_ahead_and_watches_the_second(file: File) -> 
     b = file.join("b", mailbox=BOX)
     assert (refs(b), b.complete, b.position) == (["a"], True, 1)
     assert b.armed == (f"x/{EPOCH + 1}",)
+    assert b.known == (f"x/{EPOCH + 1}",) * 2  # now, and later
     assert file.listening == [("x", EPOCH + 1)]
     c = file.join("c", mailbox=BOX)
     assert (refs(c), c.complete, c.position, c.armed) == (["b", "a"], True, 2, (f"x/{EPOCH + 1}",))
@@ -122,8 +123,27 @@ def test_the_nearest_waiter_is_told_first_and_each_once(file: File) -> None:
     assert own is not None
     assert file.do(Remove("a", "x", "id-a", own))
     assert list(file.told().items()) == [("c", ["x"]), ("b", ["x"])]
-    assert file.db.execute("SELECT COUNT(*) FROM watch").fetchone() == (0,)
+    assert file.db.execute("SELECT COUNT(*) FROM watch WHERE token = ?", (own,)).fetchone() == (0,)
     assert not file.do(Remove("a", "x", "id-a", own))
+
+
+def test_who_steps_up_finds_written_that_it_is_told(file: File) -> None:
+    file.start(*"abc")
+    first, middle = file.join("a").own, file.join("b", mailbox=BOX).own
+    assert first is not None
+    assert middle is not None
+    c = file.join("c", mailbox=BOX)
+    assert (c.armed, c.known) == ((f"x/{first}",), (f"x/{first}", f"x/{middle}"))
+    file.do(Remove("a", "x", "id-a", first))
+    assert list(file.told()) == ["b", "c"]
+    assert c.own is not None
+    up = See("c", "x", c.own, EXCLUSIVE, (("x", middle),), BOX, known=True)
+    assert not writes(up)
+    file.listening.clear()
+    assert refs(file.do(up)) == ["b"]
+    assert file.listening == [("x", middle)]
+    file.do(Remove("b", "x", "id-b", middle))
+    assert list(file.told()) == ["c"]
 
 
 def test_contenders_of_the_same_session_are_not_watched(file: File) -> None:
