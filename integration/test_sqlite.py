@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import recipes
 from integration import servers
 from integration.faults import test_holder_stops, test_names, test_promises, test_release
 from integration.faults.actors import AsyncActor
@@ -115,6 +119,39 @@ def test_fault_01_a_death_is_seen_at_once(lab: Lab) -> None:
     lab.figure(f"granted {took_s:.3f} s after kill -9 (session 30 s)")
     assert took_s <= 1.0
     assert held.token > old_token
+
+
+def test_fault_01_killed_at_any_moment_nothing_is_lost_and_nobody_waits_long(
+    server: servers.Files, prefix: str, figure: Callable[[str], None]
+) -> None:
+    chance, tokens, waits = random.Random(prefix), [], []
+    url = server.url(prefix)
+    command = [sys.executable, "-m", "tests.stores.sqlite.mayfly", url]
+    with recipes.connect(url, session_timeout=30) as client:
+        for _ in range(25):
+            crew = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+            for one in crew:
+                assert one.stdout is not None
+                tokens.append(int(one.stdout.readline()))  # it is at work
+            hold_fault(chance.uniform(0, 0.02))
+            for one in crew:
+                one.kill()
+            began = boot_time()
+            with client.lock("x").acquire(timeout=5) as grant:
+                waits.append(boot_time() - began)
+                said = [line for one in crew for line in one.communicate()[0].splitlines(keepends=True)]
+                tokens += [int(line) for line in said if line.endswith("\n")]
+                assert grant.token > max(tokens)
+        assert server.ask(prefix, "PRAGMA integrity_check") == [("ok",)]
+        assert client.lock("y").acquire(timeout=1).token > max(tokens)
+        with recipes.connect(url):  # who comes sees who died
+            assert server.ask(prefix, "SELECT COUNT(*) FROM session") == [(2,)]
+    figure(
+        f"{len(tokens)} grants of 50 processes that were killed; the next waited {max(waits):.2f} s at most"
+    )
+    assert len(tokens) == len(set(tokens))
+    assert max(waits) <= 1.0
+    assert server.contenders(prefix) == ()
 
 
 @at_once()

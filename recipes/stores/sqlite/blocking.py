@@ -75,11 +75,11 @@ class SqliteLink:
             poll.register(session.bell.socket, select.POLLIN)
         while not self._closed.is_set():
             tick_s = session.tick_s
-            ready = poll.poll(None if tick_s is None else tick_s * 1000)
+            poll.poll(None if tick_s is None else tick_s * 1000)
             if self._closed.is_set():
                 break
             self._unpoke()
-            if session.hear() or not ready:
+            if session.hear() or session.tick_s == 0:
                 session.tick()
 
     def _unpoke(self) -> None:

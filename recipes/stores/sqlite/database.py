@@ -118,7 +118,7 @@ _torn: set[str] = set()
 
 
 def _before_fork() -> None:
-    for database in list(_databases):
+    for database in sorted(_databases, key=id):  # so that two threads that fork do not wait for each other
         database.before_fork()
 
 

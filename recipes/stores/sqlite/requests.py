@@ -184,7 +184,7 @@ class Demote(Ask[bool]):
 
 @dataclass(frozen=True, slots=True)
 class Evict(Ask[None]):
-    """End the sessions whose time is over, and those of these whose process has died."""
+    """End the sessions whose time is over, and those whose process has died; these have no row, maybe."""
 
     suspects: tuple[str, ...] = ()
 

@@ -59,6 +59,7 @@ class FileSession:
         self._id = ""
         self._lifeline: Lifeline | None = None
         self._finished = False
+        self._next_tick = 0.0
 
     def carry_out(self, request: Ask[Any], timeout_s: float) -> Any:
         """Carry a request out within so many seconds, or raise; waits while others write."""
@@ -144,6 +145,7 @@ class FileSession:
         quiet = not self.book
         self.book.listen(mailbox, target)
         if quiet:
+            self._plan_tick()
             self._on_listen()
 
     def _tell(self, work: Work) -> None:
@@ -162,7 +164,7 @@ class FileSession:
     @property
     def tick_s(self) -> float | None:
         """After how many seconds to call `tick`; None: nobody waits."""
-        return self.bell.tick_s if self.book and self.bell is not None else None
+        return max(0.0, self._next_tick - boot_time()) if self.book else None
 
     def hear(self) -> bool:
         """Pass on what others said; whether it is better to look as well."""
@@ -175,6 +177,7 @@ class FileSession:
 
     def tick(self) -> None:
         """Look after those who are waited for: whether they stand, and whether their processes live."""
+        self._plan_tick()
         targets = self.book.targets()
         if not targets:
             return
@@ -189,6 +192,10 @@ class FileSession:
             return
         else:
             self.book.gone(f"{queue}/{token}" for queue, token in set(targets) - set(owners))
+
+    def _plan_tick(self) -> None:
+        if self.bell is not None:
+            self._next_tick = boot_time() + self.bell.tick_s
 
     def _tell_end(self, reason: str) -> None:
         on_end, self._on_end = self._on_end, None

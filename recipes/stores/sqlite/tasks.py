@@ -114,10 +114,10 @@ class AsyncSqliteLink:
                 job = self._jobs.get(timeout=self._session.tick_s)
             except queue.Empty:
                 job = None
-            if job is None:
-                self._session.tick()
-            elif not job.given_up:
+            if job is not None and not job.given_up:
                 self._do(job)
+            if job is None or self._session.tick_s == 0:
+                self._session.tick()
         self._session.close(CLOSE_WITHIN_S / 2)
         assert self._over is not None, "who closes the link waits for its thread"
         _answer(self._over, None, None)

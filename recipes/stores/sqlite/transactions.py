@@ -104,6 +104,13 @@ def _end(session: str, work: Work) -> None:
     work.ended.append(session)
 
 
+def _bury(work: Work, suspects: Iterable[str] = ()) -> None:
+    """End the sessions whose process has died."""
+    found = work.db.execute("SELECT id FROM session").fetchall()
+    for session in work.dead([*suspects, *(session for (session,) in found)]):
+        _end(session, work)
+
+
 def _delete(queue: str, token: int, session: str, work: Work) -> bool:
     """Delete a contender of this session; whether it was there."""
     one = "DELETE FROM contender WHERE queue = ? AND token = ? AND session = ?"
@@ -126,6 +133,7 @@ def _tell(queue: str, token: int, work: Work, news: News) -> None:
 
 
 def _start(request: Start, work: Work) -> None:
+    _bury(work)  # some block nobody, and nobody looked
     row = (request.session, request.ttl_s, work.now + request.ttl_s)
     work.db.execute("INSERT OR REPLACE INTO session (id, ttl_s, expires_at) VALUES (?, ?, ?)", row)
 
@@ -142,8 +150,7 @@ def _finish(request: Finish, work: Work) -> None:
 
 
 def _evict(request: Evict, work: Work) -> None:
-    for session in work.dead(request.suspects):
-        _end(session, work)
+    _bury(work, request.suspects)  # where one has died others may have, in the same queue
 
 
 # The queue.

@@ -97,6 +97,38 @@ def test_what_was_not_told_is_found_and_so_is_a_death(link: Any, path: str) -> N
     assert until(lambda: not list(Path(f"{path}-clients").glob("b.*")), 1)
 
 
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_who_hears_and_asks_all_the_time_still_looks(link: Any, path: str, face: str) -> None:
+    a = link("a")
+    join(a, "a")
+    box, over = Box(), threading.Event()
+
+    def chatter() -> None:
+        while not over.wait(bells.TICK_S / 10):
+            a._session.bell.ring("b", ["x/1"])
+
+    async def wait_busily() -> None:
+        waiter = AsyncSqliteLink(path, "label", lambda reason: None)
+        await waiter.ask(Start("b", 5.0), 1.0)
+        await waiter.ask(Join("b", "x", "W", "id-b", EXCLUSIVE, mailbox=box), 1.0)
+        a._session._lifeline.drop()
+        for _ in range(30):
+            await waiter.ask(Touch("b", ()), 1.0)
+            await asyncio.sleep(bells.TICK_S / 10)
+        await waiter.close()
+
+    thread = threading.Thread(target=chatter)
+    thread.start()
+    if face == "asyncio":
+        asyncio.run(wait_busily())
+    else:
+        join(link("b"), "b", box)
+        a._session._lifeline.drop()
+    assert box.rang.wait(3 * bells.TICK_S)
+    over.set()
+    thread.join()
+
+
 def test_a_waiter_whose_session_ended_behind_its_back_is_told(link: Any, path: str) -> None:
     a, b = link("a"), link("b")
     join(a, "a")

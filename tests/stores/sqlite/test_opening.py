@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import threading
@@ -236,6 +237,24 @@ def test_the_number_of_a_boot_is_synced_before_anybody_has_a_token_of_it(
         "PRAGMA synchronous",
     ]
     assert (steps[at - 1][-4:], steps[at + 2][-6:]) == ("FULL", "NORMAL")
+
+
+def test_a_power_cut_takes_back_grants_and_no_token_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite://{tmp_path}/locks.db"
+    with recipes.connect(url) as client:
+        for name in ("locks.db", "locks.db-wal"):  # what is on the disk for certain: the first synced commit
+            shutil.copy(tmp_path / name, tmp_path / f"synced-{name}")
+        tokens = [client.lock("x").acquire().token]
+        for _ in range(20):
+            client.grants[0].release()
+            tokens.append(client.lock("x").acquire().token)
+    for name in ("locks.db", "locks.db-wal"):
+        shutil.move(tmp_path / f"synced-{name}", tmp_path / name)
+    monkeypatch.setattr(schema, "machine", lambda: "the next boot")
+    with recipes.connect(url) as client:
+        assert client.lock("x").acquire(timeout=1).token > max(tokens)
 
 
 def test_where_a_restart_cannot_be_seen_every_commit_is_synced(

@@ -239,6 +239,13 @@ def test_the_dead_are_ended_by_whom_they_would_block(file: File) -> None:
     assert file.join("d", only_free=True).own == EPOCH + 4
 
 
+def test_the_dead_who_block_nobody_are_ended_by_who_comes(file: File) -> None:
+    file.start(*"ab")
+    file.died = {"a"}
+    file.start("c")
+    assert file.db.execute("SELECT id FROM session ORDER BY id").fetchall() == [("b",), ("c",)]
+
+
 def test_the_dead_are_ended_by_who_steps_up(file: File) -> None:
     file.start(*"abc")
     for session in "abc":
