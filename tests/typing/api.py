@@ -107,6 +107,17 @@ def failing(lock: recipes.Lock) -> None:
         assert_type(gone.reason, str)
 
 
+def requiring() -> None:
+    client = recipes.connect("sqlite:///tmp/locks.db", require={"fencing", "many_processes"})
+    recipes.connect_async("etcd://h/app", require="many_machines")
+    assert_type(client.guarantees, recipes.Guarantees)
+    assert_type(client.guarantees.fencing, bool)
+    try:
+        recipes.connect("memory://", require=["durable"])
+    except recipes.TooWeak as weak:
+        assert_type(weak.missing, tuple[str, ...])
+
+
 def watching() -> None:
     stop = events.log_json(sys.stdout)
     stop()

@@ -1,0 +1,54 @@
+"""The contract on a file, see ``test_memory.py``: the clients of one test share a process.
+
+`Timing`, which mostly waits, is in ``integration/test_sqlite_timing.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.exclusion import Exclusion
+from tests.contract.interrupts import Interrupts
+from tests.contract.manners import Manners
+from tests.contract.naming import Naming
+from tests.contract.reading import Reading
+from tests.contract.sessions import Sessions
+from tests.contract.stores import SqliteStore, Store
+from tests.contract.strangers import Strangers
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    one = SqliteStore()
+    yield one
+    one.close()
+
+
+class TestExclusion(Exclusion):
+    pass
+
+
+class TestInterrupts(Interrupts):
+    pass
+
+
+class TestManners(Manners):
+    pass
+
+
+class TestNaming(Naming):
+    pass
+
+
+class TestReading(Reading):
+    pass
+
+
+class TestSessions(Sessions):
+    pass
+
+
+class TestStrangers(Strangers):
+    pass
