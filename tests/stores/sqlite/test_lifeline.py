@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,9 @@ def test_a_forked_child_keeps_no_session_of_its_parents_alive(folder: Folder) ->
     seen = in_child(lambda: [folder.dead(["a"]), folder.living(["a"])])
     assert seen == [[], True]
     reading, writing = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads do not matter here
+        child = os.fork()
     if child == 0:
         os.read(reading, 1)
         os._exit(0)

@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,54 +14,16 @@ import pytest
 import recipes
 from recipes import StoreUnavailable
 from recipes._core.order import EXCLUSIVE
-from recipes.stores.base import Changed, Event, Gone
+from recipes.stores.base import Changed, Gone
 from recipes.stores.sqlite import bell as bells
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.blocking import SqliteLink
 from recipes.stores.sqlite.book import Book
-from recipes.stores.sqlite.lifeline import Folder
 from recipes.stores.sqlite.requests import Demote, Finish, Join, NoSession, Present, Remove, Start, Touch
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.tasks import AsyncSqliteLink
 from tests.contract.world import until
-from tests.run.test_fork import in_child
-
-
-class Box:
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.rang = threading.Event()
-
-    def post(self, event: Event) -> None:
-        self.events.append(event)
-        self.rang.set()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "locks.db")
-
-
-@pytest.fixture
-def link(path: str) -> Iterator[Callable[[str], SqliteLink]]:
-    links: list[SqliteLink] = []
-
-    def started(session: str) -> SqliteLink:
-        one = SqliteLink(path, "label", lambda reason: ended.append((session, reason)))
-        links.append(one)
-        one.ask(Start(session, 5.0), 1.0)
-        return one
-
-    ended: list[tuple[str, str]] = []
-    started.ended = ended  # type: ignore[attr-defined]
-    yield started
-    for one in links:
-        one.close()
-
-
-def join(link: SqliteLink, session: str, box: Box | None = None) -> int:
-    token: int = link.ask(Join(session, "x", "W", f"id-{session}", EXCLUSIVE, mailbox=box), 1.0).own
-    return token
+from tests.stores.sqlite.linking import Box, join
 
 
 def test_a_release_is_told_at_once_and_so_is_a_downgrade(link: Any, path: str) -> None:
@@ -269,49 +230,6 @@ def test_a_directory_that_cannot_be_made_is_done_without(path: str) -> None:
         hand_over(a, b, within_s=0.1)
 
 
-@pytest.fixture
-def two_bells(path: str) -> Iterator[tuple[Bell, Bell]]:
-    Path(path).touch()
-    folder = Folder(path)
-    folder.make()
-    a, b = Bell(folder, "a"), Bell(folder, "b")
-    yield a, b
-    a.close()
-    b.close()
-
-
-def test_bells_say_who_has_gone_and_who_has_changed(two_bells: tuple[Bell, Bell]) -> None:
-    a, b = two_bells
-    a.ring("b", ["x/1", "%2F/2"], ["x/3"])
-    assert b.hear() == (["x/1", "%2F/2"], ["x/3"], False)
-    assert b.hear() == ([], [], False)
-    a.ring("nobody", ["x/1"])
-
-
-def test_too_much_to_say_is_said_by_saying_nothing(two_bells: tuple[Bell, Bell]) -> None:
-    a, b = two_bells
-    a.ring("b", [f"{'x' * 1024}/{number}" for number in range(100)])
-    assert b.hear() == ([], [], True)
-
-
-def test_more_than_a_socket_keeps_is_doubtful(two_bells: tuple[Bell, Bell]) -> None:
-    a, b = two_bells
-    for number in range(1000):
-        a.ring("b", [f"x/{number}"])
-    gone, _, doubtful = b.hear()
-    assert gone[:2] == ["x/0", "x/1"]
-    assert doubtful
-
-
-def test_a_bell_that_is_closed_is_silent(two_bells: tuple[Bell, Bell]) -> None:
-    a, b = two_bells
-    b.close()
-    a.ring("b", ["x/1"])
-    b.ring("a", ["x/1"])
-    assert a.hear() == b.hear() == ([], [], False)
-    assert b.tick_s < a.tick_s
-
-
 def test_a_session_that_never_began_hears_nothing(path: str) -> None:
     session = FileSession(path, "label", lambda reason: None)
     assert not session.hear()
@@ -397,84 +315,3 @@ def test_hearing_too_much_makes_an_asyncio_client_look(path: str) -> None:
         other.close()
 
     asyncio.run(scenario())
-
-
-# Fork.
-
-
-def on_the_file(path: str) -> int:
-    """Count the descriptors of this process on the file and its log."""
-    found = 0
-    for entry in Path("/proc/self/fd").iterdir():
-        try:
-            found += str(entry.readlink()) in (path, f"{path}-wal", f"{path}-shm")
-        except OSError:
-            continue
-    return found
-
-
-def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
-    a = link("a")
-    token = join(a, "a")
-    assert on_the_file(path) >= 3
-    assert in_child(lambda: on_the_file(path)) == 0
-    assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
-
-
-def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("recipes.stores.sqlite.database.FORK_WAITS_S", 0.1)
-    a = link("a")
-    begun, over = threading.Event(), threading.Event()
-
-    def write() -> None:
-        database = a._session._database
-        database.acquire(1.0)
-        database.connection().execute("BEGIN IMMEDIATE")
-        begun.set()
-        over.wait(10)
-        database.release()
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert begun.wait(5)
-
-    def child() -> str:
-        try:
-            recipes.connect(f"sqlite://{path}").open()
-        except recipes.StoreRefused as refused:
-            return str(refused)
-        return "opened"
-
-    assert "forked amid a transaction" in in_child(child)
-    over.set()
-    thread.join()
-    assert a.ask(Touch("a", ()), 1.0)
-    assert in_child(lambda: recipes.connect(f"sqlite://{path}").open() and "opened") == "opened"
-
-
-def test_a_fork_by_the_thread_that_is_amid_a_transaction(link: Any) -> None:
-    database = link("a")._session._database
-    database.acquire(1.0)
-    database.connection().execute("BEGIN IMMEDIATE")
-    assert in_child(lambda: database._db is not None) is True
-    assert database._db.in_transaction is False  # what it had begun is undone, as by any interrupt
-    assert link("b").ask(Touch("b", ()), 1.0)
-
-
-def test_clients_on_both_sides_of_a_fork_exclude_each_other(path: str) -> None:
-    url = f"sqlite://{path}"
-    with recipes.connect(url) as parent:
-        grant = parent.lock("x").acquire()
-
-        def child() -> list[Any]:
-            with recipes.connect(url) as client:
-                tried = client.lock("x").try_acquire()
-                return [tried is None, client.lock("y").acquire(timeout=1).token]
-
-        excluded, token = in_child(child)
-        assert excluded
-        assert token > grant.token
-        assert grant.verify()
-        assert parent.lock("y").acquire(timeout=2).token > token

@@ -1,0 +1,27 @@
+"""What tests of the links share: somebody who listens, and a way to join."""
+
+from __future__ import annotations
+
+import threading
+
+from recipes._core.order import EXCLUSIVE
+from recipes.stores.base import Event
+from recipes.stores.sqlite.blocking import SqliteLink
+from recipes.stores.sqlite.requests import Join
+
+__all__ = ["Box", "join"]
+
+
+class Box:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.rang = threading.Event()
+
+    def post(self, event: Event) -> None:
+        self.events.append(event)
+        self.rang.set()
+
+
+def join(link: SqliteLink, session: str, box: Box | None = None) -> int:
+    token: int = link.ask(Join(session, "x", "W", f"id-{session}", EXCLUSIVE, mailbox=box), 1.0).own
+    return token

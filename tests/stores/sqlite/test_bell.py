@@ -1,0 +1,54 @@
+"""Bells: what one session tells another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recipes.stores.sqlite.bell import Bell
+from recipes.stores.sqlite.lifeline import Folder
+
+
+@pytest.fixture
+def two_bells(path: str) -> Iterator[tuple[Bell, Bell]]:
+    Path(path).touch()
+    folder = Folder(path)
+    folder.make()
+    a, b = Bell(folder, "a"), Bell(folder, "b")
+    yield a, b
+    a.close()
+    b.close()
+
+
+def test_bells_say_who_has_gone_and_who_has_changed(two_bells: tuple[Bell, Bell]) -> None:
+    a, b = two_bells
+    a.ring("b", ["x/1", "%2F/2"], ["x/3"])
+    assert b.hear() == (["x/1", "%2F/2"], ["x/3"], False)
+    assert b.hear() == ([], [], False)
+    a.ring("nobody", ["x/1"])
+
+
+def test_too_much_to_say_is_said_by_saying_nothing(two_bells: tuple[Bell, Bell]) -> None:
+    a, b = two_bells
+    a.ring("b", [f"{'x' * 1024}/{number}" for number in range(100)])
+    assert b.hear() == ([], [], True)
+
+
+def test_more_than_a_socket_keeps_is_doubtful(two_bells: tuple[Bell, Bell]) -> None:
+    a, b = two_bells
+    for number in range(1000):
+        a.ring("b", [f"x/{number}"])
+    gone, _, doubtful = b.hear()
+    assert gone[:2] == ["x/0", "x/1"]
+    assert doubtful
+
+
+def test_a_bell_that_is_closed_is_silent(two_bells: tuple[Bell, Bell]) -> None:
+    a, b = two_bells
+    b.close()
+    a.ring("b", ["x/1"])
+    b.ring("a", ["x/1"])
+    assert a.hear() == b.hear() == ([], [], False)
+    assert b.tick_s < a.tick_s

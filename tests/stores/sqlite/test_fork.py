@@ -1,0 +1,92 @@
+"""Fork: no connection goes through it, and both sides exclude each other."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recipes
+from recipes.stores.sqlite.requests import Touch
+from tests.run.test_fork import in_child
+from tests.stores.sqlite.linking import join
+
+
+def on_the_file(path: str) -> int:
+    """Count the descriptors of this process on the file and its log."""
+    found = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found += str(entry.readlink()) in (path, f"{path}-wal", f"{path}-shm")
+        except OSError:
+            continue
+    return found
+
+
+def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
+    a = link("a")
+    token = join(a, "a")
+    assert on_the_file(path) >= 3
+    assert in_child(lambda: on_the_file(path)) == 0
+    assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
+
+
+def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.sqlite.database.FORK_WAITS_S", 0.1)
+    a = link("a")
+    begun, over = threading.Event(), threading.Event()
+
+    def write() -> None:
+        database = a._session._database
+        database.acquire(1.0)
+        database.connection().execute("BEGIN IMMEDIATE")
+        begun.set()
+        over.wait(10)
+        database.release()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert begun.wait(5)
+
+    def child() -> str:
+        try:
+            recipes.connect(f"sqlite://{path}").open()
+        except recipes.StoreRefused as refused:
+            return str(refused)
+        return "opened"
+
+    assert "forked amid a transaction" in in_child(child)
+    over.set()
+    thread.join()
+    assert a.ask(Touch("a", ()), 1.0)
+    assert in_child(lambda: recipes.connect(f"sqlite://{path}").open() and "opened") == "opened"
+
+
+def test_a_fork_by_the_thread_that_is_amid_a_transaction(link: Any) -> None:
+    database = link("a")._session._database
+    database.acquire(1.0)
+    database.connection().execute("BEGIN IMMEDIATE")
+    assert in_child(lambda: database._db is not None) is True
+    assert database._db.in_transaction is False  # what it had begun is undone, as by any interrupt
+    assert link("b").ask(Touch("b", ()), 1.0)
+
+
+def test_clients_on_both_sides_of_a_fork_exclude_each_other(path: str) -> None:
+    url = f"sqlite://{path}"
+    with recipes.connect(url) as parent:
+        grant = parent.lock("x").acquire()
+
+        def child() -> list[Any]:
+            with recipes.connect(url) as client:
+                tried = client.lock("x").try_acquire()
+                return [tried is None, client.lock("y").acquire(timeout=1).token]
+
+        excluded, token = in_child(child)
+        assert excluded
+        assert token > grant.token
+        assert grant.verify()
+        assert parent.lock("y").acquire(timeout=2).token > token
