@@ -339,12 +339,6 @@ def test_a_downgrade_that_was_not_answered_has_the_clients_own_ask_the_store(
     assert not local.listen(writer, listener)
 
 
-def test_what_is_no_contender_is_reported(runtime: HandRuntime, caplog: pytest.LogCaptureFixture) -> None:
-    seen = replace(ALONE, strangers=("q/odd",))
-    assert Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(seen).result is seen
-    assert "q/odd is no contender" in caplog.text
-
-
 @pytest.mark.parametrize(("stands", "told"), [(True, [Changed("q/id-1")]), (False, [])])
 def test_a_downgrade_is_told_to_the_clients_own_once_the_store_confirmed(
     runtime: HandRuntime, stands: bool, told: Any
