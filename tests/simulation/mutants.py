@@ -58,7 +58,7 @@ def kill(mutant: Mutant, store: str, most: int | None = None, first: int = 0) ->
         for seed in range(first, first + (most or mutant.within)):
             schedule = Schedule(store, seed)
             if mutant.order is not None:
-                schedule.order = mutant.order
+                schedule.orders = (mutant.order,)
             verdict = run(schedule)
             if verdict.violation is not None:
                 return verdict

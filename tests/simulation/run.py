@@ -11,7 +11,7 @@ from recipes._core.cleaner import Job, clean
 from recipes._core.order import EXCLUSIVE, Order
 from tests.simulation.clients import Client
 from tests.simulation.etcd_store import EtcdStore
-from tests.simulation.faults import Injector
+from tests.simulation.injector import Injector
 from tests.simulation.moving import Task
 from tests.simulation.oracles import Oracle
 from tests.simulation.users import FLAVOURS, flavour, user
@@ -34,6 +34,7 @@ class Schedule:
         enough: With how many requests the users come to their end.
         pct: Choose by priorities; None: the seed decides.
         flavour: How the users behave; empty: the seed decides.
+        orders: Of which each user draws one each time: the recipes that are mixed.
         fault_at: This one fault, at the request with this number, and no other.
     """
 
@@ -46,7 +47,7 @@ class Schedule:
     flavour: str = ""
     fault_at: tuple[int, str] | None = None
     trace: bool = False
-    order: Order = EXCLUSIVE
+    orders: tuple[Order, ...] = (EXCLUSIVE,)
 
 
 @dataclass(slots=True)
@@ -104,6 +105,7 @@ class Scene:
     def __init__(self, world: World, schedule: Schedule) -> None:
         self.world = world
         self.schedule = schedule
+        self.flavour = FLAVOURS[schedule.flavour or flavour(schedule.seed)]
         rng = world.rng
         self.store = _store(schedule.store, world, rng)
         self.oracle = Oracle(world, self.store, ttl_s=TTL_S)
@@ -127,12 +129,16 @@ class Scene:
     def play(self) -> None:
         """Start the users, let the scheduler choose until they are done, and look at what is left."""
         world, schedule = self.world, self.schedule
-        kind = FLAVOURS[schedule.flavour or flavour(schedule.seed)]
         for client in self.clients:
             for number in range(1 if world.random() < 0.4 else 2):
                 task = Task(client, f"{client.name}{number}", _nothing())
                 task.steps = user(
-                    client, task, kind, (schedule.order,), rounds=schedule.rounds, enough=schedule.enough
+                    client,
+                    task,
+                    self.flavour,
+                    schedule.orders,
+                    rounds=schedule.rounds,
+                    enough=schedule.enough,
                 )
                 self.users.append(task)
         for task in self.users:

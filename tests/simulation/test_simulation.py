@@ -16,7 +16,7 @@ from tests.simulation.mutants import MUTANTS, kill
 from tests.simulation.run import Schedule, run
 
 ROOT = Path(__file__).parents[2]
-GATE = 10_200  # schedules of each store
+GATE = 10_060  # schedules of each store
 COUNTED = 20_000  # that are long and hard enough, and differ, of both
 EARLY = 1_000
 SLOW = {

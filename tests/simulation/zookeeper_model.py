@@ -347,23 +347,36 @@ class ZooKeeperStore(Fates):
     def tick(self) -> None:
         """Pings and batches of touches up to now; then expire what is due."""
         now = self.world.now * self.rate
-        every = TICK_S / 2
-        batch = math.floor((now - self.phase) / every) * every + self.phase
         sessions = self.sessions
         for link in self.links:
             session = sessions.get(link.session)
             if session is None:
                 continue
+            self._pass_on(session, link.server, now)
             if link.healthy and not link.client.paused:
                 ping = math.floor(now * 3 / session.timeout_s) * session.timeout_s / 3
-                session.touched_at = max(session.touched_at, ping)
-            if link.server is self.leader:
-                session.passed_on = max(session.passed_on, session.touched_at)
-            elif batch - every < session.touched_at <= batch and link.server.gate.open:
-                session.passed_on = max(session.passed_on, batch)  # as of when the leader heard
+                if ping > session.touched_at:
+                    session.touched_at = ping
+                    self._pass_on(session, link.server, now)
         due = [number for number, session in sessions.items() if session.ends_at() <= now + 1e-9]
         for number in due:
             self.end(number)
+
+    def ends_renewal(self, world: World) -> bool:
+        """Whether what was just sent is the end of a renewal: all of it is sent together."""
+        return True
+
+    def _pass_on(self, session: Session, server: Server, now: float) -> None:
+        """Tell the leader of the last touch; a follower does so with its next batch."""
+        if server is self.leader:
+            heard = session.touched_at
+        elif server.gate.open:
+            every = TICK_S / 2
+            heard = math.ceil((session.touched_at - self.phase) / every) * every + self.phase
+        else:
+            return
+        if session.passed_on < heard <= now:
+            session.passed_on = heard
 
     @property
     def version(self) -> int:
