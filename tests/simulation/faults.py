@@ -31,6 +31,8 @@ def stopped(injector: Injector, client: Any) -> Callable[[], None]:
         client.healthy_since = injector.world.now
         if injector.rng.random() < 0.5:
             injector.world.fire()
+        else:
+            injector.world.listening = client
 
     return go_on
 

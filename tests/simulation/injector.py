@@ -43,7 +43,7 @@ class Injector:
         elif scene.schedule.fault_at[1] in FATES:
             scene.store.fated_at, kind = scene.schedule.fault_at
             self.strike(kind)
-        else:
+        elif scene.schedule.fault_at[1]:
             self.plan = [scene.schedule.fault_at]
         self.next_at: float = self.plan[-1][0] if self.plan else NEVER
 

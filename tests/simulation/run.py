@@ -16,7 +16,8 @@ from tests.simulation.moving import Task
 from tests.simulation.oracles import Oracle
 from tests.simulation.users import FLAVOURS, flavour, user
 from tests.simulation.world import Violation, World
-from tests.simulation.zookeeper_model import LAST, TICK_S, ZooKeeperStore
+from tests.simulation.zookeeper_model import LAST, ZooKeeperStore
+from tests.simulation.zookeeper_server import TICK_S
 
 __all__ = ["Schedule", "Verdict", "run"]
 
@@ -35,7 +36,7 @@ class Schedule:
         pct: Choose by priorities; None: the seed decides.
         flavour: How the users behave; empty: the seed decides.
         orders: Of which each user draws one each time: the recipes that are mixed.
-        fault_at: This one fault, at the request with this number, and no other.
+        fault_at: This one fault, at the request with this number, and no other ("": none at all).
     """
 
     store: str

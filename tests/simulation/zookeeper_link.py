@@ -25,7 +25,8 @@ from tests.simulation.moving import Asked, Gate, Pipe
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
-    from tests.simulation.zookeeper_model import Server, ZooKeeperStore
+    from tests.simulation.zookeeper_model import ZooKeeperStore
+    from tests.simulation.zookeeper_server import Server
 
 __all__ = ["Part", "ZooKeeperLink"]
 
