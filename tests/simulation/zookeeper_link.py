@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Part", "ZooKeeperLink"]
 
 BROKEN = "the connection broke"
-READS = frozenset((Children, Get, Exists))
+READS = (Children, Get, Exists)
 KINDS = {kind: 20 + at for at, kind in enumerate((Connect, Close, Create, Delete, SetData, Sync, *READS))}
 
 
