@@ -84,7 +84,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def simulate(session: nox.Session) -> None:
-    """Many schedules of the simulation: ``nox -s simulate -- --count 200000``, or ``--seed N`` for one."""
+    """Many schedules of the simulation: ``nox -s simulate -- --count 200000``, ``--seed N``, ``--sweep``."""
     session.install("-e", ".", *group("tests"))
     session.run("python", "-m", "tests.simulation", *session.posargs)
 

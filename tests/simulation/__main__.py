@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from tests.simulation.mutants import MUTANTS, kill
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, Verdict, run
+from tests.simulation.sweep import sweep
 
 STORES = ("etcd", "zookeeper")
 CHUNK = 100
@@ -138,6 +139,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
     parser.add_argument("--count", type=int, default=10_000, help="how many schedules a store")
+    parser.add_argument(
+        "--sweep", action="store_true", help="run the schedule of --seed with each fault at each request"
+    )
     parser.add_argument("--json", action="store_true", help="print the numbers, one line a store")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
@@ -147,6 +151,10 @@ def main(argv: list[str] | None = None) -> int:
     stores = STORES if options.store == "both" else (options.store,)
     if options.mutants:
         return mutants(stores)
+    if options.sweep:
+        swept = [sweep(store, options.seed or 0, options.jobs) for store in stores]
+        print("\n".join(line for one in swept for line in one.lines()))
+        return int(any(one.violations for one in swept))
     if options.seed is not None:
         verdicts = [run(Schedule(store, options.seed, trace=True)) for store in stores]
         for verdict in verdicts:

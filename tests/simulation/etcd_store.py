@@ -125,7 +125,7 @@ class EtcdLink:
         self.server = store.server
         self.client = client
         self.world: World = client.world
-        self.cut = self.half_cut = False
+        self.cut = self.half_cut = self.mute = False
         self.closed = False
         self.says, self.hears = Gate(), Gate()
         self.down = Pipe(self.world, self.hears, _call)
@@ -135,7 +135,7 @@ class EtcdLink:
 
     def set_gates(self) -> None:
         """Say what may move, after anything changed that it depends on."""
-        self.says.open = not self.cut
+        self.says.open = not (self.cut or self.mute)
         self.hears.open = not (self.cut or self.half_cut or self.client.paused)
 
     def set_cut(self, cut: bool) -> None:
@@ -144,6 +144,10 @@ class EtcdLink:
 
     def set_half_cut(self, half_cut: bool) -> None:
         self.half_cut = half_cut
+        self.set_gates()
+
+    def set_mute(self, mute: bool) -> None:
+        self.mute = mute
         self.set_gates()
 
     def send(self, task: Any, request: Any) -> Asked:
@@ -269,6 +273,11 @@ class EtcdStore(Fates):
         late, self.late = self.late, []
         for unary in late:
             unary.land()
+
+    def ends_renewal(self, world: World) -> bool:
+        """Whether what was just sent is the read behind a keepalive."""
+        last = world.moving[-1] if world.moving else None
+        return type(last) is Unary and last.post.path == "/kv/txn"
 
     @property
     def version(self) -> int:

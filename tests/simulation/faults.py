@@ -1,4 +1,4 @@
-"""What can go wrong in a schedule, and when."""
+"""What can go wrong in a schedule."""
 
 from __future__ import annotations
 
@@ -6,134 +6,35 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clients import Cancelled
-from tests.simulation.world import FAULT, HEALED, NEVER
 
 if TYPE_CHECKING:
-    from tests.simulation.run import Scene
+    from tests.simulation.injector import Injector
 
-__all__ = ["FAULTS", "Injector"]
+__all__ = ["AIMED", "FATES", "FAULTS", "KINDS", "LONG", "NUMBERS", "SHORT"]
 
 SHORT, LONG = (0.3, 2.0), (2.5, 9.0)
-
-
-class Injector:
-    """Strikes a few faults at random moments, or one at a given request; heals them after a while.
-
-    Attributes:
-        next_at: The number of requests at which to strike next.
-        target: Whom to strike; None: anybody.
-    """
-
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        self.world = scene.world
-        self.rng = rng = scene.world.rng
-        self.done: list[str] = []
-        self.healing: list[tuple[float, Callable[[], None]]] = []
-        self.target: Any = None
-        self.world.timers.append(self._next_healing)
-        self.world.ticks.append(self._tick)
-        self.kinds = KINDS[scene.store.name]
-        self.plan: list[tuple[int, str | None]] = []
-        if scene.schedule.fault_at is None:
-            within = scene.schedule.enough * 0.9
-            self.plan = [(int(3 + within * rng.random()), None) for _ in range(rng.choice((1, 1, 2, 3, 4)))]
-            self.plan.sort(reverse=True)
-        elif scene.schedule.fault_at[1] in FATES:
-            scene.store.fated_at, kind = scene.schedule.fault_at
-            self.strike(kind)
-        else:
-            self.plan = [scene.schedule.fault_at]
-        self.next_at: float = self.plan[-1][0] if self.plan else NEVER
-
-    def now(self) -> None:
-        """Strike what is due: the kind that is planned, or one that can strike now."""
-        _, kind = self.plan.pop()
-        self.next_at = self.plan[-1][0] if self.plan else NEVER
-        if kind is not None:
-            self.target = self.world.asker
-            self.strike(kind)
-            self.target = None
-        else:
-            while not self.strike(self.rng.choice(self.kinds)):
-                continue
-
-    def strike(self, kind: str) -> bool:
-        """Let one kind of fault happen now; False if there is nothing that it could strike."""
-        world = self.world
-        for tick in world.ticks:
-            tick()  # what happened up to now counts
-        world.note("FAULT", kind)
-        said = FAULTS[kind][1](self)
-        if said is None:
-            return False
-        world.mark(FAULT, self.kinds.index(kind))
-        self.done.append(kind)
-        self.scene.oracle.left += 2  # a client may leave the queue, with all its contenders
-        world.note("...", kind, said)
-        return True
-
-    def heal(self) -> None:
-        """End everything that lasts."""
-        self.next_at = NEVER
-        healing, self.healing = self.healing, []
-        for _, act in healing:
-            act()
-        self.world.note("HEALED")
-        self.world.mark(HEALED, 0)
-        self.scene.oracle.healthy_since = self.world.now
-
-    def later(self, within: tuple[float, float], act: Callable[[], None]) -> float:
-        """Do something after a while; returns after how long."""
-        seconds = self.rng.uniform(*within)
-        self.healing.append((self.world.now + seconds, act))
-        return round(seconds, 2)
-
-    def client(self) -> Any:
-        """Return one client that lives and runs (the target's, if there is one), or None."""
-        if self.target is not None:
-            client = self.target.client
-            return None if client.dead or client.paused else client
-        fit = [client for client in self.scene.clients if not (client.dead or client.paused)]
-        return self.rng.choice(fit) if fit else None
-
-    def link(self) -> Any:
-        """Return the link of a client's current session, or None."""
-        client = self.client()
-        epoch = None if client is None else client.runtime.board.epoch
-        return None if epoch is None else epoch.link
-
-    def duration(self) -> tuple[float, float]:
-        """Return shorter or longer than a session, at random."""
-        return SHORT if self.rng.random() < 0.5 else LONG
-
-    def _next_healing(self) -> float:
-        return min([at for at, _ in self.healing]) if self.healing else NEVER
-
-    def _tick(self) -> None:
-        if not self.healing:
-            return
-        now = self.world.now
-        due = [act for at, act in self.healing if at <= now]
-        if due:
-            self.healing = [entry for entry in self.healing if entry[0] > now]
-            for act in due:
-                act()
-            self.scene.oracle.healthy_since = now
 
 
 def pause(injector: Injector) -> Any:
     client = injector.client()
     if client is None:
         return None
+    return client.name, injector.later(injector.duration(), stopped(injector, client))
+
+
+def stopped(injector: Injector, client: Any) -> Callable[[], None]:
+    """Stop a process; returns what lets it go on: with what came meanwhile, or with its timers."""
     client.stop()
 
     def go_on() -> None:
         client.stop(paused=False)
         client.healthy_since = injector.world.now
-        injector.world.fire()
+        if injector.rng.random() < 0.5:
+            injector.world.fire()
+        else:
+            injector.world.listening = client
 
-    return client.name, injector.later(injector.duration(), go_on)
+    return go_on
 
 
 def crash(injector: Injector) -> Any:
@@ -273,6 +174,62 @@ def cut_off_server(injector: Injector) -> Any:
     return server.number, injector.later(LONG, heal)
 
 
+# Aimed at renewals: what the clocks are about shows within moments that chance seldom meets.
+
+
+def renewing(injector: Injector) -> Any:
+    """Return the client that holds the lock and has just sent the last request of a renewal, or None."""
+    task, scene = injector.world.asker, injector.scene
+    client = task.client
+    if task is not client.runtime.keeper or client.paused or client.runtime.board.epoch is None:
+        return None
+    holds = any(holder is client for holder, _ in scene.oracle.live)
+    return client if holds and scene.store.ends_renewal(injector.world) else None
+
+
+def slow_renewal(injector: Injector) -> Any:
+    """Answer a renewal late, and no other in time."""
+    client = renewing(injector)
+    if client is None:
+        return None
+    link = client.runtime.board.epoch.link
+    link.set_half_cut(True)
+
+    def answered() -> None:
+        link.set_half_cut(False)
+        if injector.scene.store.name == "zookeeper":
+            injector.after(1, "renewed, then cut off")
+            return
+        link.set_mute(True)
+        injector.later((3.0, 7.0), lambda: link.set_mute(False))
+
+    return client.name, injector.later((0.5, 1.0), answered)
+
+
+def cut_off_when_renewed(injector: Injector) -> Any:
+    """Have a follower lose the leader as soon as it has passed on a renewal."""
+    client = renewing(injector)
+    if client is None:
+        return None
+    server = client.runtime.board.epoch.link.server
+    if server.number == 0:
+        return None
+
+    def lose() -> None:
+        server.set_cut_off(True)
+        injector.later((3.0, 9.0), lambda: server.set_cut_off(False))
+
+    return client.name, injector.later((0.001, 0.05), lose)
+
+
+def pause_in_renewal(injector: Injector) -> Any:
+    """Stop a process that waits for the answer to a renewal, for longer than the session lasts."""
+    client = renewing(injector)
+    if client is None:
+        return None
+    return client.name, injector.later(LONG, stopped(injector, client))
+
+
 BOTH, ETCD, ZOOKEEPER = ("etcd", "zookeeper"), ("etcd",), ("zookeeper",)
 FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "pause": (BOTH, pause),
@@ -289,9 +246,17 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "compaction": (ETCD, compaction),
     "lossy watches": (ETCD, lossy),
     "server cut off": (ZOOKEEPER, cut_off_server),
+    "slow renewal": (BOTH, slow_renewal),
+    "renewed, then cut off": (ZOOKEEPER, cut_off_when_renewed),
+    "paused in a renewal": (BOTH, pause_in_renewal),
 }
+NUMBERS = {kind: number for number, kind in enumerate(FAULTS)}
 FATES = ("lost request", "lost reply", "late request")
-KINDS = {
-    store: [kind for kind, (stores, _) in FAULTS.items() if store in stores]
-    for store in ("etcd", "zookeeper")
-}
+AIM = ("slow renewal", "renewed, then cut off", "paused in a renewal")
+AIMED, KINDS = (
+    {
+        store: [kind for kind, (at, _) in FAULTS.items() if store in at and (kind in AIM) is aimed]
+        for store in BOTH
+    }
+    for aimed in (True, False)
+)

@@ -11,12 +11,13 @@ from recipes._core.cleaner import Job, clean
 from recipes._core.order import Order
 from tests.simulation.clients import Client
 from tests.simulation.etcd_store import EtcdStore
-from tests.simulation.faults import Injector
+from tests.simulation.injector import Injector
 from tests.simulation.moving import Task
 from tests.simulation.oracles import Oracle
 from tests.simulation.users import FLAVOURS, flavour, mixture, user
 from tests.simulation.world import Violation, World
-from tests.simulation.zookeeper_model import LAST, TICK_S, ZooKeeperStore
+from tests.simulation.zookeeper_model import LAST, ZooKeeperStore
+from tests.simulation.zookeeper_server import TICK_S
 
 __all__ = ["Schedule", "Verdict", "run"]
 
@@ -35,7 +36,7 @@ class Schedule:
         pct: Choose by priorities; None: the seed decides.
         flavour: How the users behave; empty: the seed decides.
         orders: Of which each user draws one each time; empty: the seed decides.
-        fault_at: This one fault, at the request with this number, and no other.
+        fault_at: This one fault, at the request with this number, and no other ("": none at all).
     """
 
     store: str
@@ -105,6 +106,7 @@ class Scene:
     def __init__(self, world: World, schedule: Schedule) -> None:
         self.world = world
         self.schedule = schedule
+        self.flavour = FLAVOURS[schedule.flavour or flavour(schedule.seed)]
         rng = world.rng
         self.store = _store(schedule.store, world, rng)
         self.oracle = Oracle(world, self.store, ttl_s=TTL_S)
@@ -129,11 +131,12 @@ class Scene:
         """Start the users, let the scheduler choose until they are done, and look at what is left."""
         world, schedule = self.world, self.schedule
         orders = schedule.orders or mixture(schedule.seed)
-        kind = FLAVOURS[schedule.flavour or flavour(schedule.seed)]
         for client in self.clients:
             for number in range(1 if world.random() < 0.4 else 2):
                 task = Task(client, f"{client.name}{number}", _nothing())
-                task.steps = user(client, task, kind, orders, rounds=schedule.rounds, enough=schedule.enough)
+                task.steps = user(
+                    client, task, self.flavour, orders, rounds=schedule.rounds, enough=schedule.enough
+                )
                 self.users.append(task)
         for task in self.users:
             world.start(task)

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from tests.simulation.__main__ import STORES, shrink
+from tests.simulation.faults import KINDS
 from tests.simulation.mutants import MUTANTS, kill
 from tests.simulation.run import Schedule, run
+from tests.simulation.sweep import sweep
 
 ROOT = Path(__file__).parents[2]
-GATE = 10_200  # schedules of each store
+GATE = 10_060  # schedules of each store
 COUNTED = 20_000  # that are long and hard enough, and differ, of both
 EARLY = 1_000
 SLOW = {
@@ -52,6 +54,15 @@ def test_no_schedule_breaks_a_promise() -> None:
         assert tally["grants"] > 8 * GATE
         assert all(count > GATE / 20 for count in tally["faults"].values())
     assert sum(tally["counted"] for tally in tallies) >= COUNTED
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_one_fault_at_every_request_breaks_no_promise(store: str) -> None:
+    swept = sweep(store, 1, enough=0)
+    assert swept.violations == []
+    assert swept.requests > 30
+    assert set(swept.struck) == set(KINDS[store])
+    assert all(count > swept.requests / 2 for count in swept.struck.values())
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -41,6 +41,7 @@ class World:
         moving: What is on its way. Each has a ``gate``, a ``priority``, and ``go()``.
         unfinished: How many users' tasks have not ended, not counting those that died.
         asker: The task that asked last.
+        listening: The client that was stopped, and hears what came meanwhile before its timers.
     """
 
     def __init__(self, seed: int, *, pct: bool = False) -> None:
@@ -59,6 +60,7 @@ class World:
         self.trace: list[str] | None = None
         self.hash = 0
         self.asker: Any = None
+        self.listening: Any = None
         self.over = False
 
     # Tasks.
@@ -151,6 +153,7 @@ class World:
 
     def advance(self, limit: float = NEVER) -> bool:
         """Move time on to the next timer; False if there is none."""
+        self.listening = None
         at = NEVER
         for task in self.tasks:
             if task.wake_at < at and task.gate.open:
@@ -177,7 +180,7 @@ class World:
         """Wake the tasks whose time has come."""
         now = self.now
         for task in [task for task in self.tasks if task.wake_at <= now]:
-            if not task.gate.open or task.done or task.wake_at > now:
+            if not task.gate.open or task.done or task.wake_at > now or task.client is self.listening:
                 continue
             if task.receiving:
                 self.resume(task, None, None)

@@ -25,12 +25,13 @@ from tests.simulation.moving import Asked, Gate, Pipe
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
-    from tests.simulation.zookeeper_model import Server, ZooKeeperStore
+    from tests.simulation.zookeeper_model import ZooKeeperStore
+    from tests.simulation.zookeeper_server import Server
 
 __all__ = ["Part", "ZooKeeperLink"]
 
 BROKEN = "the connection broke"
-READS = frozenset((Children, Get, Exists))
+READS = (Children, Get, Exists)
 KINDS = {kind: 20 + at for at, kind in enumerate((Connect, Close, Create, Delete, SetData, Sync, *READS))}
 
 

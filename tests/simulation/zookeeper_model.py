@@ -11,39 +11,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from recipes.errors import StoreRefused
-from recipes.stores.base import Changed, Gone
 from recipes.stores.zookeeper.layout import DOWNGRADED, Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
     BadVersion,
-    Children,
     Close,
     Connect,
     Create,
     Delete,
-    Exists,
     NodeExists,
     NoNode,
     SessionExpired,
     SessionInfo,
     SetData,
-    Stat,
     Sync,
     ZooKeeperError,
 )
 from tests.simulation.fates import Fates
-from tests.simulation.moving import Gate, Pipe
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
-from tests.simulation.zookeeper_link import Part, ZooKeeperLink
+from tests.simulation.zookeeper_link import ZooKeeperLink
+from tests.simulation.zookeeper_server import TICK_S, Server, Session, Txn
 
-__all__ = ["LAST", "TICK_S", "ZooKeeperStore"]
+__all__ = ["LAST", "ZooKeeperStore"]
 
-TICK_S = 2.0
 LAYOUT = Layout("app")
 LAST = 2**31 - 1
 
@@ -52,137 +46,6 @@ class NotEmpty(ZooKeeperError):
     """The node to be deleted has children."""
 
     code = -111
-
-
-class Node:
-    """A node of the tree; its stat is made anew when it changes."""
-
-    __slots__ = ("children", "data", "listed", "owner", "stat")
-
-    def __init__(self, data: bytes, czxid: int, owner: int) -> None:
-        self.data = data
-        self.owner = owner
-        self.stat = Stat(czxid, owner, 0)
-        self.children: set[str] = set()
-        self.listed: tuple[str, ...] | None = ()
-
-
-class Session:
-    """A session, as the server of its client knows it, and as the leader does."""
-
-    __slots__ = ("passed_on", "timeout_s", "touched_at")
-
-    def __init__(self, timeout_s: float, now: float) -> None:
-        self.timeout_s = timeout_s
-        self.touched_at = now
-        self.passed_on = now
-
-    def ends_at(self) -> float:
-        return (math.floor((self.passed_on + self.timeout_s) / TICK_S) + 1) * TICK_S
-
-
-Txn = tuple[str, str, Any]
-
-
-class Server:
-    """One server's tree, and the watches that its clients left with it."""
-
-    def __init__(self, store: ZooKeeperStore, number: int) -> None:
-        self.store = store
-        self.number = number
-        self.tree: dict[str, Node] = {"/": Node(b"", 0, 0)}
-        self.applied = 0
-        self.watches: dict[str, list[ZooKeeperLink]] = {}
-        self.gate = Gate()
-        self.behind = Pipe(store.world, self.gate, self.apply)
-        self.ahead = Pipe(store.world, self.gate, self._commit)
-        self.waiting: list[tuple[int, Callable[[], None]]] = []
-
-    @property
-    def cut_off(self) -> bool:
-        """Whether it has lost the leader."""
-        return not self.gate.open
-
-    def set_cut_off(self, cut_off: bool) -> None:
-        self.gate.open = not cut_off
-
-    def apply(self, message: tuple[int, list[Txn]]) -> None:
-        """Apply what was committed under one zxid, tell the watchers, then let replies out."""
-        zxid, txns = message
-        tree = self.tree
-        for kind, path, value in txns:
-            if kind == "create":
-                data, owner = value
-                tree[path] = Node(data, zxid, owner)
-                parent, _, name = path.rpartition("/")
-                above = tree[parent or "/"]
-                above.children.add(name)
-                above.listed = None
-            elif kind == "delete":
-                del tree[path]
-                parent, _, name = path.rpartition("/")
-                above = tree[parent or "/"]
-                above.children.discard(name)
-                above.listed = None
-                self._tell(path, Gone(path))
-            elif kind == "set":
-                node = tree[path]
-                node.data = value
-                node.stat = Stat(node.stat.czxid, node.owner, node.stat.version + 1)
-                self._tell(path, Changed(path))
-            else:  # the end of a session
-                for link in self.store.links:
-                    if link.server is self and link.session == value:
-                        link.down.push(link.expired)
-        self.applied = zxid
-        if self.waiting:
-            ready = [act for at, act in self.waiting if at <= zxid]
-            self.waiting = [entry for entry in self.waiting if entry[0] > zxid]
-            for act in ready:
-                act()
-
-    def _tell(self, path: str, event: Any) -> None:
-        for link in self.watches.pop(path, ()):
-            link.tell(path, event)
-
-    def read(self, link: ZooKeeperLink, request: Any) -> Any:
-        """Answer a read with what this server has applied, and leave a watch if one is wanted."""
-        node = self.tree.get(request.path)
-        kind = type(request)
-        if kind is Exists:
-            return None if node is None else node.stat
-        if node is None:
-            return NoNode()
-        if kind is Children:
-            if node.listed is None:
-                node.listed = tuple(sorted(node.children))
-            return node.listed
-        if request.mailbox is not None:
-            watching = self.watches.setdefault(request.path, [])
-            if link not in watching:
-                watching.append(link)
-        return node.data, node.stat
-
-    # Writes go by way of the leader.
-
-    def forward(self, link: ZooKeeperLink, part: Part) -> None:
-        self.ahead.push((link, part))
-
-    def _commit(self, message: tuple[ZooKeeperLink, Part]) -> None:
-        link, part = message
-        if link.server is not self:
-            return  # the session has moved: the leader refuses what comes from where it was
-        part.answer, part.zxid = self.store.commit(link, part.request)
-        if self.applied >= part.zxid:
-            self._done(link, part)
-        else:
-            self.waiting.append((part.zxid, partial(self._done, link, part)))
-
-    def _done(self, link: ZooKeeperLink, part: Part) -> None:
-        if link.server is self:
-            link.busy = False
-            link.reply(part, part.answer, part.zxid)
-            link.work()
 
 
 def _parent(path: str) -> str:
@@ -348,23 +211,36 @@ class ZooKeeperStore(Fates):
     def tick(self) -> None:
         """Pings and batches of touches up to now; then expire what is due."""
         now = self.world.now * self.rate
-        every = TICK_S / 2
-        batch = math.floor((now - self.phase) / every) * every + self.phase
         sessions = self.sessions
         for link in self.links:
             session = sessions.get(link.session)
             if session is None:
                 continue
+            self._pass_on(session, link.server, now)
             if link.healthy and not link.client.paused:
                 ping = math.floor(now * 3 / session.timeout_s) * session.timeout_s / 3
-                session.touched_at = max(session.touched_at, ping)
-            if link.server is self.leader:
-                session.passed_on = max(session.passed_on, session.touched_at)
-            elif batch - every < session.touched_at <= batch and link.server.gate.open:
-                session.passed_on = max(session.passed_on, batch)  # as of when the leader heard
+                if ping > session.touched_at:
+                    session.touched_at = ping
+                    self._pass_on(session, link.server, now)
         due = [number for number, session in sessions.items() if session.ends_at() <= now + 1e-9]
         for number in due:
             self.end(number)
+
+    def ends_renewal(self, world: World) -> bool:
+        """Whether what was just sent is the end of a renewal: all of it is sent together."""
+        return True
+
+    def _pass_on(self, session: Session, server: Server, now: float) -> None:
+        """Tell the leader of the last touch; a follower does so with its next batch."""
+        if server is self.leader:
+            heard = session.touched_at
+        elif server.gate.open:
+            every = TICK_S / 2
+            heard = math.ceil((session.touched_at - self.phase) / every) * every + self.phase
+        else:
+            return
+        if session.passed_on < heard <= now:
+            session.passed_on = heard
 
     @property
     def version(self) -> int:
@@ -399,6 +275,6 @@ class ZooKeeperStore(Fates):
         return sum(len(mailboxes) for link in links for mailboxes in link.mailboxes.values())
 
 
-def _stands(name: str, node: Node) -> Stands:
+def _stands(name: str, node: Any) -> Stands:
     shared = name.startswith("R-", 40)
     return Stands(node.stat.czxid, name[3:39], shared, shared or node.data == DOWNGRADED)

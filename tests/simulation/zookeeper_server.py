@@ -1,0 +1,151 @@
+"""One server of the modelled ensemble: its tree, its sessions' watches, and its way to the leader."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from recipes.stores.base import Changed, Gone
+from recipes.stores.zookeeper.requests import Children, Exists, NoNode, Stat
+from tests.simulation.moving import Gate, Pipe
+
+if TYPE_CHECKING:
+    from tests.simulation.zookeeper_link import Part, ZooKeeperLink
+    from tests.simulation.zookeeper_model import ZooKeeperStore
+
+__all__ = ["TICK_S", "Node", "Server", "Session", "Txn"]
+
+TICK_S = 2.0
+
+
+class Node:
+    """A node of the tree; its stat is made anew when it changes."""
+
+    __slots__ = ("children", "data", "listed", "owner", "stat")
+
+    def __init__(self, data: bytes, czxid: int, owner: int) -> None:
+        self.data = data
+        self.owner = owner
+        self.stat = Stat(czxid, owner, 0)
+        self.children: set[str] = set()
+        self.listed: tuple[str, ...] | None = ()
+
+
+class Session:
+    """A session, as the server of its client knows it, and as the leader does."""
+
+    __slots__ = ("passed_on", "timeout_s", "touched_at")
+
+    def __init__(self, timeout_s: float, now: float) -> None:
+        self.timeout_s = timeout_s
+        self.touched_at = now
+        self.passed_on = now
+
+    def ends_at(self) -> float:
+        return (math.floor((self.passed_on + self.timeout_s) / TICK_S) + 1) * TICK_S
+
+
+Txn = tuple[str, str, Any]
+
+
+class Server:
+    """One server's tree, and the watches that its clients left with it."""
+
+    def __init__(self, store: ZooKeeperStore, number: int) -> None:
+        self.store = store
+        self.number = number
+        self.tree: dict[str, Node] = {"/": Node(b"", 0, 0)}
+        self.applied = 0
+        self.watches: dict[str, list[ZooKeeperLink]] = {}
+        self.gate = Gate()
+        self.behind = Pipe(store.world, self.gate, self.apply)
+        self.ahead = Pipe(store.world, self.gate, self._commit)
+        self.waiting: list[tuple[int, Callable[[], None]]] = []
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether it has lost the leader."""
+        return not self.gate.open
+
+    def set_cut_off(self, cut_off: bool) -> None:
+        self.gate.open = not cut_off
+
+    def apply(self, message: tuple[int, list[Txn]]) -> None:
+        """Apply what was committed under one zxid, tell the watchers, then let replies out."""
+        zxid, txns = message
+        tree = self.tree
+        for kind, path, value in txns:
+            if kind == "create":
+                data, owner = value
+                tree[path] = Node(data, zxid, owner)
+                parent, _, name = path.rpartition("/")
+                above = tree[parent or "/"]
+                above.children.add(name)
+                above.listed = None
+            elif kind == "delete":
+                del tree[path]
+                parent, _, name = path.rpartition("/")
+                above = tree[parent or "/"]
+                above.children.discard(name)
+                above.listed = None
+                self._tell(path, Gone(path))
+            elif kind == "set":
+                node = tree[path]
+                node.data = value
+                node.stat = Stat(node.stat.czxid, node.owner, node.stat.version + 1)
+                self._tell(path, Changed(path))
+            else:  # the end of a session
+                for link in self.store.links:
+                    if link.server is self and link.session == value:
+                        link.down.push(link.expired)
+        self.applied = zxid
+        if self.waiting:
+            ready = [act for at, act in self.waiting if at <= zxid]
+            self.waiting = [entry for entry in self.waiting if entry[0] > zxid]
+            for act in ready:
+                act()
+
+    def _tell(self, path: str, event: Any) -> None:
+        for link in self.watches.pop(path, ()):
+            link.tell(path, event)
+
+    def read(self, link: ZooKeeperLink, request: Any) -> Any:
+        """Answer a read with what this server has applied, and leave a watch if one is wanted."""
+        node = self.tree.get(request.path)
+        kind = type(request)
+        if kind is Exists:
+            return None if node is None else node.stat
+        if node is None:
+            return NoNode()
+        if kind is Children:
+            if node.listed is None:
+                node.listed = tuple(sorted(node.children))
+            return node.listed
+        if request.mailbox is not None:
+            watching = self.watches.setdefault(request.path, [])
+            if link not in watching:
+                watching.append(link)
+        return node.data, node.stat
+
+    # Writes go by way of the leader.
+
+    def forward(self, link: ZooKeeperLink, part: Part) -> None:
+        self.ahead.push((link, part))
+
+    def _commit(self, message: tuple[ZooKeeperLink, Part]) -> None:
+        link, part = message
+        if link.server is not self:
+            return  # the session has moved: the leader refuses what comes from where it was
+        part.answer, part.zxid = self.store.commit(link, part.request)
+        if self.applied >= part.zxid:
+            self._done(link, part)
+        else:
+            self.waiting.append((part.zxid, partial(self._done, link, part)))
+
+    def _done(self, link: ZooKeeperLink, part: Part) -> None:
+        if link.server is self:
+            link.busy = False
+            link.reply(part, part.answer, part.zxid)
+            link.work()
