@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from integration.harness.etcd import Etcd, EtcdCluster
+from integration.harness.files import Files
 from integration.harness.finding import find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper
 from integration.harness.leftovers import Leftovers, clean, kazoo_client, leftovers, sessions, settle
 from integration.harness.process import Server, ServerUnavailable, eventually
@@ -26,6 +27,7 @@ __all__ = [
     "ALL",
     "Etcd",
     "EtcdCluster",
+    "Files",
     "Java",
     "Leftovers",
     "Promised",

@@ -1,4 +1,4 @@
-"""Coordination recipes on ZooKeeper and etcd, behind one API, blocking and asyncio.
+"""Coordination recipes on ZooKeeper, etcd and SQLite, behind one API, blocking and asyncio.
 
 ::
 
@@ -24,10 +24,12 @@ from recipes.errors import (
     StoreFull,
     StoreRefused,
     StoreUnavailable,
+    TooWeak,
     UpgradeError,
     WouldDeadlock,
 )
 from recipes.grant import AsyncGrant, Grant
+from recipes.guarantees import Guarantees
 from recipes.lock import AsyncLock, Lock
 from recipes.rwlock import (
     AsyncReadLock,
@@ -52,6 +54,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "Grant",
+    "Guarantees",
     "Lock",
     "LockError",
     "LockLost",
@@ -65,6 +68,7 @@ __all__ = [
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "TooWeak",
     "UpgradeError",
     "WouldDeadlock",
     "WriteGrant",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from recipes import guarantees
 from recipes._core.deadline import duration
 from recipes._core.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Settings
 from recipes._run.tasks import AsyncRuntime
+from recipes.guarantees import Guarantees, Need
 from recipes.lock import AsyncLock, Lock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.session import Session
@@ -26,7 +29,14 @@ SHORTEST_SESSION_S = 2.0
 SHORTEST_REQUEST_S = 0.05
 
 
-def connect(url: str, *, session_timeout: float = 15, request_timeout: float = 5, **options: Any) -> Client:
+def connect(
+    url: str,
+    *,
+    session_timeout: float = 15,
+    request_timeout: float = 5,
+    require: Need | Iterable[Need] = (),
+    **options: Any,
+) -> Client:
     """Return a client of the store at ``url``; validates, and does no I/O.
 
     Enter it (or call `Client.open`) to start the session and fail fast; otherwise the
@@ -34,27 +44,42 @@ def connect(url: str, *, session_timeout: float = 15, request_timeout: float = 5
 
     Args:
         url: ``zookeeper://host:port,host:port/root``, ``etcd://host:port,.../prefix``
-            (``etcds://`` for TLS), ``memory://`` (private) or ``memory://name`` (shared in the
-            process). The path keeps this application's locks apart from others'.
+            (``etcds://`` for TLS), ``sqlite:///path/to/file`` (the processes of one machine),
+            ``memory://`` (private) or ``memory://name`` (shared in the process). The path keeps
+            this application's locks apart from others'.
         session_timeout: Seconds after which the store frees what this client holds, if it
             hears nothing; what is asked for (`Session.timeout` is what was granted). At
             least 2.
         request_timeout: Seconds for one request, hence for `Lock.try_acquire`,
             `Grant.release` and `Grant.verify`.
+        require: What the store has to give, one or several of "fencing", "linearizable",
+            "durable", "many_processes" and "many_machines" (see `Guarantees`).
         options: ``ssl_context`` (``etcds://``): an ``ssl.SSLContext``.
 
     Raises:
+        TooWeak: The store does not give what is required; a ValueError too.
         ValueError: An unknown scheme or option, a URL or a duration that does not fit.
         TypeError: A value of the wrong type.
     """
-    return Client(from_url(url, options), _settings(session_timeout, request_timeout))
+    return Client(_engine(url, require, options), _settings(session_timeout, request_timeout))
 
 
 def connect_async(
-    url: str, *, session_timeout: float = 15, request_timeout: float = 5, **options: Any
+    url: str,
+    *,
+    session_timeout: float = 15,
+    request_timeout: float = 5,
+    require: Need | Iterable[Need] = (),
+    **options: Any,
 ) -> AsyncClient:
     """Same as `connect`, but for asyncio."""
-    return AsyncClient(from_url(url, options), _settings(session_timeout, request_timeout))
+    return AsyncClient(_engine(url, require, options), _settings(session_timeout, request_timeout))
+
+
+def _engine(url: str, needs: Need | Iterable[Need], options: dict[str, Any]) -> Engine:
+    engine = from_url(url, options)
+    guarantees.require(needs, engine.guarantees, f"{url.partition(':')[0].lower()}://")
+    return engine
 
 
 def _settings(session_timeout: float, request_timeout: float) -> Settings:
@@ -74,6 +99,12 @@ class _BaseClient:
     def session(self) -> Session:
         """The session with the store."""
         return Session(self._runtime)
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """What the store promises; no I/O."""
+        given: Guarantees = self._runtime.engine.guarantees
+        return given
 
     @property
     def pending_cleanups(self) -> int:

@@ -10,6 +10,7 @@
     │       └── UpgradeError     the same, from shared to exclusive
     ├── SessionLost              the session a call depended on has ended
     ├── ClientClosed             the client was closed
+    ├── TooWeak                  the store does not give what was required (also a ValueError)
     └── StoreError               the store, or the way to it
         ├── StoreUnavailable     no answer (also a ConnectionError): it may work later
         ├── StoreRefused         an answer, and it was no: trying again will not help
@@ -35,6 +36,7 @@ __all__ = [
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "TooWeak",
     "UpgradeError",
     "WouldDeadlock",
 ]
@@ -168,6 +170,26 @@ class ClientClosed(RecipesError):
 
     def __str__(self) -> str:
         return "this client is closed; make another with recipes.connect()"
+
+
+class TooWeak(RecipesError, ValueError):
+    """The store does not give what was required of it; raised by ``connect``, before any I/O.
+
+    Attributes:
+        store: Which store, as in its URL.
+        missing: What it does not give.
+        use: Stores that give all that was required.
+    """
+
+    def __init__(self, store: str, missing: tuple[str, ...], use: tuple[str, ...]) -> None:
+        super().__init__(store=store, missing=missing, use=use)
+
+    store: str
+    missing: tuple[str, ...]
+    use: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.store} does not give {' and '.join(self.missing)}; use {' or '.join(self.use)}"
 
 
 class StoreError(RecipesError):

@@ -19,6 +19,7 @@ from recipes.errors import (
     StoreFull,
     StoreRefused,
     StoreUnavailable,
+    TooWeak,
     UpgradeError,
     WouldDeadlock,
 )
@@ -61,6 +62,10 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
     ),
     (SessionLost("revoked"), "the session with the store has ended: revoked; the next call opens another"),
     (ClientClosed(), "this client is closed; make another with recipes.connect()"),
+    (
+        TooWeak("sqlite://", ("many_machines",), ("zookeeper://", "etcd://")),
+        "sqlite:// does not give many_machines; use zookeeper:// or etcd://",
+    ),
     (StoreError("h:1", "odd"), "h:1: odd"),
     (StoreUnavailable("h:1", "cut"), "no answer from h:1: cut; check that it runs and can be reached"),
     (StoreRefused("h:1", "no"), "h:1 refused: no; asking again will not help"),

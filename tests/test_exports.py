@@ -96,6 +96,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "Client",
         "ClientClosed",
         "Grant",
+        "Guarantees",
         "Lock",
         "LockError",
         "LockLost",
@@ -109,6 +110,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "StoreFull",
         "StoreRefused",
         "StoreUnavailable",
+        "TooWeak",
         "UpgradeError",
         "WouldDeadlock",
         "WriteGrant",
@@ -151,7 +153,9 @@ def test_locks_print_nothing_by_default() -> None:
 
 
 @pytest.mark.parametrize("face", ["connect", "connect_async"])
-@pytest.mark.parametrize("url", ["etcd://127.0.0.1:1/app", "etcds://h/app", "zookeeper://127.0.0.1:1/app"])
+@pytest.mark.parametrize(
+    "url", ["etcd://127.0.0.1:1/app", "etcds://h/app", "zookeeper://127.0.0.1:1/app", "sqlite:///no/x"]
+)
 def test_connect_does_no_io(face: Any, url: str) -> None:
     client = getattr(recipes, face)(url)
     assert client.session.state == "none"

@@ -57,7 +57,7 @@ def contenders(server: servers.Server, prefix: str) -> list[str]:
 
 def remove(server: servers.Server, contender: str) -> None:
     """Delete one contender, as an operator would."""
-    if isinstance(server, servers.Etcd):
+    if isinstance(server, servers.Etcd | servers.Files):
         server.delete(contender)
     else:
         with servers.kazoo_client(server) as client:
@@ -71,6 +71,8 @@ def token_of(server: servers.Server, contender: str) -> int:
 
         found = server.ask("/v3/kv/range", {"key": encoded(contender)})["kvs"]
         return int(found[0]["create_revision"])
+    if isinstance(server, servers.Files):
+        return int(contender.rpartition("/")[2])
     with servers.kazoo_client(server) as client:
         stat = client.exists(contender)
         assert stat is not None

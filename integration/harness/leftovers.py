@@ -10,6 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from integration.harness.etcd import Etcd
+from integration.harness.files import Files
 from integration.harness.process import Server, eventually
 from integration.harness.zookeeper import ZooKeeper
 
@@ -36,6 +37,8 @@ def leftovers(server: Server, prefix: str) -> Leftovers:
     """List everything under ``prefix``, the path of the URL the test gave its clients."""
     if isinstance(server, Etcd):
         return Leftovers(tuple(server.keys(prefix)))
+    if isinstance(server, Files):
+        return Leftovers(server.contenders(prefix))
     with kazoo_client(server) as client:
         nodes = list(_walk(client, f"/{prefix.strip('/')}"))
     return Leftovers(
@@ -48,6 +51,8 @@ def sessions(server: Server) -> set[str]:
     """Return what the whole server knows of living clients: etcd's leases, ZooKeeper's sessions."""
     if isinstance(server, Etcd):
         return server.leases()
+    if isinstance(server, Files):
+        return server.sessions()
     assert isinstance(server, ZooKeeper)
     return server.sessions()
 
@@ -62,6 +67,9 @@ def clean(server: Server, prefix: str) -> None:
     """Delete everything under ``prefix``."""
     if isinstance(server, Etcd):
         server.delete(prefix)
+        return
+    if isinstance(server, Files):
+        server.clean(prefix)
         return
     with kazoo_client(server) as client, contextlib.suppress(NoNodeError):
         client.delete(f"/{prefix.strip('/')}", recursive=True)

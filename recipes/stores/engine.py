@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 if TYPE_CHECKING:
+    from recipes.guarantees import Guarantees
     from recipes.stores.base import AsyncLink, Link, OnEnd
     from recipes.stores.protocol import StoreProtocol
 
@@ -19,6 +20,7 @@ class Engine(ABC):
 
     Attributes:
         label: Where the store is, for events and errors; never a secret.
+        guarantees: What the store promises.
         servers: How many servers a link tries one after the other, a failed session each: so
             many failures say that the store cannot be reached.
         blocking_driver: Makes what a client's calls run on; None: the driver on the machine's
@@ -27,6 +29,7 @@ class Engine(ABC):
     """
 
     label: str
+    guarantees: Guarantees
     servers: int = 1
     blocking_driver: Callable[[Engine, Any], Any] | None = None
     asyncio_driver: Callable[[Engine, Any], Any] | None = None
@@ -64,9 +67,12 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
         "etcd": _etcd,
         "etcds": _etcd,
         "memory": _memory,
+        "sqlite": _sqlite,
     }.get(parts.scheme)
     if make is None:
-        raise ValueError(f"unknown store {parts.scheme!r}: use zookeeper://, etcd://, etcds:// or memory://")
+        raise ValueError(
+            f"unknown store {parts.scheme!r}: use zookeeper://, etcd://, etcds://, sqlite:// or memory://"
+        )
     engine, known = make(parts, options)
     unknown = sorted(set(options) - known)
     if unknown:
@@ -95,6 +101,12 @@ def _memory(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[st
     if parts.path.strip("/"):
         raise ValueError("memory:// takes a name and no path: memory:// (private) or memory://name")
     return MemoryEngine.named(parts.netloc), set()
+
+
+def _sqlite(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores.sqlite import SqliteEngine
+
+    return SqliteEngine.named(parts), set()
 
 
 def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:

@@ -36,6 +36,7 @@ from recipes._core.ops import (
 from recipes._core.order import Contender, Order
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost
+from recipes.guarantees import STORES
 from recipes.stores.base import AsyncLink, Changed, Event, Gone, Link, Mailbox, OnEnd, Request
 from recipes.stores.engine import Engine
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
@@ -297,6 +298,7 @@ class AsyncMemoryLink(AsyncLink):
 class MemoryEngine(Engine):
     """A store in memory."""
 
+    guarantees = STORES["memory"]
     _shared: ClassVar[dict[str, MemoryServer]] = {}
     _made_by: ClassVar[dict[str, Callable[[], MemoryEngine]]] = {}
 

@@ -6,15 +6,21 @@ would, or another client.
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import sqlite3
+import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from recipes._core.names import encode
 from recipes._core.order import Contender
 from recipes.stores.memory import MemoryEngine, _Entry
+from recipes.stores.sqlite.schema import connect
 from tests.contract.tap import Tap
 
 
@@ -128,3 +134,60 @@ class MemoryStore(Store):
 
     def close(self) -> None:
         MemoryEngine._shared.pop(self.mark, None)
+
+
+class SqliteStore(Store):
+    """A file of its own, in a directory of its own."""
+
+    lands_late = False  # requests of one link are carried out in order, or not at all
+
+    def __init__(self) -> None:
+        self.mark = f"t-{uuid.uuid4().hex}"
+        self._folder = Path(tempfile.mkdtemp(prefix=self.mark))
+        self.path = self._folder / "locks.db"
+
+    def url(self) -> str:
+        return f"sqlite://{self.path}"
+
+    def _ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Ask as the command line of SQLite would, in a connection of its own."""
+        if not self.path.exists():
+            return []
+        with contextlib.closing(sqlite3.connect(self.path, timeout=5)) as db, db:
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'watch'").fetchone():
+                return []  # it is just being made
+            return db.execute(sql, values).fetchall()
+
+    def contenders(self, name: str) -> list[str]:
+        found = self._ask(
+            "SELECT queue || '/' || token FROM contender WHERE queue = ? ORDER BY token", encode(name)
+        )
+        return [ref for (ref,) in found]
+
+    def everything(self) -> list[str]:
+        return [ref for (ref,) in self._ask("SELECT queue || '/' || token FROM contender ORDER BY token")]
+
+    def sessions(self) -> set[str]:
+        return {session for (session,) in self._ask("SELECT id FROM session")}
+
+    def remove(self, contender: str) -> None:
+        queue, _, token = contender.rpartition("/")
+        self._ask("DELETE FROM contender WHERE queue = ? AND token = ?", queue, int(token))
+
+    def plant(self, name: str, kind: str) -> str:
+        connect(str(self.path), self.url(), lambda db: False).close()  # so that there is a file
+        with contextlib.closing(sqlite3.connect(self.path, timeout=5)) as db, db:
+            db.execute("UPDATE machine SET token = token + 1")
+            (token,) = db.execute("SELECT token FROM machine").fetchone()
+            row = (encode(name), token, str(uuid.uuid4()), "W" if kind == "orphan" else kind, "another")
+            db.execute("INSERT INTO contender (queue, token, id, kind, session) VALUES (?, ?, ?, ?, ?)", row)
+        return f"{encode(name)}/{token}"
+
+    def end_session(self, client: Any) -> None:
+        session = client.session.id
+        with contextlib.closing(sqlite3.connect(self.path, timeout=5)) as db, db:
+            db.execute("DELETE FROM contender WHERE session = ?", (session,))
+            db.execute("DELETE FROM session WHERE id = ?", (session,))
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder)

@@ -102,6 +102,7 @@ class TappedEngine(Engine):
         self._engine = engine
         self._tap = tap
         self.label = engine.label
+        self.guarantees = engine.guarantees
 
     def protocol(self) -> Any:
         return self._engine.protocol()

@@ -6,20 +6,32 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["EXAMPLES", "ON_SERVERS_ONLY", "PAGES", "ROOT", "TESTS", "Block", "blocks", "example_on"]
+__all__ = [
+    "EXAMPLES",
+    "ON_FILES",
+    "ON_SERVERS_ONLY",
+    "PAGES",
+    "ROOT",
+    "TESTS",
+    "Block",
+    "blocks",
+    "example_on",
+]
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 EXAMPLES = sorted(path for path in ROOT.glob("docs/examples/*") if path.is_file())
 ON_SERVERS_ONLY = {"beside_kazoo.py", "beside_etcdctl.sh", "guarding.py"}
 """Run by ``integration/test_docs.py`` alone."""
+ON_FILES = {"on_one_machine.py"}
+"""Run on a file, since they ask for what memory does not give."""
 TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}
 """Examples of tests: run by pytest, and each brings its own store."""
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_URL = re.compile(r"(?:etcd|zookeeper)://127\.0\.0\.1:\d+/app")
+_URL = re.compile(r"(?:etcd|zookeeper)://127\.0\.0\.1:\d+/app|sqlite:///var/lib/app/locks\.db")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The examples run, in memory; on real servers they run in ``integration/test_docs.py``."""
+"""The examples run, in memory or on a file; on real servers they run in ``integration/test_docs.py``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import EXAMPLES, ON_SERVERS_ONLY, ROOT, TESTS, example_on
+from tests.docs.pages import EXAMPLES, ON_FILES, ON_SERVERS_ONLY, ROOT, TESTS, example_on
 
 IN_MEMORY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | TESTS]
 SAYS = {
@@ -18,6 +18,7 @@ SAYS = {
     "first.py": "nightly report published under token",
     "losing.py": "second page under token",
     "waiting.py": "it was free",
+    "on_one_machine.py": "one process of this machine at a time; token",
     "watching.py": '"event": "lock.acquired"',
     "gating.py": "a book",
     "sharing_reads.py": "holds lock 'catalog' shared",
@@ -25,8 +26,11 @@ SAYS = {
 
 
 @pytest.mark.parametrize("example", IN_MEMORY, ids=lambda path: str(path.name))
-def test_it_runs_and_says_what_it_should(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = compile(example_on(example, f"memory://{uuid.uuid4().hex}"), example, "exec")
+def test_it_runs_and_says_what_it_should(
+    example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite://{tmp_path}/locks.db" if example.name in ON_FILES else f"memory://{uuid.uuid4().hex}"
+    code = compile(example_on(example, url), example, "exec")
     exec(code, {"__name__": "__main__"})
     assert SAYS[example.name] in capsys.readouterr().out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import recipes
 from recipes import Grant
 from recipes.events import EVENTS
+from recipes.guarantees import STORES
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, blocks
 
 DEMO = "python3 -m venv .venv && .venv/bin/pip install -q nox && .venv/bin/nox -s demo"
@@ -74,6 +76,19 @@ def test_the_table_of_the_grant_is_its_members() -> None:
     told = re.findall(r"^\| `(\w+)(?:\(\))?` \|", table, re.MULTILINE)
     public = {name for name in (*dir(Grant), *Grant.__annotations__) if not name.startswith("_")}
     assert sorted(told) == sorted(public)
+
+
+def test_the_table_of_guarantees_is_what_stores_promise() -> None:
+    page = (ROOT / "docs/guarantees.md").read_text()
+    table = page[page.index("## What each store gives") : page.index("## Liveness")]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:1] == "|"
+    ]
+    yes = {"yes": "True", "no": "False"}
+    for column, scheme in enumerate(rows[0][1:], 1):
+        told = {row[0].strip("`"): yes.get(row[column], row[column]) for row in rows[2:]}
+        given = dataclasses.asdict(STORES[scheme.strip("`:/")])
+        assert told == {field: str(value) for field, value in given.items()}
 
 
 def test_the_readme_has_the_two_command_lines() -> None:

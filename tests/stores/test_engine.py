@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ from recipes.stores.engine import from_url, hosts_of, root_of
 from recipes.stores.etcd import EtcdEngine
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.memory import MemoryEngine
+from recipes.stores.sqlite import SqliteEngine
 from recipes.stores.zookeeper import ZooKeeperEngine
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 
@@ -24,6 +26,10 @@ from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
         ("etcds://h,i:2/app", EtcdEngine, "etcds://h:2379,i:2/app"),
         ("memory://", MemoryEngine, "memory://"),
         ("memory://shared", MemoryEngine, "memory://shared"),
+        ("sqlite:///var/lib/app/locks.db", SqliteEngine, "sqlite:///var/lib/app/locks.db"),
+        ("sqlite:////var/lib/../x", SqliteEngine, "sqlite:///var/x"),
+        ("sqlite:///a%20b%23.db", SqliteEngine, "sqlite:///a b#.db"),
+        ("sqlite://./locks.db", SqliteEngine, f"sqlite://{Path.cwd()}/locks.db"),
     ],
 )
 def test_the_url_names_the_engine(url: str, kind: str, label: Any) -> None:
@@ -36,7 +42,7 @@ def test_the_url_names_the_engine(url: str, kind: str, label: Any) -> None:
     ("url", "says"),
     [
         ("", "unknown store ''"),
-        ("redis://h", "unknown store 'redis': use zookeeper://, etcd://, etcds:// or memory://"),
+        ("redis://h", "unknown store 'redis': use zookeeper://, etcd://, etcds://, sqlite:// or memory://"),
         ("etcd://", "is no host:port"),
         ("etcd:h", "is no host:port"),
         ("etcd://a,,b", "is no host:port"),
@@ -53,6 +59,15 @@ def test_the_url_names_the_engine(url: str, kind: str, label: Any) -> None:
         ("etcd://h/~session", "A-Z a-z 0-9"),
         ("etcd://h/%C3%A9", "A-Z a-z 0-9"),
         ("memory://a/b", "takes a name and no path"),
+        ("sqlite://locks.db", "names no host, and 'locks.db' stands in its place: write sqlite:///path"),
+        ("sqlite://host/locks.db", "sqlite://./file for one in the current directory"),
+        ("sqlite:locks.db", "names a file, and this URL does not"),
+        ("sqlite://", "names a file"),
+        ("sqlite:///", "names a file"),
+        ("sqlite:///a/", "names a file"),
+        ("sqlite:///a%00b", "holds no NUL"),
+        ("sqlite:///:memory:", "use memory://"),
+        ("sqlite:///a?mode=ro", "no \\?query"),
     ],
 )
 def test_a_url_that_does_not_fit(url: str, says: str) -> None:
@@ -72,7 +87,7 @@ def test_a_url_is_text(url: str) -> None:
         from_url(url, {})
 
 
-@pytest.mark.parametrize("url", ["zookeeper://h", "etcd://h", "etcds://h", "memory://"])
+@pytest.mark.parametrize("url", ["zookeeper://h", "etcd://h", "etcds://h", "memory://", "sqlite:///x"])
 def test_unknown_options_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match="does not know the option 'colour'"):
         from_url(url, {"colour": "red"})

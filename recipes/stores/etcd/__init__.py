@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from recipes.guarantees import STORES
 from recipes.stores.engine import Engine
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
@@ -20,6 +21,8 @@ __all__ = ["EtcdEngine"]
 
 class EtcdEngine(Engine):
     """etcd at these endpoints; leases are valid on all members of a cluster."""
+
+    guarantees = STORES["etcd"]
 
     def __init__(
         self, hosts: list[tuple[str, int]], root: str, *, tls: bool, ssl_context: ssl.SSLContext | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recipes.guarantees import STORES
 from recipes.stores.engine import Engine
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
@@ -16,6 +17,8 @@ __all__ = ["ZooKeeperEngine"]
 
 class ZooKeeperEngine(Engine):
     """A ZooKeeper ensemble."""
+
+    guarantees = STORES["zookeeper"]
 
     def __init__(self, hosts: list[tuple[str, int]], root: str) -> None:
         self._hosts = ",".join(

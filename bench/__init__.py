@@ -1,0 +1,1 @@
+"""Measurements: this package and its peers, side by side in one run."""

@@ -1,0 +1,163 @@
+"""The faults, on files: clients are processes that are killed, stopped and forked; no server is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from integration import servers
+from integration.faults import test_holder_stops, test_names, test_promises, test_release
+from integration.faults.actors import AsyncActor
+from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.looking import hold_fault
+from integration.faults.storm import LATE_S, Tally, Weather, churn
+from integration.faults.test_interrupts import cancel_task, expire, expire_task, side_by_side, storm
+from recipes._run.clock import boot_time
+
+STARTS = 30
+CREW = 4
+SOON_S = 5
+
+SCENARIOS = (
+    test_holder_stops.test_fault_01_kill_of_the_holder,
+    test_holder_stops.test_fault_02_stop_past_ttl,
+    test_holder_stops.test_fault_02_held_needs_no_help_from_a_thread,
+    test_holder_stops.test_fault_03_stop_shorter_than_ttl,
+    test_release.test_fault_25_double_release,
+    test_release.test_fault_25_release_by_another_thread_or_task,
+    test_release.test_fault_25_release_by_many_at_once,
+    test_release.test_fault_32_contender_of_a_holder_deleted,
+    test_release.test_fault_32_contender_of_a_waiter_deleted,
+    test_release.test_fault_32_contender_deleted_and_a_verify_finds_it,
+    test_names.test_fault_35_every_name_is_a_lock_of_its_own,
+    test_names.test_fault_36_names_that_are_prefixes_of_each_other,
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[servers.Files]:
+    """Yield a directory of files."""
+    with servers.Files() as files:
+        yield files
+
+
+@pytest.fixture
+def figure(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Return what prints a measured figure."""
+
+    def tell(text: str) -> None:
+        with capsys.disabled():
+            print(f"  {text}")
+
+    return tell
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def lab(request: pytest.FixtureRequest, server: servers.Files, prefix: str, figure: Any) -> Iterator[Lab]:
+    """Yield a lab for a test that has to be alone in the process, for each face in turn."""
+    import threading
+
+    with Lab(server, prefix, request.param, figure, threading.Barrier(1)) as one:
+        yield one
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: str(scenario.__name__))
+def test_as_on_the_servers(
+    scenario: Callable[..., None], server: servers.Files, prefix: str, figure: Callable[[str], None]
+) -> None:
+    scenario(server, prefix, figure)
+
+
+def test_promise_l8_nothing_is_left_of_many_cycles(lab: Lab) -> None:
+    test_promises.test_promise_l8_nothing_is_left_of_many_cycles(lab)
+
+
+@at_once()
+def test_fault_01_a_death_is_seen_at_once(lab: Lab) -> None:
+    holder, waiter = lab.worker(session_s=30), lab.actor(session_timeout=30)
+    old_token = holder.ask("acquire", lab.name, 5)
+    waiting = waiter.start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name)
+    killed_at = boot_time()
+    holder.kill()
+    held = waiting.result(5)
+    took_s = boot_time() - killed_at
+    lab.figure(f"granted {took_s:.3f} s after kill -9 (session 30 s)")
+    assert took_s <= 1.0
+    assert held.token > old_token
+
+
+@at_once()
+def test_fault_01_a_waiter_that_was_killed_holds_up_nobody(lab: Lab) -> None:
+    held = lab.actor().acquire(lab.name)
+    middle = lab.worker(session_s=30)
+    middle.tell("acquire", lab.name, 20)
+    assert lab.contenders_become(2)
+    last = lab.actor(session_timeout=30).start_acquire(lab.name)
+    assert lab.contenders_become(3)
+    middle.kill()
+    assert held.release()
+    assert last.result(1).held
+
+
+@at_once()
+def test_fault_01_who_comes_after_a_death_needs_not_wait(lab: Lab) -> None:
+    holder = lab.worker(session_s=30)
+    holder.ask("acquire", lab.name, 5)
+    holder.kill()
+    assert lab.actor().try_acquire(lab.name) is not None
+
+
+@at_once()
+def test_fault_02_a_stopped_holder_is_alive_until_its_session_ends(lab: Lab) -> None:
+    holder = lab.worker()
+    holder.ask("acquire", lab.name, 5)
+    holder.stop()
+    hold_fault(SESSION_S / 3)  # after a renewal it may be as old as that
+    assert lab.actor().try_acquire(lab.name) is None
+    assert lab.actor().acquire(lab.name, timeout=SESSION_S + 1).held
+
+
+@pytest.mark.parametrize("lab", ["blocking"], indirect=True)
+def test_fault_26_27_interruptions(lab: Lab, prefix: str) -> None:
+    with churn(lab, prefix):
+        blocking, tasks = (lab.actor(face=face) for face in ("blocking", "asyncio"))
+        assert isinstance(tasks, AsyncActor)
+        script = lab.worker("shot", "calls", 150, prefix)
+        timed, timed_tasks, cancelled = Tally(60), Tally(60), Tally(100)
+        side_by_side(
+            *(partial(expire, blocking, timed, Weather((prefix, "threads", n))) for n in range(CREW)),
+            lambda: tasks.run(storm(tasks, timed_tasks, expire_task, prefix)),
+            lambda: tasks.run(storm(tasks, cancelled, cancel_task, prefix)),
+        )
+        shot = json.loads(script.next_line(60))
+    for tally in (timed, timed_tasks, cancelled):
+        lab.figure(f"{tally.interrupted} interrupted, {1000 * tally.worst_s:.0f} ms late at most")
+        assert tally.worst_s <= LATE_S
+    lab.figure(f"SIGINTs: {shot}")
+    assert shot["worst_s"] <= LATE_S
+    assert (shot["strays"], shot["swallowed"], shot["settled"]) == (0, 0, True)
+    for one in (blocking, tasks):
+        assert servers.eventually(lambda one=one: one.client.pending_cleanups == 0, SOON_S)
+        assert one.client.grants == []
+    assert lab.contenders_become(0), lab.contenders()
+    for one in (blocking, tasks):
+        assert one.acquire("busy", timeout=1).release()
+    assert script.ask("go on") is True
+
+
+@pytest.mark.parametrize("lab", ["blocking"], indirect=True)
+def test_fault_27_signals_while_the_session_starts(lab: Lab, prefix: str) -> None:
+    before = servers.sessions(lab.server)
+    script = lab.worker("shot", "starts", STARTS, prefix)
+    shot = json.loads(script.next_line(60))
+    lab.figure(f"{shot}")
+    assert shot["worst_s"] <= LATE_S
+    assert (shot["strays"], shot["doubled"], shot["left"]) == (0, 0, 0)
+    assert lab.contenders() == []
+    assert servers.eventually(lambda: not servers.sessions(lab.server) - before, lab.failover_s)
+    script.tell("go on")

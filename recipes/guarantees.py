@@ -1,0 +1,115 @@
+"""What each store promises, so that a program can say what it needs and be refused before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from recipes.errors import TooWeak
+
+__all__ = ["STORES", "Guarantees", "Need", "require"]
+
+Need = Literal["fencing", "linearizable", "durable", "many_processes", "many_machines"]
+"""What ``connect(..., require=...)`` may ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantees:
+    """What a store promises; the same for every client of that kind of store.
+
+    Attributes:
+        linearizable: What was granted or released is seen by every request that is asked
+            later, whoever asks.
+        fencing: Grants carry tokens that rise from holder to holder.
+        scope: Who can share a lock: the threads and tasks of one "process", the processes
+            of one "machine", or the machines of a "cluster".
+        durable: Tokens go on rising after everything was switched off and on again.
+        survives: What may fail without a promise being broken.
+        timeout: What a session's timeout means: when the lock of a dead holder is free.
+    """
+
+    linearizable: bool
+    fencing: bool
+    scope: Literal["process", "machine", "cluster"]
+    durable: bool
+    survives: str
+    timeout: str
+
+    def meets(self, need: Need) -> bool:
+        """Whether the store gives this."""
+        match need:
+            case "many_processes":
+                return self.scope != "process"
+            case "many_machines":
+                return self.scope == "cluster"
+            case "fencing" | "linearizable" | "durable":
+                found: bool = getattr(self, need)
+                return found
+
+
+STORES: Mapping[str, Guarantees] = MappingProxyType(
+    {
+        "zookeeper": Guarantees(
+            linearizable=True,
+            fencing=True,
+            scope="cluster",
+            durable=True,
+            survives="the loss of a minority of the servers",
+            timeout="the servers end the session up to a tick after it",
+        ),
+        "etcd": Guarantees(
+            linearizable=True,
+            fencing=True,
+            scope="cluster",
+            durable=True,
+            survives="the loss of a minority of the servers",
+            timeout="the servers end the lease about a second after it, later after a change of leader",
+        ),
+        "sqlite": Guarantees(
+            linearizable=True,
+            fencing=True,
+            scope="machine",
+            durable=True,
+            survives="the death of any process, a restart and a power cut; not the loss of the file",
+            timeout="at most: the death of a process is seen within a second where the kernel shows it",
+        ),
+        "memory": Guarantees(
+            linearizable=True,
+            fencing=True,
+            scope="process",
+            durable=False,
+            survives="nothing: it ends with its process",
+            timeout="exact",
+        ),
+    }
+)
+"""Every store, by the scheme of its URLs, the strongest first; ``etcds`` is as ``etcd``."""
+
+
+def require(needs: Need | Iterable[Need], given: Guarantees, store: str) -> None:
+    """Refuse a store that does not give what is needed.
+
+    Raises:
+        TooWeak: It does not.
+        ValueError: Nobody knows such a need.
+        TypeError: It is no text, and no set or list of texts.
+    """
+    wanted = _checked(needs)
+    missing = [need for need in wanted if not given.meets(need)]
+    if missing:
+        others = [scheme for scheme, other in STORES.items() if all(other.meets(need) for need in wanted)]
+        raise TooWeak(store, tuple(missing), tuple(f"{scheme}://" for scheme in others))
+
+
+def _checked(needs: Need | Iterable[Need]) -> list[Need]:
+    if not isinstance(needs, Iterable):
+        raise TypeError(f"require= is a need or a set of needs, not {type(needs).__name__}")
+    wanted: list[Need] = [needs] if isinstance(needs, str) else list(needs)
+    for need in wanted:
+        if not isinstance(need, str):
+            raise TypeError(f"require= names what is needed as text, not {type(need).__name__}")
+        if need not in get_args(Need):
+            raise ValueError(f"require={need!r}: use {', '.join(map(repr, get_args(Need)))}")
+    return wanted

@@ -1,0 +1,48 @@
+"""SQLite: processes on one machine that share a file, without a server."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult
+
+from recipes.guarantees import STORES
+from recipes.stores.engine import Engine
+from recipes.stores.sqlite.location import path_of
+from recipes.stores.sqlite.protocol import SqliteProtocol
+
+if TYPE_CHECKING:
+    from recipes.stores.base import AsyncLink, Link, OnEnd
+
+__all__ = ["SqliteEngine"]
+
+
+class SqliteEngine(Engine):
+    """A file on a local disk."""
+
+    guarantees = STORES["sqlite"]
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.label = f"sqlite://{path}"
+
+    @classmethod
+    def named(cls, parts: SplitResult) -> SqliteEngine:
+        """Return the engine of the file that a URL names."""
+        return cls(path_of(parts))
+
+    def protocol(self) -> SqliteProtocol:
+        """Return the protocol for one session, with an id of its own."""
+        return SqliteProtocol(secrets.token_hex(8))
+
+    def link(self, on_end: OnEnd) -> Link:
+        """Return a new blocking link."""
+        from recipes.stores.sqlite.blocking import SqliteLink
+
+        return SqliteLink(self._path, self.label, on_end)
+
+    def async_link(self, on_end: OnEnd) -> AsyncLink:
+        """Return a new asyncio link."""
+        from recipes.stores.sqlite.tasks import AsyncSqliteLink
+
+        return AsyncSqliteLink(self._path, self.label, on_end)

@@ -1,0 +1,138 @@
+"""The connection to the file: opened when it is needed, and never carried across a fork.
+
+SQLite remembers in each process which locks its connections hold. A child that inherits this memory
+believes to hold locks that it does not, also for connections of its own, and the file may be damaged: so
+connections are closed before a fork, and opened again by whoever goes on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sqlite3
+import threading
+import weakref
+
+from recipes.errors import StoreRefused
+from recipes.stores.sqlite.lifeline import Folder
+from recipes.stores.sqlite.requests import NoSession
+from recipes.stores.sqlite.schema import connect
+
+__all__ = ["Database"]
+
+FORK_WAITS_S = 1.0
+SLICE_S = 0.1  # see recipes.stores.waiting
+
+
+class Database:
+    """One file, and at most one connection to it; whoever uses that has `lock`.
+
+    Args:
+        path: The file.
+        label: Where it is, for errors.
+        folder: Where the sessions of its clients show that they live.
+    """
+
+    def __init__(self, path: str, label: str, folder: Folder) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        self._label = label
+        self._folder = folder
+        self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        _databases.add(self)
+
+    def acquire(self, timeout_s: float) -> bool:
+        """Take the lock within so many seconds, in slices, so that signals are heard."""
+        while not self.lock.acquire(timeout=max(0.0, min(timeout_s, SLICE_S))):
+            timeout_s -= SLICE_S
+            if timeout_s <= 0:
+                return False
+        return True
+
+    def release(self) -> None:
+        """Let the lock go if this thread has it; what an interrupt left half done is undone."""
+        while self.lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - an interrupt hides it
+            if self._db is not None and self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            self.lock.release()
+
+    def connection(self) -> sqlite3.Connection:
+        """Return the connection; with the lock held.
+
+        Raises:
+            NoSession: The file is another than it was.
+            StoreRefused: It cannot be used.
+            sqlite3.Error: See `schema.meaning`.
+        """
+        if self._file is not None and self._file != _identity(self.path):
+            self.close()
+            raise NoSession("the file was deleted, or another was put in its place")
+        if self._db is None:
+            if self.path in _torn:
+                raise StoreRefused(self._label, "this process was forked amid a transaction; fork it earlier")
+            self._db = connect(self.path, self._label, self._in_use)
+            self._file = _identity(self.path)
+        return self._db
+
+    def _in_use(self, db: sqlite3.Connection) -> bool:
+        return self._folder.living([row[0] for row in db.execute("SELECT id FROM session").fetchall()])
+
+    def close(self) -> None:
+        """Close the connection; with the lock held."""
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    # Fork.
+
+    def before_fork(self) -> None:
+        """Close the connection, unless a transaction of another thread does not end."""
+        if self.lock._is_owned() or not self.acquire(FORK_WAITS_S):  # type: ignore[attr-defined] # noqa: SLF001
+            _torn.add(self.path)
+            return
+        self.close()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        _torn.discard(self.path)
+        self.release()
+
+    def after_fork_in_child(self) -> None:
+        """Leave alone what could not be closed: closing it here would undo what the parent is doing."""
+        self.lock = threading.RLock()
+        if self._db is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))  # so that it is never finalized
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - at every request
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_torn: set[str] = set()
+
+
+def _before_fork() -> None:
+    for database in list(_databases):
+        database.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for database in list(_databases):
+        database.after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    for database in list(_databases):
+        database.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

@@ -1,0 +1,109 @@
+"""Where the file is, and whether it can be a store there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import SplitResult, unquote
+
+from recipes.errors import StoreRefused
+
+__all__ = ["check", "machine", "path_of"]
+
+ABROAD = {
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2",
+    "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+}  # fmt: skip
+ELSEWHERE = "put the file on a local disk, or use etcd:// or zookeeper:// for several machines"
+HOW = "write sqlite:///path/to/file for /path/to/file, or sqlite://./file for one in the current directory"
+
+
+def path_of(parts: SplitResult) -> str:
+    """Return the absolute path that a URL names.
+
+    Raises:
+        ValueError: The URL names a host, or no file.
+    """
+    if parts.netloc not in ("", "."):
+        raise ValueError(f"sqlite:// names no host, and {parts.netloc!r} stands in its place: {HOW}")
+    path = unquote(parts.path, errors="surrogateescape")
+    if not path.startswith("/") or path.endswith("/"):
+        raise ValueError(f"sqlite:// names a file, and this URL does not: {HOW}")
+    if "\0" in path:
+        raise ValueError("the path of a file holds no NUL")
+    if path.lstrip("/") == ":memory:":
+        raise ValueError("sqlite:// is a file that processes share; for one process use memory://")
+    return os.path.abspath(  # noqa: PTH100 - no look at the disk
+        path.lstrip("/") if parts.netloc else f"/{path.lstrip('/')}"
+    )
+
+
+def check(path: str, label: str) -> None:
+    """Refuse a place where no file can be shared and locked.
+
+    Nothing here opens the file: closing it again would drop the locks that SQLite holds on it in
+    this process.
+
+    Raises:
+        StoreRefused: What is wrong, and what to do.
+    """
+    wrong = _wrong(Path(path))
+    if wrong:
+        raise StoreRefused(label, wrong)
+
+
+def _wrong(file: Path) -> str | None:
+    folder = file.parent
+    if not folder.is_dir():
+        return f"the directory {folder} does not exist; make it first"
+    if file.exists() and not stat.S_ISREG(file.stat().st_mode):
+        return f"{file} is no regular file"
+    kind = _file_system(folder)
+    if kind in ABROAD or kind.startswith("fuse."):
+        return f"{folder} is on {kind}, where locks and shared memory cannot be relied on; {ELSEWHERE}"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"the directory {folder} is not writable; SQLite keeps files beside the database"
+    if file.exists() and not os.access(file, os.R_OK | os.W_OK):
+        return f"{file} is not writable"
+    return None
+
+
+def _file_system(folder: Path) -> str:
+    """Return the type of the file system that holds ``folder``; empty if it cannot be known."""
+    real = os.path.realpath(folder)
+    found = [
+        (len(point), number, kind)
+        for number, (point, kind) in enumerate(_mounts())
+        if real == point or real.startswith(point.rstrip("/") + "/")
+    ]
+    return max(found, default=(0, 0, ""))[2]
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    """Yield where each file system is mounted, and its type; later ones cover earlier ones."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    except OSError:  # not Linux
+        return
+    for line in lines:
+        before, _, behind = line.partition(" - ")
+        point = before.split(" ")[4]
+        yield point.encode("utf-8", "surrogateescape").decode("unicode_escape"), behind.split(" ")[0]
+
+
+def machine() -> str:
+    """Return what differs after a restart of the machine, and where its boot time is counted differently.
+
+    Empty where that cannot be known.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:  # not Linux
+        return ""
+    try:
+        offsets = Path("/proc/self/timens_offsets").read_text().split("boottime")[-1].split()
+    except OSError:  # a kernel without time namespaces
+        return boot
+    return boot if set(offsets) <= {"0"} else f"{boot} {' '.join(offsets)}"

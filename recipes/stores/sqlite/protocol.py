@@ -1,0 +1,164 @@
+"""The protocol of the file: a session is a row, and so is a contender.
+
+The order is a counter that every transaction of the machine shares, and is the token.
+One transaction acquires: it inserts the own row, looks at who stands ahead, and, if
+somebody blocks, leaves word that this session wants to hear when he goes.
+
+Requests of one link are carried out in the order in which they were asked, or not at
+all: none lands late, so nothing needs to be buried.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from recipes._core.ops import (
+    Check,
+    Checked,
+    End,
+    Enqueue,
+    Look,
+    Open,
+    Opened,
+    Place,
+    Probe,
+    Renew,
+    Renewal,
+    Spot,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._core.order import Ahead
+from recipes.errors import SessionLost
+from recipes.stores.base import Request
+from recipes.stores.protocol import Steps, StoreProtocol, Turn
+from recipes.stores.sqlite.layout import Target, kind_of, ref_of, target_of
+from recipes.stores.sqlite.requests import (
+    Demote,
+    Finish,
+    Join,
+    NoSession,
+    Present,
+    Remove,
+    See,
+    Seen,
+    Start,
+    Touch,
+)
+
+__all__ = ["SqliteProtocol"]
+
+ENDED = "the session has ended on the store"
+
+
+class SqliteProtocol(StoreProtocol):
+    """One session with a file.
+
+    Args:
+        session_id: Chosen before the file is asked, so that the session can be ended if
+            the reply is lost.
+    """
+
+    renewals_per_ttl: ClassVar[int] = 3
+    renewal_lag: ClassVar[int] = 0
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self._armed: dict[str, tuple[str, ...]] = {}  # by the id of who joined: watched on joining
+
+    # The session.
+
+    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+        """Insert the session's row."""
+        yield from self._ask(Start(self.session_id, op.ttl_s))
+        return Opened(self.session_id, op.ttl_s)
+
+    def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
+        """Put the row's deadline off, and look after the held places."""
+        places = tuple(target_of(place.ref) for place in op.places)
+        touch = Touch(self.session_id, places)
+        ttl_s, standing = yield from self._ask(touch)
+        return Renewal(ttl_s, tuple(place for place in op.places if place.token not in standing))
+
+    def end(self, op: End, turn: Turn) -> Steps[None]:
+        """Delete the row, and all that hangs on it."""
+        yield from self._ask(Finish(self.session_id))
+
+    # The queue.
+
+    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+        """Insert the own row once, and see who else is there."""
+        spot = op.spot
+        kind = kind_of(spot)
+        join = Join(self.session_id, spot.queue, kind, spot.id, op.order, turn.again, turn.mailbox)
+        seen = yield from self._ask(join)
+        self._armed[spot.id] = seen.armed
+        return _view(spot, seen)
+
+    def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
+        """Insert the own row if nobody is there who would block."""
+        spot = op.spot
+        free = Join(
+            self.session_id, spot.queue, kind_of(spot), spot.id, op.order, again=turn.again, only_free=True
+        )
+        seen = yield from self._ask(free)
+        return None if seen is None else _view(spot, seen)
+
+    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+        """Watch, unless joining has done so already."""
+        armed = self._armed.pop(op.mine.spot.id, ())
+        if all(target.ref in armed for target in op.targets):
+            return True
+        targets = _targets(op.targets)
+        mine = target_of(op.mine.ref)
+        present = yield from self._ask(Present(self.session_id, targets, mine, turn.mailbox))
+        return all(token in present for _, token in targets)
+
+    def look(self, op: Look, turn: Turn) -> Steps[View]:
+        """Watch and read in one transaction."""
+        mine, targets = op.mine, _targets(op.targets)
+        self._armed.pop(mine.spot.id, None)
+        see = See(self.session_id, mine.spot.queue, mine.token, op.order, targets, turn.mailbox)
+        seen = yield from self._ask(see)
+        return _view(mine.spot, seen)
+
+    def check(self, op: Check, turn: Turn) -> Steps[Checked]:
+        """Read the own row and these others; watch the others unless an event made me look."""
+        mailbox = turn.mailbox if op.evidence is None else None
+        mine = target_of(op.mine.ref)
+        present = yield from self._ask(Present(self.session_id, _targets(op.targets), mine, mailbox))
+        others = frozenset(target.ref for target in op.targets if target_of(target.ref)[1] in present)
+        return Checked(op.mine.token in present, others)
+
+    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+        """Delete the own row; asked again, it was I who deleted it."""
+        spot = op.spot
+        self._armed.pop(spot.id, None)
+        token = None if op.place is None else op.place.token
+        removed = yield from self._ask(Remove(self.session_id, spot.queue, spot.id, token))
+        return bool(removed) or turn.again
+
+    def downgrade(self, op: Any, turn: Turn) -> Steps[bool]:
+        """Mark the own row: place and token stay; whether it stands."""
+        queue, token = target_of(op.place.ref)
+        stands: bool = yield from self._ask(Demote(self.session_id, queue, token))
+        return stands
+
+    def _ask(self, request: Request[Any]) -> Steps[Any]:
+        try:
+            reply = yield from request
+        except NoSession as ended:
+            raise SessionLost(str(ended) or ENDED) from ended
+        return reply
+
+
+def _targets(ahead: Ahead) -> tuple[Target, ...]:
+    return tuple(target_of(contender.ref) for contender in ahead)
+
+
+def _view(spot: Spot, seen: Seen) -> View:
+    if seen.own is None:
+        return View(None, (), complete=True, position=0)
+    place = Place(spot, ref_of(spot.queue, seen.own), seen.own)
+    return View(place, seen.ahead, seen.complete, seen.position)

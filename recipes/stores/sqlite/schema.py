@@ -1,0 +1,196 @@
+"""The tables, and opening a file so that they are there, are ours, and are of this boot."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recipes.errors import StoreError, StoreFull, StoreRefused, StoreUnavailable
+from recipes.stores.sqlite.location import check, machine
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["EPOCH", "Busy", "connect", "meaning", "transaction"]
+
+APPLICATION = 0x52454349  # "RECI"
+VERSION = 1
+EPOCH = 1 << 40
+"""A token is the number of the boot times this, and the number of the grant within it."""
+
+PAGE = 1024
+CHECKPOINT_PAGES = 192
+RESERVE = 256 * PAGE
+"""Bytes kept in the log and in the file, so that sessions can be renewed and ended on a full disk."""
+
+TABLES = """
+CREATE TABLE machine (only INTEGER PRIMARY KEY CHECK (only = 1), boot TEXT NOT NULL, token INTEGER NOT NULL);
+CREATE TABLE session (id TEXT PRIMARY KEY, ttl_s REAL NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE contender (
+    queue TEXT NOT NULL, token INTEGER NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, session TEXT NOT NULL,
+    downgraded INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (queue, token)
+) WITHOUT ROWID;
+CREATE TABLE watch (
+    token INTEGER NOT NULL, session TEXT NOT NULL, waiter INTEGER NOT NULL, PRIMARY KEY (token, session)
+) WITHOUT ROWID;
+CREATE TABLE reserve (room BLOB);
+INSERT INTO machine VALUES (1, '', 0);
+"""
+
+WHOSE = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+    (SELECT COUNT(*) FROM sqlite_master)
+"""
+
+MEANT = {
+    sqlite3.SQLITE_FULL: (StoreFull, "the disk is full"),
+    sqlite3.SQLITE_IOERR_SHMSIZE: (StoreFull, "the disk is full"),
+    sqlite3.SQLITE_READONLY: (StoreRefused, "the file is read-only"),
+    sqlite3.SQLITE_CANTOPEN: (StoreRefused, "the file cannot be opened"),
+    sqlite3.SQLITE_PERM: (StoreRefused, "no permission for the file"),
+    sqlite3.SQLITE_NOTADB: (StoreRefused, "the file is no SQLite database"),
+    sqlite3.SQLITE_CORRUPT: (StoreRefused, "the file is damaged; stop all clients, and delete it"),
+    sqlite3.SQLITE_ERROR: (StoreRefused, "the tables are not as they should be"),
+}
+
+
+class Busy(Exception):
+    """Another process is writing: ask again soon."""
+
+
+def meaning(error: sqlite3.Error, label: str) -> StoreError | Busy:
+    """Return what an error of SQLite means to a caller."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
+    if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Busy()
+    kind, what = MEANT.get(code) or MEANT.get(code & 0xFF) or (StoreUnavailable, "SQLite failed")
+    return kind(label, f"{what} ({error})")
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Generator[None]:
+    """Begin, and commit at the end; an exception, whichever, leaves no trace."""
+    db.execute(f"BEGIN {how}")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def connect(path: str, label: str, in_use: Callable[[sqlite3.Connection], bool]) -> sqlite3.Connection:
+    """Open the file, and make or check what is in it; never waits for another process.
+
+    Args:
+        path: The file.
+        label: Where it is, for errors.
+        in_use: Whether a process of this machine keeps one of the sessions in the file.
+
+    Raises:
+        StoreRefused: No file can be shared there, or it is somebody else's.
+        sqlite3.Error: What `meaning` explains.
+    """
+    check(path, label)
+    db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(db, label)
+        _tune(db)
+        _enter_boot(db, label, in_use)
+        _keep_room(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection, label: str) -> None:
+    if _is_ours(db, label):
+        return
+    db.execute(f"PRAGMA page_size = {PAGE}")
+    mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreRefused(label, f"the file cannot be shared (its journal stays {mode!r})")
+    with transaction(db):
+        if not _is_ours(db, label):  # another may have been quicker
+            for statement in TABLES.strip().split(";\n"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {APPLICATION}")
+            db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _is_ours(db: sqlite3.Connection, label: str) -> bool:
+    """Whether the tables are there; False: the file is empty. One look: another may be making them."""
+    application, version, tables = db.execute(WHOSE).fetchone()
+    if (application, version, tables) == (0, 0, 0):
+        return False
+    if application != APPLICATION:
+        raise StoreRefused(label, "the file is another program's database; name a file of its own")
+    if version > VERSION:
+        raise StoreRefused(
+            label, f"the file was made by a newer version of this package (schema {version}); upgrade here"
+        )
+    return True
+
+
+def _tune(db: sqlite3.Connection) -> None:
+    # A commit survives the death of a process, and need not survive the machine: no session does. What
+    # must is the boot's number, see _enter_boot. Checkpoints are synced, so the file is never damaged.
+    for pragma in ("synchronous = NORMAL", "secure_delete = OFF", "trusted_schema = OFF"):
+        db.execute(f"PRAGMA {pragma}")
+    db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+
+
+def _enter_boot(db: sqlite3.Connection, label: str, in_use: Callable[[sqlite3.Connection], bool]) -> None:
+    """After a restart of the machine: end all sessions, and go on with larger tokens than ever.
+
+    A power cut may take back the last commits. It cannot take back the number of the boot, which is
+    synced before the first token of that boot is given; and tokens of the next boot are larger, however
+    many of this one's were given.
+    """
+    boot = machine()
+    if not boot:  # it cannot be known that the machine was restarted: every commit is synced
+        db.execute("PRAGMA synchronous = FULL")
+        return
+    if _boot(db) == boot:
+        return
+    db.execute("PRAGMA synchronous = FULL")
+    with transaction(db):
+        if _boot(db) != boot:
+            if in_use(db):
+                raise StoreRefused(
+                    label, "the file is in use under another kernel or clock; share it on one machine only"
+                )
+            for statement in ("DELETE FROM session", "DELETE FROM contender", "DELETE FROM watch"):
+                db.execute(statement)
+            db.execute("UPDATE machine SET boot = ?, token = (token / ? + 1) * ?", (boot, EPOCH, EPOCH))
+    db.execute("PRAGMA synchronous = NORMAL")
+
+
+def _boot(db: sqlite3.Connection) -> str:
+    return str(db.execute("SELECT boot FROM machine").fetchone()[0])
+
+
+def _keep_room(db: sqlite3.Connection, path: str) -> None:
+    """Have the log and the file take up more of the disk than they need.
+
+    A log is written again from its start after each checkpoint, and a file does not shrink: small
+    changes find their room even when the disk is full.
+    """
+    try:
+        if Path(f"{path}-wal").stat().st_size >= RESERVE:
+            return
+    except FileNotFoundError:
+        pass
+    try:
+        with transaction(db):
+            db.execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVE,))
+        with transaction(db):
+            db.execute("DELETE FROM reserve")
+    except sqlite3.OperationalError as error:
+        if not isinstance(meaning(error, ""), StoreFull):
+            raise

@@ -1,0 +1,51 @@
+"""The contract on a file, see ``test_memory.py``: the clients of one test share a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.exclusion import Exclusion
+from tests.contract.interrupts import Interrupts
+from tests.contract.manners import Manners
+from tests.contract.naming import Naming
+from tests.contract.sessions import Sessions
+from tests.contract.stores import SqliteStore, Store
+from tests.contract.strangers import Strangers
+from tests.contract.timing import Timing
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    one = SqliteStore()
+    yield one
+    one.close()
+
+
+class TestExclusion(Exclusion):
+    pass
+
+
+class TestInterrupts(Interrupts):
+    pass
+
+
+class TestManners(Manners):
+    pass
+
+
+class TestNaming(Naming):
+    pass
+
+
+class TestSessions(Sessions):
+    pass
+
+
+class TestStrangers(Strangers):
+    pass
+
+
+class TestTiming(Timing):
+    pass

@@ -1,0 +1,202 @@
+"""Many processes at one lock, and processes that wait long: the tests show it small, ``bench`` at length.
+
+Processes come from a fork server, which has loaded the package once, and start together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import recipes
+from recipes._run.clock import boot_time
+
+__all__ = ["Crowd", "Waits", "count_together", "wait_long"]
+
+PATIENCE_S = 120.0
+
+
+def _processes() -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.stores.sqlite.crowd"])
+    return context
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What came of processes that counted together.
+
+    Attributes:
+        counted: What the counter says in the end.
+        took_s: From the start of all to the end of the last.
+        tokens: The tokens, in the order in which they were granted; empty for filelock.
+        longest_s: The longest wait of anybody.
+        most_in_a_row: The most grants in a row that one process got while others waited.
+    """
+
+    counted: int
+    took_s: float
+    tokens: list[int]
+    longest_s: float
+    most_in_a_row: int
+
+
+def count_together(
+    kind: str, folder: Path, processes: int, rounds: int, *, think_s: float = 0.0, hold_s: float = 0.0
+) -> Crowd:
+    """Have so many processes add one to a counter in a file, so many times each, under one lock.
+
+    Args:
+        kind: "sqlite" or "filelock".
+        folder: Where the files are.
+        processes: How many.
+        rounds: How often each.
+        think_s: Seconds of sleep of each between two rounds.
+        hold_s: Seconds of sleep while it holds.
+    """
+    counter = folder / f"{kind}.counter"
+    counter.write_text("0")
+    context = _processes()
+    start, told = context.Barrier(processes + 1), context.SimpleQueue()
+    job = _Job(kind, folder, counter, rounds, think_s, hold_s)
+    crowd = [
+        context.Process(target=_count, args=(n, job, start, told), daemon=True) for n in range(processes)
+    ]
+    for one in crowd:
+        one.start()
+    start.wait(PATIENCE_S)
+    began = time.monotonic()
+    grants = [grant for _ in crowd for grant in told.get()]
+    took_s = time.monotonic() - began
+    for one in crowd:
+        one.join(PATIENCE_S)
+    grants.sort(key=lambda grant: grant[1])
+    return Crowd(
+        int(counter.read_text()),
+        took_s,
+        [token for *_, token, _ in grants if token is not None],
+        max(granted - joined for joined, granted, _, _ in grants),
+        _most_in_a_row([number for *_, number in grants]),
+    )
+
+
+def _most_in_a_row(numbers: list[int]) -> int:
+    most = run = 1
+    for before, number in itertools.pairwise(numbers):
+        run = run + 1 if number == before else 1
+        most = max(most, run)
+    return most
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What each process of a crowd does."""
+
+    kind: str
+    folder: Path
+    counter: Path
+    rounds: int
+    think_s: float
+    hold_s: float
+
+
+def _count(number: int, job: _Job, start: Any, told: Any) -> None:
+    grants = []
+    with _lock(job.kind, job.folder) as acquire:
+        start.wait(PATIENCE_S)
+        for _ in range(job.rounds):
+            joined = boot_time()
+            with acquire() as token:
+                grants.append((joined, boot_time(), token, number))
+                value = int(job.counter.read_text())
+                if job.hold_s:
+                    time.sleep(job.hold_s)
+                job.counter.write_text(str(value + 1))
+            if job.think_s:
+                time.sleep(job.think_s)
+    told.put(grants)
+
+
+@contextmanager
+def _lock(kind: str, folder: Path) -> Iterator[Callable[[], Any]]:
+    if kind == "filelock":
+        import filelock
+
+        file_lock = filelock.FileLock(folder / "filelock.lock")
+
+        @contextmanager
+        def once() -> Iterator[None]:
+            with file_lock:
+                yield None
+
+        yield once
+        return
+
+    with recipes.connect(f"sqlite://{folder}/locks.db") as client:
+        lock = client.lock("counter")
+
+        @contextmanager
+        def fenced() -> Iterator[int]:
+            with lock as grant:
+                yield grant.token
+
+        yield fenced
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What waiters measured: from the call of release to their grant, and the share of a core they used."""
+
+    handovers_s: list[float]
+    cores: list[float]
+
+
+def wait_long(folder: Path, waiters: int, wait_s: float) -> Waits:
+    """Hold locks for so many seconds while a process waits for each, then release them one by one."""
+    url = f"sqlite://{folder}/locks.db"
+    context = _processes()
+    told = context.SimpleQueue()
+    with recipes.connect(url) as client:
+        held = [client.lock(f"lock-{number}").acquire() for number in range(waiters)]
+        crowd = [
+            context.Process(target=_wait, args=(url, grant.name, number, told), daemon=True)
+            for number, grant in enumerate(held)
+        ]
+        for one in crowd:
+            one.start()
+        for _ in crowd:
+            assert told.get() == "waiting"
+        time.sleep(wait_s)
+        released = []
+        for grant in held:
+            released.append(boot_time())
+            grant.release()
+            time.sleep(0.05)
+        found = [told.get() for _ in crowd]
+    for one in crowd:
+        one.join(PATIENCE_S)
+    return Waits(
+        sorted(granted - released[number] for number, granted, _ in found), sorted(c for *_, c in found)
+    )
+
+
+def _wait(url: str, name: str, number: int, told: Any) -> None:
+    with recipes.connect(url) as client:
+        told.put("waiting")
+        began, used = boot_time(), _cpu_s()
+        with client.lock(name).acquire(timeout=PATIENCE_S):
+            granted = boot_time()
+            used = _cpu_s() - used
+        told.put((number, granted, used / (granted - began)))
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,39 @@
+"""Processes at one lock: nothing is lost, order is kept, waiting is cheap, and filelock is slower."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.stores.sqlite.crowd import count_together, wait_long
+
+PROCESSES, ROUNDS = 8, 25
+
+
+def test_processes_lose_nothing_and_take_turns_in_order_of_arrival(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = count_together("sqlite", tmp_path, PROCESSES, ROUNDS, think_s=0.01, hold_s=0.002)
+    assert ours.counted == PROCESSES * ROUNDS
+    # A token is a place in the queue: if they rise from grant to grant, grants go in order of arrival.
+    assert ours.tokens == sorted(set(ours.tokens))
+    assert len(ours.tokens) == PROCESSES * ROUNDS
+    theirs = count_together("filelock", tmp_path, PROCESSES, ROUNDS, think_s=0.01, hold_s=0.002)
+    with capsys.disabled():
+        print(
+            f"\n  {PROCESSES} x {ROUNDS}: {ours.took_s:.2f} s, longest wait {ours.longest_s:.3f} s; "
+            f"filelock: {theirs.took_s:.2f} s, {theirs.longest_s:.3f} s"
+        )
+    assert ours.took_s < theirs.took_s
+    assert ours.longest_s < theirs.longest_s
+
+
+def test_waiting_is_cheap_and_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waits = wait_long(tmp_path, waiters=5, wait_s=2.0)
+    hands, cores = median(waits.handovers_s), median(waits.cores)
+    with capsys.disabled():
+        print(f"\n  hand-over after 2 s: p50 {hands * 1000:.2f} ms; waiting: {cores:.3%} of a core")
+    assert hands <= 0.003
+    assert cores < 0.01

@@ -1,0 +1,441 @@
+"""The links: what one client tells another, what it hears, and what it does when something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recipes
+from recipes import StoreUnavailable
+from recipes._core.order import EXCLUSIVE
+from recipes.stores.base import Changed, Event, Gone
+from recipes.stores.sqlite import bell as bells
+from recipes.stores.sqlite.bell import Bell
+from recipes.stores.sqlite.blocking import SqliteLink
+from recipes.stores.sqlite.book import Book
+from recipes.stores.sqlite.lifeline import Folder
+from recipes.stores.sqlite.requests import Demote, Finish, Join, NoSession, Present, Remove, Start, Touch
+from recipes.stores.sqlite.session import FileSession
+from recipes.stores.sqlite.tasks import AsyncSqliteLink
+from tests.contract.world import until
+from tests.run.test_fork import in_child
+
+
+class Box:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.rang = threading.Event()
+
+    def post(self, event: Event) -> None:
+        self.events.append(event)
+        self.rang.set()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "locks.db")
+
+
+@pytest.fixture
+def link(path: str) -> Iterator[Callable[[str], SqliteLink]]:
+    links: list[SqliteLink] = []
+
+    def started(session: str) -> SqliteLink:
+        one = SqliteLink(path, "label", lambda reason: ended.append((session, reason)))
+        links.append(one)
+        one.ask(Start(session, 5.0), 1.0)
+        return one
+
+    ended: list[tuple[str, str]] = []
+    started.ended = ended  # type: ignore[attr-defined]
+    yield started
+    for one in links:
+        one.close()
+
+
+def join(link: SqliteLink, session: str, box: Box | None = None) -> int:
+    token: int = link.ask(Join(session, "x", "W", f"id-{session}", EXCLUSIVE, mailbox=box), 1.0).own
+    return token
+
+
+def test_a_release_is_told_at_once_and_so_is_a_downgrade(link: Any, path: str) -> None:
+    a, b, box = link("a"), link("b"), Box()
+    token = join(a, "a")
+    own = join(b, "b", box)
+    began = time.monotonic()
+    assert a.ask(Demote("a", "x", token), 1.0)
+    assert box.rang.wait(1)
+    box.rang.clear()
+    assert b.ask(Present("b", (("x", token),), ("x", own), box), 1.0) == {token, own}
+    assert a.ask(Remove("a", "x", "id-a", token), 1.0)
+    assert box.rang.wait(1)
+    assert time.monotonic() - began < bells.TICK_S
+    assert box.events == [Changed(f"x/{token}"), Gone(f"x/{token}")]
+
+
+def test_what_was_not_told_is_found_and_so_is_a_death(link: Any, path: str) -> None:
+    a, b, box = link("a"), link("b"), Box()
+    token = join(a, "a")
+    own = join(b, "b", box)
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM contender WHERE token = ?", (token,))
+    db.close()
+    assert box.rang.wait(3 * bells.TICK_S)
+    c = link("c")
+    c_box = Box()
+    join(c, "c", c_box)
+    b._session._lifeline.drop()  # as its process would by dying
+    assert c_box.rang.wait(3 * bells.TICK_S)
+    assert c_box.events == [Gone(f"x/{own}")]
+    assert until(lambda: not list(Path(f"{path}-clients").glob("b.*")), 1)
+
+
+def test_a_waiter_whose_session_ended_behind_its_back_is_told(link: Any, path: str) -> None:
+    a, b = link("a"), link("b")
+    join(a, "a")
+    join(b, "b", Box())
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM session WHERE id = 'b'")
+    db.close()
+    assert until(lambda: link.ended, 2)
+    assert link.ended == [("b", "it was removed from the file")]
+    with pytest.raises(NoSession):
+        b.ask(Touch("b", ()), 1.0)
+
+
+def test_while_another_writes_it_is_asked_again_and_given_up_in_time(link: Any, path: str) -> None:
+    a = link("a")
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="others were writing all the time"):
+        a.ask(Touch("a", ()), 0.3)
+    assert 0.25 < time.monotonic() - began < 0.5
+    writer.execute("COMMIT")
+    writer.close()
+    assert a.ask(Touch("a", ()), 0.3) == (5.0, frozenset())
+
+
+def test_a_request_that_takes_long_holds_up_others_no_longer_than_they_allow(link: Any) -> None:
+    a = link("a")
+    taken, over = threading.Event(), threading.Event()
+
+    def hog() -> None:
+        a._session._database.acquire(1.0)
+        taken.set()
+        over.wait(5)
+        a._session._database.release()
+
+    thread = threading.Thread(target=hog)
+    thread.start()
+    assert taken.wait(5)
+    with pytest.raises(StoreUnavailable, match="earlier requests take too long"):
+        a.ask(Touch("a", ()), 0.15)
+    over.set()
+    thread.join()
+    assert a.ask(Touch("a", ()), 0.3)
+
+
+def test_an_interrupt_amid_a_transaction_undoes_it(link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = link("a"), link("b")
+    with monkeypatch.context() as patched:
+        patched.setattr("recipes.stores.sqlite.session.carry_out", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            a.ask(Touch("a", ()), 1.0)
+    assert a._session._database._db.in_transaction is False
+    a._session._database.acquire(1.0)
+    a._session._database._db.execute("BEGIN IMMEDIATE")  # as if it struck between two lines
+    a._session._database.release()
+    assert b.ask(Touch("b", ()), 0.1)
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_another_file_in_the_place_of_the_first_is_seen(link: Any, path: str) -> None:
+    a = link("a")
+    token = join(a, "a")
+    Path(path).rename(f"{path}.old")
+    for beside in ("wal", "shm"):
+        Path(f"{path}-{beside}").unlink()
+    with pytest.raises(NoSession, match="the file was deleted, or another was put in its place"):
+        a.ask(Touch("a", (("x", token),)), 1.0)
+    with recipes.connect(f"sqlite://{path}") as client:
+        assert client.lock("x").acquire(timeout=1)
+    with pytest.raises(NoSession):
+        a.ask(Touch("a", ()), 1.0)
+
+
+def test_a_client_whose_file_was_replaced_loses_its_grants_and_goes_on(path: str) -> None:
+    with recipes.connect(f"sqlite://{path}", session_timeout=2) as client:
+        grant = client.lock("x").acquire()
+        for beside in ("", "-wal", "-shm"):
+            Path(f"{path}{beside}").unlink()
+        assert grant.lost.wait(2)
+        assert "the file was deleted" in (grant.lost_reason or "")
+        assert client.lock("x").acquire(timeout=5).held
+
+
+# Telling and hearing.
+
+
+def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    with recipes.connect(f"sqlite://{deep}/locks.db") as a, recipes.connect(f"sqlite://{deep}/locks.db") as b:
+        assert [c._runtime.board.epoch.link._session.bell._directory >= 0 for c in (a, b)] == [True, True]  # type: ignore[union-attr]
+        hand_over(a, b, within_s=bells.TICK_S / 2)
+
+
+def hand_over(a: Any, b: Any, within_s: float) -> None:
+    """Release by one client while the other waits."""
+    grant = a.lock("x").acquire()
+    granted: list[float] = []
+
+    def wait() -> None:
+        b.lock("x").acquire(timeout=5)
+        granted.append(time.monotonic())
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.2)
+    released = time.monotonic()
+    grant.release()
+    thread.join(5)
+    assert granted[0] - released < within_s
+
+
+def test_where_no_socket_can_be_made_waiters_look_by_themselves(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Bell, session: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Bell, "_open", refuse)
+    with recipes.connect(f"sqlite://{path}") as a, recipes.connect(f"sqlite://{path}") as b:
+        hand_over(a, b, within_s=0.1)
+
+
+def test_a_directory_that_cannot_be_made_is_done_without(path: str) -> None:
+    Path(f"{path}-clients").touch()
+    with recipes.connect(f"sqlite://{path}") as a, recipes.connect(f"sqlite://{path}") as b:
+        hand_over(a, b, within_s=0.1)
+
+
+@pytest.fixture
+def two_bells(path: str) -> Iterator[tuple[Bell, Bell]]:
+    Path(path).touch()
+    folder = Folder(path)
+    folder.make()
+    a, b = Bell(folder, "a"), Bell(folder, "b")
+    yield a, b
+    a.close()
+    b.close()
+
+
+def test_bells_say_who_has_gone_and_who_has_changed(two_bells: tuple[Bell, Bell]) -> None:
+    a, b = two_bells
+    a.ring("b", ["x/1", "%2F/2"], ["x/3"])
+    assert b.hear() == (["x/1", "%2F/2"], ["x/3"], False)
+    assert b.hear() == ([], [], False)
+    a.ring("nobody", ["x/1"])
+
+
+def test_too_much_to_say_is_said_by_saying_nothing(two_bells: tuple[Bell, Bell]) -> None:
+    a, b = two_bells
+    a.ring("b", [f"{'x' * 1024}/{number}" for number in range(100)])
+    assert b.hear() == ([], [], True)
+
+
+def test_more_than_a_socket_keeps_is_doubtful(two_bells: tuple[Bell, Bell]) -> None:
+    a, b = two_bells
+    for number in range(1000):
+        a.ring("b", [f"x/{number}"])
+    gone, _, doubtful = b.hear()
+    assert gone[:2] == ["x/0", "x/1"]
+    assert doubtful
+
+
+def test_a_bell_that_is_closed_is_silent(two_bells: tuple[Bell, Bell]) -> None:
+    a, b = two_bells
+    b.close()
+    a.ring("b", ["x/1"])
+    b.ring("a", ["x/1"])
+    assert a.hear() == b.hear() == ([], [], False)
+    assert b.tick_s < a.tick_s
+
+
+def test_a_session_that_never_began_hears_nothing(path: str) -> None:
+    session = FileSession(path, "label", lambda reason: None)
+    assert not session.hear()
+    session.tick()
+    session.close(0.1)
+    assert list(Path(path).parent.iterdir()) == []
+
+
+def test_the_book_forgets_and_tells_once() -> None:
+    book, one, other = Book(), Box(), Box()
+    book.listen(one, ("x", 1))
+    book.listen(other, ("x", 1))
+    book.listen(other, ("x", 2))
+    book.forget(one)
+    book.gone(["x/1", "x/9"])
+    book.gone(["x/1"])
+    assert (one.events, other.events) == ([], [Gone("x/1")])
+    assert book.targets() == (("x", 2),)
+    book.changed(["x/2"])
+    assert other.events[1:] == [Changed("x/2")]
+    assert not book
+
+
+# asyncio.
+
+
+def test_a_request_of_a_task_is_bounded_and_given_up(path: str) -> None:
+    async def scenario() -> None:
+        link = AsyncSqliteLink(path, "label", lambda reason: None)
+        await link.ask(Start("a", 5.0), 1.0)
+        writer = sqlite3.connect(path, isolation_level=None)
+        writer.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await link.ask(Touch("a", ()), 0.2)
+        assert time.monotonic() - began < 0.3
+        cut = asyncio.create_task(link.ask(Touch("a", ()), 0.5))
+        never = asyncio.create_task(link.ask(Finish("a"), 5.0))
+        await asyncio.sleep(0.05)
+        never.cancel()
+        cut.cancel()
+        await asyncio.gather(cut, never, return_exceptions=True)
+        writer.execute("COMMIT")
+        writer.close()
+        assert await link.ask(Touch("a", ()), 1.0) == (5.0, frozenset())  # what was given up was not done
+        link.forget(Box())
+        await link.close()
+        await link.close()
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await link.ask(Touch("a", ()), 1.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_link_that_was_never_used_closes(path: str) -> None:
+    async def scenario() -> None:
+        await AsyncSqliteLink(path, "label", lambda reason: None).close()
+
+    asyncio.run(scenario())
+    SqliteLink(path, "label", lambda reason: None).close()
+
+
+def test_hearing_too_much_makes_an_asyncio_client_look(path: str) -> None:
+    async def scenario() -> None:
+        link = AsyncSqliteLink(path, "label", lambda reason: None)
+        other = SqliteLink(path, "label", lambda reason: None)
+        other.ask(Start("b", 5.0), 1.0)
+        token = join(other, "b")
+        await link.ask(Start("a", 5.0), 1.0)
+        box = Box()
+        await link.ask(Join("a", "x", "W", "id-a", EXCLUSIVE, mailbox=box), 1.0)
+        with sqlite3.connect(path) as db:
+            db.execute("DELETE FROM contender WHERE token = ?", (token,))
+        db.close()
+        bell = other._session.bell
+        assert bell is not None
+        bell.ring("a")  # says nothing: look
+        began = time.monotonic()
+        assert await asyncio.to_thread(box.rang.wait, 1)
+        assert box.events == [Gone(f"x/{token}")]
+        assert time.monotonic() - began < bells.TICK_S
+        await link.close()
+        other.close()
+
+    asyncio.run(scenario())
+
+
+# Fork.
+
+
+def on_the_file(path: str) -> int:
+    """Count the descriptors of this process on the file and its log."""
+    found = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found += str(entry.readlink()) in (path, f"{path}-wal", f"{path}-shm")
+        except OSError:
+            continue
+    return found
+
+
+def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
+    a = link("a")
+    token = join(a, "a")
+    assert on_the_file(path) >= 3
+    assert in_child(lambda: on_the_file(path)) == 0
+    assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
+
+
+def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.sqlite.database.FORK_WAITS_S", 0.1)
+    a = link("a")
+    begun, over = threading.Event(), threading.Event()
+
+    def write() -> None:
+        database = a._session._database
+        database.acquire(1.0)
+        database.connection().execute("BEGIN IMMEDIATE")
+        begun.set()
+        over.wait(10)
+        database.release()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert begun.wait(5)
+
+    def child() -> str:
+        try:
+            recipes.connect(f"sqlite://{path}").open()
+        except recipes.StoreRefused as refused:
+            return str(refused)
+        return "opened"
+
+    assert "forked amid a transaction" in in_child(child)
+    over.set()
+    thread.join()
+    assert a.ask(Touch("a", ()), 1.0)
+    assert in_child(lambda: recipes.connect(f"sqlite://{path}").open() and "opened") == "opened"
+
+
+def test_a_fork_by_the_thread_that_is_amid_a_transaction(link: Any) -> None:
+    database = link("a")._session._database
+    database.acquire(1.0)
+    database.connection().execute("BEGIN IMMEDIATE")
+    assert in_child(lambda: database._db is not None) is True
+    assert database._db.in_transaction is False  # what it had begun is undone, as by any interrupt
+    assert link("b").ask(Touch("b", ()), 1.0)
+
+
+def test_clients_on_both_sides_of_a_fork_exclude_each_other(path: str) -> None:
+    url = f"sqlite://{path}"
+    with recipes.connect(url) as parent:
+        grant = parent.lock("x").acquire()
+
+        def child() -> list[Any]:
+            with recipes.connect(url) as client:
+                tried = client.lock("x").try_acquire()
+                return [tried is None, client.lock("y").acquire(timeout=1).token]
+
+        excluded, token = in_child(child)
+        assert excluded
+        assert token > grant.token
+        assert grant.verify()
+        assert parent.lock("y").acquire(timeout=2).token > token

@@ -1,0 +1,275 @@
+"""Opening a file: what is refused and what is said, who makes the tables, and what a restart means."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+import recipes
+from recipes import StoreRefused
+from recipes.stores.sqlite import location, schema
+from recipes.stores.sqlite.schema import EPOCH, Busy, connect, meaning
+
+
+def opening(path: Path) -> str:
+    """Return what is said on opening this file."""
+    client = recipes.connect(f"sqlite://{path}")
+    with pytest.raises(StoreRefused) as refused:
+        client.open()
+    client.close()
+    assert refused.value.store == f"sqlite://{path}"
+    return str(refused.value)
+
+
+def made(path: Path) -> sqlite3.Connection:
+    return connect(str(path), "label", lambda db: False)
+
+
+def test_a_missing_directory(tmp_path: Path) -> None:
+    assert "no/where does not exist; make it first" in opening(tmp_path / "no/where/locks.db")
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    assert "is no regular file" in opening(tmp_path)
+
+
+def test_what_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("remember the milk\n" * 500)
+    assert "the file is no SQLite database" in opening(tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text().startswith("remember")
+
+
+def test_another_programs_database(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "app.db") as db:
+        db.execute("CREATE TABLE customer (name TEXT)")
+    db.close()
+    assert "another program's database; name a file of its own" in opening(tmp_path / "app.db")
+    with sqlite3.connect(tmp_path / "app.db") as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)  # nothing was touched
+    db.close()
+
+
+def test_a_newer_schema(tmp_path: Path) -> None:
+    db = made(tmp_path / "locks.db")
+    db.execute("PRAGMA user_version = 2")
+    db.close()
+    assert "made by a newer version of this package (schema 2); upgrade here" in opening(
+        tmp_path / "locks.db"
+    )
+
+
+def test_a_table_that_somebody_dropped(tmp_path: Path) -> None:
+    db = made(tmp_path / "locks.db")
+    db.execute("DROP TABLE session")
+    db.close()
+    assert "the tables are not as they should be (no such table: session)" in opening(tmp_path / "locks.db")
+
+
+def mounts(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
+    monkeypatch.setattr(location, "_mounts", lambda: iter([("/", "ext4"), *entries]))
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "virtiofs"])
+def test_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    mounts(monkeypatch, (str(tmp_path), kind))
+    said = opening(tmp_path / "locks.db")
+    assert f"is on {kind}, where locks and shared memory cannot be relied on" in said
+    assert "put the file on a local disk, or use etcd:// or zookeeper:// for several machines" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_file_system_below_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts(monkeypatch, (f"{tmp_path}-other", "nfs"), (str(tmp_path), "nfs"), (str(tmp_path), "tmpfs"))
+    assert location._file_system(tmp_path) == "tmpfs"  # mounted over the other
+    mounts(monkeypatch)
+    assert location._file_system(tmp_path) == "ext4"
+    monkeypatch.setattr(location, "_mounts", lambda: iter(()))
+    assert location._file_system(tmp_path) == ""
+
+
+def test_mounts_are_read_as_the_kernel_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = r"36 35 98:0 /mnt1 /my\040disk rw,noatime shared:1 master:2 - ext3 /dev/root rw,errors=continue"
+    monkeypatch.setattr(Path, "read_text", lambda self, **_: line)
+    assert list(location._mounts()) == [("/my disk", "ext3")]
+
+    def missing(self: Path, **_: object) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    assert list(location._mounts()) == []
+    assert location.machine() == ""
+
+
+@pytest.mark.parametrize(
+    ("offsets", "is_plain"),
+    [("monotonic 0 0\nboottime 0 0\n", True), ("monotonic 0 0\nboottime 5 0\n", False)],
+)
+def test_a_clock_of_its_own_is_another_machine(
+    monkeypatch: pytest.MonkeyPatch, offsets: str, is_plain: bool
+) -> None:
+    texts = {"boot_id": "b-1\n", "timens_offsets": offsets}
+    monkeypatch.setattr(Path, "read_text", lambda self, **_: texts[self.name])
+    assert (location.machine() == "b-1") is is_plain
+    del texts["timens_offsets"]
+
+    def old_kernel(self: Path, **_: object) -> str:
+        if self.name not in texts:
+            raise FileNotFoundError
+        return texts[self.name]
+
+    monkeypatch.setattr(Path, "read_text", old_kernel)
+    assert location.machine() == "b-1"
+
+
+def denied(monkeypatch: pytest.MonkeyPatch, what: Path) -> None:
+    """Deny writing to one path, as for a user who is not root."""
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != what and real(path, mode))
+
+
+def test_a_directory_and_a_file_that_are_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "locks.db"
+    made(file).close()
+    denied(monkeypatch, tmp_path)
+    assert "is not writable; SQLite keeps files beside the database" in opening(file)
+    monkeypatch.undo()
+    denied(monkeypatch, file)
+    assert f"{file} is not writable" in opening(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: mounting needs root")
+def test_a_disk_that_is_mounted_read_only(tmp_path: Path) -> None:
+    made(tmp_path / "locks.db").close()
+    mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
+    if subprocess.run(mount, shell=True, check=False, capture_output=True).returncode:
+        pytest.skip("NOT TESTED: mounting is not allowed here")
+    try:
+        assert "is not writable" in opening(tmp_path / "locks.db")
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_many_may_make_the_file_at_once(tmp_path: Path) -> None:
+    failed: list[BaseException] = []
+
+    def make(path: Path, start: threading.Barrier) -> None:
+        start.wait(10)
+        while True:
+            try:
+                made(path).close()
+            except sqlite3.OperationalError as error:
+                if isinstance(meaning(error, ""), Busy):
+                    continue
+                failed.append(error)
+            except BaseException as error:
+                failed.append(error)
+            return
+
+    for number in range(15):
+        start = threading.Barrier(4)
+        args = (tmp_path / f"{number}.db", start)
+        crew = [threading.Thread(target=make, args=args) for _ in range(4)]
+        for thread in crew:
+            thread.start()
+        for thread in crew:
+            thread.join(20)
+    assert failed == []
+
+
+# A restart of the machine.
+
+
+def row(db: sqlite3.Connection, sql: str) -> tuple[object, ...]:
+    found: tuple[object, ...] = db.execute(sql).fetchone()
+    return found
+
+
+def test_after_a_restart_nobody_holds_and_tokens_are_larger_than_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = made(tmp_path / "locks.db")
+    assert row(db, "SELECT token FROM machine") == (EPOCH,)
+    db.execute("UPDATE machine SET token = token + 77")
+    db.execute("INSERT INTO session VALUES ('s', 15, 1e9)")
+    db.execute("INSERT INTO contender VALUES ('x', 5, 'id', 'W', 's', 0)")
+    db.execute("INSERT INTO watch VALUES (5, 's', 6)")
+    db.close()
+    again = made(tmp_path / "locks.db")  # the same boot: nothing happens
+    assert row(again, "SELECT (SELECT token FROM machine), (SELECT COUNT(*) FROM contender)") == (
+        EPOCH + 77,
+        1,
+    )
+    again.close()
+    monkeypatch.setattr(schema, "machine", lambda: "the next boot")
+    after = made(tmp_path / "locks.db")
+    assert row(after, "SELECT token FROM machine") == (2 * EPOCH,)
+    for table in ("session", "contender", "watch"):
+        assert row(after, f"SELECT COUNT(*) FROM {table}") == (0,)
+    assert row(after, "PRAGMA synchronous") == (1,)
+    after.close()
+
+
+def test_the_number_of_a_boot_is_synced_before_anybody_has_a_token_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def traced(*args: object, **options: object) -> sqlite3.Connection:
+        db = real(*args, **options)  # type: ignore[arg-type]
+        db.set_trace_callback(said.append)
+        return db
+
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    made(tmp_path / "locks.db").close()
+    steps = [line for line in said if "synchronous" in line or "SET boot" in line or line == "COMMIT"]
+    at = next(number for number, line in enumerate(steps) if "SET boot" in line)
+    assert [line.split(" =")[0] for line in steps[at - 1 : at + 3]] == [
+        "PRAGMA synchronous",
+        "UPDATE machine SET boot",
+        "COMMIT",
+        "PRAGMA synchronous",
+    ]
+    assert (steps[at - 1][-4:], steps[at + 2][-6:]) == ("FULL", "NORMAL")
+
+
+def test_where_a_restart_cannot_be_seen_every_commit_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "machine", lambda: "")
+    db = made(tmp_path / "locks.db")
+    assert row(db, "PRAGMA synchronous") == (2,)
+    db.close()
+
+
+def test_a_file_that_lives_under_another_kernel_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recipes.connect(f"sqlite://{tmp_path}/locks.db") as client:
+        grant = client.lock("x").acquire()
+        monkeypatch.setattr(schema, "machine", lambda: "another sandbox")
+        assert "in use under another kernel or clock" in opening(tmp_path / "locks.db")
+        assert grant.verify()
+
+
+# What errors mean.
+
+
+def test_an_error_that_nobody_knows_may_pass() -> None:
+    assert isinstance(meaning(sqlite3.ProgrammingError("closed"), "f"), recipes.StoreUnavailable)
+
+
+def test_a_journal_that_cannot_be_shared(tmp_path: Path) -> None:
+    class Stubborn(sqlite3.Connection):
+        def execute(self, sql: str, *args: object) -> sqlite3.Cursor:  # type: ignore[override]
+            return super().execute("SELECT 'memory'" if "journal_mode" in sql else sql, *args)  # type: ignore[arg-type]
+
+    db = sqlite3.connect(tmp_path / "locks.db", factory=Stubborn)
+    with pytest.raises(StoreRefused, match="its journal stays 'memory'"):
+        schema._prepare(db, "label")
+    db.close()

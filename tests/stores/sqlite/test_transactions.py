@@ -1,0 +1,295 @@
+"""What requests do to the tables, one transaction after the other, with the time in the test's hand."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recipes._core.order import EXCLUSIVE, Order
+from recipes.stores.base import Event, Mailbox
+from recipes.stores.sqlite.layout import Target
+from recipes.stores.sqlite.requests import (
+    Ask,
+    Demote,
+    Evict,
+    Finish,
+    Join,
+    NoSession,
+    Present,
+    Remove,
+    See,
+    Seen,
+    Start,
+    Touch,
+    Watched,
+)
+from recipes.stores.sqlite.schema import EPOCH, connect, transaction
+from recipes.stores.sqlite.transactions import Work, carry_out, writes
+
+READER = Order("R", exclusive_only=True)
+
+
+class Box:
+    def post(self, event: Event) -> None:
+        raise AssertionError("a transaction tells nobody")
+
+
+BOX = Box()
+
+
+class File:
+    """A file, a clock, and processes that live or have died."""
+
+    def __init__(self, path: Path) -> None:
+        self.db = connect(str(path), "label", lambda db: False)
+        self.now = 100.0
+        self.died: set[str] = set()
+        self.listening: list[Target] = []
+        self.work: Work | None = None
+
+    def do(self, request: Ask[Any]) -> Any:
+        with transaction(self.db):
+            self.work = Work(
+                self.db, self.now, lambda sessions: [s for s in set(sessions) if s in self.died], self.listen
+            )
+            return carry_out(request, self.work)
+
+    def listen(self, mailbox: Mailbox, target: Target) -> None:
+        self.listening.append(target)
+
+    def start(self, *sessions: str, ttl_s: float = 10.0) -> None:
+        for session in sessions:
+            self.do(Start(session, ttl_s))
+
+    def join(self, session: str, id_: str = "", **options: Any) -> Seen:
+        order = options.pop("order", EXCLUSIVE)
+        kind = options.pop("kind", "W")
+        seen: Seen = self.do(Join(session, "x", kind, id_ or f"id-{session}", order, **options))
+        return seen
+
+    def told(self) -> dict[str, list[str]]:
+        assert self.work is not None
+        return {session: [ref.rpartition("/")[0] for ref in refs] for session, refs in self.work.gone.items()}
+
+    def standing(self) -> list[str]:
+        return [s for (s,) in self.db.execute("SELECT session FROM contender ORDER BY token").fetchall()]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[File]:
+    one = File(tmp_path / "locks.db")
+    yield one
+    one.db.close()
+
+
+def refs(seen: Seen) -> list[str]:
+    return [contender.session for contender in seen.ahead]
+
+
+def test_tokens_rise_whatever_is_deleted(file: File) -> None:
+    file.start("a")
+    tokens = []
+    for number in range(3):
+        own = file.join("a", f"id-{number}").own
+        assert own is not None
+        tokens.append(own)
+        assert file.do(Remove("a", "x", f"id-{number}", own))
+    assert tokens == [EPOCH + 1, EPOCH + 2, EPOCH + 3]
+
+
+def test_who_joins_sees_the_nearest_ahead_and_watches_the_second(file: File) -> None:
+    file.start(*"abcd")
+    assert file.join("a") == Seen(EPOCH + 1)
+    b = file.join("b", mailbox=BOX)
+    assert (refs(b), b.complete, b.position) == (["a"], True, 1)
+    assert b.armed == (f"x/{EPOCH + 1}",)
+    assert file.listening == [("x", EPOCH + 1)]
+    c = file.join("c", mailbox=BOX)
+    assert (refs(c), c.complete, c.position, c.armed) == (["b", "a"], True, 2, (f"x/{EPOCH + 1}",))
+    d = file.join("d", mailbox=BOX)
+    assert (refs(d), d.complete, d.position, d.armed) == (["c", "b"], False, 3, (f"x/{EPOCH + 2}",))
+
+
+def test_the_nearest_waiter_is_told_first_and_each_once(file: File) -> None:
+    file.start(*"acb")
+    own = file.join("a").own
+    file.join("c", mailbox=BOX)
+    file.join("b", mailbox=BOX)
+    assert own is not None
+    assert file.do(Remove("a", "x", "id-a", own))
+    assert list(file.told().items()) == [("c", ["x"]), ("b", ["x"])]
+    assert file.db.execute("SELECT COUNT(*) FROM watch").fetchone() == (0,)
+    assert not file.do(Remove("a", "x", "id-a", own))
+
+
+def test_contenders_of_the_same_session_are_not_watched(file: File) -> None:
+    file.start("a")
+    file.join("a", "id-1")
+    seen = file.join("a", "id-2", mailbox=BOX)
+    assert (refs(seen), seen.armed, file.listening) == (["a"], (), [])
+
+
+def test_joining_again_finds_the_own_row_and_no_other_sessions(file: File) -> None:
+    file.start("a", "b")
+    own = file.join("a", "id-1").own
+    assert file.join("a", "id-1", again=True).own == own
+    assert file.join("b", "id-1", again=True).own != own
+    assert file.standing() == ["a", "b"]
+
+
+def test_who_joins_only_if_free_leaves_no_trace_if_not(file: File) -> None:
+    file.start("a", "b")
+    assert file.join("a", only_free=True).own
+    assert file.do(Join("b", "x", "W", "id-b", EXCLUSIVE, only_free=True)) is None
+    assert file.standing() == ["a"]
+    assert file.do(Join("b", "y", "W", "id-b", EXCLUSIVE, only_free=True)) is not None
+
+
+def test_readers_see_past_readers(file: File) -> None:
+    file.start(*"abcd")
+    file.join("a", kind="R", order=READER)
+    b = file.join("b", kind="R", order=READER)
+    assert (refs(b), b.complete, b.position) == ([], True, 1)
+    file.join("c")
+    d = file.join("d", kind="R", order=READER, mailbox=BOX)
+    assert (refs(d), d.position, d.armed) == (["c"], 3, (f"x/{EPOCH + 3}",))
+
+
+def test_a_session_ends_at_its_time_by_whoever_writes(file: File) -> None:
+    file.start("a", ttl_s=5.0)
+    file.start("b")
+    file.join("a")
+    file.join("b", mailbox=BOX)
+    file.now += 5
+    with pytest.raises(NoSession, match="has expired"):
+        file.do(Present("a", (), ("x", EPOCH + 1)))  # a reader sees it too, and leaves it to a writer
+    assert file.standing() == ["a", "b"]
+    assert file.do(Watched("b", (("x", EPOCH + 1),))) == ({("x", EPOCH + 1): "a"}, True)
+    file.do(Evict("b"))
+    assert file.standing() == ["b"]
+    assert file.told() == {"b": ["x"]}
+    assert file.work is not None
+    assert file.work.ended == ["a"]
+    with pytest.raises(NoSession):
+        file.do(Touch("a", ()))
+
+
+def test_a_renewal_counts_from_now_and_tells_what_stands(file: File) -> None:
+    file.start("a", "b")
+    file.join("a")
+    file.join("b")
+    file.now += 9
+    places = (("x", EPOCH + 1), ("x", EPOCH + 2), ("x", EPOCH + 9))
+    assert file.do(Touch("a", places)) == (10.0, frozenset({EPOCH + 1}))
+    file.now += 9
+    assert file.do(Touch("a", ())) == (10.0, frozenset())
+    assert file.standing() == ["a"]  # the other was not renewed
+
+
+def test_a_session_from_a_clock_that_was_set_back_is_over(file: File) -> None:
+    file.start("a")
+    file.now -= 50  # as after a restart of a machine that cannot say that it was
+    file.start("b")
+    with pytest.raises(NoSession):
+        file.do(Touch("a", ()))
+
+
+def test_the_end_of_a_session_takes_all_it_had(file: File) -> None:
+    file.start("a", "b")
+    file.join("a", "id-1")
+    file.join("b", mailbox=BOX)
+    file.do(Finish("b"))
+    file.do(Finish("b"))
+    assert file.db.execute("SELECT COUNT(*) FROM watch").fetchone() == (0,)
+    assert file.standing() == ["a"]
+
+
+def test_the_dead_are_ended_by_whom_they_would_block(file: File) -> None:
+    file.start(*"abcd")
+    for session in "ab":
+        file.join(session)
+    file.died = {"a", "b"}
+    seen = file.join("c", mailbox=BOX)
+    assert (seen.ahead, seen.armed) == ((), ())
+    file.died.add("c")
+    assert file.join("d", only_free=True).own == EPOCH + 4
+
+
+def test_the_dead_are_ended_by_who_steps_up(file: File) -> None:
+    file.start(*"abc")
+    for session in "abc":
+        own = file.join(session).own
+    assert own is not None
+    file.died = {"b"}
+    target = ("x", EPOCH + 1)
+    seen = file.do(See("c", "x", own, EXCLUSIVE, (target, ("x", EPOCH + 2)), BOX))
+    assert (refs(seen), file.listening) == (["a"], [target])
+    assert file.do(See("c", "x", EPOCH + 1, EXCLUSIVE, (), BOX)) == Seen(None)  # another's place
+
+
+def test_a_dead_contender_without_a_session_does_not_hold_up_for_ever(file: File) -> None:
+    file.start("a", "b")
+    file.join("a")
+    file.db.execute("DELETE FROM session WHERE id = 'a'")
+    assert refs(file.join("b")) == ["a"]  # nothing is known of it
+    file.died = {"a"}
+    assert refs(file.join("b", "id-2")) == ["b"]
+
+
+def test_presence_is_asked_with_and_without_watching(file: File) -> None:
+    file.start("a", "b")
+    file.join("a")
+    file.join("b")
+    mine, ahead, none = ("x", EPOCH + 2), ("x", EPOCH + 1), ("x", 1)
+    reading = Present("b", (ahead, none), mine)
+    assert file.do(reading) == frozenset({EPOCH + 1, EPOCH + 2})
+    assert file.listening == []
+    watching = Present("b", (ahead, none), mine, BOX)
+    assert file.do(watching) == frozenset({EPOCH + 1, EPOCH + 2})
+    assert file.listening == [ahead]
+    assert file.do(Present("a", (), mine, BOX)) == frozenset()  # another's is not mine
+    assert [writes(request) for request in (reading, watching, Present("b", (), mine, BOX))] == [
+        False,
+        True,
+        False,
+    ]
+    assert not writes(Watched("b", ()))
+
+
+def test_a_downgrade_keeps_place_and_token_and_tells_who_waits(file: File) -> None:
+    file.start("a", "b")
+    file.join("a")
+    file.join("b", mailbox=BOX)
+    assert file.do(Demote("a", "x", EPOCH + 1))
+    assert file.work is not None
+    assert file.work.changed == {"b": [f"x/{EPOCH + 1}"]}
+    assert not file.do(Demote("b", "x", EPOCH + 1))
+    assert file.db.execute("SELECT token, downgraded FROM contender ORDER BY token").fetchall() == [
+        (EPOCH + 1, 1),
+        (EPOCH + 2, 0),
+    ]
+
+
+def test_without_a_token_the_attempt_is_found_by_its_name(file: File) -> None:
+    file.start("a", "b")
+    file.join("a", "id-1")
+    assert not file.do(Remove("b", "x", "id-1"))
+    assert file.do(Remove("a", "x", "id-1"))
+    assert not file.do(Remove("a", "x", "id-1"))
+
+
+def test_a_transaction_that_breaks_leaves_no_trace(file: File) -> None:
+    def breaking() -> None:
+        with transaction(file.db):
+            file.db.execute("DELETE FROM machine")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        breaking()
+    assert file.db.execute("SELECT COUNT(*) FROM machine").fetchone() == (1,)
+    with pytest.raises(sqlite3.OperationalError), transaction(file.db):
+        file.db.execute("ROLLBACK")
