@@ -118,7 +118,8 @@ def test_nothing_is_lost_under_the_locks_and_much_without(url: str, nothing_left
 
 
 def test_by_default_it_needs_a_file_and_nothing_else(folder: Path) -> None:
-    code, out, err = finished(demo("--rounds", "40", "--json", env={**os.environ, "PATH": "/nowhere"}))
+    environment = {**os.environ, "PATH": "/nowhere"}
+    code, out, err = finished(demo("--processes", "4", "--rounds", "40", "--json", env=environment))
     assert code == 0, err
     assert err == ""
     *messages, verdict = map(json.loads, out.splitlines())
@@ -129,7 +130,7 @@ def test_by_default_it_needs_a_file_and_nothing_else(folder: Path) -> None:
 
 
 def test_for_people_it_is_short(where: list[str]) -> None:
-    code, out, err = finished(demo(*where, "--rounds", "40"))
+    code, out, err = finished(demo(*where, "--processes", "4", "--rounds", "40"))
     assert code == 0, err
     lines = out.splitlines()
     assert re.search(r"updates lost +0 of 160 +\d+ of 160", out)

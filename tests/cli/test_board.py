@@ -17,7 +17,7 @@ class Played:
     """A board of four workers, and what happens on it."""
 
     def __init__(self, name: str = "counter", order: Order | None = None) -> None:
-        self.board = Board(scene(name, order=order), BEGAN)
+        self.board = Board(scene(name, processes=4, order=order), BEGAN)
         self.at = BEGAN
 
     def event(self, worker: int, event: str, **fields: Any) -> None:
@@ -33,32 +33,32 @@ class Played:
 
 def test_under_the_lock_one_holds_and_the_others_stand_in_line() -> None:
     for board in boards("counter"):
-        lanes = [board.lanes[worker] for worker in range(1, 5)]
+        lanes = [board.lanes[worker] for worker in range(1, 6)]
         assert lanes.count(HOLDS) <= 1
         assert SHARES not in lanes
-        waiting = [worker for worker in range(1, 5) if board.lanes[worker] == WAITS]
+        waiting = [worker for worker in range(1, 6) if board.lanes[worker] == WAITS]
         assert (
             sorted(map(board.ahead, waiting)) == list(range(len(board.queue)))[-len(waiting) :] or not waiting
         )
     assert board.queue == []
-    assert (board.locked.turns, board.locked.wrong, board.locked.value) == (12, 0, 12)
-    assert board.unlocked.turns == 12
-    assert board.unlocked.wrong == 9
-    assert set(board.twins) == {1, 2, 3, 4}
+    assert (board.locked.turns, board.locked.wrong, board.locked.value) == (30, 0, 30)
+    assert board.unlocked.turns == 30
+    assert board.unlocked.wrong == 23
+    assert set(board.twins) == {1, 2, 3, 4, 5}
     assert board.progress(0.0) == 1.0
 
 
 def test_under_the_read_write_lock_a_writer_is_alone_until_it_goes_down() -> None:
     shared = 0
     for board in boards("bank"):
-        lanes = [board.lanes[worker] for worker in range(1, 5)]
+        lanes = [board.lanes[worker] for worker in range(1, 6)]
         if HOLDS in lanes:
             assert lanes.count(HOLDS) == 1
             assert SHARES not in lanes
         shared = max(shared, lanes.count(SHARES))
     assert shared >= 2
-    assert (board.locked.turns, board.locked.wrong) == (12, 0)
-    assert board.unlocked.wrong == 5
+    assert (board.locked.turns, board.locked.wrong) == (30, 0)
+    assert board.unlocked.wrong == 24
 
 
 def test_the_queue_is_what_the_positions_say() -> None:

@@ -60,7 +60,7 @@ def test_wrong_arguments_are_refused_before_anything_starts(
 @pytest.mark.parametrize(
     ("arguments", "plan"),
     [
-        ([], {"store": None, "processes": 4, "rounds": 150, "seconds": None, "json": False}),
+        ([], {"store": None, "processes": 5, "rounds": 120, "seconds": None, "json": False}),
         (["--plain"], {"json": False, "plain": True}),
         (["--store", "etcd"], {"store": "etcd"}),
         (["--processes", "2", "--rounds", "7"], {"processes": 2, "rounds": 7}),

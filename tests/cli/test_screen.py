@@ -185,7 +185,7 @@ def test_json_lines() -> None:
 
 def test_a_recorded_run_in_lines() -> None:
     out = io.StringIO()
-    with Screen(out, 4, colour=False) as screen:
+    with Screen(out, 5, colour=False) as screen:
         screen.open("sqlite:///x", [11, 12, 13, 14])
         for message in messages():
             if message["kind"] == "scene":

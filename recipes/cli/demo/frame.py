@@ -19,7 +19,7 @@ __all__ = ["TWO_COLUMNS", "finished", "frame"]
 TWO_COLUMNS = 76
 """From this width on, the two sides stand beside each other."""
 TWIN_WIDTH = 26
-AROUND = 14
+AROUND = 12
 """Lines of the picture that are not workers."""
 LEGEND = "█ holds  ░ waits"
 SHARING_LEGEND = "█ writes  ▒ reads  ░ waits"
@@ -86,7 +86,7 @@ def _locked(board: Board, now: float, width: int, height: int) -> RenderableType
     hidden = board.scene.processes - rows
     rate = Text.assemble((f"{board.a_second(now)}", "bold"), " hand-overs a second", justify="left")
     if hidden:
-        rate.append(f"; {hidden} workers more", style=QUIET)
+        rate.append(f"; {hidden} workers are not shown", style=QUIET)
     wrong, value = _result(board, board.locked)
     return Group(grid, "", _bar(board, now, width), rate, Text.assemble(wrong, "; ", value))
 

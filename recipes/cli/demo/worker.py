@@ -41,8 +41,8 @@ GIVE_UP_AFTER_S = 30.0
 
 
 def writes(number: int) -> bool:
-    """Whether worker ``number`` moves money; the others add it up."""
-    return number % 2 == 1
+    """Whether worker ``number`` moves money; the others add up, and are more, to do it together."""
+    return number % 5 in (1, 3)
 
 
 class Worker:
