@@ -106,6 +106,12 @@ def test_without_hand_overs_there_is_no_latency() -> None:
     assert (changes.count, changes.median_s, changes.p90_s, changes.busiest) == (0, None, None, 0)
 
 
+def test_a_reader_waits_for_writers_and_a_writer_for_all() -> None:
+    changes = hand_overs(BANKING)
+    assert changes.count == 3
+    assert changes.latencies == pytest.approx((0.01, 0.02, 0.01))  # two from the downgrade, one from the last
+
+
 def test_the_busiest_second_is_any_second() -> None:
     turns = [Turn(n % 2, n, n, 0.0, at, at) for n, at in enumerate([0.0, 0.9, 1.4, 1.8, 2.0, 5.0])]
     assert hand_overs(turns).busiest == 3  # from 1.4 on, and from 0.9 only the first two beside it

@@ -132,6 +132,7 @@ class Watched:
                 else:
                     view.show(message, message["at"])
             view.end()
+            view.tick(message["at"])
         return self.out.getvalue()
 
 

@@ -40,8 +40,8 @@ class HandOvers:
 
     Attributes:
         count: How often.
-        latencies: Seconds from release called to acquired, of those whose next holder was
-            already waiting.
+        latencies: Seconds from release (or downgrade) called to acquired, of those whose next holder
+            was already waiting.
         busiest: How many there were in one second, at most.
     """
 
@@ -62,15 +62,27 @@ class HandOvers:
 
 
 def hand_overs(turns: Iterable[Turn]) -> HandOvers:
-    """Count the changes of holder, in the order of the tokens."""
-    ordered = sorted(turns, key=lambda turn: turn.token)
-    changes = [(old, new) for old, new in pairwise(ordered) if old.worker != new.worker]
-    latencies = tuple(
-        new.acquired_at - old.release_called_at
-        for old, new in changes
-        if new.asked_at < old.release_called_at
-    )
-    return HandOvers(len(changes), latencies, _busiest([new.acquired_at for _, new in changes]))
+    """Count the changes of holder, in the order of the tokens.
+
+    Whoever wants to hold alone waits for all that came before it, a reader for the writers among them,
+    until they release or downgrade.
+    """
+    before: Turn | None = None
+    all_gone = writers_gone = -math.inf
+    times: list[float] = []
+    latencies: list[float] = []
+    for turn in sorted(turns, key=lambda turn: turn.token):
+        exclusive = turn.mode == "exclusive"
+        freed_at = all_gone if exclusive else writers_gone
+        if before is not None and before.worker != turn.worker:
+            times.append(turn.acquired_at)
+            if turn.asked_at < freed_at:
+                latencies.append(turn.acquired_at - freed_at)
+        all_gone = max(all_gone, turn.release_called_at)
+        if exclusive:
+            writers_gone = max(writers_gone, turn.downgrade_called_at or turn.release_called_at)
+        before = turn
+    return HandOvers(len(times), tuple(latencies), _busiest(times))
 
 
 def _busiest(times: Iterable[float]) -> int:

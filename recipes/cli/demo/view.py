@@ -80,17 +80,19 @@ class View(Screen):
 
     def tick(self, now: float) -> None:
         """Take in whatever is old enough to be in order, and draw if it is time."""
-        for message in self._in_order.settled(now):
-            if self._boards:
-                self._boards[-1].take(message)
+        self._take_in(now)
         if now >= self._drawn_at + REFRESH_S:
             self._drawn_at = now
             self._live.update(self.picture(now), refresh=True)
 
     def end(self) -> None:
         """Take in the last of a scene."""
-        self.tick(float("inf"))
-        self._drawn_at = 0.0
+        self._take_in(float("inf"))
+
+    def _take_in(self, now: float) -> None:
+        for message in self._in_order.settled(now):
+            if self._boards:
+                self._boards[-1].take(message)
 
     def picture(self, now: float) -> RenderableType:
         """Return what is to be seen now."""
