@@ -24,14 +24,26 @@ SILENCE_S = 45.0
 END_WITHIN_S = 6.0
 """A little more than closing a client may take."""
 START = """
-import sys
+import os, shutil, signal, sys
+
 home = sys.argv.pop(1)
+parent = os.getppid()
+
+def end(*_):
+    if os.getppid() != parent:
+        shutil.rmtree(sys.argv[2], ignore_errors=True)
+    os._exit(143)
+
+signal.signal(signal.SIGTERM, end)
 if home not in sys.path:
     sys.path.insert(0, home)
 from recipes.cli.demo.worker import main
 sys.exit(main())
 """
-"""The worker runs this very package, and not a folder named recipes where the user happens to stand."""
+"""The worker runs this very package, and not a folder named recipes where the user happens to stand.
+
+What it does to tidy up behind a parent that was killed has to stand before the long import.
+"""
 
 
 class CrewFailed(Exception):

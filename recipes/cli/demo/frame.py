@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.columns import Columns
 from rich.console import Group, RenderableType
@@ -100,9 +101,9 @@ def _strip(tape: Sequence[str], worker: int, length: int) -> Text:
     text = Text(no_wrap=True)
     shown = list(tape)[-length:] if length > 0 else []
     text.append(" " * (length - len(shown)))
-    for lanes in shown:
-        cell, style = CELLS[lanes[worker - 1]]
-        text.append(cell, style=style)
+    for lane, run in groupby(lanes[worker - 1] for lanes in shown):
+        cell, style = CELLS[lane]
+        text.append(cell * len(list(run)), style=style)
     return text
 
 
