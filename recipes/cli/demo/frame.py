@@ -135,17 +135,19 @@ def _bar(board: Board, now: float, width: int) -> RenderableType:
     else:
         words = f"{turns} of {order.rounds * board.scene.processes} turns"
     grid = Table.grid(padding=(0, 1))
-    grid.add_row(
-        ProgressBar(total=1.0, completed=board.progress(now), width=max(width - len(words) - 1, 5)), words
-    )
+    grid.add_row(_progress(board.progress(now), max(width - len(words) - 1, 5), "green"), words)
     return grid
+
+
+def _progress(share: float, width: int, style: str) -> ProgressBar:
+    return ProgressBar(total=1.0, completed=share, width=width, complete_style=style, finished_style=style)
 
 
 def _unlocked(board: Board, width: int, rows: int) -> RenderableType:
     """Return the twins: what each did last, and what it came to."""
     tally = board.unlocked
     share = tally.wrong / tally.turns if tally.turns else 0.0
-    bar = ProgressBar(total=1.0, completed=share, width=width, complete_style="red", finished_style="red")
+    bar = _progress(share, width, "red")
     wrong, value = _result(board, tally)
     grid = Table.grid()
     for worker in range(1, rows + 1):
