@@ -40,7 +40,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Types, by mypy and by pyright: of the package, of the harness, and as users see them."""
-    session.install("-e", ".", *group("types"))
+    session.install("-e", ".[cli]", *group("types"))
     users = [path for path in ("tests/typing",) if Path(path).exists()]
     session.run("mypy", "recipes", *HARNESS, "noxfile.py", *users)
     session.run("pyright", "recipes", *users)
@@ -49,14 +49,14 @@ def types(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
-    session.install("-e", ".", *group("tests"))
+    session.install("-e", ".[cli]", *group("tests"))
     measured(session, "tests", "tests")
 
 
 @nox.session
 def integration(session: nox.Session) -> None:
     """The tests on real servers, which are found or installed."""
-    session.install("-e", ".", *group("tests"))
+    session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
     measured(session, "integration", "integration")
@@ -78,7 +78,7 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def demo(session: nox.Session) -> None:
     """The package as users install it, and its demonstration: ``nox -s demo -- --processes 8``."""
-    session.install(".")
+    session.install(".[cli]")
     session.run("recipes", "demo", *session.posargs)
 
 
@@ -107,8 +107,10 @@ def mutants(session: nox.Session) -> None:
 @nox.session
 def lowest(session: nox.Session) -> None:
     """The tests again, with the oldest dependencies that are promised to do."""
-    oldest = [requirement.replace(">=", "==") for requirement in PROJECT["project"]["dependencies"]]
-    session.install("-e", ".", *group("tests"), *oldest)
+    project = PROJECT["project"]
+    promised = [*project["dependencies"], *project["optional-dependencies"]["cli"]]
+    oldest = [requirement.replace(">=", "==") for requirement in promised]
+    session.install("-e", ".[cli]", *group("tests"), *oldest)
     session.run("pytest", "tests", *session.posargs)
 
 

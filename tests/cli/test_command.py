@@ -37,6 +37,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         (["--seconds", "nan"], "a number of seconds above 0"),
         (["--seconds", "soon"], "not 'soon'"),
         (["--rounds", "1", "--seconds", "1"], "not allowed with"),
+        (["--json", "--plain"], "not allowed with"),
         (["--store", "memory://"], "lives in one process"),
         (["--store", "memory://x"], "lives in one process"),
         (["--store", "redis://x"], "unknown store 'redis'"),
@@ -59,7 +60,9 @@ def test_wrong_arguments_are_refused_before_anything_starts(
 @pytest.mark.parametrize(
     ("arguments", "plan"),
     [
-        ([], {"store": None, "processes": 4, "rounds": 150, "seconds": None, "json": False}),
+        ([], {"store": None, "processes": 5, "rounds": 120, "seconds": None, "json": False}),
+        (["--plain"], {"json": False, "plain": True}),
+        (["--store", "etcd"], {"store": "etcd"}),
         (["--processes", "2", "--rounds", "7"], {"processes": 2, "rounds": 7}),
         (["--seconds", "1.5", "--json"], {"rounds": None, "seconds": 1.5, "json": True}),
         (["--store", "etcd://h/p"], {"store": "etcd://h/p"}),

@@ -6,13 +6,15 @@ import io
 import json
 from typing import Any
 
-import pytest
-
-from recipes.cli.demo.screen import SHOWN, SHOWN_FIRST, WARNINGS, JsonScreen, Lanes, Screen, verdict_lines
-from recipes.cli.demo.verdict import Locked, Turn, Unlocked, Verdict
-from recipes.cli.demo.work import Entry
+from recipes.cli.demo.ledger import Entry
+from recipes.cli.demo.orders import Order
+from recipes.cli.demo.screen import SHOWN, SHOWN_FIRST, WARNINGS, JsonScreen, Screen, verdict_lines
+from recipes.cli.demo.turns import Turn
+from recipes.cli.demo.verdict import Locked, LockedSums, Sums, Unlocked, Verdict
+from tests.cli.recording import messages, scene
 
 BEGAN = 100.0
+HEADING = 6
 
 
 class Printed:
@@ -21,7 +23,7 @@ class Printed:
     def __init__(self, processes: int = 4, *, colour: bool = False) -> None:
         self.out = io.StringIO()
         self.screen = Screen(self.out, processes, colour=colour)
-        self.screen.begin(BEGAN)
+        self.screen.begin(scene("counter", processes=processes), BEGAN)
 
     def show(self, after_s: float, worker: int, event: str, **fields: Any) -> None:
         message = {"kind": "transition", "worker": worker, "at": BEGAN + after_s, "event": event, **fields}
@@ -29,18 +31,20 @@ class Printed:
 
     def lines(self) -> list[str]:
         self.screen.end()
-        return self.out.getvalue().splitlines()[1:]
+        return self.out.getvalue().splitlines()[HEADING:]
 
 
 def test_a_line_a_transition() -> None:
     one = Printed()
-    one.show(0.001, 2, "lock.acquired", waited_s=0.0012, token=8, lock="x", store="etcd://h")
+    one.show(0.001, 2, "lock.acquired", waited_s=0.0012, token=8, lock="x", mode="exclusive")
+    one.show(0.0016, 3, "lock.acquired", waited_s=0.0012, token=9, mode="shared")
     one.show(0.002, 1, "lock.queued", position=1)
     one.show(0.004, 2, "lock.released", held_s=0.0031, token=8)
     assert one.lines() == [
-        "   0.001  .H..        2  lock.acquired  waited      1.2 ms  token 8",
-        "   0.002  wH..        1  lock.queued    1 ahead",
-        "   0.004  w...        2  lock.released  held        3.1 ms  token 8",
+        "   0.001  .H..     2  lock.acquired    waited     1.2 ms  token 8",
+        "   0.002  .HS.     3  lock.acquired    waited     1.2 ms  token 9",
+        "   0.002  wHS.     1  lock.queued      1 ahead",
+        "   0.004  w.S.     2  lock.released    held       3.1 ms  token 8",
     ]
 
 
@@ -66,7 +70,7 @@ def test_what_is_not_shown_is_summed_up_once_a_second() -> None:
     lines = one.lines()
     sums = [line for line in lines if " and " in line]
     assert len(sums) == 3
-    assert sums[0] == f"   1.000            ...  and {1000 - SHOWN_FIRST} queued"
+    assert sums[0] == f"   1.000  ...  and {1000 - SHOWN_FIRST} queued"
     assert sum(int(line.split()[-2]) for line in sums) + len(lines) - len(sums) == 3000
 
 
@@ -96,14 +100,16 @@ def test_what_came_before_the_beginning_is_not_shown() -> None:
 
 def test_every_line_fits_into_80_columns() -> None:
     one = Printed(processes=8)
-    token = 2**33
-    one.show(999.001, 2, "lock.acquired", waited_s=99.9999, token=token)
+    token = 2**40
+    one.show(999.001, 2, "lock.acquired", waited_s=9.9999, token=token)
     for number in range(3000):
         one.show(1000 + number / 10_000, 1, ("lock.queued", "lock.acquired", "lock.released")[number % 3])
-    ledger = [Entry(token + number, 1 + number % 4, 1) for number in range(4)]
     turns = [Turn(1 + number % 4, token + number, 1, 0, number, number + 0.9) for number in range(4)]
+    ledger = [Entry(turn.token, turn.worker, 1) for turn in turns]
     locked = Locked(100_000, 100_000, ledger, turns)
-    lines = one.lines() + verdict_lines(Verdict(locked, Unlocked(100_000, 20_000, ledger)))
+    sums = LockedSums([1000] * 100_000, 1000, 1, ledger, turns)
+    verdict = Verdict(locked, Unlocked(100_000, 20_000, ledger), sums, Sums([1] * 100_000, -99_999, 1))
+    lines = one.out.getvalue().splitlines()[:HEADING] + one.lines() + list(verdict_lines(verdict))
     assert max(map(len, lines)) <= 80
 
 
@@ -115,24 +121,6 @@ def test_colours_only_where_they_are_understood() -> None:
     assert coloured.lines()[0].startswith("\033[32m")
 
 
-@pytest.mark.parametrize(
-    ("event", "lanes"),
-    [
-        ("lock.queued", ".w"),
-        ("lock.acquired", ".H"),
-        ("lock.released", ".."),
-        ("lock.lost", ".."),
-        ("lock.requeued", ".."),
-        ("lock.suspect", ".H"),
-        ("session.suspect", ".H"),
-    ],
-)
-def test_lanes(event: str, lanes: str) -> None:
-    one = Lanes(2)
-    one.after(2, "lock.acquired")
-    assert one.after(2, event) == lanes
-
-
 def test_the_verdict_in_words() -> None:
     turns = [
         Turn(worker=1, token=5, value=1, asked_at=0.0, acquired_at=0.1, release_called_at=0.2),
@@ -140,27 +128,42 @@ def test_the_verdict_in_words() -> None:
     ]
     ledger = [Entry(5, 1, 1), Entry(7, 2, 2)]
     unlocked = Unlocked(4, 1, [Entry(None, worker, 1) for worker in (1, 2, 3, 1)])
-    assert verdict_lines(Verdict(Locked(2, 2, ledger, turns), unlocked)) == [
-        "with the lock     0 of 2 updates lost; the counter says 2",
-        "                  tokens strictly rising, from 5 to 7",
-        "                  two holders at once: never",
-        "                  1 hand-overs, median 1.50 ms, p90 1.50 ms",
-        "without the lock  3 of 4 updates lost (75%); the counter says 1",
-        "                  for example, workers 1, 2 and 3 all wrote 1",
+    sums = LockedSums([1000, 1000], 1000, 1, [Entry(9, 1, 5)], [Turn(2, 8, 1000, 0, 1, 2, mode="shared")])
+    verdict = Verdict(Locked(2, 2, ledger, turns), unlocked, sums, Sums([1000, 993], 993, 1))
+    assert list(verdict_lines(verdict)) == [
+        "                    with the lock         without it",
+        "counter",
+        "  updates lost      0 of 2                3 of 4 (75%)",
+        "  counter says      2                     1",
+        "  exclusion broken  never",
+        "  fencing tokens    2, each larger",
+        "  hand-overs        1, up to 1/s",
+        "  each took         1.50 ms (p90 1.50)",
+        "accounts",
+        "  wrong sums        0 of 2                1 of 2 (50%)",
+        "  money in the end  1000                  993, not 1000",
+        "  exclusion broken  never",
+        "  fencing tokens    1, each larger",
+        "  hand-overs        0, up to 0/s",
+        "  readers at once   up to 1",
+        "Without the lock, for example, workers 1, 2 and 3 all wrote 1.",
+        "Without the lock, somebody added up the accounts to 993.",
     ]
 
 
 def test_a_bad_verdict_in_words() -> None:
     turns = [Turn(1, 7, 1, 0.0, 0.1, 0.3), Turn(2, 8, 1, 0.0, 0.2, 0.4)]
     part = Locked(2, 1, [Entry(8, 2, 1), Entry(7, 1, 1)], turns)
-    lines = verdict_lines(Verdict(part, Unlocked(0, 0)))
-    assert "NOT rising" in lines[1]
-    assert "1 times" in lines[2]
-    assert "too small to show a difference" in lines[-1]
+    text = "\n".join(verdict_lines(Verdict(part, Unlocked(0, 0))))
+    assert "NOT rising" in text
+    assert "exclusion broken  1 times" in text
+    small = Verdict(part, Unlocked(0, 0), LockedSums((), 1000, 0), Sums((), 1000, 0))
+    assert "too small to show a difference" in list(verdict_lines(small))[-1]
     out = io.StringIO()
     Screen(out, 2, colour=False).verdict(Verdict(part))
     assert "FAILED  1 of 2 updates were lost" in out.getvalue()
     assert "OK" not in out.getvalue()
+    assert list(verdict_lines(Verdict(failures=["x"]))) == []
 
 
 def test_json_lines() -> None:
@@ -168,11 +171,44 @@ def test_json_lines() -> None:
     screen = JsonScreen(out, notes, 2)
     screen.say("\na note")
     screen.say()
-    screen.begin(BEGAN)
+    screen.open("sqlite:///x", [1, 2])
+    screen.begin(scene("bank"), BEGAN)
     screen.show({"kind": "turn", "worker": 1, "at": 1.0}, now=1.0)
     screen.end()
     screen.verdict(Verdict(failures=["x"]))
     assert notes.getvalue() == "a note\n"
-    first, last = map(json.loads, out.getvalue().splitlines())
-    assert first == {"kind": "turn", "worker": 1, "at": 1.0}
+    first, second, last = map(json.loads, out.getvalue().splitlines())
+    assert first == {"kind": "scene", "scene": "bank", "at": BEGAN}
+    assert second == {"kind": "turn", "worker": 1, "at": 1.0}
     assert last == {"kind": "verdict", "ok": False, "problems": ["x"]}
+
+
+def test_a_recorded_run_in_lines() -> None:
+    out = io.StringIO()
+    with Screen(out, 5, colour=False) as screen:
+        screen.open("sqlite:///x", [11, 12, 13, 14])
+        for message in messages():
+            if message["kind"] == "scene":
+                screen.end()
+                screen.begin(scene(message["scene"]), message["at"])
+            else:
+                screen.show(message, message["at"])
+        screen.end()
+    lines = out.getvalue().splitlines()
+    assert lines[:3] == [
+        "store: sqlite:///x",
+        "processes that use the lock: 11 12",
+        "that do the same without it: 13 14",
+    ]
+    lanes = [line.split()[1] for line in lines if " lock." in line]
+    assert lanes
+    assert all(one.count("H") <= 1 for one in lanes)
+    assert not any("H" in one and "S" in one for one in lanes)
+    assert any("S" in one for one in lanes)
+    assert any("H holds it, S shares it, w waits" in line for line in lines)
+
+
+def test_so_many_seconds_are_told() -> None:
+    out = io.StringIO()
+    Screen(out, 4, colour=False).begin(scene("counter", order=Order("counter", seconds=2.5)), BEGAN)
+    assert "2.5 s" in out.getvalue()

@@ -31,15 +31,15 @@ ON_SERVERS_ONLY = {
     "guarding.py",
 }
 """Run by ``integration/test_docs.py`` and ``integration/fleet/`` alone."""
-ON_FILES = {"on_one_machine.py"}
-"""Run on a file, since they ask for what memory does not give."""
+ON_FILES = {"first.py", "on_one_machine.py"}
+"""Run on a file, as they say."""
 TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}
 """Examples of tests: run by pytest, and each brings its own store."""
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_URL = re.compile(r"(?:etcd|zookeeper)://127\.0\.0\.1:\d+/app|sqlite:///var/lib/app/locks\.db")
+_URL = re.compile(r"(?:etcd|zookeeper)://127\.0\.0\.1:\d+/app|sqlite:///(?:var/lib/app/locks|tmp/app)\.db")
 
 
 @dataclass(frozen=True)

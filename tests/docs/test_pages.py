@@ -14,6 +14,7 @@ import recipes
 from recipes import Grant
 from recipes.events import EVENTS
 from recipes.guarantees import STORES
+from tests.cli.recording import picture
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, blocks
 
 DEMO = "python3 -m venv .venv && .venv/bin/pip install -q nox && .venv/bin/nox -s demo"
@@ -107,6 +108,11 @@ def test_the_command_that_ci_takes_from_the_readme_is_the_one_for_all_checks() -
 
 def test_the_readme_fits_on_a_screen_or_so() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 70
+
+
+def test_the_picture_in_the_readme_is_what_the_view_draws() -> None:
+    (shown,) = [block for block in blocks(ROOT / "README.md") if block.file == "tests/cli/recorded.jsonl"]
+    assert shown.text.splitlines() == picture()
 
 
 def test_the_changelog_knows_this_version() -> None:

@@ -8,22 +8,25 @@ import signal
 import sys
 import tempfile
 from collections.abc import Generator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
 import recipes
-from recipes._run.clock import boot_time
-from recipes.cli.demo.crew import Crew, CrewFailed, Message
-from recipes.cli.demo.screen import JsonScreen, Screen
-from recipes.cli.demo.verdict import Locked, Turn, Unlocked, Verdict
-from recipes.cli.demo.work import PAUSE_S, Work
-from recipes.cli.demo.worker import LOCK, Order
+from recipes.cli.demo.crew import Crew, CrewFailed
+from recipes.cli.demo.orders import Order, SceneName
+from recipes.cli.demo.play import play
+from recipes.cli.demo.scene import BankScene, CounterScene
+from recipes.cli.demo.screen import Screen
+from recipes.cli.demo.screens import screen_for
+from recipes.cli.demo.verdict import Verdict
 from recipes.cli.throwaway import ServerUnavailable, throwaway_etcd
 
-__all__ = ["Plan", "show"]
+__all__ = ["ETCD", "Plan", "show"]
 
 INTERRUPTED = 130
-TURN = tuple(field.name for field in fields(Turn))
+ETCD = "etcd"
+"""Instead of a URL: an etcd that is started for this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,12 @@ class Plan:
     """What to show.
 
     Attributes:
-        store: The store's URL, None for a throw-away one.
+        store: The store's URL, None for a file that is gone afterwards, "etcd" for a throw-away etcd.
         processes: How many workers.
-        rounds: How many updates each makes, None for as many as fit.
-        seconds: For how long they work under the lock, None for as long as it takes.
+        rounds: How many turns each takes in each scene, None for as many as fit.
+        seconds: For how long they work under each lock, None for as long as it takes.
         json: Whether to print for programs.
+        plain: Whether to print lines where a view could be drawn.
     """
 
     store: str | None
@@ -43,15 +47,16 @@ class Plan:
     rounds: int | None
     seconds: float | None = None
     json: bool = False
+    plain: bool = False
 
 
 def show(plan: Plan) -> int:
     """Run the demonstration; returns the exit code of the command."""
-    screen = _screen(plan)
+    screen = screen_for(sys.stdout, sys.stderr, plan.processes, json=plan.json, plain=plan.plain)
     try:
-        with _ends_on_sigterm(), contextlib.ExitStack() as stack:
-            url = plan.store or stack.enter_context(throwaway_etcd(screen.say, prefix="demo"))
+        with _ends_on(signal.SIGTERM, signal.SIGHUP), contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recipes-demo-")))
+            url = _store(plan, folder, screen, stack)
             verdict = _run(plan, url, folder, screen)
             screen.verdict(verdict)
             return 0 if verdict.ok else 1
@@ -59,83 +64,57 @@ def show(plan: Plan) -> int:
         print(f"recipes demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nrecipes demo: interrupted; workers and server are stopped", file=sys.stderr)
+        print("\nrecipes demo: interrupted; its processes are ended, its files are gone", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough; nothing more may be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
-def _screen(plan: Plan) -> Screen:
-    if plan.json:
-        return JsonScreen(sys.stdout, sys.stderr, plan.processes)
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return Screen(sys.stdout, plan.processes, colour=colour)
+def _store(plan: Plan, folder: Path, screen: Screen, stack: contextlib.ExitStack) -> str:
+    if plan.store is None:
+        return f"sqlite://{quote(str(folder / 'store'))}"
+    if plan.store == ETCD:
+        return stack.enter_context(throwaway_etcd(screen.say, prefix="demo"))
+    return plan.store
 
 
 def _run(plan: Plan, url: str, folder: Path, screen: Screen) -> Verdict:
-    """Start the workers, have them work with the lock and then without it."""
+    """Start the workers, and have them play both scenes with the lock, and their twins without it."""
     with recipes.connect(url):  # a store that cannot be reached is told once, and not by every worker
         pass
-    first: Locked | None = None
+    verdict = Verdict()
     try:
-        with Crew(url, folder, plan.processes) as crew:
-            for message in crew.messages("ready"):
-                _pass_on(screen, message)
-            screen.say(f"{plan.processes} processes: {' '.join(map(str, crew.pids))}")
-            screen.say(f"each of their updates reads a file, waits {PAUSE_S * 1000:g} ms, and writes it")
-            first = _with_lock(plan, crew, Work(folder, "locked"), screen)
-            second = _without_lock(first, crew, Work(folder, "unlocked"), screen)
+        with Crew(url, folder, plan.processes) as crew, screen:
+            screen.open(url, crew.pids)
+            screen.watch(crew.messages())
+            counter = CounterScene(plan.processes, _order(plan, screen, "counter"))
+            turns, twins = play(counter, crew, folder, screen)
+            verdict = replace(
+                verdict, locked=counter.locked(folder, turns), unlocked=counter.unlocked(folder, twins)
+            )
+            bank = BankScene(plan.processes, _order(plan, screen, "bank"))
+            turns, twins = play(bank, crew, folder, screen)
+            verdict = replace(
+                verdict, sums=bank.locked(folder, turns), unlocked_sums=bank.unlocked(folder, twins)
+            )
             crew.dismiss()
-            for message in crew.messages("ended"):
-                _pass_on(screen, message)
-            return Verdict(first, second)
+            screen.watch(crew.messages())
+            return verdict
     except CrewFailed as failed:
-        return Verdict(first, failures=[str(failed)])
-    finally:
-        screen.end()
+        return replace(verdict, failures=[str(failed)])
 
 
-def _with_lock(plan: Plan, crew: Crew, work: Work, screen: Screen) -> Locked:
-    size = f"{plan.rounds} updates each" if plan.rounds else f"{plan.seconds:g} s"
-    screen.say(f"\nwith the lock {LOCK!r}, {size} (H holds it, w waits)\n")
-    turns: list[Turn] = []
-    work.prepare()
-    screen.begin(boot_time())
-    crew.order(Order(lock=True, rounds=plan.rounds, seconds=plan.seconds))
-    for message in crew.messages("done"):
-        _pass_on(screen, message)
-        if message is not None and message["kind"] == "turn":
-            turns.append(Turn(**{name: message[name] for name in TURN}))
-    screen.end()
-    return Locked(len(turns), work.counter(), work.ledger(), turns)
-
-
-def _without_lock(first: Locked, crew: Crew, work: Work, screen: Screen) -> Unlocked:
-    rounds = max(first.updates // len(crew.pids), 1)
-    screen.say(f"\nwithout the lock, {rounds} updates each")
-    updates = 0
-    work.prepare()
-    crew.order(Order(lock=False, rounds=rounds))
-    for message in crew.messages("done"):
-        _pass_on(screen, message)
-        if message is not None and message["kind"] == "done":
-            updates += message["updates"]
-    return Unlocked(updates, work.counter(), work.ledger())
-
-
-def _pass_on(screen: Screen, message: Message | None) -> None:
-    if message is None:
-        screen.tick(boot_time())
-    else:
-        screen.show(message, boot_time())
+def _order(plan: Plan, screen: Screen, scene: SceneName) -> Order:
+    return Order(scene, plan.rounds, plan.seconds, slow=min(screen.slow, plan.rounds or screen.slow))
 
 
 @contextlib.contextmanager
-def _ends_on_sigterm() -> Generator[None, None, None]:
-    """Take SIGTERM for Ctrl-C: workers and server are stopped before the command ends."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _ends_on(*numbers: signal.Signals) -> Generator[None]:
+    """Take these signals for Ctrl-C: workers and server are stopped before the command ends."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

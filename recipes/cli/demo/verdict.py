@@ -1,86 +1,24 @@
 """The verdict: what the files and the workers' own times say, and nothing else.
 
-Pure arithmetic; every figure the demonstration prints comes from here.
+Pure arithmetic; every figure the demonstration ends with comes from here.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
-from recipes.cli.demo.work import Entry
+from recipes.cli.demo.bank import TOTAL
+from recipes.cli.demo.ledger import Entry
+from recipes.cli.demo.turns import Turn, hand_overs, overlaps, rising, together
 
-__all__ = ["HandOvers", "Locked", "Turn", "Unlocked", "Verdict", "hand_overs", "overlaps", "rising"]
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One update under the lock, as its worker told it; boot time, seconds."""
-
-    worker: int
-    token: int
-    value: int
-    asked_at: float
-    acquired_at: float
-    release_called_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class HandOvers:
-    """How often the lock went from one worker to another.
-
-    Attributes:
-        count: How often.
-        latencies: Seconds from release called to acquired, of those whose next holder was
-            already waiting.
-    """
-
-    count: int
-    latencies: tuple[float, ...]
-
-    @property
-    def median_s(self) -> float | None:
-        """The median latency; None if nobody had to wait."""
-        return statistics.median(self.latencies) if self.latencies else None
-
-    @property
-    def p90_s(self) -> float | None:
-        """The latency that nine of ten do not exceed."""
-        ordered = sorted(self.latencies)
-        return ordered[(9 * len(ordered) - 1) // 10] if ordered else None
-
-
-def hand_overs(turns: Iterable[Turn]) -> HandOvers:
-    """Count the changes of holder, in the order of the tokens."""
-    changes = [(old, new) for old, new in _in_order(turns) if old.worker != new.worker]
-    latencies = tuple(
-        new.acquired_at - old.release_called_at
-        for old, new in changes
-        if new.asked_at < old.release_called_at
-    )
-    return HandOvers(len(changes), latencies)
-
-
-def overlaps(turns: Iterable[Turn]) -> int:
-    """Count those who held the lock before the one before them had called release."""
-    return sum(1 for old, new in _in_order(turns) if new.acquired_at < old.release_called_at)
-
-
-def rising(tokens: Sequence[int | None]) -> bool:
-    """Whether every token is larger than the one before it."""
-    return None not in tokens and all(a < b for a, b in pairwise(tokens))  # type: ignore[operator]
-
-
-def _in_order(turns: Iterable[Turn]) -> Iterable[tuple[Turn, Turn]]:
-    return pairwise(sorted(turns, key=lambda turn: turn.token))
+__all__ = ["Locked", "LockedSums", "Sums", "Unlocked", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
 class Unlocked:
-    """What became of the work without the lock.
+    """What became of the counter without the lock.
 
     Attributes:
         updates: How many updates the workers were told had been made.
@@ -108,25 +46,70 @@ class Unlocked:
 
 @dataclass(frozen=True, slots=True)
 class Locked(Unlocked):
-    """What became of the work under the lock."""
+    """What became of the counter under the lock."""
 
     turns: Sequence[Turn] = ()
 
     def problems(self) -> list[str]:
         """Return what should not have happened, in words."""
-        tokens = [entry.token for entry in self.ledger]
-        at_once = overlaps(self.turns)
         checks = {
             f"{self.lost} of {self.updates} updates were lost": self.lost > 0,
             f"the counter is {-self.lost} ahead of what was reported": self.lost < 0,
             "nothing was updated": not self.updates,
-            f"the ledger has {len(self.ledger)} entries for {self.updates} updates": (
-                len(self.ledger) != self.updates
-            ),
-            "the tokens in the ledger do not rise": not rising(tokens),
-            f"{at_once} times two workers held the lock at once": at_once > 0,
+            **_promises(self.ledger, self.updates, self.turns, "two workers held the lock at once"),
         }
         return [words for words, wrong in checks.items() if wrong]
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What became of the accounts without the lock.
+
+    Attributes:
+        sums: What each sum over all accounts came to, that of a writer behind its own transfer too.
+        money: What all accounts hold in the end.
+        moved: How many transfers the writers were told had been made.
+        ledger: Who moved how much, in the order of writing.
+    """
+
+    sums: Sequence[int]
+    money: int
+    moved: int
+    ledger: Sequence[Entry] = ()
+
+    @property
+    def wrong(self) -> int:
+        """How many sums were not what the accounts were opened with."""
+        return sum(1 for one in self.sums if one != TOTAL)
+
+
+@dataclass(frozen=True, slots=True)
+class LockedSums(Sums):
+    """What became of the accounts under the read-write lock."""
+
+    turns: Sequence[Turn] = ()
+
+    def problems(self) -> list[str]:
+        """Return what should not have happened, in words."""
+        unkept = sum(1 for turn in self.turns if not turn.kept)
+        checks = {
+            f"{self.wrong} of {len(self.sums)} sums over the accounts were wrong": self.wrong > 0,
+            f"the accounts hold {self.money} instead of {TOTAL}": self.money != TOTAL,
+            "no money was moved": not self.moved,
+            f"{unkept} times a writer did not read back what it had written": unkept > 0,
+            **_promises(self.ledger, self.moved, self.turns, "a writer held the lock beside another"),
+        }
+        return [words for words, wrong in checks.items() if wrong]
+
+
+def _promises(ledger: Sequence[Entry], count: int, turns: Sequence[Turn], beside: str) -> dict[str, bool]:
+    """Return what no lock may do, and whether this one did."""
+    at_once = overlaps(turns)
+    return {
+        f"the ledger has {len(ledger)} entries for {count} updates": len(ledger) != count,
+        "the tokens in the ledger do not rise": not rising([entry.token for entry in ledger]),
+        f"{at_once} times {beside}": at_once > 0,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,45 +117,63 @@ class Verdict:
     """What the demonstration showed.
 
     Attributes:
-        locked: The part under the lock; None if it did not come to its end.
+        locked: The counter under the lock; None if that did not come to its end.
         unlocked: The same without it.
+        sums: The accounts under the read-write lock; None if that did not come to its end.
+        unlocked_sums: The same without it.
         failures: What went wrong on the way (a worker that died, a store that fell silent).
     """
 
     locked: Locked | None = None
     unlocked: Unlocked | None = None
+    sums: LockedSums | None = None
+    unlocked_sums: Sums | None = None
     failures: Sequence[str] = field(default=())
 
     @property
     def problems(self) -> list[str]:
         """Return every reason why this is no success."""
-        return [*self.failures, *(self.locked.problems() if self.locked else ())]
+        parts = (self.locked, self.sums)
+        return [*self.failures, *(problem for part in parts if part for problem in part.problems())]
 
     @property
     def ok(self) -> bool:
-        """Whether the part under the lock ran to its end and kept every promise it shows."""
-        return self.locked is not None and not self.problems
+        """Whether both scenes under their lock ran to their end and kept every promise they show."""
+        return self.locked is not None and self.sums is not None and not self.problems
 
     def as_fields(self) -> dict[str, Any]:
         """Return it as flat fields for ``--json``."""
         fields: dict[str, Any] = {"ok": self.ok, "problems": self.problems}
         if self.locked is not None:
-            changes = hand_overs(self.locked.turns)
-            tokens = [entry.token for entry in self.locked.ledger]
-            fields |= {
-                "updates": self.locked.updates,
-                "counter": self.locked.counter,
-                "lost": self.locked.lost,
-                "tokens_rising": rising(tokens),
-                "overlaps": overlaps(self.locked.turns),
-                "hand_overs": changes.count,
-                "hand_over_median_s": changes.median_s,
-                "hand_over_p90_s": changes.p90_s,
-            }
+            fields |= {**_counted(self.locked), **_kept(self.locked.ledger, self.locked.turns)}
         if self.unlocked is not None:
-            fields |= {
-                "unlocked_updates": self.unlocked.updates,
-                "unlocked_counter": self.unlocked.counter,
-                "unlocked_lost": self.unlocked.lost,
-            }
+            fields |= _prefixed("unlocked", _counted(self.unlocked))
+        if self.sums is not None:
+            kept = _kept(self.sums.ledger, self.sums.turns)
+            fields |= _prefixed("bank", {**_summed(self.sums), **kept, "together": together(self.sums.turns)})
+        if self.unlocked_sums is not None:
+            fields |= _prefixed("unlocked_bank", _summed(self.unlocked_sums))
         return fields
+
+
+def _counted(part: Unlocked) -> dict[str, Any]:
+    return {"updates": part.updates, "counter": part.counter, "lost": part.lost}
+
+
+def _summed(part: Sums) -> dict[str, Any]:
+    return {"sums": len(part.sums), "wrong": part.wrong, "moved": part.moved, "money": part.money}
+
+
+def _kept(ledger: Sequence[Entry], turns: Sequence[Turn]) -> dict[str, Any]:
+    changes = hand_overs(turns)
+    return {
+        "tokens_rising": rising([entry.token for entry in ledger]),
+        "overlaps": overlaps(turns),
+        "hand_overs": changes.count,
+        "hand_over_median_s": changes.median_s,
+        "hand_over_p90_s": changes.p90_s,
+    }
+
+
+def _prefixed(prefix: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}_{name}": value for name, value in fields.items()}

@@ -1,22 +1,22 @@
 """A worker: a process that does the work, and tells its parent in JSON lines what happens.
 
-The parent writes one order a line to standard input; the end of it ends the worker.
-Every line to standard output is an object with ``worker``, ``kind`` and ``at`` (boot time):
+The parent writes one order a line to standard input; the end of it ends the worker. A worker
+without a store is a *twin*: it does the same work with no lock. Every line to standard output is an
+object with ``worker``, ``twin``, ``kind`` and ``at`` (boot time):
 
 ``ready``       the session with the store stands; with the process id
 ``transition``  an event of the package, with its fields
-``turn``        one update under the lock, with the times that matter
-``done``        an order was carried out, with the number of ``updates``
+``turn``        one turn of the work: its ``value``, and under a lock the times that matter
+``done``        an order was carried out
 ``failed``      and why; the worker ends
 """
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import json
-import math
 import os
+import random
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,38 +26,23 @@ from typing import IO, Any
 import recipes
 from recipes import events
 from recipes._run.clock import boot_time
+from recipes.cli.demo.bank import Bank
+from recipes.cli.demo.orders import Order
 from recipes.cli.demo.work import Work
 
-__all__ = ["LOCK", "SESSION_TIMEOUT_S", "Order", "Worker", "main"]
+__all__ = ["LOCK", "RWLOCK", "SESSION_TIMEOUT_S", "Worker", "main", "writes"]
 
 LOCK = "recipes demo"
+RWLOCK = "recipes demo accounts"
 SESSION_TIMEOUT_S = 10.0
 INTERRUPTED = 130
 GIVE_UP_AFTER_S = 30.0
 """No worker waits longer for its turn: a store that fell silent ends the demo."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Order:
-    """What the parent asks for.
-
-    Attributes:
-        lock: Whether to work under the lock.
-        rounds: How many updates, None for as many as fit.
-        seconds: For how long, None for as long as it takes.
-    """
-
-    lock: bool
-    rounds: int | None = None
-    seconds: float | None = None
-
-    def turns(self) -> Iterator[int]:
-        """Yield a number for each update until the order is carried out."""
-        end = math.inf if self.seconds is None else boot_time() + self.seconds
-        for number in itertools.count(1):
-            if number > (self.rounds or math.inf) or boot_time() >= end:
-                return
-            yield number
+def writes(number: int) -> bool:
+    """Whether worker ``number`` moves money; the others add up, and are more, to do it together."""
+    return number % 5 in (1, 3)
 
 
 class Worker:
@@ -67,73 +52,119 @@ class Worker:
         number: Which one it is, from 1.
         folder: Where the shared files are.
         out: Where to tell what happens.
+        client: Its client of the store, None for a twin.
     """
 
-    def __init__(self, number: int, folder: Path, out: IO[str]) -> None:
+    def __init__(self, number: int, folder: Path, out: IO[str], client: recipes.Client | None) -> None:
         self.number = number
-        self._folder = folder
         self._out = out
-        self._release_called_at = 0.0
+        self._client = client
+        side = "unlocked" if client is None else "locked"
+        self._work = Work(folder, side)
+        self._bank = Bank(folder, side)
+        self._dice = random.Random(number)  # noqa: S311 - for money that does not exist
+        self._called_at: dict[str, float] = {}
 
     def tell(self, kind: str, *, at: float | None = None, **fields: Any) -> None:
         """Write one line to the parent."""
-        line = {"worker": self.number, "kind": kind, "at": boot_time() if at is None else at, **fields}
-        self._out.write(json.dumps(line) + "\n")
+        line = {"worker": self.number, "twin": self._client is None, "kind": kind}
+        self._out.write(json.dumps({**line, "at": boot_time() if at is None else at, **fields}) + "\n")
         self._out.flush()
 
     def on_transition(self, transition: events.Transition) -> None:
-        """Pass an event on; a release is dated when it was called, not when it was confirmed."""
-        at = self._release_called_at if transition.event == "lock.released" else None
+        """Pass an event on; a release or downgrade is dated when it was called, not when confirmed."""
+        at = self._called_at.pop(transition.event, None)
         self.tell("transition", at=at, event=transition.event, **transition.fields())
 
-    def serve(self, client: recipes.Client, orders: Iterator[Order]) -> None:
+    def serve(self, orders: Iterator[Order]) -> None:
         """Carry out orders until there are no more."""
         self.tell("ready", pid=os.getpid())
-        lock = client.lock(LOCK)
         for order in orders:
-            updates = self._with_lock(lock, order) if order.lock else self._without_lock(order)
-            self.tell("done", updates=updates)
+            for pause_s in order.turns():
+                self._turn(order, pause_s)
+            self.tell("done")
 
-    def _with_lock(self, lock: recipes.Lock, order: Order) -> int:
-        work = Work(self._folder, "locked")
-        updates = 0
-        for updates in order.turns():  # noqa: B007 - the last number is how many there were
-            asked_at = boot_time()
-            with lock.acquire(timeout=GIVE_UP_AFTER_S) as grant:
-                acquired_at = boot_time()
-                value = work.add_one(self.number, grant.token)
-                self._release_called_at = boot_time()
-            self.tell(
-                "turn",
-                token=grant.token,
-                value=value,
-                asked_at=asked_at,
-                acquired_at=acquired_at,
-                release_called_at=self._release_called_at,
+    def _turn(self, order: Order, pause_s: float) -> None:
+        if self._client is None:
+            value = self._count(None, pause_s) if order.scene == "counter" else self._bare_sum(pause_s)
+            self.tell("turn", value=value)
+        elif order.scene == "counter":
+            self._locked(self._client.lock(LOCK), lambda grant: {"value": self._count(grant.token, pause_s)})
+        elif writes(self.number):
+            writer = self._client.rwlock(RWLOCK).writer
+            self._locked(writer, lambda grant: self._move(grant, pause_s))
+        else:
+            reader = self._client.rwlock(RWLOCK).reader
+            self._locked(
+                reader, lambda grant: {"value": sum(self._bank.balances(pause_s)), "mode": grant.mode}
             )
-        return updates
 
-    def _without_lock(self, order: Order) -> int:
-        work = Work(self._folder, "unlocked")
-        return sum(1 for _ in order.turns() if work.add_one(self.number, None))
+    def _locked(self, lock: Any, work: Any) -> None:
+        """Do ``work`` under ``lock``, and tell of it."""
+        asked_at = boot_time()
+        with lock.acquire(timeout=GIVE_UP_AFTER_S) as grant:
+            acquired_at = boot_time()
+            done = work(grant)
+            release_called_at = self._calling("lock.released")
+        times = {"asked_at": asked_at, "acquired_at": acquired_at, "release_called_at": release_called_at}
+        self.tell("turn", at=release_called_at, token=grant.token, **times, **done)
+
+    def _count(self, token: int | None, pause_s: float) -> int:
+        return self._work.add_one(self.number, token, pause_s)
+
+    def _move(self, grant: recipes.WriteGrant, pause_s: float) -> dict[str, Any]:
+        """Transfer as the writer, then read back as a reader: what was written has to be there."""
+        written = self._bank.transfer(self.number, grant.token, self._dice, pause_s)
+        downgrade_called_at = self._calling("lock.downgraded")
+        grant.downgrade()
+        seen = self._bank.balances(pause_s)
+        kept = all(seen[number] == balance for number, balance in written.items())
+        return {"value": sum(seen), "kept": kept, "downgrade_called_at": downgrade_called_at}
+
+    def _bare_sum(self, pause_s: float) -> int:
+        """Do a writer's or a reader's turn without any lock."""
+        if writes(self.number):
+            self._bank.transfer(self.number, None, self._dice, pause_s)
+        return sum(self._bank.balances(pause_s))
+
+    def _calling(self, event: str) -> float:
+        """Return now, and have the event that follows from this call dated so."""
+        self._called_at[event] = boot_time()
+        return self._called_at[event]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Work until the orders on standard input end; returns the exit code."""
+    """Work until the orders on standard input end; returns the exit code.
+
+    The arguments are the store's URL (empty for a twin), the folder of the files, and the number.
+    """
     url, folder, number = sys.argv[1:] if argv is None else argv
+    parent = os.getppid()
     # How the parent ends a worker. (SIGINT is ignored in what a shell starts in the background.)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    worker = Worker(int(number), Path(folder), sys.stdout)
-    orders = (Order(**json.loads(line)) for line in sys.stdin)
+    try:
+        return _work(url, Path(folder), int(number))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        if os.getppid() != parent:  # it was killed, and could not tidy up
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _work(url: str, folder: Path, number: int) -> int:
+    orders = map(Order.of_line, sys.stdin)
+    if not url:
+        Worker(number, folder, sys.stdout, None).serve(orders)
+        return 0
+    client = recipes.connect(url, session_timeout=SESSION_TIMEOUT_S)
+    worker = Worker(number, folder, sys.stdout, client)
     unsubscribe = events.subscribe(worker.on_transition)
     try:
-        with recipes.connect(url, session_timeout=SESSION_TIMEOUT_S) as client:
-            worker.serve(client, orders)
+        with client:
+            worker.serve(orders)
     except recipes.RecipesError as error:
         worker.tell("failed", reason=str(error))
         return 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
     finally:
         unsubscribe()
     return 0
