@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from recipes._core.order import EXCLUSIVE, Order
-from tests.simulation import bugs
+from tests.simulation import bugs, rw_bugs
 from tests.simulation.run import Schedule, Verdict, run
+from tests.simulation.users import MIXED
 
 __all__ = ["MUTANTS", "Mutant", "kill", "planted"]
 
@@ -33,6 +34,7 @@ class Mutant:
         plant: Returns the patches, by way of ``mock.patch``.
         within: By which schedule it has to be found.
         order: A recipe of its own, if the bug is in the predicate.
+        orders: A mixture of recipes, where it takes one to show.
         flavour: In which kind of schedule it is looked for; empty: in all, as they come.
     """
 
@@ -43,11 +45,12 @@ class Mutant:
     within: int = LOGIC
     order: Order | None = None
     flavour: str = ""
+    orders: tuple[Order, ...] = ()
 
 
 def kill(mutant: Mutant, store: str, most: int | None = None, first: int = 0) -> Verdict | None:
     """Run schedules until the mutant breaks a promise; None if it survives."""
-    orders = (EXCLUSIVE,) if mutant.order is None else (mutant.order,)
+    orders = mutant.orders or ((EXCLUSIVE,) if mutant.order is None else (mutant.order,))
     with planted(mutant):
         for seed in range(first, first + (most or mutant.within)):
             verdict = run(Schedule(store, seed, flavour=mutant.flavour, orders=orders))
@@ -118,3 +121,37 @@ MUTANTS = [
     Mutant("lists before it creates", PZ, ZOOKEEPER, bugs.list_before_create),
     Mutant("moving up arms no watch", PZ, ZOOKEEPER, bugs.look_arms_nothing),
 ]
+
+RW, RP = "read-write predicate", "read-write program"
+for _name, _order in (
+    ("a reader overtakes a waiting writer", rw_bugs.OVERTAKES),
+    ("readers step up (a herd)", rw_bugs.HERD),
+    ("a writer minds writers alone", rw_bugs.BLIND_WRITER),
+    ("readers wait for readers", rw_bugs.UNSHARED),
+    ("a reader never sees a downgrade", rw_bugs.STUBBORN),
+):
+    MUTANTS.append(Mutant(_name, RW, BOTH, list, orders=rw_bugs.mixed(_order)))
+MUTANTS.append(
+    Mutant(  # on ZooKeeper a writer does not even read whether another downgraded
+        "a writer goes in beside one that downgraded",
+        RW,
+        ETCD,
+        list,
+        orders=rw_bugs.mixed(rw_bugs.BESIDE_DOWNGRADED),
+    )
+)
+for _name, _where, _stores, _plant in (
+    ("a downgrade counts as shared too late", RP, BOTH, rw_bugs.shares_too_late),
+    ("a downgrade is not told to the own readers", RP, BOTH, rw_bugs.own_readers_not_told),
+    ("a reader does not look again", RP, BOTH, rw_bugs.no_look_when_others_were_ahead),
+    ("an event of a downgrade is dropped", RP, BOTH, rw_bugs.downgrades_unwatched),
+    ("readers watch for deletions alone", PE, ETCD, rw_bugs.etcd_watches_deletions_alone),
+    ("a downgrade between look and watch is missed", PE, ETCD, rw_bugs.etcd_state_not_compared),
+    ("downgrade by rename", PE, ETCD, rw_bugs.etcd_by_rename),
+    ("a downgrade brings back what was deleted", PE, ETCD, rw_bugs.etcd_marks_whatever_is_there),
+    ("downgrade by rename", PZ, ZOOKEEPER, rw_bugs.zookeeper_by_rename),
+    ("a downgrade asked twice finds itself gone", PZ, ZOOKEEPER, rw_bugs.zookeeper_asked_twice_is_gone),
+    ("a downgrade between look and watch is missed", PZ, ZOOKEEPER, rw_bugs.zookeeper_state_not_compared),
+    ("a look does not read the state", PZ, ZOOKEEPER, rw_bugs.zookeeper_state_not_read),
+):
+    MUTANTS.append(Mutant(_name, _where, _stores, _plant, orders=MIXED))

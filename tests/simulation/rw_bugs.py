@@ -1,0 +1,176 @@
+"""Bugs to plant in the read-write lock."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from recipes._core import order, queueing
+from recipes._core.hold import Hold
+from recipes._core.local import Local
+from recipes._core.ops import Downgrade, View
+from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Ahead, Order
+from recipes.stores.base import Batch, Changed
+from recipes.stores.etcd import codec
+from recipes.stores.etcd import protocol as etcd
+from recipes.stores.etcd.layout import DOWNGRADED
+from recipes.stores.etcd.protocol import EtcdProtocol
+from recipes.stores.etcd.protocol_keys import key_of
+from recipes.stores.zookeeper import protocol as zookeeper
+from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
+from recipes.stores.zookeeper.requests import BadVersion, Create, Delete, NoNode, SetData
+from tests.simulation.bugs import swap
+
+#: As in ``users.MIXED``, with one side replaced.
+BESIDE = (SHARED, SHARED, WRITER, EXCLUSIVE)
+
+
+def mixed(*instead: Order) -> tuple[Order, ...]:
+    """Return a mixture in which these stand for the true ones of their kind."""
+    kinds = {one.kind for one in instead}
+    return (*instead, *instead, *(one for one in BESIDE if one.kind not in kinds))
+
+
+def _let_past_waiting(exclusive: Ahead) -> Ahead:
+    return exclusive[-1:] if exclusive and not exclusive[-1].downgraded else ()
+
+
+def _past_downgraded(ahead: Ahead) -> Ahead:
+    return () if ahead and ahead[0].downgraded else ahead[:1]
+
+
+#: A reader looks at whoever holds, and at no writer that waits.
+OVERTAKES = Order("R", _let_past_waiting, exclusive_only=True, steps_up=False)
+#: Readers step up, as writers do, and all wake at every release.
+HERD = Order("R", order._nearest_writer, exclusive_only=True)
+#: A writer minds writers alone.
+BLIND_WRITER = Order("W", exclusive_only=True)
+#: A writer goes in beside one that downgraded.
+BESIDE_DOWNGRADED = Order("W", _past_downgraded)
+#: A reader waits for readers, too: nobody shares.
+UNSHARED = Order("R")
+#: A reader never sees that a writer downgraded.
+STUBBORN = Order("R", order._nearest, exclusive_only=True, steps_up=False)
+
+
+def shares_too_late() -> list[Any]:
+    """The holder counts as exclusive until the store has answered."""
+
+    def share(self: Hold) -> None:
+        pass
+
+    def downgrade(hold: Hold) -> Any:
+        stands = yield from original(hold)
+        before(hold)
+        return stands
+
+    original, before = queueing.downgrade, Hold.share
+    return [
+        mock.patch.object(Hold, "share", share),
+        mock.patch("tests.simulation.users.downgrade", downgrade),
+    ]
+
+
+def own_readers_not_told() -> list[Any]:
+    return swap(Local, "downgraded", lambda self, contender_id: None)
+
+
+def no_look_when_others_were_ahead() -> list[Any]:
+    """A reader that knew of two writers takes the going of the nearest for its turn."""
+
+    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
+        if mine.spot.shared and getattr(event, "ref", None) == (armed[0].ref if armed else ""):
+            return View(mine, (), complete=True, position=0), ()
+        return (yield from original(order, mine, view, armed, event))
+
+    original = queueing._woken
+    return swap(queueing, "_woken", woken)
+
+
+def etcd_watches_deletions_alone() -> list[Any]:
+    def watches(self: Any, mine: Any, targets: Any, turn: Any) -> Any:
+        return tuple(replace(watch, changes=False) for watch in original(self, mine, targets, turn))
+
+    original = EtcdProtocol._watches
+    return swap(EtcdProtocol, "_watches", watches)
+
+
+def etcd_state_not_compared() -> list[Any]:
+    def compare_seen(target: Any, mine: Any) -> Any:
+        return codec.compare_present(target.ref.encode(), before=mine.token)
+
+    return swap(etcd, "compare_seen", compare_seen)
+
+
+def etcd_by_rename() -> list[Any]:
+    """Delete the writer's key and put a reader's in one transaction: another place, another token."""
+
+    def downgrade(self: EtcdProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
+        key = key_of(op.place)
+        renamed = key.replace(b"/W-", b"/R-")
+        then = [codec.delete(key), codec.put(renamed, DOWNGRADED, self._lease)]
+        reply = yield from self._txn([codec.compare_created(key, op.place.token)], then=then)
+        return bool(reply.get("succeeded"))
+
+    return swap(EtcdProtocol, "downgrade", downgrade)
+
+
+def etcd_marks_whatever_is_there() -> list[Any]:
+    """Put without comparing: it comes back after it was deleted."""
+
+    def downgrade(self: EtcdProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
+        yield from self._txn(then=[codec.put(key_of(op.place), DOWNGRADED, self._lease)])
+        return True
+
+    return swap(EtcdProtocol, "downgrade", downgrade)
+
+
+def zookeeper_by_rename() -> list[Any]:
+    def downgrade(self: ZooKeeperProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
+        yield from self._one(Delete(op.place.ref))
+        path = op.place.ref[:-10].replace("-W-", "-R-")
+        yield from self._one(Create(path, ephemeral=True, sequence=True))
+        return True
+
+    return swap(ZooKeeperProtocol, "downgrade", downgrade)
+
+
+def zookeeper_asked_twice_is_gone() -> list[Any]:
+    """The reply to the first try was lost, and the second finds another version."""
+
+    def downgrade(self: ZooKeeperProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
+        (stat,) = yield from Batch((SetData(op.place.ref, DOWNGRADED, 0),))
+        if isinstance(stat, BadVersion | NoNode):
+            return False
+        self._answers((stat,))
+        return True
+
+    return swap(ZooKeeperProtocol, "downgrade", downgrade)
+
+
+def zookeeper_state_not_compared() -> list[Any]:
+    return swap(zookeeper, "_as_seen", lambda found, target, mine: found is not None)
+
+
+def zookeeper_state_not_read() -> list[Any]:
+    """A look takes every writer for one that did not downgrade."""
+
+    def with_states(self: Any, nearest: Any, order: Any) -> Generator[Any, Any, Any]:
+        yield from ()
+        return nearest
+
+    return swap(ZooKeeperProtocol, "_with_states", with_states)
+
+
+def downgrades_unwatched() -> list[Any]:
+    """Of a change nothing is told."""
+
+    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
+        if isinstance(event, Changed):
+            return view, armed
+        return (yield from original(order, mine, view, armed, event))
+
+    original = queueing._woken
+    return swap(queueing, "_woken", woken)
