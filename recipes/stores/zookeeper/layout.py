@@ -26,6 +26,7 @@ _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
 _SHARED_ELSEWHERE = ("__READ__", "__rlock__")
 LAST = 2**31 - 1
 NEAR_THE_END = LAST - 100_000
+LONGEST_SEQUENCE = 12  # with its sign, and a line end
 
 
 class Child(tuple[int, str]):
@@ -62,7 +63,7 @@ class Layout:
         """Return those names that stand for contenders, latest number first."""
         found = []
         for name in names:
-            number = _SEQUENCE.search(name)
+            number = _SEQUENCE.search(name, len(name) - LONGEST_SEQUENCE)
             if number is not None and int(number[0]) <= LAST:  # else no server counted it
                 found.append(Child((int(number[0]), name)))
         found.sort(reverse=True)
