@@ -34,6 +34,7 @@ _DEAF = {"__READ__": _CURATOR, "__WRIT__": _CURATOR, "__lock__": _KAZOO, "__rloc
 DOWNGRADED = b"downgraded"
 LAST = 2**31 - 1
 NEAR_THE_END = LAST - 100_000
+LONGEST_SEQUENCE = 12  # with its sign, and a line end
 
 
 class Child(tuple[int, str]):
@@ -70,7 +71,7 @@ class Layout:
         """Return those names that stand for contenders, latest number first."""
         found = []
         for name in names:
-            number = _SEQUENCE.search(name)
+            number = _SEQUENCE.search(name, len(name) - LONGEST_SEQUENCE)
             if number is not None and int(number[0]) <= LAST:  # else no server counted it
                 found.append(Child((int(number[0]), name)))
         found.sort(reverse=True)
