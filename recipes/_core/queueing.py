@@ -208,6 +208,7 @@ def downgrade(hold: Hold) -> Program[bool]:
         yield from Emit(hold.transition("lock.downgraded", held_s=now - hold.acquired_at))
     elif hold.lose(REMOVED):
         yield from Emit(hold.transition("lock.lost", reason=REMOVED))
+        yield from Abandon(hold.place.spot, hold.place)
     return stands
 
 

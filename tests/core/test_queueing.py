@@ -457,6 +457,7 @@ def test_downgrade_of_a_contender_that_is_gone_is_a_loss() -> None:
     held = hold()
     played = play(downgrade(held), Script(Downgrade=False))
     assert (played.result, played.events, held.reason) == (False, ["lock.lost"], REMOVED)
+    assert played.abandoned == [spot(1)]
     assert not held.downgraded
 
 
