@@ -150,7 +150,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     stores = STORES if options.store == "both" else (options.store,)
     if options.mutants:
-        return mutants(stores)
+        return mutants(stores, options.jobs)
     if options.sweep:
         swept = [sweep(store, options.seed or 0, options.jobs) for store in stores]
         print("\n".join(line for one in swept for line in one.lines()))
@@ -185,24 +185,36 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     return int(bool(broken))
 
 
-def mutants(stores: tuple[str, ...]) -> int:
+def mutants(stores: tuple[str, ...], jobs: int) -> int:
     """Plant each bug; 1 if one survives."""
+    planted = [
+        (number, store) for number, mutant in enumerate(MUTANTS) for store in mutant.stores if store in stores
+    ]
     alive = 0
-    for mutant in MUTANTS:
-        for store in mutant.stores:
-            if store not in stores:
-                continue
-            began = time.monotonic()
-            verdict = kill(mutant, store)
-            took = time.monotonic() - began
-            if verdict is None:
-                alive += 1
-                fate = f"SURVIVES {mutant.within} schedules"
-            else:
-                fate = f"killed at schedule {verdict.schedule.seed + 1}: {verdict.violation}"
-            print(f"{store:9}  {mutant.where}: {mutant.name}: {fate}  ({took:.1f} s)", flush=True)
-    print(f"{alive} mutants survive")
+    with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
+        for dead, fate in pool.map(_fate, planted):
+            alive += not dead
+            print(fate, flush=True)
+    print(f"{len(planted) - alive} of {len(planted)} mutants were killed, {alive} survive")
     return int(bool(alive))
+
+
+def _fate(planted: tuple[int, str]) -> tuple[bool, str]:
+    """Run schedules with one bug until it is found, in a process of their own."""
+    mutant, store = MUTANTS[planted[0]], planted[1]
+    began = time.process_time()
+    verdict = None
+    for first in range(0, mutant.within, CHUNK):
+        verdict = kill(mutant, store, min(CHUNK, mutant.within - first), first)
+        collect()
+        if verdict is not None:
+            break
+    fate = f"SURVIVES {mutant.within} schedules"
+    if verdict is not None:
+        which = f"{mutant.flavour} schedule" if mutant.flavour else "schedule"
+        fate = f"killed at {which} {verdict.schedule.seed + 1}: {verdict.violation}"
+    took = time.process_time() - began
+    return verdict is not None, f"{store:9}  {mutant.where}: {mutant.name}: {fate}  ({took:.1f} s)"
 
 
 if __name__ == "__main__":

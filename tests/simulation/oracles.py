@@ -42,7 +42,7 @@ class Oracle:
         self.seen = -1
         self.returned = 0
         self.tokens: set[int] = set()
-        self.admitted_at: dict[int, float] = {}
+        self.born: dict[int, float] = {}
         self.gate = 0
         self.downgrades = 0
         self.token_of: dict[str, int] = {}
@@ -76,7 +76,7 @@ class Oracle:
         if token in self.tokens:
             raise Violation(f"S3: token {token} was given twice")
         self.tokens.add(token)
-        self.admitted_at[token] = world.now
+        self.born[token] = world.now
         self._alone(client, hold)
         self._in_order(hold)
         self._woken_in_time(client, hold)
@@ -244,7 +244,7 @@ class Oracle:
             since = self.exempt.get(hold.epoch, self.removed.get(hold.place.token))
             if since is None or client.paused:
                 continue
-            since = max(since, self.healthy_since, client.healthy_since, self.admitted_at[hold.place.token])
+            since = max(since, self.born[hold.place.token], self.healthy_since, client.healthy_since)
             if now - since > self.ttl_s / 3 * 1.1 + 2.5:
                 raise Violation(
                     f"L7: token {hold.place.token} ended {now - since:.1f} s ago, and still holds"
