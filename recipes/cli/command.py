@@ -81,10 +81,8 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 def _check_store(url: str, fail: Callable[[str], NoReturn]) -> None:
     """Refuse a URL that cannot work before anything is started."""
-    if url.startswith("memory:"):
-        fail("argument --store: memory:// lives in one process, and the workers are processes")
     try:
-        recipes.connect(url).close()
+        recipes.connect(url, require="many_processes").close()
     except ValueError as error:
         fail(f"argument --store: {error}")
 

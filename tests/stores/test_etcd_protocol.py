@@ -704,3 +704,9 @@ def test_a_writer_that_downgraded_is_not_as_a_reader_saw_it(
     own = (mine.ref.encode(), 50)
     checked = feed(etcd.check(Check(mine, (target,)), TURN), (41,), answer(found(own), now)).result
     assert (checked.mine, bool(checked.present)) == (True, stands)
+
+
+def test_the_value_of_another_clients_key_means_nothing(etcd: EtcdProtocol) -> None:
+    target = contender(b"app/x/694d8c")
+    now = downgraded(found((b"app/x/694d8c", 30)))
+    assert feed(etcd.watch(Watch(READER, (target,), 40), TURN), (41,), answer(now)).result is True

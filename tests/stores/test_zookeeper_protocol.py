@@ -27,7 +27,7 @@ from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Gone
 from recipes.stores.zookeeper.layout import Layout
-from recipes.stores.zookeeper.protocol import PARENT_TRIES, ZooKeeperProtocol
+from recipes.stores.zookeeper.protocol import MOST_TOLD, PARENT_TRIES, ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
@@ -610,3 +610,17 @@ def test_look_as_a_reader_reads_the_state(zk: ZooKeeperProtocol, found: Any) -> 
     assert steps[1] == Batch((Get(f"{QUEUE}/{WRITER}"),))
     assert steps.result.mine == READER
     assert SHARED.blockers(steps.result.ahead) == ()
+
+
+def test_what_another_client_writes_into_its_node_means_nothing(zk: ZooKeeperProtocol) -> None:
+    """kazoo's lock writes the identifier that its user chose; a reader waits, and does not look for ever."""
+    name = "x__lock__0000000004"
+    view = enqueue(zk, ((READER.ref, STAT), (SHARED_OWN, name)), spot=SHARED_SPOT, order=SHARED).result
+    found = ((DOWNGRADED, WRITER_STAT),)
+    assert feed(zk.watch(Watch(READER, view.ahead), TURN), found).result is True
+
+
+def test_it_tells_of_so_many_strangers_and_no_more(zk: ZooKeeperProtocol) -> None:
+    names = tuple(f"note {n}" for n in range(MOST_TOLD + 5))
+    enqueue(zk, ((OWN, STAT), (node(5), *names)))
+    assert len(zk.noticed()) == MOST_TOLD

@@ -46,7 +46,9 @@ def stands(response: Json, place: Place) -> bool:
 
 def as_seen(response: Json, target: Contender, mine: Place) -> bool:
     """Whether another's key is there as it was seen; one made again behind mine blocks nobody."""
+    ours = bool(target.id)  # the values of others mean nothing
     return any(
-        kv.created < mine.token and (not mine.spot.shared or (kv.value == DOWNGRADED) == target.downgraded)
+        kv.created < mine.token
+        and (not mine.spot.shared or (ours and kv.value == DOWNGRADED) == target.downgraded)
         for kv in codec.keys(response)
     )

@@ -61,6 +61,7 @@ T = TypeVar("T")
 EXPIRED = "the session has expired on the store"
 PARENT_TRIES = 5
 AS_CREATED = 0
+MOST_TOLD = 1000  # what others put there has no end
 
 
 class ZooKeeperProtocol(StoreProtocol):
@@ -256,7 +257,7 @@ class ZooKeeperProtocol(StoreProtocol):
         for name in (name for name in names if "__" in name or name not in contenders):
             if (said := self._layout.stranger(name)) is not None:
                 what = (name if said is NO_CONTENDER else said, node)
-                if what not in self._told:
+                if what not in self._told and len(self._told) < MOST_TOLD:
                     self._told.add(what)
                     self._noticed.append(f"{node}/{name} is {said}")
 
@@ -356,4 +357,4 @@ def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Place) -
     """Whether a node is there as it was seen; its state matters to readers only."""
     if found is None or not mine.spot.shared:
         return found is not None
-    return (found[0] == DOWNGRADED) == target.downgraded
+    return (bool(target.id) and found[0] == DOWNGRADED) == target.downgraded  # others' data means nothing
