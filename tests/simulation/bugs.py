@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from recipes._core import cleaner, local, queueing, session
-from recipes._core.ops import Checked, View, Withdraw
+from recipes._core import cleaner, hold, local, queueing, session
+from recipes._core.ops import View, Withdraw
 from recipes._core.order import Order
 from recipes._run import interpret
 from recipes._run.runtime import Runtime
-from recipes.stores.base import Batch, Disturbed, Gone
-from recipes.stores.etcd import codec
-from recipes.stores.etcd.protocol import EtcdProtocol
-from recipes.stores.zookeeper import protocol as zookeeper
-from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
-from recipes.stores.zookeeper.requests import Children, Create, Exists, Sync
+from recipes.stores.base import Disturbed, Gone
 from tests.simulation.clients import SimRuntime
 
 
@@ -212,159 +206,36 @@ def cleaner_trusts_its_first_request() -> list[Any]:
     return swap(clients, "clean", clean)
 
 
-# The etcd protocol.
+def session_events_untold() -> list[Any]:
+    return swap(session.Board, "tell", lambda self, event: None)
 
 
-def no_tombstone() -> list[Any]:
-    def withdraw(self: Any, op: Any, turn: Any) -> Any:
-        key = self._layout.contender(op.spot, self.session_id)
-        yield from self._txn(then=[codec.delete(key)])
-        return True
-
-    return swap(EtcdProtocol, "withdraw", withdraw)
+def never_reads_again() -> list[Any]:
+    return swap(Runtime, "reread_period", lambda self, epoch: 1e6)
 
 
-def watch_gap_ignored() -> list[Any]:
-    def watch(self: Any, op: Any, turn: Any) -> Any:
-        yield from self._arm(op.targets, turn)
-        return True
+def disturbances_ignored() -> list[Any]:
+    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
+        if isinstance(event, Disturbed):
+            return view, armed
+        return (yield from original(order, mine, view, armed, event))
 
-    return swap(EtcdProtocol, "watch", watch)
-
-
-def look_gap_ignored() -> list[Any]:
-    def look(self: Any, op: Any, turn: Any) -> Any:
-        return (yield from original(self, replace(op, mine=op.mine), turn))
-
-    original = EtcdProtocol.look
-
-    def blind(self: Any, requests: Any) -> Any:
-        replies = yield from together(self, requests)
-        return tuple(0 if isinstance(reply, int) else reply for reply in replies)
-
-    together = EtcdProtocol._together
-    return [*swap(EtcdProtocol, "look", look), *swap(EtcdProtocol, "_together", blind)]
+    original = queueing._woken
+    return swap(queueing, "_woken", woken)
 
 
-def keepalive_is_proof() -> list[Any]:
-    def renew(self: Any, op: Any, turn: Any) -> Any:
-        from recipes._core.ops import Renewal
-        from recipes.errors import SessionLost
-
-        kept = yield from self._post("/lease/keepalive", {"ID": str(self._lease)})
-        ttl = codec.number(kept.get("result", {}).get("TTL"))
-        if ttl <= 0:
-            raise SessionLost("gone")
-        return Renewal(float(ttl))
-
-    return swap(EtcdProtocol, "renew", renew)
-
-
-def everybody_alone() -> list[Any]:
-    def enqueue(self: Any, op: Any, turn: Any) -> Any:
-        view = yield from original(self, op, turn)
-        return replace(view, ahead=()) if view.position <= 1 else view
-
-    original = EtcdProtocol.enqueue
-    return swap(EtcdProtocol, "enqueue", enqueue)
-
-
-def probe_compares_nothing() -> list[Any]:
-    def compare_absent(key: bytes, end: bytes | None = None) -> Any:
-        return original(key if end is None else b"nothing", None if end is None else b"nothing0")
-
-    original = codec.compare_absent
-    return swap(codec, "compare_absent", compare_absent)
-
-
-# The ZooKeeper protocol.
-
-
-def create_again_without_looking() -> list[Any]:
-    def find(self: Any, spot: Any, order: Any) -> Any:
+def release_is_only_said() -> list[Any]:
+    def release(held: Any) -> Any:
         yield from ()
-
-    return swap(ZooKeeperProtocol, "_find", find)
-
-
-def sequence_is_the_order() -> list[Any]:
-    return swap(zookeeper, "dubious", lambda children: False)
-
-
-def dying_session_grants() -> list[Any]:
-    def check(self: Any, op: Any, turn: Any) -> Any:
-        if op.evidence is not None:
-            return Checked(mine=True, present=frozenset())
-        return (yield from original(self, op, turn))
-
-    original = ZooKeeperProtocol.check
-    return [
-        *swap(ZooKeeperProtocol, "check", check),
-        *admit_without_the_clock(),
-        *session_loss_ignored_while_waiting(),
-    ]
-
-
-def missing_node_is_watched() -> list[Any]:
-    def watch(self: Any, op: Any, turn: Any) -> Any:
-        yield from self._arm(op.targets, turn)
         return True
 
-    return swap(ZooKeeperProtocol, "watch", watch)
+    from tests.simulation import users
+
+    return swap(users, "release", release)
 
 
-def ping_is_renewal() -> list[Any]:
-    def renew(self: Any, op: Any, turn: Any) -> Any:
-        from recipes._core.ops import Renewal
-
-        yield from self._together((Exists("/"),))
-        return Renewal(self._timeout_s)
-
-    return swap(ZooKeeperProtocol, "renew", renew)
-
-
-def last_answered_renewal_counts() -> list[Any]:
-    return swap(ZooKeeperProtocol, "renewal_lag", 0)
-
-
-def withdraw_without_sync() -> list[Any]:
-    def together(self: Any, requests: Any) -> Any:
-        if len(requests) == 2 and type(requests[0]) is Sync and type(requests[1]) is Children:
-            replies = yield from original(self, requests[1:])
-            return (None, *replies)
-        return (yield from original(self, requests))
-
-    original = ZooKeeperProtocol._together
-    return swap(ZooKeeperProtocol, "_together", together)
-
-
-def list_before_create() -> list[Any]:
-    def enqueue(self: Any, op: Any, turn: Any) -> Any:
-        program = original(self, op, turn)
-        reply: Any = None
-        while True:
-            try:
-                request = program.send(reply)
-            except StopIteration as stop:
-                return stop.value
-            if type(request) is Batch and type(request.parts[0]) is Create and len(request.parts) == 2:
-                names, created = yield Batch((request.parts[1], request.parts[0]))
-                if isinstance(created, tuple) and isinstance(names, tuple):
-                    names = (*names, created[0].rpartition("/")[2])
-                reply = (created, names)
-            else:
-                reply = yield request
-
-    original = ZooKeeperProtocol.enqueue
-    return swap(ZooKeeperProtocol, "enqueue", enqueue)
-
-
-def look_arms_nothing() -> list[Any]:
-    def look(self: Any, op: Any, turn: Any) -> Any:
-        return (yield from original(self, replace(op, targets=()), turn))
-
-    original = ZooKeeperProtocol.look
-    return swap(ZooKeeperProtocol, "look", look)
+def released_still_holds() -> list[Any]:
+    return swap(hold.Hold, "_finish", lambda self, reason: True)
 
 
 def second(ahead: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 from recipes._core.order import EXCLUSIVE, Order
 from tests.simulation import bugs, rw_bugs
+from tests.simulation import bugs_in_stores as in_stores
 from tests.simulation.run import Schedule, Verdict, run
 from tests.simulation.users import MIXED
 
@@ -88,6 +89,11 @@ MUTANTS = [
     Mutant("watches everybody ahead (a herd)", P, BOTH, bugs.watch_everybody),
     Mutant("a local release wakes nobody", P, BOTH, bugs.local_release_wakes_nobody),
     Mutant("try leaves its contender", P, ZOOKEEPER, bugs.try_leaves_its_contender),
+    Mutant("a waiter never reads again", P, ETCD, bugs.never_reads_again),
+    Mutant("a disturbance is ignored", P, BOTH, bugs.disturbances_ignored),
+    Mutant("a release is only said", P, BOTH, bugs.release_is_only_said),
+    Mutant("what was released is still held", P, BOTH, bugs.released_still_holds),
+    Mutant("calls do not hear of sessions", S, BOTH, bugs.session_events_untold),
     Mutant("grants without asking the clock", S, ZOOKEEPER, bugs.admit_without_the_clock, TIMING),
     Mutant("loss of the session is not seen while waiting", P, ETCD, bugs.session_loss_ignored_while_waiting),
     Mutant("deadline counted from the reply", S, BOTH, bugs.deadline_from_the_reply, TIMING, flavour=AIMED),
@@ -98,28 +104,37 @@ MUTANTS = [
     Mutant("a removed contender goes unnoticed", S, BOTH, bugs.removed_contender_unnoticed),
     Mutant("the cleaner tries once", C, BOTH, bugs.cleaner_tries_once),
     Mutant("the cleaner does nothing", C, BOTH, bugs.cleaner_trusts_its_first_request),
-    Mutant("a withdrawn create lands late (no tombstone)", PE, ETCD, bugs.no_tombstone),
-    Mutant("what is deleted before the watch is missed", PE, ETCD, bugs.watch_gap_ignored),
-    Mutant("what is deleted between look and watch is missed", PE, ETCD, bugs.look_gap_ignored),
-    Mutant("an answered keepalive is proof", PE, ETCD, bugs.keepalive_is_proof, TIMING, flavour=AIMED),
-    Mutant("one ahead counts as none", PE, ETCD, bugs.everybody_alone),
-    Mutant("try compares nothing", PE, ETCD, bugs.probe_compares_nothing),
-    Mutant("creates again without looking", PZ, ZOOKEEPER, bugs.create_again_without_looking),
-    Mutant("the sequence number is the order", PZ, ZOOKEEPER, bugs.sequence_is_the_order),
-    Mutant("a deletion told by a dying session grants", PZ, ZOOKEEPER, bugs.dying_session_grants, TIMING),
-    Mutant("a node that is gone counts as watched", PZ, ZOOKEEPER, bugs.missing_node_is_watched),
-    Mutant("a ping answered by a cut-off follower renews", PZ, ZOOKEEPER, bugs.ping_is_renewal),
+    Mutant("a withdrawn create lands late (no tombstone)", PE, ETCD, in_stores.no_tombstone),
+    Mutant("what is deleted before the watch is missed", PE, ETCD, in_stores.watch_gap_ignored),
+    Mutant("what is deleted between look and watch is missed", PE, ETCD, in_stores.look_gap_ignored),
+    Mutant("an answered keepalive is proof", PE, ETCD, in_stores.keepalive_is_proof, TIMING, flavour=AIMED),
+    Mutant("one ahead counts as none", PE, ETCD, in_stores.everybody_alone),
+    Mutant("try compares nothing", PE, ETCD, in_stores.probe_compares_nothing),
+    Mutant("a create that was asked twice is forgotten", PE, ETCD, in_stores.asked_again_forgotten),
+    Mutant("enqueues beside its tombstone", PE, ETCD, in_stores.tombstone_not_compared),
+    Mutant("withdraws everybody", PZ, ZOOKEEPER, in_stores.withdraws_everybody),
+    Mutant("creates again without looking", PZ, ZOOKEEPER, in_stores.create_again_without_looking),
+    Mutant("the sequence number is the order", PZ, ZOOKEEPER, in_stores.sequence_is_the_order),
+    Mutant(
+        "a deletion told by a dying session grants",
+        PZ,
+        ZOOKEEPER,
+        in_stores.dying_session_grants,
+        TIMING,
+    ),
+    Mutant("a node that is gone counts as watched", PZ, ZOOKEEPER, in_stores.missing_node_is_watched),
+    Mutant("a ping answered by a cut-off follower renews", PZ, ZOOKEEPER, in_stores.ping_is_renewal),
     Mutant(
         "the last answered renewal counts",
         PZ,
         ZOOKEEPER,
-        bugs.last_answered_renewal_counts,
+        in_stores.last_answered_renewal_counts,
         TIMING,
         flavour=AIMED,
     ),
-    Mutant("withdraws without sync", PZ, ZOOKEEPER, bugs.withdraw_without_sync, TIMING),
-    Mutant("lists before it creates", PZ, ZOOKEEPER, bugs.list_before_create),
-    Mutant("moving up arms no watch", PZ, ZOOKEEPER, bugs.look_arms_nothing),
+    Mutant("withdraws without sync", PZ, ZOOKEEPER, in_stores.withdraw_without_sync, TIMING),
+    Mutant("lists before it creates", PZ, ZOOKEEPER, in_stores.list_before_create),
+    Mutant("moving up arms no watch", PZ, ZOOKEEPER, in_stores.look_arms_nothing),
 ]
 
 RW, RP = "read-write predicate", "read-write program"
