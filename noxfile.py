@@ -20,6 +20,9 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 CODE = ("recipes", "tests", "integration", "bench", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
+BESIDE = ("-n", "4")
+"""Run tests beside each other that mostly wait; those that measure time or load run alone."""
+
 DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
 PURE = 100
@@ -50,7 +53,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
-    measured(session, "tests", "tests")
+    measured(session, "tests", ("tests", "--ignore=tests/simulation", *BESIDE), ("tests/simulation",))
 
 
 @nox.session
@@ -59,7 +62,8 @@ def integration(session: nox.Session) -> None:
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    measured(session, "integration", "integration")
+    contract = "integration/test_contract.py"
+    measured(session, "integration", (contract, *BESIDE), ("integration", f"--ignore={contract}"))
 
 
 @nox.session
@@ -119,11 +123,12 @@ def group(name: str) -> list[str]:
     return list(nox.project.dependency_groups(PROJECT, name))
 
 
-def measured(session: nox.Session, name: str, *paths: str) -> None:
-    """Run pytest with its coverage, and that of the processes it starts, in a place of its own."""
+def measured(session: nox.Session, name: str, *runs: tuple[str, ...]) -> None:
+    """Run pytest, one run after the other, with its coverage and that of the processes it starts."""
     data = DATA / name
     data.mkdir(parents=True, exist_ok=True)
     for stale in data.iterdir():
         stale.unlink()
     session.env["COVERAGE_FILE"] = str(data / "part")
-    session.run("coverage", "run", "-m", "pytest", *(session.posargs or paths), env=dict(os.environ))
+    for run in (tuple(session.posargs),) if session.posargs else runs:
+        session.run("coverage", "run", "-m", "pytest", *run, env=dict(os.environ))
