@@ -7,7 +7,9 @@ that name nobody ever sees it free whose process lives.
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,6 +25,10 @@ NEW = ".new"
 LOOKING = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+_log = logging.getLogger("recipes")
+_warned: set[tuple[str, str]] = set()
+
+
 class Folder:
     """The directory beside the database, where sessions have their locks and their addresses.
 
@@ -34,17 +40,23 @@ class Folder:
         self.path = f"{path}-clients"
 
     def make(self) -> None:
-        """Have it there."""
-        try:
+        """Have it there, and open to whoever the database is; its owner sees to that each time."""
+        with suppress(FileExistsError):
             Path(self.path).mkdir(mode=0o700)
-        except FileExistsError:
-            return
-        Path(self.path).chmod(0o700 | self._shared(0o070) | self._shared(0o007))
+        database = os.stat(self._database)  # noqa: PTH116
+        here = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            found = os.fstat(here)
+            if found.st_uid == os.geteuid():
+                _share(here, found, database)
+        finally:
+            os.close(here)
 
-    def _shared(self, whom: int) -> int:
-        """Return ``whom``, if those may read and write the database."""
-        wanted = whom & 0o666
-        return whom if Path(self._database).stat().st_mode & wanted == wanted else 0
+    def warn(self, what: str, error: OSError) -> None:
+        """Log, once in a process, what is slower than it need be."""
+        if (self.path, what) not in _warned:
+            _warned.add((self.path, what))
+            _log.warning("%s: %s (%s); see who may use this directory", self.path, what, error)
 
     @property
     def mode(self) -> int:
@@ -101,6 +113,18 @@ class Folder:
                 _unlink(self.address_of(session))
 
 
+def _share(directory: int, found: os.stat_result, database: os.stat_result) -> None:
+    """Give a directory to the group of the database, if that may write it, and to its owner if root may."""
+    wanted = 0o700 | (0o070 if database.st_mode & 0o060 == 0o060 else 0)
+    wanted |= 0o007 if database.st_mode & 0o006 == 0o006 else 0
+    wanted |= 0o2000 if wanted & 0o070 else 0  # what is made in it is the group's, too
+    owner = database.st_uid if os.geteuid() == 0 else found.st_uid
+    if (found.st_uid, found.st_gid) != (owner, database.st_gid):
+        os.fchown(directory, owner, database.st_gid)
+    if stat.S_IMODE(found.st_mode) != wanted:
+        os.fchmod(directory, wanted)
+
+
 class Lifeline:
     """The lock of one session of this process; made before the session is, so that it is never seen free."""
 
@@ -111,8 +135,9 @@ class Lifeline:
         _lifelines.add(self)
         try:
             self._make(path.removesuffix(".lock") + NEW, path)
-        except OSError:  # then it lives as long as it is renewed, as with any other store
+        except OSError as error:  # then it lives as long as it is renewed, as with any other store
             self.drop()
+            folder.warn("nobody will see at once when a process dies", error)
 
     def _make(self, new: str, path: str) -> None:
         """Make the file and lock it, and only then give it its name; raises ``OSError``."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from recipes.stores.sqlite import kernel
+from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
 from tests.run.test_fork import in_child
 
@@ -197,15 +198,58 @@ def test_elsewhere_than_on_linux_it_is_a_lock_of_flock(
     assert (folder.dead(["a"]), folder.living(["a"])) == (["a"], False)
 
 
-@pytest.mark.parametrize(("file", "wanted"), [(0o600, 0o700), (0o660, 0o770), (0o666, 0o777), (0o644, 0o700)])
+@pytest.mark.parametrize(
+    ("file", "wanted"),
+    [(0o600, 0o700), (0o660, 0o2770), (0o666, 0o2777), (0o644, 0o700), (0o606, 0o707), (0o640, 0o700)],
+)
 def test_who_may_write_the_file_may_use_the_directory(tmp_path: Path, file: int, wanted: int) -> None:
     database = tmp_path / "locks.db"
     database.touch()
-    database.chmod(file)
     folder = Folder(str(database))
+    for before in (0o666, 0o600, file):  # as it is shared and taken back, later
+        database.chmod(before)
+        folder.make()
     folder.make()
-    folder.make()
-    assert Path(folder.path).stat().st_mode & 0o777 == wanted
+    assert Path(folder.path).stat().st_mode & 0o7777 == wanted
     one = Lifeline(folder, "a")
     assert Path(folder.lock_of("a")).stat().st_mode & 0o777 == wanted & 0o666
     one.drop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: giving files away needs root")
+def test_the_group_of_the_database_may_use_the_directory(folder: Folder, tmp_path: Path) -> None:
+    os.chown(tmp_path / "locks.db", 3001, 3002)
+    (tmp_path / "locks.db").chmod(0o660)
+    folder.make()
+    found = Path(folder.path).stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (3001, 3002, 0o2770)
+    one = Lifeline(folder, "a")
+    found = Path(folder.lock_of("a")).stat()
+    assert (found.st_gid, found.st_mode & 0o777) == (3002, 0o660)
+    one.drop()
+    (tmp_path / "locks.db").chmod(0o600)
+    folder.make()  # it is no longer this user's to change
+    assert Path(folder.path).stat().st_mode & 0o7777 == 0o2770
+
+
+def test_a_link_in_the_place_of_the_directory_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "locks.db").touch(0o666)
+    (tmp_path / "locks.db").chmod(0o666)
+    (tmp_path / "private").mkdir(0o700)
+    (tmp_path / "locks.db-clients").symlink_to(tmp_path / "private")
+    with pytest.raises(OSError, match="locks[.]db-clients"):
+        Folder(str(tmp_path / "locks.db")).make()
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_session_that_cannot_be_seen_or_told_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = Folder(str(tmp_path / "locks.db"))  # and there is no directory
+    for session in ("a", "b"):
+        Lifeline(folder, session)
+        Bell(folder, session)
+    said = [record.getMessage() for record in caplog.records if record.name == "recipes"]
+    assert len(said) == 2
+    assert "nobody will see at once when a process dies ([Errno 2]" in said[0]
+    assert "waiters here are not told, and look by themselves ([Errno 2]" in said[1]
