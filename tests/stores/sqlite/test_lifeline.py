@@ -237,7 +237,7 @@ def test_a_link_in_the_place_of_the_directory_is_not_followed(tmp_path: Path) ->
     (tmp_path / "locks.db").chmod(0o666)
     (tmp_path / "private").mkdir(0o700)
     (tmp_path / "locks.db-clients").symlink_to(tmp_path / "private")
-    with pytest.raises(OSError, match="locks[.]db-clients"):
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         Folder(str(tmp_path / "locks.db")).make()
     assert (tmp_path / "private").stat().st_mode & 0o777 == 0o700
 
