@@ -25,7 +25,8 @@ class Guarantees:
         fencing: Grants carry tokens that rise from holder to holder.
         scope: Who can share a lock: the threads and tasks of one "process", the processes
             of one "machine", or the machines of a "cluster".
-        durable: Tokens go on rising after everything was switched off and on again.
+        durable: Tokens go on rising after everything was switched off and on again, if what
+            the store writes to keeps it: a file on tmpfs is gone.
         survives: What may fail without a promise being broken.
         timeout: What a session's timeout means: when the lock of a dead holder is free.
     """

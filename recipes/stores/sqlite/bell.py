@@ -36,8 +36,9 @@ class Bell:
         self.socket: socket.socket | None = None
         try:
             self._open(session)
-        except OSError:
+        except OSError as error:
             self.close()
+            folder.warn("waiters here are not told, and look by themselves", error)
 
     def _open(self, session: str) -> None:
         if len(os.fsencode(self._folder.address_of(session))) > LONGEST_ADDRESS:

@@ -1,24 +1,32 @@
 """Who is alive: each session holds a lock that the kernel drops when its process dies.
 
-A POSIX record lock, on a file of the session's own in a directory beside the database. It belongs to the
-process: a forked child does not inherit it, and a process identifier that is used again does not revive it.
-It says nothing within one process, and is dropped when *any* descriptor of its file is closed there: so a
-process never opens the files of its own sessions a second time.
+It is a lock on a file of the session's own, in a directory beside the database. A process identifier that is
+used again does not revive it, and a forked child closes it. The file gets its name when it is locked: under
+that name nobody ever sees it free whose process lives.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
+import logging
 import os
+import stat
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+from recipes.stores.sqlite import kernel
 
 __all__ = ["Folder", "Lifeline"]
 
-MOST_TRIES = 100
+MOST_TRIES = 50
+PAUSE_S = 0.002
+NEW = ".new"
+LOOKING = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_mine: set[str] = set()  # the sessions of this process
+
+_log = logging.getLogger("recipes")
+_warned: set[tuple[str, str]] = set()
 
 
 class Folder:
@@ -32,17 +40,23 @@ class Folder:
         self.path = f"{path}-clients"
 
     def make(self) -> None:
-        """Have it there."""
-        try:
+        """Have it there, and open to whoever the database is; its owner sees to that each time."""
+        with suppress(FileExistsError):
             Path(self.path).mkdir(mode=0o700)
-        except FileExistsError:
-            return
-        Path(self.path).chmod(0o700 | self._shared(0o070) | self._shared(0o007))
+        database = os.stat(self._database)  # noqa: PTH116
+        here = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            found = os.fstat(here)
+            if found.st_uid == os.geteuid():
+                _share(here, found, database)
+        finally:
+            os.close(here)
 
-    def _shared(self, whom: int) -> int:
-        """Return ``whom``, if those may read and write the database."""
-        wanted = whom & 0o666
-        return whom if Path(self._database).stat().st_mode & wanted == wanted else 0
+    def warn(self, what: str, error: OSError) -> None:
+        """Log, once in a process, what is slower than it need be."""
+        if (self.path, what) not in _warned:
+            _warned.add((self.path, what))
+            _log.warning("%s: %s (%s); see who may use this directory", self.path, what, error)
 
     @property
     def mode(self) -> int:
@@ -59,41 +73,56 @@ class Folder:
 
     def dead(self, sessions: Iterable[str]) -> list[str]:
         """Return those whose process is known to have died; of others nothing is known."""
-        return [session for session in set(sessions) if session not in _mine and self._is_free(session)]
+        return [session for session in set(sessions) if self._is_free(session)]
 
     def living(self, sessions: Iterable[str]) -> bool:
         """Whether a process keeps one of these sessions."""
-        return any(session in _mine or self._is_free(session) is False for session in sessions)
+        return any(self._is_free(session) is False for session in sessions)
 
     def _is_free(self, session: str) -> bool | None:
         """Whether nobody holds the lock of a session; None: it has none, or it cannot be seen."""
         if not session.isalnum():  # not of our making
             return None
         try:
-            descriptor = os.open(
-                self.lock_of(session), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-            )
+            descriptor = os.open(self.lock_of(session), os.O_RDONLY | LOOKING)
         except OSError:
             return None
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
-            return False if error.errno in (errno.EACCES, errno.EAGAIN) else None
+            return not kernel.is_taken(descriptor)
+        except OSError:
+            return None
         finally:
             os.close(descriptor)
-        return True
 
     def forget(self, sessions: Iterable[str]) -> None:
-        """Remove what sessions that have ended left there."""
+        """Remove what sessions that have ended left there; of whom a process keeps it does so itself."""
         for session in sessions:
-            for path in (self.lock_of(session), self.address_of(session)):
-                if session not in _mine and session.isalnum():
-                    _unlink(path)
+            if session.isalnum() and kernel.remove_free(self.lock_of(session)) is not False:
+                _unlink(self.address_of(session))
 
     def tidy(self, known: Iterable[str]) -> None:
         """Remove what is left of sessions that nobody knows and nobody keeps: of an earlier boot, say."""
-        found = {file.stem for file in Path(self.path).iterdir()}
-        self.forget(self.dead(found - set(known)))
+        known = set(known)
+        for file in [*Path(self.path).iterdir()]:
+            session = file.stem
+            if session in known or not session.isalnum():
+                continue
+            if file.suffix == NEW:
+                kernel.remove_free(str(file))
+            elif file.suffix == ".lock" and kernel.remove_free(str(file)):
+                _unlink(self.address_of(session))
+
+
+def _share(directory: int, found: os.stat_result, database: os.stat_result) -> None:
+    """Give a directory to the group of the database, if that may write it, and to its owner if root may."""
+    wanted = 0o700 | (0o070 if database.st_mode & 0o060 == 0o060 else 0)
+    wanted |= 0o007 if database.st_mode & 0o006 == 0o006 else 0
+    wanted |= 0o2000 if wanted & 0o070 else 0  # what is made in it is the group's, too
+    owner = database.st_uid if os.geteuid() == 0 else found.st_uid
+    if (found.st_uid, found.st_gid) != (owner, database.st_gid):
+        os.fchown(directory, owner, database.st_gid)
+    if stat.S_IMODE(found.st_mode) != wanted:
+        os.fchmod(directory, wanted)
 
 
 class Lifeline:
@@ -101,42 +130,67 @@ class Lifeline:
 
     def __init__(self, folder: Folder, session: str) -> None:
         self._folder = folder
-        self._session = session
         self._descriptor = -1
-        _mine.add(session)  # first: nobody in this process is to look at the file
+        path = folder.lock_of(session)
+        _lifelines.add(self)
         try:
-            tries = iter(range(MOST_TRIES))
-            while not self._locked(folder.lock_of(session)):
-                os.close(self._descriptor)
-                self._descriptor = -1
-                next(tries)
-        except (OSError, StopIteration):  # then it lives as long as it is renewed, as with any other store
+            self._make(path.removesuffix(".lock") + NEW, path)
+        except OSError as error:  # then it lives as long as it is renewed, as with any other store
             self.drop()
+            folder.warn("nobody will see at once when a process dies", error)
 
-    def _locked(self, path: str) -> bool:
-        """Make the file and lock it; False: somebody was just looking at it, or has removed it."""
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.fchmod(self._descriptor, self._folder.mode)
-        try:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return os.path.samestat(os.fstat(self._descriptor), os.stat(path))  # noqa: PTH116
-        except (BlockingIOError, PermissionError, FileNotFoundError):
-            return False
+    def _make(self, new: str, path: str) -> None:
+        """Make the file and lock it, and only then give it its name; raises ``OSError``."""
+        for _ in range(MOST_TRIES):
+            self._descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if self._is_locked(new):
+                    os.rename(new, path)  # noqa: PTH104
+                    return
+            except OSError:
+                _unlink(new)
+                raise
+            os.close(self._descriptor)
+            self._descriptor = -1
+            time.sleep(PAUSE_S)
+        _unlink(new)
+        raise BlockingIOError
+
+    def _is_locked(self, new: str) -> bool:
+        """Lock the file; False: somebody is just tidying up, and takes it for a left one."""
+        with suppress(OSError):  # a file system without permissions
+            os.fchmod(self._descriptor, self._folder.mode)
+        return kernel.take(self._descriptor) and kernel.is_at(self._descriptor, new)
 
     def drop(self) -> None:
         """Let the lock go: whoever looks then sees that nobody keeps the session."""
-        _mine.discard(self._session)
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        _lifelines.discard(self)
+        if descriptor >= 0:
+            with suppress(OSError):  # it may be closed behind our back
+                kernel.release(descriptor)
+            os.close(descriptor)
+
+    def leave(self) -> None:
+        """Have nothing to do with it, in a forked child: it is the parent's."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+_lifelines: set[Lifeline] = set()  # of this process
 
 
 def _unlink(path: str) -> None:
-    try:
+    with suppress(OSError):
         Path(path).unlink()
-    except OSError:
-        pass
+
+
+def _leave_all() -> None:
+    for lifeline in _lifelines:
+        lifeline.leave()
+    _lifelines.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_mine.clear)
+    os.register_at_fork(after_in_child=_leave_all)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ ABROAD = {
     "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
 }  # fmt: skip
 ELSEWHERE = "put the file on a local disk, or use etcd:// or zookeeper:// for several machines"
+_OCTAL = re.compile(rb"\\([0-3][0-7]{2})")  # how the kernel writes spaces and the like
 HOW = "write sqlite:///path/to/file for /path/to/file, or sqlite://./file for one in the current directory"
 
 
@@ -49,23 +51,38 @@ def check(path: str, label: str) -> None:
     Raises:
         StoreRefused: What is wrong, and what to do.
     """
-    wrong = _wrong(Path(path))
+    file = Path(path)
+    wrong = _wrong_place(file.parent) or _wrong_file(file)
     if wrong:
         raise StoreRefused(label, wrong)
 
 
-def _wrong(file: Path) -> str | None:
-    folder = file.parent
+def _wrong_place(folder: Path) -> str | None:
     if not folder.is_dir():
         return f"the directory {folder} does not exist; make it first"
-    if file.exists() and not stat.S_ISREG(file.stat().st_mode):
-        return f"{file} is no regular file"
     kind = _file_system(folder)
     if kind in ABROAD or kind.startswith("fuse."):
         return f"{folder} is on {kind}, where locks and shared memory cannot be relied on; {ELSEWHERE}"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"the directory {folder} is not writable; SQLite keeps files beside the database"
-    if file.exists() and not os.access(file, os.R_OK | os.W_OK):
+    return None
+
+
+def _wrong_file(file: Path) -> str | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:  # it will be made
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return f"{file} is no regular file"
+    # Under each of its names a file has a log and locks of its own.
+    if found.st_nlink > 1:
+        return f"{file} has other names (hard links), and cannot be shared under two; remove the others"
+    if any(point == os.path.realpath(file) for point, _ in _mounts()):
+        return (
+            f"{file} is mounted by itself, without what SQLite keeps beside it; mount its directory instead"
+        )
+    if not os.access(file, os.R_OK | os.W_OK):
         return f"{file} is not writable"
     return None
 
@@ -84,13 +101,13 @@ def _file_system(folder: Path) -> str:
 def _mounts() -> Iterator[tuple[str, str]]:
     """Yield where each file system is mounted, and its type; later ones cover earlier ones."""
     try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+        lines = Path("/proc/self/mountinfo").read_bytes().rstrip(b"\n").split(b"\n")
     except OSError:  # not Linux
         return
     for line in lines:
-        before, _, behind = line.partition(" - ")
-        point = before.split(" ")[4]
-        yield point.encode("utf-8", "surrogateescape").decode("unicode_escape"), behind.split(" ")[0]
+        before, _, behind = line.partition(b" - ")
+        point = _OCTAL.sub(lambda found: bytes([int(found[1], 8)]), before.split(b" ")[4])
+        yield os.fsdecode(point), os.fsdecode(behind.split(b" ")[0])
 
 
 def machine() -> str:

@@ -39,6 +39,42 @@ def test_a_directory(tmp_path: Path) -> None:
     assert "is no regular file" in opening(tmp_path)
 
 
+def test_a_file_with_two_names(tmp_path: Path) -> None:
+    with recipes.connect(f"sqlite://{tmp_path}/locks.db") as client:
+        grant = client.lock("x").acquire()
+        (tmp_path / "other.db").hardlink_to(tmp_path / "locks.db")
+        for name in ("other.db", "locks.db"):
+            assert "has other names (hard links)" in opening(tmp_path / name)
+        (tmp_path / "other.db").unlink()
+        (tmp_path / "linked.db").symlink_to(tmp_path / "locks.db")  # which SQLite resolves
+        with recipes.connect(f"sqlite://{tmp_path}/linked.db") as other:
+            assert other.lock("x").try_acquire() is None
+        assert grant.verify()
+
+
+def test_a_file_that_is_mounted_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path / "locks.db").close()
+    mounts(monkeypatch, (f"{tmp_path}/locks.db", "ext4"))
+    assert "is mounted by itself" in opening(tmp_path / "locks.db")
+    mounts(monkeypatch, (str(tmp_path), "ext4"))
+    recipes.connect(f"sqlite://{tmp_path}/locks.db").open().close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: mounting needs root")
+def test_a_file_that_really_is_mounted_by_itself(tmp_path: Path) -> None:
+    inside = tmp_path / "inné" / "locks.db"
+    inside.parent.mkdir()
+    inside.touch()
+    made(tmp_path / "locks.db").close()
+    mount = ["mount", "--bind", str(tmp_path / "locks.db"), str(inside)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("NOT TESTED: mounting is not allowed here")
+    try:
+        assert "mount its directory instead" in opening(inside)
+    finally:
+        subprocess.run(["umount", str(inside)], check=True)
+
+
 def test_what_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("remember the milk\n" * 500)
     assert "the file is no SQLite database" in opening(tmp_path / "notes.txt")
@@ -93,15 +129,24 @@ def test_only_the_file_system_below_counts(tmp_path: Path, monkeypatch: pytest.M
     assert location._file_system(tmp_path) == ""
 
 
-def test_mounts_are_read_as_the_kernel_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = r"36 35 98:0 /mnt1 /my\040disk rw,noatime shared:1 master:2 - ext3 /dev/root rw,errors=continue"
-    monkeypatch.setattr(Path, "read_text", lambda self, **_: line)
-    assert list(location._mounts()) == [("/my disk", "ext3")]
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [(r"/my\040disk", "/my disk"), ("/mnt/données", "/mnt/données"), (r"/a\134b\012é", "/a\\b\né")],
+)
+def test_mounts_are_read_as_the_kernel_writes_them(
+    monkeypatch: pytest.MonkeyPatch, written: str, meant: str
+) -> None:
+    line = f"36 35 98:0 /mnt1 {written} rw,noatime shared:1 master:2 - ext3 /dev/root rw,errors=continue\n"
+    monkeypatch.setattr(Path, "read_bytes", lambda self: 2 * line.encode())
+    assert list(location._mounts()) == [(meant, "ext3")] * 2
 
+
+def test_where_there_are_no_mounts_to_read_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(self: Path, **_: object) -> str:
         raise FileNotFoundError
 
     monkeypatch.setattr(Path, "read_text", missing)
+    monkeypatch.setattr(Path, "read_bytes", missing)
     assert list(location._mounts()) == []
     assert location.machine() == ""
 
