@@ -76,7 +76,8 @@ class FileSession:
 
     def _once(self, request: Ask[Any], until: float) -> Any:
         database = self._database
-        work: Work | None = None
+        if database.mine:
+            raise StoreUnavailable(self._label, "a signal handler asks amid a request of the same thread")
         try:
             if not database.acquire(until - boot_time()):
                 raise StoreUnavailable(self._label, "earlier requests take too long")
@@ -133,6 +134,8 @@ class FileSession:
     def _checkpoint(self) -> None:
         """Have the log begin again, where nobody waits for it: SQLite itself would at a commit."""
         database = self._database
+        if database.mine:
+            return
         try:
             if database.acquire(0.0):
                 database.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -210,6 +213,8 @@ class FileSession:
             self._lifeline.drop()
         if self._finished:
             self._folder.forget([self._id])
+        if self._database.mine:
+            return
         try:
             if self._database.acquire(within_s):
                 self._database.close()

@@ -66,15 +66,6 @@ def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
     assert in_child(lambda: recipes.connect(f"sqlite://{path}").open() and "opened") == "opened"
 
 
-def test_a_fork_by_the_thread_that_is_amid_a_transaction(link: Any) -> None:
-    database = link("a")._session._database
-    database.acquire(1.0)
-    database.connection().execute("BEGIN IMMEDIATE")
-    assert in_child(lambda: database._db is not None) is True
-    assert database._db.in_transaction is False  # what it had begun is undone, as by any interrupt
-    assert link("b").ask(Touch("b", ()), 1.0)
-
-
 def test_clients_on_both_sides_of_a_fork_exclude_each_other(path: str) -> None:
     url = f"sqlite://{path}"
     with recipes.connect(url) as parent:
