@@ -16,9 +16,9 @@ from recipes.stores.base import Mailbox, OnEnd
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.book import Book
 from recipes.stores.sqlite.database import Database
-from recipes.stores.sqlite.layout import Target
+from recipes.stores.sqlite.layout import Target, ref_of
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
-from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Start, Watched
+from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Standing, Start, Watched
 from recipes.stores.sqlite.schema import Busy, meaning, transaction
 from recipes.stores.sqlite.transactions import Work, carry_out, writes
 
@@ -60,6 +60,7 @@ class FileSession:
         self._lifeline: Lifeline | None = None
         self._finished = False
         self._next_tick = 0.0
+        self._downgraded: frozenset[Target] = frozenset()  # as the last tick saw it
 
     def carry_out(self, request: Ask[Any], timeout_s: float) -> Any:
         """Carry a request out within so many seconds, or raise; waits while others write."""
@@ -185,16 +186,22 @@ class FileSession:
         if not targets:
             return
         try:
-            owners, due = self.carry_out(Watched(self._id, targets), TICK_WITHIN_S)
-            dead = self._folder.dead(owners.values())
-            if due or dead:
+            found: Standing = self.carry_out(Watched(self._id, targets), TICK_WITHIN_S)
+            dead = self._folder.dead(found.owners.values())
+            if found.due or dead:
                 self.carry_out(Evict(self._id, tuple(dead)), TICK_WITHIN_S)
         except NoSession as ended:
             self._tell_end(str(ended) or "it was removed from the file")
         except StoreError:  # the next tick will do, and so will the waiter's own look
             return
         else:
-            self.book.gone(f"{queue}/{token}" for queue, token in set(targets) - set(owners))
+            self._compare(targets, found)
+
+    def _compare(self, targets: tuple[Target, ...], found: Standing) -> None:
+        """Pass on what was not heard; of a downgrade once, as writers go on waiting behind it."""
+        news, self._downgraded = found.downgraded - self._downgraded, found.downgraded
+        self.book.gone(ref_of(*target) for target in set(targets) - set(found.owners))
+        self.book.changed(ref_of(*target) for target in news)
 
     def _plan_tick(self) -> None:
         if self.bell is not None:

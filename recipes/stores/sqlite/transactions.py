@@ -20,6 +20,7 @@ from recipes.stores.sqlite.requests import (
     Remove,
     See,
     Seen,
+    Standing,
     Start,
     Touch,
     Watched,
@@ -262,10 +263,15 @@ def _as_seen(target: Target, request: Present, work: Work) -> bool:
     return bool(found[0]) == (target[1] in request.downgraded)
 
 
-def _watched(request: Watched, work: Work) -> tuple[dict[Target, str], bool]:
-    owners = {target: _owner(target, work) for target in request.targets}
+def _watched(request: Watched, work: Work) -> Standing:
+    state = "SELECT session, downgraded FROM contender WHERE queue = ? AND token = ?"
+    found = {target: work.db.execute(state, target).fetchone() for target in request.targets}
     due = work.db.execute("SELECT EXISTS (SELECT 1 FROM session WHERE expires_at <= ?)", (work.now,))
-    return {target: owner for target, owner in owners.items() if owner is not None}, bool(due.fetchone()[0])
+    return Standing(
+        {target: row[0] for target, row in found.items() if row is not None},
+        frozenset(target for target, row in found.items() if row is not None and row[1]),
+        bool(due.fetchone()[0]),
+    )
 
 
 def _remove(request: Remove, work: Work) -> bool:

@@ -58,6 +58,21 @@ def test_what_was_not_told_is_found_and_so_is_a_death(link: Any, path: str) -> N
     assert until(lambda: not list(Path(f"{path}-clients").glob("b.*")), 1)
 
 
+def test_a_downgrade_that_was_not_told_is_found_once(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, box = link("a"), link("b"), Box()
+    token = join(a, "a")
+    own = join(b, "b", box)
+    monkeypatch.setattr(Bell, "ring", lambda *_: None)
+    assert a.ask(Demote("a", "x", token), 1.0)
+    assert box.rang.wait(2 * bells.TICK_S)
+    assert box.events == [Changed(f"x/{token}")]
+    assert b.ask(Present("b", (("x", token),), ("x", own), box), 1.0) == {token, own}
+    time.sleep(2 * bells.TICK_S)
+    assert box.events == [Changed(f"x/{token}")]  # a writer knows it, and goes on waiting
+
+
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])
 def test_who_hears_and_asks_all_the_time_still_looks(link: Any, path: str, face: str) -> None:
     a = link("a")

@@ -23,6 +23,7 @@ from recipes.stores.sqlite.requests import (
     Remove,
     See,
     Seen,
+    Standing,
     Start,
     Touch,
     Watched,
@@ -188,7 +189,7 @@ def test_a_session_ends_at_its_time_by_whoever_writes(file: File) -> None:
     with pytest.raises(NoSession, match="has expired"):
         file.do(Present("a", (), ("x", EPOCH + 1)))  # a reader sees it too, and leaves it to a writer
     assert file.standing() == ["a", "b"]
-    assert file.do(Watched("b", (("x", EPOCH + 1),))) == ({("x", EPOCH + 1): "a"}, True)
+    assert file.do(Watched("b", (("x", EPOCH + 1),))) == Standing({("x", EPOCH + 1): "a"}, due=True)
     file.do(Evict("b"))
     assert file.standing() == ["b"]
     assert file.told() == {"b": ["x"]}
@@ -295,6 +296,8 @@ def test_a_downgrade_keeps_place_and_token_and_tells_who_waits(file: File) -> No
     assert file.work is not None
     assert file.work.changed == {"b": [f"x/{EPOCH + 1}"]}
     assert not file.do(Demote("b", "x", EPOCH + 1))
+    a, b, none = (("x", EPOCH + number) for number in (1, 2, 3))
+    assert file.do(Watched("b", (a, b, none))) == Standing({a: "a", b: "b"}, frozenset({a}))
     assert file.db.execute("SELECT token, downgraded FROM contender ORDER BY token").fetchall() == [
         (EPOCH + 1, 1),
         (EPOCH + 2, 0),
