@@ -60,6 +60,7 @@ class FileSession:
         self._lifeline: Lifeline | None = None
         self._finished = False
         self._next_tick = 0.0
+        self._idle = True
         self._downgraded: frozenset[Target] = frozenset()  # as the last tick saw it
 
     def carry_out(self, request: Ask[Any], timeout_s: float) -> Any:
@@ -146,9 +147,8 @@ class FileSession:
             database.release()
 
     def _listen(self, mailbox: Mailbox, target: Target) -> None:
-        quiet = not self.book
-        self.book.listen(mailbox, target)
-        if quiet:
+        self.book.listen(mailbox, target)  # first: `tick_s` says that it is idle before it looks
+        if self._idle:
             self._plan_tick()
             self._on_listen()
 
@@ -168,7 +168,11 @@ class FileSession:
     @property
     def tick_s(self) -> float | None:
         """After how many seconds to call `tick`; None: nobody waits."""
-        return max(0.0, self._next_tick - boot_time()) if self.book else None
+        self._idle = True
+        if not self.book:
+            return None
+        self._idle = False
+        return max(0.0, self._next_tick - boot_time())
 
     def hear(self) -> bool:
         """Pass on what others said; whether it is better to look as well."""

@@ -72,9 +72,16 @@ def writes(request: Ask[Any]) -> bool:
 
 
 def carry_out(request: Ask[Any], work: Work) -> Any:
-    """Carry out one request; raises ``NoSession`` if its session has ended."""
+    """Carry out one request; raises ``NoSession`` if its session has ended.
+
+    Who only reads listens first: no lock keeps others from writing, and what the first SELECT does not
+    show has to be heard.
+    """
     if writes(request):
         _expire(work)
+    elif isinstance(request, See):
+        for target in request.targets:
+            work.listen(request.mailbox, target)
     if not isinstance(request, Start | Finish | Evict):
         _expect_session(request.session, work)
     return _ACTS[type(request)](request, work)
@@ -235,8 +242,6 @@ def _see(request: See, work: Work) -> Seen:
     if _owner((queue, token), work) != request.session:
         return Seen(None)
     if not request.watches:
-        for target in request.targets:
-            work.listen(request.mailbox, target)
         return _seen((queue, token), _nearest(queue, token, order, work), order, work)
     ahead = _living(queue, token, order, work)
     for target in request.targets:

@@ -253,6 +253,27 @@ def test_a_session_that_never_began_hears_nothing(path: str) -> None:
     assert list(Path(path).parent.iterdir()) == []
 
 
+def test_who_hears_is_woken_if_it_found_nobody_waiting_just_before(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[float | None] = []
+    session = FileSession(path, "label", lambda reason: None, lambda: woken.append(session.tick_s))
+    session._listen(Box(), ("x", 1))
+    session._listen(Box(), ("x", 1))
+    assert len(woken) == 1
+    listen = session.book.listen
+
+    def listen_late(*given: Any) -> None:
+        session.book.gone(["x/1"])
+        assert session.tick_s is None
+        listen(*given)
+
+    monkeypatch.setattr(session.book, "listen", listen_late)
+    session._listen(Box(), ("x", 2))
+    assert len(woken) == 2
+    assert None not in woken
+
+
 def test_the_book_forgets_and_tells_once() -> None:
     book, one, other = Book(), Box(), Box()
     book.listen(one, ("x", 1))

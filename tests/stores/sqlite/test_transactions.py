@@ -141,7 +141,11 @@ def test_who_steps_up_finds_written_that_it_is_told(file: File) -> None:
     up = See("c", "x", c.own, EXCLUSIVE, (("x", middle),), BOX, known=True)
     assert not writes(up)
     file.listening.clear()
+    looked: list[list[Target]] = []
+    file.db.set_trace_callback(lambda sql: looked.append([*file.listening]) if "SELECT" in sql else None)
     assert refs(file.do(up)) == ["b"]
+    assert looked[0] == [("x", middle)]  # what a look does not show is heard
+    file.db.set_trace_callback(None)
     assert file.listening == [("x", middle)]
     file.do(Remove("b", "x", "id-b", middle))
     assert list(file.told()) == ["c"]
