@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import weakref
 
-from recipes.errors import StoreRefused
+from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.sqlite.lifeline import Folder
 from recipes.stores.sqlite.requests import NoSession
 from recipes.stores.sqlite.schema import connect
@@ -40,6 +40,7 @@ class Database:
         self._folder = folder
         self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._closed = False
         self._forking = False
         _databases.add(self)
 
@@ -63,9 +64,14 @@ class Database:
 
     def release(self) -> None:
         """Let the lock go if this thread has it; what an interrupt left half done is undone."""
-        if self.mine:  # an interrupt may hide it from who asked for it
+        if not self.mine:  # an interrupt may hide it from who asked for it
+            return
+        try:
             if self._db is not None and self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            if self._closed:
+                self.close()
+        finally:
             self.lock.release()
 
     def connection(self) -> sqlite3.Connection:
@@ -74,8 +80,11 @@ class Database:
         Raises:
             NoSession: The file is another than it was.
             StoreRefused: It cannot be used.
+            StoreUnavailable: It was closed for good.
             sqlite3.Error: See `schema.meaning`.
         """
+        if self._closed:
+            raise StoreUnavailable(self._label, "the link is closed")
         if self._file is not None and self._file != _identity(self.path):
             self.close()
             raise NoSession("the file was deleted, or another was put in its place")
@@ -94,6 +103,16 @@ class Database:
         db, self._db = self._db, None
         if db is not None:
             db.close()
+
+    def end(self, within_s: float) -> None:
+        """Close it for good: within so many seconds, or as soon as a transaction is over."""
+        self._closed = True
+        if self.mine:
+            return
+        try:
+            self.acquire(within_s)
+        finally:
+            self.release()
 
     # Fork.
 

@@ -224,13 +224,7 @@ class FileSession:
             self._lifeline.drop()
         if self._finished:
             self._folder.forget([self._id])
-        if self._database.mine:
-            return
-        try:
-            if self._database.acquire(within_s):
-                self._database.close()
-        finally:
-            self._database.release()
+        self._database.end(within_s)
 
 
 def _pauses() -> Iterator[float]:

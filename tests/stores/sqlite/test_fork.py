@@ -25,6 +25,14 @@ def on_the_file(path: str) -> int:
     return found
 
 
+def test_a_link_that_was_closed_stays_closed(link: Any, path: str) -> None:
+    a = link("a")
+    a.close()
+    with pytest.raises(recipes.StoreUnavailable, match="the link is closed"):
+        a.ask(Touch("a", ()), 1.0)
+    assert on_the_file(path) == 0
+
+
 def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
     a = link("a")
     token = join(a, "a")
