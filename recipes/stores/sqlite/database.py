@@ -42,7 +42,8 @@ class Database:
         self._file: tuple[int, int] | None = None
         self._closed = False
         self._forking = False
-        _databases.add(self)
+        with _gate:
+            _databases.add(self)
 
     @property
     def mine(self) -> bool:
@@ -152,21 +153,26 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 _databases: weakref.WeakSet[Database] = weakref.WeakSet()
 _torn: set[str] = set()
+_gate = threading.RLock()
+"""Kept through a fork, as is the lock of each database: none is made meanwhile, and so none opened."""
 
 
 def _before_fork() -> None:
-    for database in sorted(_databases, key=id):  # so that two threads that fork do not wait for each other
+    _gate.acquire()
+    for database in list(_databases):
         database.before_fork()
 
 
 def _after_fork_in_parent() -> None:
     for database in list(_databases):
         database.after_fork_in_parent()
+    _gate.release()
 
 
 def _after_fork_in_child() -> None:
     for database in list(_databases):
         database.after_fork_in_child()
+    _gate.release()
 
 
 if hasattr(os, "register_at_fork"):

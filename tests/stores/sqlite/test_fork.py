@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import recipes
+from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.requests import Touch
 from tests.run.test_fork import in_child
 from tests.stores.sqlite.linking import join
@@ -39,6 +40,29 @@ def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
     assert on_the_file(path) >= 3
     assert in_child(lambda: on_the_file(path)) == 0
     assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
+
+
+def test_no_connection_is_made_by_another_thread_during_a_fork(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(database: Database) -> None:
+        close(database)
+        if not threads:
+            threads.append(threading.Thread(target=lambda: link("b")))
+            threads[0].start()
+            threads[0].join(0.1)
+            blocked.append(threads[0].is_alive())
+
+    threads: list[threading.Thread] = []
+    blocked: list[bool] = []
+    a = link("a")
+    close = Database.before_fork
+    monkeypatch.setattr(Database, "before_fork", look)
+    assert in_child(lambda: on_the_file(path)) == 0
+    threads[0].join(5)
+    assert blocked == [True]
+    assert not threads[0].is_alive()
+    assert a.ask(Touch("a", ()), 1.0)
 
 
 def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(

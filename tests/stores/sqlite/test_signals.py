@@ -53,9 +53,7 @@ def test_a_request_of_a_signal_handler_leaves_what_it_interrupted_alone(
     assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
 
 
-def test_closing_in_a_signal_handler_lets_what_it_interrupted_end(
-    link: Any, amid_joining: Handle
-) -> None:
+def test_closing_in_a_signal_handler_lets_what_it_interrupted_end(link: Any, amid_joining: Handle) -> None:
     a, b = link("a"), link("b")
     amid_joining(lambda: a._session.close(0.1))
     token = join(a, "a")
