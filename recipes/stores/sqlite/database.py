@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import weakref
 
-from recipes.errors import StoreRefused
+from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.sqlite.lifeline import Folder
 from recipes.stores.sqlite.requests import NoSession
 from recipes.stores.sqlite.schema import connect
@@ -40,10 +40,23 @@ class Database:
         self._folder = folder
         self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
-        _databases.add(self)
+        self._closed = False
+        self._forking = False
+        with _gate:
+            _databases.add(self)
+
+    @property
+    def mine(self) -> bool:
+        """Whether this very thread has the lock: who asks is a signal handler, amid what it interrupted."""
+        return self.lock._is_owned()  # type: ignore[attr-defined,no-any-return] # noqa: SLF001 - nobody else knows
 
     def acquire(self, timeout_s: float) -> bool:
-        """Take the lock within so many seconds, in slices, so that signals are heard."""
+        """Take the lock within so many seconds, in slices, so that signals are heard.
+
+        Not a second time: it is False at once if `mine`, and then nothing is to be released.
+        """
+        if self.mine:
+            return False
         while not self.lock.acquire(timeout=max(0.0, min(timeout_s, SLICE_S))):
             timeout_s -= SLICE_S
             if timeout_s <= 0:
@@ -52,9 +65,14 @@ class Database:
 
     def release(self) -> None:
         """Let the lock go if this thread has it; what an interrupt left half done is undone."""
-        while self.lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - an interrupt hides it
+        if not self.mine:  # an interrupt may hide it from who asked for it
+            return
+        try:
             if self._db is not None and self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            if self._closed:
+                self.close()
+        finally:
             self.lock.release()
 
     def connection(self) -> sqlite3.Connection:
@@ -63,8 +81,11 @@ class Database:
         Raises:
             NoSession: The file is another than it was.
             StoreRefused: It cannot be used.
+            StoreUnavailable: It was closed for good.
             sqlite3.Error: See `schema.meaning`.
         """
+        if self._closed:
+            raise StoreUnavailable(self._label, "the link is closed")
         if self._file is not None and self._file != _identity(self.path):
             self.close()
             raise NoSession("the file was deleted, or another was put in its place")
@@ -84,25 +105,42 @@ class Database:
         if db is not None:
             db.close()
 
+    def end(self, within_s: float) -> None:
+        """Close it for good: within so many seconds, or as soon as a transaction is over."""
+        self._closed = True
+        if self.mine:
+            return
+        try:
+            self.acquire(within_s)
+        finally:
+            self.release()
+
     # Fork.
 
     def before_fork(self) -> None:
-        """Close the connection, unless a transaction of another thread does not end."""
-        if self.lock._is_owned() or not self.acquire(FORK_WAITS_S):  # type: ignore[attr-defined] # noqa: SLF001
+        """Close the connection, unless a transaction does not end: this thread's, or that of another."""
+        if self.acquire(FORK_WAITS_S):
+            self._forking = True
+            self.close()
+        else:
             _torn.add(self.path)
-            return
-        self.close()
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
+        """Go on; what a signal handler interrupted that forks does so too."""
         _torn.discard(self.path)
-        self.release()
+        if self._forking and self.mine:
+            self._forking = False
+            self.release()
 
     def after_fork_in_child(self) -> None:
         """Leave alone what could not be closed: closing it here would undo what the parent is doing."""
-        self.lock = threading.RLock()
-        if self._db is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))  # so that it is never finalized
+        interrupted, self.lock, self._forking = self.mine, threading.RLock(), False
+        db, self._db = self._db, None
+        if db is None:
+            return
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))  # so that it is never finalized
+        if interrupted:  # this thread goes on amid the transaction, which is the parent's alone
+            db.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -115,21 +153,26 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 _databases: weakref.WeakSet[Database] = weakref.WeakSet()
 _torn: set[str] = set()
+_gate = threading.RLock()
+"""Kept through a fork, as is the lock of each database: none is made meanwhile, and so none opened."""
 
 
 def _before_fork() -> None:
-    for database in sorted(_databases, key=id):  # so that two threads that fork do not wait for each other
+    _gate.acquire()
+    for database in list(_databases):
         database.before_fork()
 
 
 def _after_fork_in_parent() -> None:
     for database in list(_databases):
         database.after_fork_in_parent()
+    _gate.release()
 
 
 def _after_fork_in_child() -> None:
     for database in list(_databases):
         database.after_fork_in_child()
+    _gate.release()
 
 
 if hasattr(os, "register_at_fork"):

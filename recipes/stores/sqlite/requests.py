@@ -20,6 +20,7 @@ __all__ = [
     "Remove",
     "See",
     "Seen",
+    "Standing",
     "Start",
     "Touch",
     "Watched",
@@ -52,6 +53,21 @@ class Seen:
     position: int = 0
     armed: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What has become of contenders.
+
+    Attributes:
+        owners: Those that stand, and whose they are.
+        downgraded: Those of them that have downgraded.
+        due: The time of some session is over.
+    """
+
+    owners: dict[Target, str]
+    downgraded: frozenset[Target] = frozenset()
+    due: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +209,7 @@ class Evict(Ask[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Watched(Ask[tuple[dict[Target, str], bool]]):
-    """Say which of these contenders stand and whose they are, and whether the time of any session is over."""
+class Watched(Ask[Standing]):
+    """Say which of these contenders stand, and whether the time of any session is over."""
 
     targets: tuple[Target, ...]

@@ -16,9 +16,9 @@ from recipes.stores.base import Mailbox, OnEnd
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.book import Book
 from recipes.stores.sqlite.database import Database
-from recipes.stores.sqlite.layout import Target
+from recipes.stores.sqlite.layout import Target, ref_of
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
-from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Start, Watched
+from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Standing, Start, Watched
 from recipes.stores.sqlite.schema import Busy, meaning, transaction
 from recipes.stores.sqlite.transactions import Work, carry_out, writes
 
@@ -60,6 +60,8 @@ class FileSession:
         self._lifeline: Lifeline | None = None
         self._finished = False
         self._next_tick = 0.0
+        self._idle = True
+        self._downgraded: frozenset[Target] = frozenset()  # as the last tick saw it
 
     def carry_out(self, request: Ask[Any], timeout_s: float) -> Any:
         """Carry a request out within so many seconds, or raise; waits while others write."""
@@ -76,7 +78,8 @@ class FileSession:
 
     def _once(self, request: Ask[Any], until: float) -> Any:
         database = self._database
-        work: Work | None = None
+        if database.mine:
+            raise StoreUnavailable(self._label, "a signal handler asks amid a request of the same thread")
         try:
             if not database.acquire(until - boot_time()):
                 raise StoreUnavailable(self._label, "earlier requests take too long")
@@ -133,6 +136,8 @@ class FileSession:
     def _checkpoint(self) -> None:
         """Have the log begin again, where nobody waits for it: SQLite itself would at a commit."""
         database = self._database
+        if database.mine:
+            return
         try:
             if database.acquire(0.0):
                 database.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -142,9 +147,8 @@ class FileSession:
             database.release()
 
     def _listen(self, mailbox: Mailbox, target: Target) -> None:
-        quiet = not self.book
-        self.book.listen(mailbox, target)
-        if quiet:
+        self.book.listen(mailbox, target)  # first: `tick_s` says that it is idle before it looks
+        if self._idle:
             self._plan_tick()
             self._on_listen()
 
@@ -164,7 +168,11 @@ class FileSession:
     @property
     def tick_s(self) -> float | None:
         """After how many seconds to call `tick`; None: nobody waits."""
-        return max(0.0, self._next_tick - boot_time()) if self.book else None
+        self._idle = True
+        if not self.book:
+            return None
+        self._idle = False
+        return max(0.0, self._next_tick - boot_time())
 
     def hear(self) -> bool:
         """Pass on what others said; whether it is better to look as well."""
@@ -182,16 +190,22 @@ class FileSession:
         if not targets:
             return
         try:
-            owners, due = self.carry_out(Watched(self._id, targets), TICK_WITHIN_S)
-            dead = self._folder.dead(owners.values())
-            if due or dead:
+            found: Standing = self.carry_out(Watched(self._id, targets), TICK_WITHIN_S)
+            dead = self._folder.dead(found.owners.values())
+            if found.due or dead:
                 self.carry_out(Evict(self._id, tuple(dead)), TICK_WITHIN_S)
         except NoSession as ended:
             self._tell_end(str(ended) or "it was removed from the file")
         except StoreError:  # the next tick will do, and so will the waiter's own look
             return
         else:
-            self.book.gone(f"{queue}/{token}" for queue, token in set(targets) - set(owners))
+            self._compare(targets, found)
+
+    def _compare(self, targets: tuple[Target, ...], found: Standing) -> None:
+        """Pass on what was not heard; of a downgrade once, as writers go on waiting behind it."""
+        news, self._downgraded = found.downgraded - self._downgraded, found.downgraded
+        self.book.gone(ref_of(*target) for target in set(targets) - set(found.owners))
+        self.book.changed(ref_of(*target) for target in news)
 
     def _plan_tick(self) -> None:
         if self.bell is not None:
@@ -210,11 +224,7 @@ class FileSession:
             self._lifeline.drop()
         if self._finished:
             self._folder.forget([self._id])
-        try:
-            if self._database.acquire(within_s):
-                self._database.close()
-        finally:
-            self._database.release()
+        self._database.end(within_s)
 
 
 def _pauses() -> Iterator[float]:

@@ -20,6 +20,7 @@ from recipes.stores.sqlite.requests import (
     Remove,
     See,
     Seen,
+    Standing,
     Start,
     Touch,
     Watched,
@@ -71,9 +72,16 @@ def writes(request: Ask[Any]) -> bool:
 
 
 def carry_out(request: Ask[Any], work: Work) -> Any:
-    """Carry out one request; raises ``NoSession`` if its session has ended."""
+    """Carry out one request; raises ``NoSession`` if its session has ended.
+
+    Who only reads listens first: no lock keeps others from writing, and what the first SELECT does not
+    show has to be heard.
+    """
     if writes(request):
         _expire(work)
+    elif isinstance(request, See):
+        for target in request.targets:
+            work.listen(request.mailbox, target)
     if not isinstance(request, Start | Finish | Evict):
         _expect_session(request.session, work)
     return _ACTS[type(request)](request, work)
@@ -234,8 +242,6 @@ def _see(request: See, work: Work) -> Seen:
     if _owner((queue, token), work) != request.session:
         return Seen(None)
     if not request.watches:
-        for target in request.targets:
-            work.listen(request.mailbox, target)
         return _seen((queue, token), _nearest(queue, token, order, work), order, work)
     ahead = _living(queue, token, order, work)
     for target in request.targets:
@@ -262,10 +268,15 @@ def _as_seen(target: Target, request: Present, work: Work) -> bool:
     return bool(found[0]) == (target[1] in request.downgraded)
 
 
-def _watched(request: Watched, work: Work) -> tuple[dict[Target, str], bool]:
-    owners = {target: _owner(target, work) for target in request.targets}
+def _watched(request: Watched, work: Work) -> Standing:
+    state = "SELECT session, downgraded FROM contender WHERE queue = ? AND token = ?"
+    found = {target: work.db.execute(state, target).fetchone() for target in request.targets}
     due = work.db.execute("SELECT EXISTS (SELECT 1 FROM session WHERE expires_at <= ?)", (work.now,))
-    return {target: owner for target, owner in owners.items() if owner is not None}, bool(due.fetchone()[0])
+    return Standing(
+        {target: row[0] for target, row in found.items() if row is not None},
+        frozenset(target for target, row in found.items() if row is not None and row[1]),
+        bool(due.fetchone()[0]),
+    )
 
 
 def _remove(request: Remove, work: Work) -> bool:

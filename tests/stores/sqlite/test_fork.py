@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import recipes
+from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.requests import Touch
 from tests.run.test_fork import in_child
 from tests.stores.sqlite.linking import join
@@ -25,12 +26,43 @@ def on_the_file(path: str) -> int:
     return found
 
 
+def test_a_link_that_was_closed_stays_closed(link: Any, path: str) -> None:
+    a = link("a")
+    a.close()
+    with pytest.raises(recipes.StoreUnavailable, match="the link is closed"):
+        a.ask(Touch("a", ()), 1.0)
+    assert on_the_file(path) == 0
+
+
 def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
     a = link("a")
     token = join(a, "a")
     assert on_the_file(path) >= 3
     assert in_child(lambda: on_the_file(path)) == 0
     assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
+
+
+def test_no_connection_is_made_by_another_thread_during_a_fork(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(database: Database) -> None:
+        close(database)
+        if not threads:
+            threads.append(threading.Thread(target=lambda: link("b")))
+            threads[0].start()
+            threads[0].join(0.1)
+            blocked.append(threads[0].is_alive())
+
+    threads: list[threading.Thread] = []
+    blocked: list[bool] = []
+    a = link("a")
+    close = Database.before_fork
+    monkeypatch.setattr(Database, "before_fork", look)
+    assert in_child(lambda: on_the_file(path)) == 0
+    threads[0].join(5)
+    assert blocked == [True]
+    assert not threads[0].is_alive()
+    assert a.ask(Touch("a", ()), 1.0)
 
 
 def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
@@ -64,15 +96,6 @@ def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
     thread.join()
     assert a.ask(Touch("a", ()), 1.0)
     assert in_child(lambda: recipes.connect(f"sqlite://{path}").open() and "opened") == "opened"
-
-
-def test_a_fork_by_the_thread_that_is_amid_a_transaction(link: Any) -> None:
-    database = link("a")._session._database
-    database.acquire(1.0)
-    database.connection().execute("BEGIN IMMEDIATE")
-    assert in_child(lambda: database._db is not None) is True
-    assert database._db.in_transaction is False  # what it had begun is undone, as by any interrupt
-    assert link("b").ask(Touch("b", ()), 1.0)
 
 
 def test_clients_on_both_sides_of_a_fork_exclude_each_other(path: str) -> None:

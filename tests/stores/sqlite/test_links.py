@@ -58,6 +58,21 @@ def test_what_was_not_told_is_found_and_so_is_a_death(link: Any, path: str) -> N
     assert until(lambda: not list(Path(f"{path}-clients").glob("b.*")), 1)
 
 
+def test_a_downgrade_that_was_not_told_is_found_once(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, box = link("a"), link("b"), Box()
+    token = join(a, "a")
+    own = join(b, "b", box)
+    monkeypatch.setattr(Bell, "ring", lambda *_: None)
+    assert a.ask(Demote("a", "x", token), 1.0)
+    assert box.rang.wait(2 * bells.TICK_S)
+    assert box.events == [Changed(f"x/{token}")]
+    assert b.ask(Present("b", (("x", token),), ("x", own), box), 1.0) == {token, own}
+    time.sleep(2 * bells.TICK_S)
+    assert box.events == [Changed(f"x/{token}")]  # a writer knows it, and goes on waiting
+
+
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])
 def test_who_hears_and_asks_all_the_time_still_looks(link: Any, path: str, face: str) -> None:
     a = link("a")
@@ -236,6 +251,27 @@ def test_a_session_that_never_began_hears_nothing(path: str) -> None:
     session.tick()
     session.close(0.1)
     assert list(Path(path).parent.iterdir()) == []
+
+
+def test_who_hears_is_woken_if_it_found_nobody_waiting_just_before(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[float | None] = []
+    session = FileSession(path, "label", lambda reason: None, lambda: woken.append(session.tick_s))
+    session._listen(Box(), ("x", 1))
+    session._listen(Box(), ("x", 1))
+    assert len(woken) == 1
+    listen = session.book.listen
+
+    def listen_late(*given: Any) -> None:
+        session.book.gone(["x/1"])
+        assert session.tick_s is None
+        listen(*given)
+
+    monkeypatch.setattr(session.book, "listen", listen_late)
+    session._listen(Box(), ("x", 2))
+    assert len(woken) == 2
+    assert None not in woken
 
 
 def test_the_book_forgets_and_tells_once() -> None:

@@ -23,6 +23,7 @@ from recipes.stores.sqlite.requests import (
     Remove,
     See,
     Seen,
+    Standing,
     Start,
     Touch,
     Watched,
@@ -140,7 +141,11 @@ def test_who_steps_up_finds_written_that_it_is_told(file: File) -> None:
     up = See("c", "x", c.own, EXCLUSIVE, (("x", middle),), BOX, known=True)
     assert not writes(up)
     file.listening.clear()
+    looked: list[list[Target]] = []
+    file.db.set_trace_callback(lambda sql: looked.append([*file.listening]) if "SELECT" in sql else None)
     assert refs(file.do(up)) == ["b"]
+    assert looked[0] == [("x", middle)]  # what a look does not show is heard
+    file.db.set_trace_callback(None)
     assert file.listening == [("x", middle)]
     file.do(Remove("b", "x", "id-b", middle))
     assert list(file.told()) == ["c"]
@@ -188,7 +193,7 @@ def test_a_session_ends_at_its_time_by_whoever_writes(file: File) -> None:
     with pytest.raises(NoSession, match="has expired"):
         file.do(Present("a", (), ("x", EPOCH + 1)))  # a reader sees it too, and leaves it to a writer
     assert file.standing() == ["a", "b"]
-    assert file.do(Watched("b", (("x", EPOCH + 1),))) == ({("x", EPOCH + 1): "a"}, True)
+    assert file.do(Watched("b", (("x", EPOCH + 1),))) == Standing({("x", EPOCH + 1): "a"}, due=True)
     file.do(Evict("b"))
     assert file.standing() == ["b"]
     assert file.told() == {"b": ["x"]}
@@ -295,6 +300,8 @@ def test_a_downgrade_keeps_place_and_token_and_tells_who_waits(file: File) -> No
     assert file.work is not None
     assert file.work.changed == {"b": [f"x/{EPOCH + 1}"]}
     assert not file.do(Demote("b", "x", EPOCH + 1))
+    a, b, none = (("x", EPOCH + number) for number in (1, 2, 3))
+    assert file.do(Watched("b", (a, b, none))) == Standing({a: "a", b: "b"}, frozenset({a}))
     assert file.db.execute("SELECT token, downgraded FROM contender ORDER BY token").fetchall() == [
         (EPOCH + 1, 1),
         (EPOCH + 2, 0),
