@@ -246,7 +246,7 @@ class EtcdStore(Fates):
         self.late: list[Unary] = []
         self.lossy = 0.0
         self.leases = 0
-        self._seen: tuple[int, list[tuple[int, str]]] = (0, [])
+        self._seen: tuple[int, list[Stands]] = (0, [])
         world.timers.append(self.next_expiry)
         world.ticks.append(self.tick)
 

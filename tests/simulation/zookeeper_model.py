@@ -77,7 +77,7 @@ class ZooKeeperStore(Fates):
         self.leader = self.servers[0]
         self.next_session = 100
         self.phase = world.random() * TICK_S / 2  # of the batches, against the ticks of expiry
-        self._seen: tuple[int, list[tuple[int, str]]] = (-1, [])
+        self._seen: tuple[int, list[Stands]] = (-1, [])
         self._writes: dict[type, Callable[[Any, Any], Any]] = {
             Create: self._create,
             Delete: self._delete,
