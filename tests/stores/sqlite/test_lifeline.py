@@ -187,6 +187,15 @@ def test_a_child_drops_nothing_that_is_its_parents(folder: Folder) -> None:
     one.drop()
 
 
+def test_a_lock_that_is_dropped_is_dropped_for_whoever_inherited_it(folder: Folder) -> None:
+    one = Lifeline(folder, "a")
+    inherited = os.dup(one._descriptor)
+    assert elsewhere(folder, "a") == ([], True)
+    one.drop()
+    assert elsewhere(folder, "a") == (["a"], False)
+    os.close(inherited)
+
+
 def test_elsewhere_than_on_linux_it_is_a_lock_of_flock(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
