@@ -128,6 +128,24 @@ def test_who_tidies_up_meanwhile_keeps_nobody_from_a_lock(
     one.drop()
 
 
+def test_a_file_that_was_removed_before_it_was_locked_is_made_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = kernel.take
+    removed: list[None] = []
+
+    def remove_first(descriptor: int) -> bool:
+        if not removed:
+            removed.append(Path(folder.path, "a.new").unlink())
+        return real(descriptor)
+
+    monkeypatch.setattr(kernel, "take", remove_first)
+    one = Lifeline(folder, "a")
+    monkeypatch.undo()
+    assert elsewhere(folder, "a") == ([], True)
+    one.drop()
+
+
 def test_what_was_left_before_it_was_locked_is_removed(folder: Folder) -> None:
     Path(folder.path, "a.new").touch()
     folder.tidy([])
