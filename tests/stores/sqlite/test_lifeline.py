@@ -128,6 +128,24 @@ def test_who_tidies_up_meanwhile_keeps_nobody_from_a_lock(
     one.drop()
 
 
+def test_a_file_that_was_removed_before_it_was_locked_is_made_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = kernel.take
+    removed: list[None] = []
+
+    def remove_first(descriptor: int) -> bool:
+        if not removed:
+            removed.append(Path(folder.path, "a.new").unlink())
+        return real(descriptor)
+
+    monkeypatch.setattr(kernel, "take", remove_first)
+    one = Lifeline(folder, "a")
+    monkeypatch.undo()
+    assert elsewhere(folder, "a") == ([], True)
+    one.drop()
+
+
 def test_what_was_left_before_it_was_locked_is_removed(folder: Folder) -> None:
     Path(folder.path, "a.new").touch()
     folder.tidy([])
@@ -185,6 +203,15 @@ def test_a_child_drops_nothing_that_is_its_parents(folder: Folder) -> None:
     assert in_child(lambda: one.drop() or one._descriptor) == -1  # type: ignore[func-returns-value]
     assert elsewhere(folder, "a") == ([], True)
     one.drop()
+
+
+def test_a_lock_that_is_dropped_is_dropped_for_whoever_inherited_it(folder: Folder) -> None:
+    one = Lifeline(folder, "a")
+    inherited = os.dup(one._descriptor)
+    assert elsewhere(folder, "a") == ([], True)
+    one.drop()
+    assert elsewhere(folder, "a") == (["a"], False)
+    os.close(inherited)
 
 
 def test_elsewhere_than_on_linux_it_is_a_lock_of_flock(

@@ -72,7 +72,7 @@ def test_a_file_that_really_is_mounted_by_itself(tmp_path: Path) -> None:
     try:
         assert "mount its directory instead" in opening(inside)
     finally:
-        subprocess.run(["umount", str(inside)], check=True)
+        subprocess.run(["umount", "--lazy", str(inside)], check=True)
 
 
 def test_what_is_no_database(tmp_path: Path) -> None:
