@@ -20,8 +20,8 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 CODE = ("recipes", "tests", "integration", "bench", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
-BESIDE = ("-n", "4")
-"""Run tests beside each other that mostly wait; those that measure time or load run alone."""
+BESIDE = ("-n", "3")
+"""Run the contract's tests beside each other, since they mostly wait; others measure time, or load."""
 
 DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
@@ -53,7 +53,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
-    measured(session, "tests", ("tests", "--ignore=tests/simulation", *BESIDE), ("tests/simulation",))
+    measured(session, "tests", ("tests/contract", *BESIDE), ("tests", "--ignore=tests/contract"))
 
 
 @nox.session
