@@ -19,7 +19,7 @@ from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.layout import Target, ref_of
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
 from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Standing, Start, Watched
-from recipes.stores.sqlite.schema import Busy, meaning, transaction
+from recipes.stores.sqlite.schema import Busy, checkpoint, meaning, transaction
 from recipes.stores.sqlite.transactions import Work, carry_out, writes
 
 __all__ = ["FileSession"]
@@ -30,7 +30,7 @@ ROOM = 64 * 1024
 EAGER_TRIES = 4
 SHORTEST_PAUSE_S = 0.0001
 LONGEST_PAUSE_S = 0.01
-CHECKPOINT_CHANCE = 1 / 24
+CHECKPOINT_CHANCE = 1 / 64
 TICK_WITHIN_S = 1.0
 
 
@@ -66,11 +66,16 @@ class FileSession:
     def carry_out(self, request: Ask[Any], timeout_s: float) -> Any:
         """Carry a request out within so many seconds, or raise; waits while others write."""
         until = boot_time() + timeout_s
+        full = False
         for pause_s in _pauses():
             try:
                 return self._once(request, until)
             except Busy:
                 pass
+            except StoreFull:
+                if full or request.grows or not self._checkpoint():
+                    raise
+                full = True  # there was room in the log, from its start: try once more
             if boot_time() + pause_s >= until:
                 raise StoreUnavailable(self._label, "others were writing all the time")
             time.sleep(pause_s)
@@ -133,16 +138,15 @@ class FileSession:
         except OSError:  # it cannot be read: another session may
             pass
 
-    def _checkpoint(self) -> None:
-        """Have the log begin again, where nobody waits for it: SQLite itself would at a commit."""
+    def _checkpoint(self) -> bool:
+        """Have the log begin again with whoever writes next; whether it will."""
         database = self._database
         if database.mine:
-            return
+            return False
         try:
-            if database.acquire(0.0):
-                database.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except (NoSession, StoreError, sqlite3.Error):  # another time, or at a commit
-            pass
+            return database.acquire(0.0) and checkpoint(database.connection())
+        except (NoSession, StoreError, sqlite3.Error):  # another time
+            return False
         finally:
             database.release()
 
