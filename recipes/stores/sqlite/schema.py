@@ -45,6 +45,7 @@ SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version 
     (SELECT COUNT(*) FROM sqlite_master)
 """
 
+DAMAGED = "the file is damaged; stop all clients, and delete it: tokens begin anew then"
 MEANT = {
     sqlite3.SQLITE_FULL: (StoreFull, "the disk is full"),
     sqlite3.SQLITE_IOERR_SHMSIZE: (StoreFull, "the disk is full"),
@@ -52,7 +53,7 @@ MEANT = {
     sqlite3.SQLITE_CANTOPEN: (StoreRefused, "the file cannot be opened"),
     sqlite3.SQLITE_PERM: (StoreRefused, "no permission for the file"),
     sqlite3.SQLITE_NOTADB: (StoreRefused, "the file is no SQLite database"),
-    sqlite3.SQLITE_CORRUPT: (StoreRefused, "the file is damaged; stop all clients, and delete it"),
+    sqlite3.SQLITE_CORRUPT: (StoreRefused, DAMAGED),
     sqlite3.SQLITE_ERROR: (StoreRefused, "the tables are not as they should be"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import sqlite3
@@ -32,6 +33,10 @@ SHORTEST_PAUSE_S = 0.0001
 LONGEST_PAUSE_S = 0.01
 CHECKPOINT_CHANCE = 1 / 64
 TICK_WITHIN_S = 1.0
+LOG_WARNS = 16_000_000
+"""Bytes of the log: ordinarily it has less than a hundredth of that."""
+
+_logger = logging.getLogger("recipes")
 
 
 class FileSession:
@@ -61,6 +66,7 @@ class FileSession:
         self._finished = False
         self._next_tick = 0.0
         self._idle = True
+        self._warned = False
         self._downgraded: frozenset[Target] = frozenset()  # as the last tick saw it
 
     def carry_out(self, request: Ask[Any], timeout_s: float) -> Any:
@@ -97,8 +103,9 @@ class FileSession:
         finally:
             database.release()
         self._tell(work)
-        if writes(request) and random.random() < CHECKPOINT_CHANCE:  # noqa: S311 - spreads load only
-            self._checkpoint()
+        chosen = writes(request) and random.random() < CHECKPOINT_CHANCE  # noqa: S311 - spreads load only
+        if chosen and not self._checkpoint():
+            self._look_at_log()
         if isinstance(reply, NoSession):
             raise reply
         return reply
@@ -149,6 +156,23 @@ class FileSession:
             return False
         finally:
             database.release()
+
+    def _look_at_log(self) -> None:
+        """Warn once if it could not begin again for long."""
+        log = Path(f"{self._database.path}-wal")
+        try:
+            size = log.stat().st_size
+        except OSError:  # another time
+            return
+        if size > LOG_WARNS and not self._warned:
+            self._warned = True
+            _logger.warning(
+                "%s: the log has grown to %.0f MB, as some process does not end its transaction; "
+                "look for one that is stopped and has %s open",
+                self._label,
+                size / 1e6,
+                log,
+            )
 
     def _listen(self, mailbox: Mailbox, target: Target) -> None:
         self.book.listen(mailbox, target)  # first: `tick_s` says that it is idle before it looks
