@@ -21,7 +21,8 @@ from recipes.stores.sqlite.layout import Target, ref_of
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
 from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Standing, Start, Watched
 from recipes.stores.sqlite.schema import Busy, checkpoint, meaning, transaction
-from recipes.stores.sqlite.transactions import Work, carry_out, writes
+from recipes.stores.sqlite.transactions import carry_out, writes
+from recipes.stores.sqlite.work import Work
 
 __all__ = ["FileSession"]
 
