@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from recipes import StoreFull
+from recipes.stores.sqlite import schema
 from recipes.stores.sqlite import session as sessions
 from recipes.stores.sqlite.requests import Touch
-from recipes.stores.sqlite.schema import meaning
+from recipes.stores.sqlite.schema import connect, meaning
+from tests.stores.sqlite.linking import join
 
 
 def test_a_reader_that_does_not_end_is_warned_of_once(
@@ -45,3 +48,38 @@ def test_what_deleting_a_damaged_file_costs_is_said() -> None:
     error = sqlite3.DatabaseError("malformed")
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     assert "delete it: tokens begin anew then (malformed)" in str(meaning(error, "label"))
+
+
+def test_a_checkpoint_copies_the_log_and_gives_way_to_a_reader(path: str) -> None:
+    db, reader = (connect(path, "label", lambda db: False) for _ in range(2))
+    assert db.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+    assert Path(path).stat().st_size > schema.RESERVE
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM machine").fetchall()
+    db.execute("UPDATE machine SET token = token + 1")
+    assert not schema.checkpoint(db)
+    reader.execute("COMMIT")
+    assert schema.checkpoint(db)
+    assert db.execute("PRAGMA busy_timeout").fetchone() == (0,)
+    for one in (db, reader):
+        one.close()
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_log_that_is_full_is_begun_again_once(
+    link: Any, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    def full(*_: object) -> None:
+        tried.append("tried")
+        raise StoreFull("label", "the disk is full")
+
+    tried: list[str] = []
+    a = link("a")
+    monkeypatch.setattr(sessions, "carry_out", full)
+    monkeypatch.setattr(sessions, "checkpoint", lambda db: made)
+    with pytest.raises(StoreFull):
+        a.ask(Touch("a", ()), 1.0)
+    assert len(tried) == 1 + made
+    with pytest.raises(StoreFull):
+        join(a, "a")
+    assert len(tried) == 2 + made

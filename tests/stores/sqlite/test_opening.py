@@ -292,19 +292,3 @@ def test_a_journal_that_cannot_be_shared(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="its journal stays 'memory'"):
         schema._prepare(db, "label")
     db.close()
-
-
-def test_a_checkpoint_copies_the_log_and_gives_way_to_a_reader(tmp_path: Path) -> None:
-    path = tmp_path / "locks.db"
-    db, reader = made(path), made(path)
-    assert db.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
-    assert path.stat().st_size > schema.RESERVE
-    reader.execute("BEGIN")
-    reader.execute("SELECT * FROM machine").fetchall()
-    db.execute("UPDATE machine SET token = token + 1")
-    assert not schema.checkpoint(db)
-    reader.execute("COMMIT")
-    assert schema.checkpoint(db)
-    assert db.execute("PRAGMA busy_timeout").fetchone() == (0,)
-    for one in (db, reader):
-        one.close()
