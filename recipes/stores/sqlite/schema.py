@@ -14,7 +14,7 @@ from recipes.stores.sqlite.location import check, machine
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["EPOCH", "Busy", "connect", "meaning", "transaction"]
+__all__ = ["EPOCH", "Busy", "checkpoint", "connect", "meaning", "transaction"]
 
 APPLICATION = 0x52454349  # "RECI"
 VERSION = 1
@@ -22,7 +22,7 @@ EPOCH = 1 << 40
 """A token is the number of the boot times this, and the number of the grant within it."""
 
 PAGE = 1024
-CHECKPOINT_PAGES = 192
+CHECKPOINT_WAITS_MS = 50
 RESERVE = 256 * PAGE
 """Bytes kept in the log and in the file, so that sessions can be renewed and ended on a full disk."""
 
@@ -45,6 +45,7 @@ SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version 
     (SELECT COUNT(*) FROM sqlite_master)
 """
 
+DAMAGED = "the file is damaged; stop all clients, and delete it: tokens begin anew then"
 MEANT = {
     sqlite3.SQLITE_FULL: (StoreFull, "the disk is full"),
     sqlite3.SQLITE_IOERR_SHMSIZE: (StoreFull, "the disk is full"),
@@ -52,7 +53,7 @@ MEANT = {
     sqlite3.SQLITE_CANTOPEN: (StoreRefused, "the file cannot be opened"),
     sqlite3.SQLITE_PERM: (StoreRefused, "no permission for the file"),
     sqlite3.SQLITE_NOTADB: (StoreRefused, "the file is no SQLite database"),
-    sqlite3.SQLITE_CORRUPT: (StoreRefused, "the file is damaged; stop all clients, and delete it"),
+    sqlite3.SQLITE_CORRUPT: (StoreRefused, DAMAGED),
     sqlite3.SQLITE_ERROR: (StoreRefused, "the tables are not as they should be"),
 }
 
@@ -81,6 +82,21 @@ def transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Generator[Non
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def checkpoint(db: sqlite3.Connection) -> bool:
+    """Copy the log to the file, so that the next who writes begins it again; whether all of it was copied.
+
+    While it copies nobody writes. In many versions of SQLite a checkpoint that starts when another has just
+    ended, at the moment at which a writer begins the log again, damages the file; SQLite's own checkpoints
+    at a commit do not keep writers out, and so are switched off.
+    """
+    db.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAITS_MS}")
+    try:
+        busy, logged, copied = db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+    finally:
+        db.execute("PRAGMA busy_timeout = 0")
+    return not busy and logged == copied
 
 
 def connect(path: str, label: str, in_use: Callable[[sqlite3.Connection], bool]) -> sqlite3.Connection:
@@ -142,7 +158,7 @@ def _tune(db: sqlite3.Connection) -> None:
     # must is the boot's number, see _enter_boot. Checkpoints are synced, so the file is never damaged.
     for pragma in ("synchronous = NORMAL", "secure_delete = OFF", "trusted_schema = OFF"):
         db.execute(f"PRAGMA {pragma}")
-    db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    db.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint
 
 
 def _enter_boot(db: sqlite3.Connection, label: str, in_use: Callable[[sqlite3.Connection], bool]) -> None:
@@ -191,6 +207,7 @@ def _keep_room(db: sqlite3.Connection, path: str) -> None:
             db.execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVE,))
         with transaction(db):
             db.execute("DELETE FROM reserve")
+        checkpoint(db)  # else only the log has grown
     except sqlite3.OperationalError as error:
         if not isinstance(meaning(error, ""), StoreFull):
             raise

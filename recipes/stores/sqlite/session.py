@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import sqlite3
@@ -19,8 +20,9 @@ from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.layout import Target, ref_of
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
 from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Standing, Start, Watched
-from recipes.stores.sqlite.schema import Busy, meaning, transaction
-from recipes.stores.sqlite.transactions import Work, carry_out, writes
+from recipes.stores.sqlite.schema import Busy, checkpoint, meaning, transaction
+from recipes.stores.sqlite.transactions import carry_out, writes
+from recipes.stores.sqlite.work import Work
 
 __all__ = ["FileSession"]
 
@@ -30,8 +32,12 @@ ROOM = 64 * 1024
 EAGER_TRIES = 4
 SHORTEST_PAUSE_S = 0.0001
 LONGEST_PAUSE_S = 0.01
-CHECKPOINT_CHANCE = 1 / 24
+CHECKPOINT_CHANCE = 1 / 64
 TICK_WITHIN_S = 1.0
+LOG_WARNS = 16_000_000
+"""Bytes of the log: ordinarily it has less than a hundredth of that."""
+
+_logger = logging.getLogger("recipes")
 
 
 class FileSession:
@@ -61,16 +67,22 @@ class FileSession:
         self._finished = False
         self._next_tick = 0.0
         self._idle = True
+        self._warned = False
         self._downgraded: frozenset[Target] = frozenset()  # as the last tick saw it
 
     def carry_out(self, request: Ask[Any], timeout_s: float) -> Any:
         """Carry a request out within so many seconds, or raise; waits while others write."""
         until = boot_time() + timeout_s
+        full = False
         for pause_s in _pauses():
             try:
                 return self._once(request, until)
             except Busy:
                 pass
+            except StoreFull:
+                if full or request.grows or not self._checkpoint():
+                    raise
+                full = True  # there was room in the log, from its start: try once more
             if boot_time() + pause_s >= until:
                 raise StoreUnavailable(self._label, "others were writing all the time")
             time.sleep(pause_s)
@@ -92,8 +104,9 @@ class FileSession:
         finally:
             database.release()
         self._tell(work)
-        if writes(request) and random.random() < CHECKPOINT_CHANCE:  # noqa: S311 - spreads load only
-            self._checkpoint()
+        chosen = writes(request) and random.random() < CHECKPOINT_CHANCE  # noqa: S311 - spreads load only
+        if chosen and not self._checkpoint():
+            self._look_at_log()
         if isinstance(reply, NoSession):
             raise reply
         return reply
@@ -133,18 +146,34 @@ class FileSession:
         except OSError:  # it cannot be read: another session may
             pass
 
-    def _checkpoint(self) -> None:
-        """Have the log begin again, where nobody waits for it: SQLite itself would at a commit."""
+    def _checkpoint(self) -> bool:
+        """Have the log begin again with whoever writes next; whether it will."""
         database = self._database
         if database.mine:
-            return
+            return False
         try:
-            if database.acquire(0.0):
-                database.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except (NoSession, StoreError, sqlite3.Error):  # another time, or at a commit
-            pass
+            return database.acquire(0.0) and checkpoint(database.connection())
+        except (NoSession, StoreError, sqlite3.Error):  # another time
+            return False
         finally:
             database.release()
+
+    def _look_at_log(self) -> None:
+        """Warn once if it could not begin again for long."""
+        log = Path(f"{self._database.path}-wal")
+        try:
+            size = log.stat().st_size
+        except OSError:  # another time
+            return
+        if size > LOG_WARNS and not self._warned:
+            self._warned = True
+            _logger.warning(
+                "%s: the log has grown to %.0f MB, as some process does not end its transaction; "
+                "look for one that is stopped and has %s open",
+                self._label,
+                size / 1e6,
+                log,
+            )
 
     def _listen(self, mailbox: Mailbox, target: Target) -> None:
         self.book.listen(mailbox, target)  # first: `tick_s` says that it is idle before it looks

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from recipes.stores.base import Mailbox
-from recipes.stores.sqlite.layout import Target, contender_of, ref_of, target_of
+from recipes.stores.sqlite.layout import Target, contender_of, target_of
 from recipes.stores.sqlite.requests import (
     Ask,
     Demote,
@@ -25,43 +23,20 @@ from recipes.stores.sqlite.requests import (
     Touch,
     Watched,
 )
+from recipes.stores.sqlite.work import Work
 
 if TYPE_CHECKING:
     from recipes._core.order import Ahead, Order
 
-__all__ = ["Work", "carry_out", "writes"]
+__all__ = ["carry_out", "writes"]
 
 EXPIRED = "the session was not renewed in time, and has expired"
-News = dict[str, list[str]]
 MORE_THAN_ANY = 2**63 - 1
 _NEAREST = "SELECT token, id, kind, session, downgraded FROM contender WHERE queue = ? AND token < ?"
 COUNT = "SELECT COUNT(*) FROM contender WHERE queue = ? AND token < ?"
 COUNT_EXCLUSIVE = f"{COUNT} AND kind <> 'R'"
 NEAREST = f"{_NEAREST} ORDER BY token DESC LIMIT ?"
 NEAREST_EXCLUSIVE = f"{_NEAREST} AND kind <> 'R' ORDER BY token DESC LIMIT ?"
-
-
-@dataclass(slots=True)
-class Work:
-    """The circumstances of one transaction, and what has to be told once it is committed.
-
-    Attributes:
-        db: The connection, in a transaction.
-        now: Boot time, read when the transaction had begun.
-        dead: Says which of these sessions' processes are known to have died.
-        listen: Notes, before the commit, that a mailbox hears of a contender.
-        gone: The sessions that are to hear of it, and the contenders that have gone.
-        changed: The same for contenders that have changed.
-        ended: The sessions that have ended.
-    """
-
-    db: sqlite3.Connection
-    now: float
-    dead: Callable[[Iterable[str]], list[str]]
-    listen: Callable[[Mailbox, Target], None]
-    gone: News = field(default_factory=dict)
-    changed: News = field(default_factory=dict)
-    ended: list[str] = field(default_factory=list)
 
 
 def writes(request: Ask[Any]) -> bool:
@@ -126,17 +101,10 @@ def _delete(queue: str, token: int, session: str, work: Work) -> bool:
     one = "DELETE FROM contender WHERE queue = ? AND token = ? AND session = ?"
     if not work.db.execute(one, (queue, token, session)).rowcount:
         return False
-    _tell(queue, token, work, work.gone)
+    work.tell(queue, token, work.gone)
     if work.gone:
         work.db.execute("DELETE FROM watch WHERE token = ?", (token,))
     return True
-
-
-def _tell(queue: str, token: int, work: Work, news: News) -> None:
-    """Note who wants to hear of this contender, the first in the queue first."""
-    waiting = "SELECT session FROM watch WHERE token = ? ORDER BY waiter"
-    for (session,) in work.db.execute(waiting, (token,)).fetchall():
-        news.setdefault(session, []).append(ref_of(queue, token))
 
 
 # The session.
@@ -291,7 +259,7 @@ def _demote(request: Demote, work: Work) -> bool:
     mark = "UPDATE contender SET downgraded = 1 WHERE queue = ? AND token = ? AND session = ?"
     if not work.db.execute(mark, (queue, token, request.session)).rowcount:
         return False
-    _tell(queue, token, work, work.changed)
+    work.tell(queue, token, work.changed)
     return True
 
 

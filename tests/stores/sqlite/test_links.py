@@ -17,9 +17,8 @@ from recipes._core.order import EXCLUSIVE
 from recipes.stores.base import Changed, Gone
 from recipes.stores.sqlite import bell as bells
 from recipes.stores.sqlite.bell import Bell
-from recipes.stores.sqlite.blocking import SqliteLink
 from recipes.stores.sqlite.book import Book
-from recipes.stores.sqlite.requests import Demote, Finish, Join, NoSession, Present, Remove, Start, Touch
+from recipes.stores.sqlite.requests import Demote, Join, NoSession, Present, Remove, Start, Touch
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.tasks import AsyncSqliteLink
 from tests.contract.world import until
@@ -287,67 +286,3 @@ def test_the_book_forgets_and_tells_once() -> None:
     book.changed(["x/2"])
     assert other.events[1:] == [Changed("x/2")]
     assert not book
-
-
-# asyncio.
-
-
-def test_a_request_of_a_task_is_bounded_and_given_up(path: str) -> None:
-    async def scenario() -> None:
-        link = AsyncSqliteLink(path, "label", lambda reason: None)
-        await link.ask(Start("a", 5.0), 1.0)
-        writer = sqlite3.connect(path, isolation_level=None)
-        writer.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
-        with pytest.raises(StoreUnavailable):
-            await link.ask(Touch("a", ()), 0.2)
-        assert time.monotonic() - began < 0.3
-        cut = asyncio.create_task(link.ask(Touch("a", ()), 0.5))
-        never = asyncio.create_task(link.ask(Finish("a"), 5.0))
-        await asyncio.sleep(0.05)
-        never.cancel()
-        cut.cancel()
-        await asyncio.gather(cut, never, return_exceptions=True)
-        writer.execute("COMMIT")
-        writer.close()
-        assert await link.ask(Touch("a", ()), 1.0) == (5.0, frozenset())  # what was given up was not done
-        link.forget(Box())
-        await link.close()
-        await link.close()
-        with pytest.raises(StoreUnavailable, match="closed"):
-            await link.ask(Touch("a", ()), 1.0)
-
-    asyncio.run(scenario())
-
-
-def test_a_link_that_was_never_used_closes(path: str) -> None:
-    async def scenario() -> None:
-        await AsyncSqliteLink(path, "label", lambda reason: None).close()
-
-    asyncio.run(scenario())
-    SqliteLink(path, "label", lambda reason: None).close()
-
-
-def test_hearing_too_much_makes_an_asyncio_client_look(path: str) -> None:
-    async def scenario() -> None:
-        link = AsyncSqliteLink(path, "label", lambda reason: None)
-        other = SqliteLink(path, "label", lambda reason: None)
-        other.ask(Start("b", 5.0), 1.0)
-        token = join(other, "b")
-        await link.ask(Start("a", 5.0), 1.0)
-        box = Box()
-        await link.ask(Join("a", "x", "W", "id-a", EXCLUSIVE, mailbox=box), 1.0)
-        with sqlite3.connect(path) as db:
-            db.execute("DELETE FROM contender WHERE token = ?", (token,))
-        db.close()
-        bell = other._session.bell
-        assert bell is not None
-        bell.ring("a")  # says nothing: look
-        began = time.monotonic()
-        assert await asyncio.to_thread(box.rang.wait, 1)
-        assert box.events == [Gone(f"x/{token}")]
-        assert time.monotonic() - began < bells.TICK_S
-        await link.close()
-        other.close()
-
-    asyncio.run(scenario())

@@ -29,7 +29,8 @@ from recipes.stores.sqlite.requests import (
     Watched,
 )
 from recipes.stores.sqlite.schema import EPOCH, connect, transaction
-from recipes.stores.sqlite.transactions import Work, carry_out, writes
+from recipes.stores.sqlite.transactions import carry_out, writes
+from recipes.stores.sqlite.work import Work
 
 READER = Order("R", exclusive_only=True)
 
