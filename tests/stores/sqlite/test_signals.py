@@ -11,6 +11,7 @@ import pytest
 
 from recipes import StoreUnavailable
 from recipes.stores.sqlite import transactions
+from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.requests import Touch
 from tests.run.test_fork import in_child
 from tests.stores.sqlite.linking import join
@@ -90,3 +91,20 @@ def test_a_fork_in_a_signal_handler_leaves_the_transaction_to_the_parent(
     assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
     assert join(b, "b") == token + 1
     assert in_child(lambda: a._session._database._db is None) is True
+
+
+def test_an_interrupt_of_the_release_leaves_no_lock_behind(
+    link: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def release(database: Database) -> None:
+        if times:
+            times.pop()
+            raise KeyboardInterrupt
+        real(database)
+
+    a, times, real = link("a"), [1], Database.release
+    monkeypatch.setattr(Database, "release", release)
+    with pytest.raises(KeyboardInterrupt):
+        a.ask(Touch("a", ()), 1.0)
+    assert a._session._database.mine is False
+    assert a.ask(Touch("a", ()), 1.0)
