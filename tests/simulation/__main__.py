@@ -15,10 +15,12 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
+from recipes._core.order import Order
 from tests.simulation.mutants import MUTANTS, kill
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, Verdict, run
 from tests.simulation.sweep import sweep
+from tests.simulation.users import MIXED
 
 STORES = ("etcd", "zookeeper")
 CHUNK = 100
@@ -81,21 +83,21 @@ class Tally:
         ]
 
 
-def chunk(store: str, first: int, count: int) -> Tally:
+def chunk(store: str, first: int, count: int, orders: tuple[Order, ...] = ()) -> Tally:
     """Run some schedules, in a process of their own."""
     tally = Tally(store)
     for seed in range(first, first + count):
-        tally.add(run(Schedule(store, seed)))
+        tally.add(run(Schedule(store, seed, orders=orders)))
     collect()
     return tally
 
 
-def many(store: str, first: int, count: int, jobs: int) -> Tally:
+def many(store: str, first: int, count: int, jobs: int, orders: tuple[Order, ...] = ()) -> Tally:
     """Run schedules on several cores."""
     tally = Tally(store)
     with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
         parts = [
-            pool.submit(chunk, store, at, min(CHUNK, first + count - at))
+            pool.submit(chunk, store, at, min(CHUNK, first + count - at), orders)
             for at in range(first, first + count, CHUNK)
         ]
         for part in parts:
@@ -137,6 +139,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="nox -s simulate --", description=__doc__)
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
     parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
+    parser.add_argument("--mixed", action="store_true", help="readers, writers and locks in every schedule")
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
     parser.add_argument("--count", type=int, default=10_000, help="how many schedules a store")
     parser.add_argument(
@@ -156,7 +159,8 @@ def main(argv: list[str] | None = None) -> int:
         print("\n".join(line for one in swept for line in one.lines()))
         return int(any(one.violations for one in swept))
     if options.seed is not None:
-        verdicts = [run(Schedule(store, options.seed, trace=True)) for store in stores]
+        orders = MIXED if options.mixed else ()
+        verdicts = [run(Schedule(store, options.seed, trace=True, orders=orders)) for store in stores]
         for verdict in verdicts:
             show(verdict)
         return int(any(verdict.violation for verdict in verdicts))
@@ -168,7 +172,8 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     broken = 0
     for store in stores:
         began = time.monotonic()
-        tally = many(store, options.first, options.count, options.jobs)
+        orders = MIXED if options.mixed else ()
+        tally = many(store, options.first, options.count, options.jobs, orders)
         if options.json:
             print(json.dumps(tally.numbers()), flush=True)
             broken += bool(tally.violations)
