@@ -21,7 +21,15 @@ CODE = ("recipes", "tests", "integration", "bench", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
 BESIDE = ("-n", "3")
-"""Run the contract's tests beside each other, since they mostly wait; others measure time, or load."""
+"""Run tests beside each other that mostly wait; others measure time, or load."""
+WAITING = (
+    "integration/test_contract.py",
+    "integration/test_budget.py",
+    "integration/test_budget_rwlock.py",
+    "integration/test_docs.py",
+    "integration/test_guards.py",
+    "integration/fleet",
+)
 
 DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
@@ -62,8 +70,8 @@ def integration(session: nox.Session) -> None:
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    contract = "integration/test_contract.py"
-    measured(session, "integration", (contract, *BESIDE), ("integration", f"--ignore={contract}"))
+    alone = ("integration", *(f"--ignore={path}" for path in WAITING))
+    measured(session, "integration", (*WAITING, *BESIDE), alone)
 
 
 @nox.session

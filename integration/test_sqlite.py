@@ -193,7 +193,7 @@ def test_fault_26_27_interruptions(lab: Lab, prefix: str) -> None:
         script = lab.worker("shot", "calls", 150, prefix)
         timed, timed_tasks, cancelled = Tally(60), Tally(60), Tally(100)
         side_by_side(
-            *(partial(expire, blocking, timed, Weather((prefix, "threads", n))) for n in range(CREW)),
+            *(partial(expire, blocking, timed, Weather((prefix, "threads", n)), n) for n in range(CREW)),
             lambda: tasks.run(storm(tasks, timed_tasks, expire_task, prefix)),
             lambda: tasks.run(storm(tasks, cancelled, cancel_task, prefix)),
         )

@@ -624,3 +624,8 @@ def test_it_tells_of_so_many_strangers_and_no_more(zk: ZooKeeperProtocol) -> Non
     names = tuple(f"note {n}" for n in range(MOST_TOLD + 5))
     enqueue(zk, ((OWN, STAT), (node(5), *names)))
     assert len(zk.noticed()) == MOST_TOLD
+
+
+def test_two_underscores_alone_make_nobody_a_stranger(zk: ZooKeeperProtocol) -> None:
+    enqueue(zk, ((OWN, STAT), (node(5), "some__thing-0000000003")))
+    assert zk.noticed() == []
