@@ -35,10 +35,11 @@ class WriteGrant(Grant):
     def downgrade(self) -> None:
         """Go on as a reader: let in the readers that are next in line, and no writer.
 
-        Atomic: at no moment is the lock free. The place in the queue and the token stay, so
-        the gate of a resource lets a downgraded grant read and refuses it to write
-        (`recipes.etcd.guard` and `recipes.zookeeper.guard` made before do not hold any
-        more). There is no way back: release, and acquire the writer again.
+        Atomic: at no moment is the lock free. The place in the queue and the token stay. Do
+        not write any more: guards that were made before (`recipes.etcd.guard`,
+        `recipes.zookeeper.guard`) refuse it from now on, a resource that compares tokens does
+        once a reader behind this grant was there. There is no way back: release, and acquire
+        the writer again.
 
         Waits at most the request timeout. Where it raises, the grant counts as shared all
         the same; call it again, or release. A second downgrade does nothing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from typing import Generic, Self, TypeVar
 
 from integration.harness.process import Server, url_of
@@ -12,7 +13,7 @@ __all__ = ["Cluster"]
 S = TypeVar("S", bound=Server)
 
 
-class Cluster(Generic[S]):
+class Cluster(ABC, Generic[S]):
     """The members of one store, started and closed together; each can be paused or killed by itself."""
 
     def __init__(self, members: list[S]) -> None:
@@ -36,9 +37,9 @@ class Cluster(Generic[S]):
         assert len(leaders) == 1, f"one leader there should be, not {len(leaders)}"
         return leaders[0]
 
+    @abstractmethod
     def leads(self, member: S) -> bool:
         """Whether ``member`` says that it leads."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Kill every member and remove its data."""

@@ -59,8 +59,10 @@ class Local:
         if waiting is None:
             return False
         waiting[mailbox] = target.ref
-        stale = target.id in self._downgraded and not target.downgraded
-        return target.id in self._standing and not stale
+        if target.id in self._downgraded and not target.downgraded:
+            waiting.pop(mailbox, None)
+            return False
+        return target.id in self._standing
 
     def forget(self, mailbox: Mailbox, contender_ids: Iterable[str]) -> None:
         """Tell this call no more about these contenders."""

@@ -133,3 +133,12 @@ def test_a_downgrade_that_is_answered_after_the_release_leaves_no_trace() -> Non
     local.stand("a")
     assert local.listen(A, mailbox)
     assert local._downgraded == {}
+
+
+def test_who_has_to_ask_the_store_is_not_told_here_as_well() -> None:
+    local, mailbox = Local(), Mailbox()
+    local.stand("a")
+    local.downgraded("a")
+    assert not local.listen(A, mailbox)
+    local.gone("a")
+    assert mailbox.events == []

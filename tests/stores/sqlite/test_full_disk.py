@@ -15,6 +15,7 @@ import pytest
 import recipes
 from recipes import StoreFull
 from recipes.stores.sqlite.requests import Touch
+from tests.stores.sqlite.linking import queued
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="NOT TESTED: mounting a small disk needs root"
@@ -75,8 +76,8 @@ def test_a_waiter_who_queued_before_the_disk_was_full_is_served(disk: Path) -> N
             found.append(waiter.lock("x").acquire(timeout=10).held)
 
         thread = threading.Thread(target=wait)
-        thread.start()
-        time.sleep(0.3)
+        with queued():
+            thread.start()
         fill(disk)
         assert grant.release()
         thread.join(5)

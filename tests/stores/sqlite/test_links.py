@@ -22,7 +22,7 @@ from recipes.stores.sqlite.requests import Demote, Join, NoSession, Present, Rem
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.tasks import AsyncSqliteLink
 from tests.contract.world import until
-from tests.stores.sqlite.linking import Box, join
+from tests.stores.sqlite.linking import Box, join, queued
 
 
 def test_a_release_is_told_at_once_and_so_is_a_downgrade(link: Any, path: str) -> None:
@@ -219,8 +219,8 @@ def hand_over(a: Any, b: Any, within_s: float) -> None:
         granted.append(time.monotonic())
 
     thread = threading.Thread(target=wait)
-    thread.start()
-    time.sleep(0.2)
+    with queued():
+        thread.start()
     released = time.monotonic()
     grant.release()
     thread.join(5)
