@@ -248,15 +248,20 @@ class Grant(_BaseGrant):
         Returns:
             Whether the lock was still held.
         """
-        call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         try:
+            call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
             if not self._hold.release(self._runtime.now(), self._runtime.emit):
                 return False
             return self._runtime.run(release(self._hold), call)
         except BaseException:
-            if self._hold.released:
-                call.unwind()  # an interrupt may strike before anybody withdraws it
+            self._release_behind()
             raise
+
+    def _release_behind(self) -> None:
+        """Finish a release that was interrupted: before it began, or before anybody withdrew the place."""
+        self._hold.release(self._runtime.now(), self._runtime.emit)
+        if self._hold.released:
+            self._releasing(self._runtime.call(None, 0.0)).unwind()
 
     def __enter__(self) -> Self:
         self.check()
@@ -265,7 +270,11 @@ class Grant(_BaseGrant):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.release()
+        try:
+            self.release()
+        except BaseException:
+            self._release_behind()
+            raise
         self._settle(error, self.lost_reason)
 
 

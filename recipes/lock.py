@@ -87,11 +87,18 @@ class _BaseLock:
     def _enter(self, owner: object, grant: Any) -> None:
         self._entered.setdefault(owner, []).append(grant)
 
-    def _leave(self, owner: object) -> Any:
+    def _innermost(self, owner: object) -> Any:
         entered = self._entered.get(owner)
         if entered is None:
             words = "was not entered by this thread or task; leave it where it was entered"
             raise RuntimeError(f"lock {self._name!r} {words}")
+        return entered[-1]
+
+    def _leave(self, owner: object) -> Any:
+        """Return the grant that this owner entered last, and forget it; None if there is none."""
+        entered = self._entered.get(owner)
+        if entered is None:
+            return None
         grant = entered.pop()
         if not entered:
             del self._entered[owner]
@@ -171,7 +178,12 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._leave(threading.current_thread()).__exit__(kind, error, trace)
+        try:
+            self._innermost(threading.current_thread()).__exit__(kind, error, trace)
+        finally:
+            grant = self._leave(threading.current_thread())
+            if grant is not None and grant.held:  # an interrupt struck before it was released
+                grant._release_behind()  # noqa: SLF001 - the two are one
 
 
 class Lock(BlockingLock[Grant]):
@@ -278,7 +290,10 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._leave(asyncio.current_task()).__aexit__(kind, error, trace)
+        try:
+            await self._innermost(asyncio.current_task()).__aexit__(kind, error, trace)
+        finally:
+            self._leave(asyncio.current_task())
 
 
 class AsyncLock(TaskLock[AsyncGrant]):

@@ -52,8 +52,12 @@ class Shooter:
 
 
 def inside(trace: TracebackType | None) -> bool:
-    """Whether the exception came out of the package."""
-    return any("/recipes/" in frame.filename for frame in traceback.extract_tb(trace))
+    """Whether the exception came out of the package, and not as a call of it was about to begin."""
+    within = [
+        (frame, line) for frame, line in traceback.walk_tb(trace) if "/recipes/" in frame.f_code.co_filename
+    ]
+    began = len(within) > 1 or any(line != frame.f_code.co_firstlineno for frame, line in within)
+    return bool(within) and began
 
 
 def fire(client: Any, lock: Any, shooter: Shooter, tally: Tally) -> tuple[int, int]:
@@ -70,7 +74,10 @@ def fire(client: Any, lock: Any, shooter: Shooter, tally: Tally) -> tuple[int, i
         left = client.grants
         for grant in left:  # rightly left only if the shot landed between the lines of this program
             grant.release()
-        return int(bool(left) and inside(interrupt.__traceback__)), 0
+        stray = bool(left) and inside(interrupt.__traceback__)
+        if stray:
+            traceback.print_exception(interrupt)  # to the log of whoever started this
+        return int(stray), 0
 
 
 def calls(url: str, session_s: float, count: int, seed: str) -> None:

@@ -62,10 +62,10 @@ class Hold:
     def _finish(self, reason: str) -> bool:
         mark = (reason,)
         first = self._end.setdefault("end", mark) is mark
-        if first:
-            self.epoch.holds.pop(self.place.spot.id, None)
-            if self.on_end is not None:
-                self.on_end()
+        # Whoever comes second does what is left: an interrupt may have struck the first.
+        self.epoch.holds.pop(self.place.spot.id, None)
+        if self._end.setdefault("told", mark) is mark and self.on_end is not None:
+            self.on_end()
         return first
 
     def turned_out_lost(self, reason: str) -> None:

@@ -102,7 +102,10 @@ class FileSession:
             meant = meaning(error, self._label)
             raise meant from (None if isinstance(meant, Busy) else error)
         finally:
-            _release(database)
+            try:
+                database.release()
+            finally:  # an interrupt may strike as that begins
+                database.release()
         self._tell(work)
         chosen = writes(request) and random.random() < CHECKPOINT_CHANCE  # noqa: S311 - spreads load only
         if chosen and not self._checkpoint():
@@ -156,7 +159,10 @@ class FileSession:
         except (NoSession, StoreError, sqlite3.Error):  # another time
             return False
         finally:
-            _release(database)
+            try:
+                database.release()
+            finally:  # see _once
+                database.release()
 
     def _look_at_log(self) -> None:
         """Warn once if it could not begin again for long."""
@@ -254,13 +260,6 @@ class FileSession:
         if self._finished:
             self._folder.forget([self._id])
         self._database.end(within_s)
-
-
-def _release(database: Database) -> None:
-    try:
-        database.release()
-    finally:  # an interrupt may strike as that begins
-        database.release()
 
 
 def _pauses() -> Iterator[float]:
