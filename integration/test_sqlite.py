@@ -21,7 +21,7 @@ from integration.faults import test_holder_stops, test_names, test_promises, tes
 from integration.faults.actors import AsyncActor
 from integration.faults.labs import SESSION_S, Lab, at_once
 from integration.faults.looking import hold_fault
-from integration.faults.storm import LATE_S, Tally, Weather, churn
+from integration.faults.storm import LATE_S, STORM_SESSION_S, Tally, Weather, churn
 from integration.faults.test_interrupts import cancel_task, expire, expire_task, side_by_side, storm
 from recipes._run.clock import boot_time
 from tests.stores.sqlite.crowd import count_together, wait_long
@@ -187,6 +187,7 @@ def test_fault_02_a_stopped_holder_is_alive_until_its_session_ends(lab: Lab) -> 
 
 @pytest.mark.parametrize("lab", ["blocking"], indirect=True)
 def test_fault_26_27_interruptions(lab: Lab, prefix: str) -> None:
+    lab.session_s = STORM_SESSION_S
     with churn(lab, prefix):
         blocking, tasks = (lab.actor(face=face) for face in ("blocking", "asyncio"))
         assert isinstance(tasks, AsyncActor)

@@ -39,9 +39,11 @@ class Lab:
         name: A name for its lock.
         seen: The events of its clients.
         together: Meets all other cases of the test: ``wait`` returns when all are there.
+        session_s: For how long a session of its clients lives by itself; a storm wants more.
     """
 
     name = "nightly/job"
+    session_s = SESSION_S
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class Lab:
     def actor(self, *, proxied: bool = False, is_open: bool = True, **options: Any) -> Actor:
         """Return a client; straight to the server, or through the proxy."""
         url = (self.proxy if proxied else self.server).url(self.prefix)
-        options = {"session_timeout": SESSION_S, "request_timeout": REQUEST_S, **options}
+        options = {"session_timeout": self.session_s, "request_timeout": REQUEST_S, **options}
         one = actor(options.pop("face", self.face), url, **options)
         self._stack.callback(one.close)
         if is_open:
@@ -75,11 +77,12 @@ class Lab:
         return one
 
     def worker(
-        self, program: str = "worker", *args: object, session_s: float = SESSION_S, proxied: bool = False
+        self, program: str = "worker", *args: object, session_s: float | None = None, proxied: bool = False
     ) -> Worker:
         """Return a client in a process of its own."""
         url = (self.proxy if proxied else self.server).url(self.prefix)
-        return self._stack.enter_context(Worker(f"faults.{program}", self.face, url, session_s, *args))
+        length = self.session_s if session_s is None else session_s
+        return self._stack.enter_context(Worker(f"faults.{program}", self.face, url, length, *args))
 
     def contenders(self) -> list[str]:
         """Return every contender of this lab, as the server shows it."""
@@ -93,7 +96,7 @@ class Lab:
     def failover_s(self) -> float:
         """Within how many seconds of a holder's death the next contender holds (L1)."""
         tick_s = self.server.tick_ms / 1000 if isinstance(self.server, servers.ZooKeeper) else 0
-        return SESSION_S + tick_s + 1
+        return self.session_s + tick_s + 1
 
     def __enter__(self) -> Self:
         return self

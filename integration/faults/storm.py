@@ -21,10 +21,11 @@ from integration.faults.looking import creates
 from integration.harness.wire import Match, Request
 from recipes._run.clock import boot_time
 
-__all__ = ["STEADY", "Tally", "Weather", "churn", "losing_replies"]
+__all__ = ["STEADY", "STORM_SESSION_S", "Tally", "Weather", "churn", "losing_replies"]
 
 SHORTEST_S, LONGEST_S = 0.0001, 0.05
 LATE_S = 0.25
+STORM_SESSION_S = 8.0  # so many calls at once may keep a renewal waiting on a slow machine
 STEADY = "steady"  # begins the names of locks by which an actor sees that it is connected
 
 

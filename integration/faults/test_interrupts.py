@@ -17,7 +17,7 @@ import recipes
 from integration import servers
 from integration.faults.actors import Actor, AsyncActor
 from integration.faults.labs import Lab, at_once
-from integration.faults.storm import LATE_S, STEADY, Tally, Weather, churn, losing_replies
+from integration.faults.storm import LATE_S, STEADY, STORM_SESSION_S, Tally, Weather, churn, losing_replies
 from recipes._run.clock import boot_time
 
 BY_TIMEOUT, BY_CANCELLATION, BY_SIGNAL = 100, 150, 300  # timeouts: of each face
@@ -36,6 +36,7 @@ def seed() -> str:
 
 @pytest.mark.parametrize("lab", ["blocking"], indirect=True)
 def test_fault_26_27_five_hundred_interruptions(lab: Lab, seed: str) -> None:
+    lab.session_s = STORM_SESSION_S
     with churn(lab, seed), losing_replies(lab, seed) as lost:
         blocking, tasks = (lab.actor(proxied=True, face=face) for face in ("blocking", "asyncio"))
         assert isinstance(tasks, AsyncActor)
