@@ -14,7 +14,7 @@ nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
 nox.options.stop_on_first_error = True
-nox.options.sessions = ["lint", "types", "tests", "integration", "coverage"]
+nox.options.sessions = ["lint", "types", "tests", "coverage", "integration"]
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 CODE = ("recipes", "tests", "integration", "bench", "noxfile.py")
@@ -61,7 +61,8 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
-    measured(session, "tests", ("tests/contract", *BESIDE), ("tests", "--ignore=tests/contract"))
+    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", "-n", "2")
+    measured(session, "tests", ("tests/contract", *BESIDE), rest, ("tests/simulation",))
 
 
 @nox.session
@@ -71,16 +72,17 @@ def integration(session: nox.Session) -> None:
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
     alone = ("integration", *(f"--ignore={path}" for path in WAITING))
-    measured(session, "integration", (*WAITING, *BESIDE), alone)
+    for run in (tuple(session.posargs),) if session.posargs else ((*WAITING, *BESIDE), alone):
+        session.run("pytest", *run)
 
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """What tests and integration together executed, and whether that is enough."""
+    """What the tests without servers executed, and whether that is enough."""
     session.install(*group("tests"))
     parts = sorted(map(str, DATA.glob("*/*")))
     if not parts:
-        session.error("nothing was measured: run the sessions tests and integration first")
+        session.error("nothing was measured: run the session tests first")
     session.env["COVERAGE_FILE"] = str(DATA / "all")
     session.run("coverage", "combine", "--keep", "--quiet", *parts)
     session.run("coverage", "report", f"--fail-under={PACKAGE}")
