@@ -84,7 +84,7 @@ def test_promise_l8_nothing_is_left_of_many_cycles(lab: Lab) -> None:
 
 @pytest.mark.slow
 def test_fifty_processes_count_together(tmp_path: Path, figure: Callable[[str], None]) -> None:
-    processes, rounds = 50, 100
+    processes, rounds = 50, 50
     told = {}
     for kind in ("sqlite", "filelock"):
         told[kind] = one = count_together(kind, tmp_path, processes, rounds, think_s=0.02, hold_s=0.002)
