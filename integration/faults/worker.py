@@ -11,6 +11,7 @@ import asyncio
 import json
 import signal
 import sys
+import time
 from typing import Any
 
 import recipes
@@ -56,6 +57,8 @@ class Worker:
             case "state":
                 grant = self.grant
                 return {"held": grant.held, "token": grant.token, "reason": grant.lost_reason}
+            case "wall":
+                return time.time()
             case "lost_at":
                 return self.lost_at
             case "told":
