@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -12,6 +11,7 @@ import pytest
 from integration import servers
 from integration.counting import kind, no_periodic_reading  # noqa: F401 - fixtures
 from integration.harness import finding
+from integration.needing import needed
 from integration.proxy import Proxy
 from integration.stores import ServerStore, store_on
 from tests.contract.fixtures import face, side, world  # noqa: F401 - fixtures
@@ -119,12 +119,7 @@ def nothing_left(server: servers.Server, prefix: str) -> Iterator[None]:
 
 
 def _serve(name: str, cls: type[S], config: pytest.Config) -> Iterator[S]:
-    try:
-        one = servers.ALL[name].started()
-    except servers.ServerUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"{name} is needed in CI: {reason}")
-        pytest.skip(f"NOT TESTED on {name}: {reason}")
+    one = needed(name, servers.ALL[name].started)
     assert isinstance(one, cls)
     config.stash.setdefault(SEEN, {})[name] = one.version()
     with one:

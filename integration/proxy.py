@@ -37,13 +37,16 @@ from integration.harness.zookeeper_wire import ZooKeeperWire
 __all__ = ["Counts", "Proxy", "Request", "Trap", "matching"]
 
 T = TypeVar("T")
+LOOPBACK = "127.0.0.1"
 PATIENCE_S = 10  # for the proxy's own loop to do what it is told
 
 
 class Proxy(Policy):
     """A proxy before ``host:port``; usable from any thread; a context manager starts and closes it."""
 
-    def __init__(self, host: str, port: int, wire: Callable[[], Wire] = Raw, *, scheme: str = "tcp") -> None:
+    def __init__(
+        self, host: str, port: int, wire: Callable[[], Wire] = Raw, *, scheme: str = "tcp", at: str = LOOPBACK
+    ) -> None:
         self._target = (host, port)
         self._wire = wire
         self._scheme = scheme
@@ -57,14 +60,16 @@ class Proxy(Policy):
         self._listener: socket.socket | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         # Bound and never listening: the port stays ours, and refuses, while the listener is closed.
-        self._guard = _bound(0)
-        self.host, self.port = "127.0.0.1", int(self._guard.getsockname()[1])
+        self.host = at
+        self._guard = _bound(at, 0)
+        self.port = int(self._guard.getsockname()[1])
+        self._deaf = False
 
     @classmethod
-    def of(cls, server: Server) -> Self:
-        """Return a proxy before ``server`` that understands what it speaks."""
+    def of(cls, server: Server, *, at: str = LOOPBACK) -> Self:
+        """Return a proxy before ``server`` that understands what it speaks, listening on the address ``at``."""
         wire = HttpWire if isinstance(server, Etcd) else ZooKeeperWire
-        return cls(server.host, server.port, wire, scheme=server.scheme)
+        return cls(server.host, server.port, wire, scheme=server.scheme, at=at)
 
     @property
     def address(self) -> str:
@@ -99,9 +104,14 @@ class Proxy(Policy):
         """Delay what is read from now on, each way, by ``seconds`` give or take ``jitter``; order is kept."""
         self._delay = (seconds, jitter)
 
+    def lose_events(self) -> None:
+        """Lose every event of a watch, and nothing else, until ``heal``."""
+        self._deaf = True
+
     def heal(self) -> None:
-        """End ``cut``, ``blackhole`` and ``delay``; traps stay set."""
+        """End ``cut``, ``blackhole``, ``delay`` and ``lose_events``; traps stay set."""
         self._delay = (0.0, 0.0)
+        self._deaf = False
         self._call(lambda: self._gate(["up", "down"], is_open=True))
         self._call(self._listen)
 
@@ -220,7 +230,7 @@ class Proxy(Policy):
                     if not trap.silent:
                         yield CUT
                     trap.sprung.set()
-            if not link.muted:
+            if not (link.muted or (self._deaf and link.wire.tells(piece, answered))):
                 yield piece
 
     # On the loop.
@@ -231,7 +241,7 @@ class Proxy(Policy):
 
     def _listen(self) -> None:
         if self._listener is None:
-            self._listener = _bound(self.port)
+            self._listener = _bound(self.host, self.port)
             self._listener.listen(1024)
             self._loop.add_reader(self._listener, self._accept, self._listener)
 
@@ -280,11 +290,11 @@ class Proxy(Policy):
         return asyncio.run_coroutine_threadsafe(act, self._loop).result(PATIENCE_S)
 
 
-def _bound(port: int) -> socket.socket:
-    """Return a socket bound to ``port`` of loopback, beside any other of ours."""
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket bound to ``port`` of an address, beside any other of ours."""
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    bound.bind(("127.0.0.1", port))
+    bound.bind((host, port))
     bound.setblocking(False)
     return bound
 

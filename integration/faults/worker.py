@@ -11,10 +11,12 @@ import asyncio
 import json
 import signal
 import sys
+import time
 from typing import Any
 
 import recipes
 from integration.faults.looking import Seen
+from recipes._run.clock import boot_time
 
 
 class Worker:
@@ -25,6 +27,7 @@ class Worker:
         self.seen = seen
         self.grant: Any = None
         self.continued: dict[str, Any] | None = None
+        self.lost_at: float | None = None
         signal.signal(signal.SIGCONT, self._on_continue)
 
     def _on_continue(self, *_: object) -> None:
@@ -36,6 +39,9 @@ class Worker:
                 "reason": self.grant.lost_reason,
                 "remaining": self.grant.remaining,
             }
+
+    def _on_lost(self, _: object) -> None:
+        self.lost_at = boot_time()
 
     def do(self, command: str, *args: Any) -> Any:  # noqa: PLR0911 - one for each command
         """Start what needs the store, or answer what does not."""
@@ -51,6 +57,10 @@ class Worker:
             case "state":
                 grant = self.grant
                 return {"held": grant.held, "token": grant.token, "reason": grant.lost_reason}
+            case "wall":
+                return time.time()
+            case "lost_at":
+                return self.lost_at
             case "told":
                 return len(self.seen.of(args[0]))
             case "wait_told":
@@ -60,7 +70,8 @@ class Worker:
     def answer(self, result: Any) -> str:
         """Return the line that answers; a grant is kept."""
         if hasattr(result, "token"):
-            self.grant = result
+            self.grant, self.lost_at = result, None
+            result.lost.add_callback(self._on_lost)
             result = result.token
         return json.dumps(result)
 

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 from recipes.cli.throwaway import tethered
@@ -23,12 +25,28 @@ class Worker:
     """One process that runs a program of the integration tests, and has said that it is ready.
 
     A context manager ends it, in whatever state it is.
+
+    Args:
+        program: A module below ``integration``.
+        args: What it is given.
+        wrap: Returns the command, wrapped (in a namespace, say).
+        environment: Variables for it.
     """
 
-    def __init__(self, program: str, *args: object) -> None:
-        command = [sys.executable, "-m", f"integration.{program}", *map(str, args)]
+    def __init__(
+        self,
+        program: str,
+        *args: object,
+        wrap: Callable[[list[str]], list[str]] = list,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        command = wrap([sys.executable, "-m", f"integration.{program}", *map(str, args)])
         self._process = subprocess.Popen(
-            tethered(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            tethered(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, name="worker-reader")

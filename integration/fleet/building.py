@@ -18,9 +18,18 @@ from pathlib import Path
 from integration.harness import finding
 from integration.harness.process import ServerUnavailable
 
-__all__ = ["EXAMPLES", "compile_go", "compile_java", "curator_program", "go_program", "main"]
+__all__ = [
+    "EXAMPLES",
+    "compile_go",
+    "compile_java",
+    "curator_program",
+    "embedded_classes",
+    "go_program",
+    "main",
+]
 
 HERE = Path(__file__).parent
+HARNESS = HERE.parent / "harness"
 EXAMPLES = HERE.parents[1] / "docs/examples"
 COMPILE_WITHIN_S = 300
 
@@ -28,9 +37,14 @@ COMPILE_WITHIN_S = 300
 def main() -> int:
     """Compile what is missing, before any test's time is measured; 1 if that cannot be in CI."""
     missing = 0
-    for build, name in ((go_program, "mutex"), (curator_program, "Fleet")):
+    builds: tuple[Callable[[], list[str]], ...] = (
+        lambda: go_program("mutex"),
+        lambda: curator_program("Fleet"),
+        lambda: [str(embedded_classes())],
+    )
+    for build in builds:
         try:
-            print("integration: built", " ".join(build(name)), flush=True)
+            print("integration: built", " ".join(build()), flush=True)
         except ServerUnavailable as reason:
             missing += 1
             print("integration: MISSING:", reason, flush=True)
@@ -60,6 +74,18 @@ def curator_program(name: str, source: Path = HERE / "java") -> list[str]:
     folder = _built(f"java-{name}", files, str(java), lambda folder: compile_java(java, files, folder))
     small = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return [java.runtime, *small, "-cp", f"{java.classpath}{os.pathsep}{folder}", name]
+
+
+def embedded_classes() -> Path:
+    """Return the folder with the ZooKeeper server that can be told what no client can ask.
+
+    Raises:
+        ServerUnavailable: There is no JDK, or no ZooKeeper.
+    """
+    zookeeper = finding.find_zookeeper()
+    java = finding.Javac(finding.find_curator().compiler, zookeeper.binary, zookeeper.classpath)
+    files = [HARNESS / "java/Embedded.java"]
+    return _built("java-Embedded", files, str(java), lambda folder: compile_java(java, files, folder))
 
 
 def compile_go(go: finding.Go, source: Path, target: Path) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "find_etcd_34",
     "find_etcd_35",
     "find_etcdctl",
+    "find_faketime",
     "find_go",
     "find_zookeeper",
     "main",
@@ -69,7 +70,8 @@ class Javac:
 def main() -> int:
     """Find or install everything, before any test's time is measured; 1 if something is missing in CI."""
     missing = 0
-    for find in (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper, find_go, find_curator):
+    finders = (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper, find_go, find_curator, find_faketime)
+    for find in finders:
         try:
             _say(f"found {find()}")
         except ServerUnavailable as reason:
@@ -139,6 +141,18 @@ def find_curator(*, install: bool = True) -> Javac:
         return Javac(_java("javac"), _java(), classpath)
 
     return _found_or_installed(look, list(CURATOR), install=install)
+
+
+def find_faketime(*, install: bool = True) -> Path:
+    """Return the library that lets a program see another wall clock (Debian's libfaketime)."""
+
+    def look() -> Path:
+        found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+        if not found:
+            raise ServerUnavailable("no libfaketime")
+        return found[0]
+
+    return _found_or_installed(look, ["libfaketime"], install=install)
 
 
 def is_version(wanted: str) -> Callable[[str], bool]:

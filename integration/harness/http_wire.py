@@ -172,6 +172,9 @@ class HttpWire(Wire):
                     answered.append(self._chunks.popleft())
             yield piece, answered
 
+    def tells(self, piece: bytes, answered: list[Request | None]) -> bool:
+        return b'"events":' in piece and piece.endswith(b"\r\n")  # a whole chunk
+
     def _asked(self, what: Happened, message: Message) -> Request | None:
         stream = message.chunked
         if (what is Happened.HEAD and stream) or (what is Happened.MESSAGE and not stream):

@@ -53,6 +53,10 @@ class Wire(ABC):
         None stands for a message nobody asked for: an event.
         """
 
+    def tells(self, piece: bytes, answered: list[Request | None]) -> bool:
+        """Whether a piece from the server is an event of a watch, and nothing else."""
+        return answered == [None]
+
 
 class Raw(Wire):
     """No messages, only bytes: each read from the client is a request, and what comes next its reply."""

@@ -69,9 +69,12 @@ class ZooKeeper(Server):
             *self._jvm,
             "-cp",
             self.java.classpath,
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            str(self.home / "zoo.cfg"),
+            *self.program(),
         ]
+
+    def program(self) -> Sequence[str]:
+        """Return what Java runs: the main class, and its arguments."""
+        return ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.home / "zoo.cfg")]
 
     def healthy(self) -> bool:
         try:

@@ -117,7 +117,7 @@ class BlockingRuntime(Runtime):
     def want_session(self) -> None:
         """Have the keeper at work."""
         with self._starting:
-            if self._keeper is None:
+            if not self._keeping():
                 _thread("keeper", self._keep)
         if self.board.refused is not None:
             self.board.refused = None
@@ -126,9 +126,19 @@ class BlockingRuntime(Runtime):
     def _keep(self) -> None:
         # A thread says itself that it is at work: an interrupt may strike whoever waits for its start.
         with self._starting:
-            if self._keeper is not None or self.board.closed is not None:
+            if self._keeping() or self.board.closed is not None:
                 return
             self._keeper = threading.current_thread()
+        try:
+            self._keep_on()
+        except BaseException:  # somebody ends threads; the next call that needs one starts another
+            self.give_up("the thread that renews was ended")
+            raise
+
+    def _keeping(self) -> bool:
+        return self._keeper is not None and self._keeper.is_alive()
+
+    def _keep_on(self) -> None:
         while self.board.closed is None:
             call = self.call(None, None)
             self.board.keeper = call.mailbox

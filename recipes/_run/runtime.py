@@ -181,13 +181,17 @@ class Runtime(ABC):
 
     def keeper_failed(self, error: Exception) -> None:
         """The keeper made a mistake: give the session up, tell who waits for one; it starts anew."""
-        epoch = self.board.epoch
         reason = f"renewing failed: {type(error).__name__}"
+        self.give_up(reason)
+        self.board.failed(StoreUnavailable(self.engine.label, reason))
+
+    def give_up(self, reason: str) -> None:
+        """Give up the session, if there is one: its keeper does not look after it any more."""
+        epoch = self.board.epoch
         if epoch is not None:
             for hold in self.board.ended(epoch, reason):
                 self.emit(hold.transition("lock.lost", reason=reason))
             self.schedule(Job(epoch, None))
-        self.board.failed(StoreUnavailable(self.engine.label, reason))
 
     def retrying(self, op: StoreOp[Any], error: StoreError) -> None:
         """An answer was lost, and the operation will be asked again."""

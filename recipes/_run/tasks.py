@@ -151,8 +151,11 @@ class AsyncRuntime(Runtime):
 
     def want_session(self) -> None:
         """Have the keeper at work."""
+        if self._keeper is not None and self._keeper.done():
+            self._unkept(self._keeper)
         if self._keeper is None:
             self._keeper = _task("keeper", self._keep())
+            self._keeper.add_done_callback(self._on_keeper_done)
         if self.board.refused is not None:
             self.board.refused = None
             self.board.tell_keeper()
@@ -167,6 +170,17 @@ class AsyncRuntime(Runtime):
                 log.exception("the keeper of the session failed")
                 self.keeper_failed(error)
                 await call.mailbox.receive(KEEPER_PAUSE_S)  # type: ignore[attr-defined]
+
+    def _on_keeper_done(self, keeper: asyncio.Task[None]) -> None:
+        """See to the session if somebody cancelled its keeper, unless the loop ends first, and with it all."""
+        epoch, loop = self.board.epoch, self._loop
+        if epoch is not None and self.board.closed is None and loop is not None:
+            loop.call_later(epoch.remaining(self.now()), self._unkept, keeper)
+
+    def _unkept(self, keeper: asyncio.Task[None]) -> None:
+        if self._keeper is keeper and self.board.closed is None:
+            self._keeper = None
+            self.give_up("the task that renews was ended")
 
     async def _keep_session(self, call: Call) -> None:
         def current() -> Any:

@@ -7,9 +7,12 @@ one session, from `open` on.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 from recipes._core.ops import (
@@ -31,10 +34,11 @@ from recipes._core.ops import (
 )
 from recipes.stores.base import Mailbox, Request
 
-__all__ = ["Steps", "StoreProtocol", "Turn"]
+__all__ = ["MOST_TOLD", "Notices", "Steps", "StoreProtocol", "Turn"]
 
 T = TypeVar("T")
 Steps = Generator[Request[Any], Any, T]
+MOST_TOLD = 1000  # what others put among contenders has no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,28 @@ class Turn:
 
     mailbox: Mailbox
     again: bool = False
+
+
+class Notices:
+    """What an operator should know of, each thing once; safe from any thread."""
+
+    def __init__(self) -> None:
+        self._known: set[object] = set()
+        self._new: deque[str] = deque()
+
+    def add(self, what: object, said: str) -> None:
+        """Note what is ``said``, unless that was done for ``what`` before."""
+        if what not in self._known and len(self._known) < MOST_TOLD:
+            self._known.add(what)
+            self._new.append(said)
+
+    def take(self) -> list[str]:
+        """Return what is new, and forget it."""
+        told = []
+        with contextlib.suppress(IndexError):  # several threads may ask at once
+            while True:
+                told.append(self._new.popleft())
+        return told
 
 
 class StoreProtocol(ABC):
@@ -95,7 +121,12 @@ class StoreProtocol(ABC):
 
     def noticed(self) -> Iterable[str]:
         """Return what stands among contenders and an operator should know of; each is told once."""
-        return ()
+        return self._notices.take()
+
+    @cached_property
+    def _notices(self) -> Notices:
+        """Where a protocol notes it."""
+        return Notices()
 
     @abstractmethod
     def open(self, op: Open, turn: Turn) -> Steps[Opened]:

@@ -1001,6 +1001,24 @@ def test_a_mistake_in_opening_a_session_is_told_and_tried_again(
     assert "the keeper of the session failed" in caplog.text
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_keeper_that_somebody_ended_gives_the_session_up_and_the_next_call_starts_another(
+    engine: FaultyEngine, client: Client
+) -> None:
+    grant = client.lock("x").acquire()
+    first, keeper = client.session.id, client._runtime._keeper
+    engine.before = on("Renew", SystemExit)
+    client._runtime.board.epoch.clock.due = 0.0
+    client._runtime.board.tell_keeper()
+    assert grant.lost.wait(SOON_S)
+    assert grant.lost_reason == "the thread that renews was ended"
+    keeper.join(SOON_S)
+    again = client.lock("x").acquire(timeout=SOON_S)
+    assert client.session.id != first
+    assert client._runtime._keeper is not keeper
+    assert again.release()
+
+
 def test_close_does_not_wait_for_a_keeper_that_pauses(engine: FaultyEngine, client: Client) -> None:
     engine.before = on("Open", ZeroDivisionError, times=10**9)
     with pytest.raises(StoreUnavailable):

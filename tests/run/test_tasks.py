@@ -921,6 +921,37 @@ async def test_a_mistake_in_opening_a_session_is_told_and_tried_again(
 
 
 @in_loop
+async def test_a_keeper_that_somebody_cancelled_is_replaced_by_the_next_call(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        runtime, first = client._runtime, client.session.id
+        keeper, epoch = runtime._keeper, runtime.board.epoch
+        keeper.cancel()
+        await asyncio.wait({keeper})
+        assert grant.held  # as long as what was confirmed proves it
+        epoch.clock.deadline = runtime.now()
+        again = await client.lock("x").acquire(timeout=SOON_S)
+        assert grant.lost.is_set()
+        assert not grant.held
+        assert client.session.id != first
+        assert await again.release()
+
+
+@in_loop
+async def test_a_session_whose_keeper_was_cancelled_is_given_up_in_time(engine: FaultyEngine) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        runtime = client._runtime
+        runtime.board.epoch.clock.deadline = runtime.now() + 0.01
+        runtime._keeper.cancel()
+        assert await grant.lost.wait(SOON_S)
+        assert grant.lost_reason == "the task that renews was ended"
+        assert runtime._keeper is None
+        runtime._unkept(None)  # whoever comes later finds it done
+        assert await (await client.lock("x").acquire(timeout=SOON_S)).release()
+
+
+@in_loop
 async def test_a_keeper_that_fails_gives_the_session_up_and_starts_another(
     engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

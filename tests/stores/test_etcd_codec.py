@@ -16,7 +16,7 @@ def b64(raw: bytes) -> str:
 @given(st.binary(max_size=60), st.integers(0, 2**63 - 1))
 def test_a_written_key_is_read_back(raw: Any, revision: Any) -> None:
     found = {"kvs": [{"key": codec.text(raw), "create_revision": str(revision)}]}
-    assert codec.keys(found) == [(raw, revision, b"")]
+    assert codec.keys(found) == [(raw, revision, b"", 0)]
 
 
 def test_what_is_zero_is_left_out() -> None:
@@ -27,7 +27,7 @@ def test_what_is_zero_is_left_out() -> None:
     assert codec.revision({"header": {"revision": "12"}}) == 12
     assert codec.keys({}) == []
     assert codec.keys({"count": "3"}) == []
-    assert codec.keys({"kvs": [{"key": b64(b"k")}]}) == [(b"k", 0, b"")]
+    assert codec.keys({"kvs": [{"key": b64(b"k")}]}) == [(b"k", 0, b"", 0)]
 
 
 def test_transactions() -> None:

@@ -45,6 +45,7 @@ READER = Place(Spot("x", "R", ID), f"app/x/R-1f-{ID}", 50)
 DEAD = EtcdError(5, "etcdserver: requested lease not found")
 DENIED = EtcdError(7, "etcdserver: permission denied")
 CUT = StoreUnavailable("etcd://e", "cut")
+FULL = StoreFull("etcd://e", "space exceeded")
 EVERY_ERROR = [(DEAD, SessionLost), (DENIED, StoreRefused), (CUT, StoreUnavailable)]
 
 
@@ -482,7 +483,8 @@ def test_look_reads_the_own_key_again_if_that_was_read_first(etcd: EtcdProtocol)
     steps = feed(etcd.look(look, TURN), (ahead, ranged(own, 59)), ranged(own, 61))
     assert steps[1] == Post("/kv/range", codec.span(KEY))
     assert steps.result.mine == MINE
-    assert feed(etcd.look(look, TURN), (ahead, ranged(own, 59)), ranged(found(), 61)).result.mine is None
+    ahead, late = ranged(found(), 65), ranged(found(), 66)
+    assert feed(etcd.look(look, TURN), (ahead, ranged(own, 64)), late).result.mine is None
 
 
 def test_a_view_is_as_old_as_its_oldest_part(etcd: EtcdProtocol) -> None:
@@ -522,7 +524,7 @@ def test_look_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None
         feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, error, error, error))
     replies = looked(found((KEY, 50)), found(), revision=60)
     with pytest.raises(raised):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 61, *replies), (replies[0], error))
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 64, *replies), (replies[1], error))
 
 
 def test_check_with_evidence_compares_at_one_revision(etcd: EtcdProtocol) -> None:
@@ -650,13 +652,77 @@ def test_a_tombstone_that_could_not_be_deleted_is_tried_again(etcd: EtcdProtocol
     assert txn(renewed(etcd, "15", answer())[2])[1] == [f"delete {T}"]
 
 
-@pytest.mark.parametrize(("response", "removed"), [(DELETED, True), (NOT_DELETED, False)])
-def test_a_full_store_has_no_room_for_a_tombstone(etcd: EtcdProtocol, response: Any, removed: Any) -> None:
+@pytest.mark.parametrize(("reply", "removed"), [({"deleted": "1"}, True), ({}, False)])
+def test_a_full_store_has_no_room_for_a_tombstone(etcd: EtcdProtocol, reply: Any, removed: Any) -> None:
     """Then no create gets in either; and what is there must not stay."""
-    steps = bury(etcd, SPOT, StoreFull("etcd://e", "space exceeded"), answer(response, succeeded=True))
-    assert [txn(step)[1] for step in steps] == [[f"delete {K}", f"put {T}"], [f"delete {K}"]]
+    steps = bury(etcd, SPOT, FULL, reply)
+    assert txn(steps[0])[1] == [f"delete {K}", f"put {T}"]
+    assert steps[1] == Post("/kv/deleterange", codec.span(KEY))
     assert steps.result is removed
     assert etcd._tombs == {}
+
+
+@pytest.mark.parametrize(("reply", "removed"), [({"deleted": "1"}, True), ({}, False)])
+def test_a_full_store_is_released_without_a_transaction(etcd: EtcdProtocol, reply: Any, removed: Any) -> None:
+    steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), FULL, reply)
+    assert steps[1] == Post("/kv/deleterange", codec.span(KEY))
+    assert steps.result is removed
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_full_store_is_read_without_a_transaction_the_own_key_last(
+    etcd: EtcdProtocol, stands: bool
+) -> None:
+    own, blocker = ranged(found((KEY, 50)) if stands else found()), ranged(found((other(), 40)))
+    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), TURN), FULL, blocker, own)
+    asked = [codec.span(other()), codec.span(KEY)]
+    assert [steps[1], steps[2]] == [Post("/kv/range", one) for one in asked]
+    assert steps.result == Checked(stands, frozenset((other().decode(),)))
+
+
+def test_a_session_is_renewed_on_a_full_store(etcd: EtcdProtocol) -> None:
+    anchor, held = ranged(found((ANCHOR, 3))), ranged(found((KEY, 50)))
+    kept = {"result": {"TTL": "15"}}
+    assert feed(etcd.renew(Renew((MINE,), 5.0), TURN), kept, FULL, held, anchor).result == Renewal(15.0)
+
+
+def test_what_is_to_be_written_is_refused_by_a_full_store(etcd: EtcdProtocol) -> None:
+    with pytest.raises(StoreFull):
+        feed(etcd.enqueue(Enqueue(SPOT, EXCLUSIVE), TURN), FULL)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_store_that_has_gone_back_ends_the_session(etcd: EtcdProtocol, batch: bool) -> None:
+    feed(etcd.check(Check(MINE, (), Gone("x")), TURN), {"header": {"revision": "70"}, "succeeded": True})
+    with pytest.raises(SessionLost, match="restored from a backup"):
+        if batch:
+            feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), looked(found((KEY, 50)), found(), revision=60))
+        else:
+            feed(etcd.check(Check(MINE, (), Gone("x")), TURN), {"header": {"revision": "69"}, "succeeded": True})
+
+
+def test_answers_that_overtake_each_other_are_no_going_back(etcd: EtcdProtocol) -> None:
+    slow = etcd.check(Check(MINE, (), Gone("x")), TURN)
+    slow.send(None)
+    feed(etcd.check(Check(MINE, (), Gone("x")), TURN), {"header": {"revision": "70"}, "succeeded": True})
+    with pytest.raises(StopIteration) as over:
+        slow.send({"header": {"revision": "69"}, "succeeded": True})
+    assert over.value.value.mine
+
+
+def test_who_never_goes_or_is_of_no_known_kind_is_told_once(etcd: EtcdProtocol) -> None:
+    names = {b"app/x/W-2e-" + OTHER.encode(): 0, b"app/x/2e": 46, b"app/x/no layout": 46}
+    ahead = ranged(found(*((key, 40) for key in names)))
+    for kv, lease in zip(ahead["kvs"], names.values(), strict=True):
+        kv["lease"] = str(lease)
+    for expected in (2, 0):
+        feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), (ahead, ranged(found((KEY, 50)), 53)))
+        told = etcd.noticed()
+        assert len(told) == expected
+        etcd._revision.known = 0
+        if told:
+            assert told[0] == "app/x/no layout is no contender of any known kind; it is waited for"
+            assert told[1].startswith(f"app/x/W-2e-{OTHER} is bound to no lease")
 
 
 @pytest.mark.parametrize("place", [MINE, None])

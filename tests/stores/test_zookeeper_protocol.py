@@ -26,8 +26,9 @@ from recipes._core.ops import (
 from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Gone
+from recipes.stores.protocol import MOST_TOLD
 from recipes.stores.zookeeper.layout import Layout
-from recipes.stores.zookeeper.protocol import MOST_TOLD, PARENT_TRIES, ZooKeeperProtocol
+from recipes.stores.zookeeper.protocol import PARENT_TRIES, ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,

@@ -38,6 +38,7 @@ class Kv(NamedTuple):
     key: bytes
     created: int
     value: bytes
+    lease: int
 
 
 def text(raw: bytes) -> str:
@@ -130,7 +131,12 @@ def nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> Json:
 def keys(found: Json) -> list[Kv]:
     """Return the keys of the reply to a read."""
     return [
-        Kv(a2b_base64(kv["key"]), number(kv.get("create_revision")), a2b_base64(kv.get("value", "")))
+        Kv(
+            a2b_base64(kv["key"]),
+            number(kv.get("create_revision")),
+            a2b_base64(kv.get("value", "")),
+            number(kv.get("lease")),
+        )
         for kv in found.get("kvs", ())
     ]
 

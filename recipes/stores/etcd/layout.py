@@ -17,7 +17,10 @@ from recipes._core.order import Contender, Order
 __all__ = ["DOWNGRADED", "Layout", "prefix_end", "ref_of"]
 
 _OURS = re.compile(r"(?P<kind>[A-Z])-(?P<lease>[0-9a-f]{1,16})-(?P<id>[0-9a-f-]{36})")
+_GO = re.compile(r"[0-9a-f]{1,16}")
 _SHARED = "R-"
+_NO_LEASE = "bound to no lease; it stands in the way until somebody deletes it"
+_NO_KIND = "no contender of any known kind; it is waited for"
 DOWNGRADED = b"downgraded"
 
 
@@ -68,6 +71,14 @@ class Layout:
         if ours is None:
             return Contender(ref)
         return Contender(ref, ours["id"], ours["kind"], ours["lease"], value == DOWNGRADED)
+
+    def stranger(self, name: str, key: bytes, lease: int) -> str | None:
+        """Return what to tell of a key that may never go, or that nobody knows."""
+        ref, start = ref_of(key), len(self.queue(name))
+        if not lease:
+            return _NO_LEASE
+        known = _OURS.fullmatch(ref, start) or _GO.fullmatch(ref, start)
+        return None if known else _NO_KIND
 
 
 def prefix_end(prefix: bytes) -> bytes:

@@ -48,6 +48,7 @@ from recipes.stores.etcd.protocol_keys import (
     ref_key,
     stands,
 )
+from recipes.stores.etcd.protocol_revision import Revision
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
@@ -83,6 +84,7 @@ class EtcdProtocol(StoreProtocol):
         self._asked_again: set[str] = set()
         self._renewals = 0
         self._tombs: dict[bytes, int] = {}  # each with the renewal after which it is of no use
+        self._revision = Revision()
 
     # The session.
 
@@ -269,18 +271,27 @@ class EtcdProtocol(StoreProtocol):
         """Delete the own key; where its create may still land, leave a tombstone in its place."""
         key = self._layout.contender(op.spot, self.session_id)
         if op.place is not None and op.spot.id not in self._asked_again:
-            reply = yield from self._txn([compare_stands(op.place)], then=[codec.delete(key)])
+            try:
+                reply = yield from self._txn([compare_stands(op.place)], then=[codec.delete(key)])
+            except StoreFull:
+                return (yield from self._delete(key)) or turn.again
             return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
         bury = codec.put(self._tombstone(op.spot), b"", self._lease)
         try:
             reply = yield from self._txn(then=[codec.delete(key), bury])
-        except StoreFull:  # then no late create gets in either; what is there can still be deleted
-            reply = yield from self._txn(then=[codec.delete(key)])
+        except StoreFull:  # then no late create gets in either
+            deleted = yield from self._delete(key)
         else:
             self._tombs[self._tombstone(op.spot)] = self._renewals
+            found = reply.get("responses", ({},))[0].get("response_delete_range", {})
+            deleted = codec.number(found.get("deleted")) > 0
         self._asked_again.discard(op.spot.id)
-        deleted = reply.get("responses", ({},))[0].get("response_delete_range", {})
-        return codec.number(deleted.get("deleted")) > 0 or turn.again
+        return deleted or turn.again
+
+    def _delete(self, key: bytes) -> Steps[bool]:
+        """Delete the own key, which nobody else ever makes, beyond a quota: it refuses every transaction."""
+        reply = yield from self._post("/kv/deleterange", codec.span(key))
+        return codec.number(reply.get("deleted")) > 0
 
     # The parts.
 
@@ -341,31 +352,46 @@ class EtcdProtocol(StoreProtocol):
         self, queue: str, found: list[codec.Kv], before: int | None = None
     ) -> tuple[Contender, ...]:
         """Return whom keys stand for, latest created first."""
-        ahead = sorted(
-            (kv.created, kv.key, kv.value) for kv in found if before is None or kv.created < before
-        )
-        return tuple(self._layout.parse(queue, key, value) for _, key, value in reversed(ahead))
+        ahead = [kv for kv in found if before is None or kv.created < before]
+        ahead.sort(key=lambda kv: (kv.created, kv.key), reverse=True)
+        for kv in ahead:
+            if (said := self._layout.stranger(queue, kv.key, kv.lease)) is not None:
+                self._notices.add(kv.key, f"{ref_of(kv.key)} is {said}")
+        return tuple(self._layout.parse(queue, kv.key, kv.value) for kv in ahead)
 
     def _tombstone(self, spot: Spot) -> bytes:
         return self._layout.tombstone(spot.id, self.session_id)
 
     def _txn(self, compare: Any = (), then: Any = (), otherwise: Any = ()) -> Steps[Json]:
-        return self._post("/kv/txn", codec.txn(compare, then, otherwise))
+        try:
+            return (yield from self._post("/kv/txn", codec.txn(compare, then, otherwise)))
+        except StoreFull:  # beyond its quota etcd refuses a transaction that only reads, and serves reads
+            if then:
+                raise
+        found = []
+        for read in reversed(otherwise):  # the own key last: what stands later stood all the while
+            found.append((yield from self._post("/kv/range", read["request_range"])))
+        return {"responses": [{"response_range": one} for one in reversed(found)]}
 
     def _post(self, path: str, body: Json) -> Steps[Json]:
+        known = self._revision.known
         try:
             reply = yield from Post(path, body)
         except EtcdError as error:
             raise self._meant(error) from error
+        self._revision.take(reply, known if path.startswith("/kv/") else 0)  # others: a member that may lag
         return reply
 
     def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
+        known = self._revision.known
         replies = yield from Batch(requests)
-        for reply in replies:
+        for request, reply in zip(requests, replies, strict=True):
             if isinstance(reply, EtcdError):
                 raise self._meant(reply) from reply
             if isinstance(reply, Exception):
                 raise reply
+            if isinstance(request, Post):
+                self._revision.take(reply, known)
         return replies
 
     def _meant(self, error: EtcdError) -> SessionLost | StoreRefused:

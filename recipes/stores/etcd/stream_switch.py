@@ -6,8 +6,8 @@ closes what ``opens`` and ``closes`` ask for, sends every ``outbox``, and does w
 ``book.told`` says.
 
 Silence: when nothing was received for ``silence_s``, a progress request asks for a sign
-of life; when neither that nor a create is answered within the same time, the channel is
-dead. (etcd 3.4.23 and 3.5.1 answer it always, from 3.5.8 on only while watches are
+of life; when that is not answered within the same time, the channel is dead. So it is when a
+create is not answered within one and a half ``patience_s``: who waits for that hears of nothing. (etcd 3.4.23 and 3.5.1 answer it always, from 3.5.8 on only while watches are
 synchronized; a false alarm costs a look and a new watch.)
 
 A proxy that withholds unfinished request bodies: when the first watch of a channel is not
@@ -145,7 +145,8 @@ class Switch:
         if self._asked is None:
             return self._heard + self._silence_s
         if not self._fresh:
-            return self._asked + self._silence_s
+            within_s = 1.5 * self._patience_s if self._owes_creates() else self._silence_s
+            return self._asked + within_s
         if not self._trial:
             return self._asked + self._patience_s
         return self._asked + self._silence_s if self._answered is None else self._answered + self._patience_s
@@ -176,6 +177,10 @@ class Switch:
             return self._asked is not None
         return len(self.book) > len(self._solos) or self._asked is not None
 
+    def _owes_creates(self) -> bool:
+        """Say whether the shared channel has a create to confirm."""
+        return any(number not in self._solos for number in self.book.unanswered())
+
     def _document(self, channel: Channel, document: dict[str, Any], now: float) -> None:
         store = channel.endpoint.store
         if "error" in document:
@@ -195,8 +200,7 @@ class Switch:
             self._fresh = self._trial = False
             self._answered = None
             self._heard = now
-            owing = any(n not in self._solos for n in self.book.unanswered())
-            self._asked = now if owing else None
+            self._asked = now if self._owes_creates() else None
             return
         if self._trial and self._answered is None:
             self._answered = now

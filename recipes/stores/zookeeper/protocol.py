@@ -8,8 +8,6 @@ contenders, never too few ahead.
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
@@ -61,7 +59,7 @@ T = TypeVar("T")
 EXPIRED = "the session has expired on the store"
 PARENT_TRIES = 5
 AS_CREATED = 0
-MOST_TOLD = 1000  # what others put there has no end
+NO_SESSION = "bound to no session; it stands in the way until somebody deletes it"
 
 
 class ZooKeeperProtocol(StoreProtocol):
@@ -81,16 +79,6 @@ class ZooKeeperProtocol(StoreProtocol):
         self._session = 0
         self._timeout_s = 0.0
         self._own_watched: set[str] = set()
-        self._told: set[tuple[str, str]] = set()
-        self._noticed: deque[str] = deque()
-
-    def noticed(self) -> list[str]:
-        """Return who is no contender, or may not wait for ours."""
-        told = []
-        with contextlib.suppress(IndexError):  # several threads may ask at once
-            while True:
-                told.append(self._noticed.popleft())
-        return told
 
     # The session.
 
@@ -257,9 +245,7 @@ class ZooKeeperProtocol(StoreProtocol):
         for name in (name for name in names if "__" in name or name not in contenders):
             if (said := self._layout.stranger(name)) is not None:
                 what = (name if said is NO_CONTENDER else said, node)
-                if what not in self._told and len(self._told) < MOST_TOLD:
-                    self._told.add(what)
-                    self._noticed.append(f"{node}/{name} is {said}")
+                self._notices.add(what, f"{node}/{name} is {said}")
 
     def _visible(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
         """Return those who count; where everybody does, no more than have to be seen."""
@@ -294,6 +280,8 @@ class ZooKeeperProtocol(StoreProtocol):
         for target, data in zip(targets, found, strict=True):
             if data is not None and data[1].owner == self._session:
                 self._own_watched.add(target.ref)
+            elif data is not None and not data[1].owner:
+                self._notices.add(target.ref, f"{target.ref} is {NO_SESSION}")
 
     def _proves(self, targets: Ahead) -> bool:
         return all(target.id and target.ref not in self._own_watched for target in targets)

@@ -156,7 +156,7 @@ def test_a_channel_without_watches_may_be_silent(desk: Desk) -> None:
     desk.now += 1000
     desk.switch.tick(desk.now)
     desk.arm(box)
-    assert desk.switch.due() == desk.now + 5
+    assert desk.switch.due() == desk.now + 1.5
     assert desk.sent(channel)[-1]["create_request"]["watch_id"] == "2"
 
 
@@ -168,7 +168,7 @@ def test_a_create_that_is_not_answered_ends_the_channel_without_a_progress_reque
     desk.now += 1
     desk.arm(Box(), b"m")
     desk.result(channel, watch_id="3", created=True)
-    assert desk.switch.due() == 108.0  # still owes the other, from its last sign of life on
+    assert desk.switch.due() == 104.5  # still owes the other, from its last sign of life on
     desk.at_due()
     assert isinstance(replies[0], StoreUnavailable)
     assert box.events == [Disturbed()]

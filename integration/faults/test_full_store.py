@@ -1,0 +1,207 @@
+"""Fault 21: no room left on the store: a quota that is used up, and a disk without a byte.
+
+Beyond a quota both stores refuse what would be written, and do everything else: whoever holds goes on,
+and can let go. Without a byte on its disk a server ends: etcd within moments, ZooKeeper when its log has
+to grow. Then what holds for a store that is away holds here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import recipes
+from integration import servers
+from integration.faults.labs import Lab, at_once
+from integration.faults.looking import hold_fault, taking
+from integration.harness import finding
+from integration.needing import needed
+from recipes._run.clock import boot_time
+
+QUOTA_BYTES = 8 << 20
+SESSION_S = 3.0
+SOON_S = 5.0
+AT_ONCE_S = 0.5
+PIECE = "x" * 500_000
+
+
+class SmallEtcd(servers.Etcd):
+    """An etcd with a small quota."""
+
+    def command(self) -> Sequence[str]:
+        return [*super().command(), f"--quota-backend-bytes={QUOTA_BYTES}"]
+
+    def healthy(self) -> bool:
+        """Whether it answers: one that is full calls itself unhealthy."""
+        return super().healthy() or (self.running and bool(self.alarms()))
+
+    def alarms(self) -> list[dict[str, str]]:
+        """Return what it warns of."""
+        with contextlib.suppress(OSError, RuntimeError):
+            return list(self.ask("/v3/maintenance/alarm", {"action": "GET"}).get("alarms", ()))
+        return []
+
+    def fill(self, prefix: str) -> None:
+        """Write until it refuses."""
+        with pytest.raises(RuntimeError, match="space exceeded"):
+            while True:
+                self.put("~filler", PIECE)
+
+    def make_room(self, prefix: str) -> None:
+        """Delete, compact, give the space back, and end the alarm, as an operator does."""
+        self.delete("~filler")
+        self.compact()
+        self.ask("/v3/maintenance/defragment", timeout_s=30)
+        for alarm in self.alarms():
+            self.ask("/v3/maintenance/alarm", {"action": "DEACTIVATE", **alarm})
+
+
+class SmallZooKeeper(servers.ZooKeeper):
+    """A ZooKeeper that enforces quotas."""
+
+    def fill(self, prefix: str) -> None:
+        """Allow no more nodes than there are."""
+        left = servers.leftovers(self, prefix)
+        count = len(left.contenders) + len(left.parents)
+        with servers.kazoo_client(self) as client:
+            quota = f"/zookeeper/quota/{prefix}"
+            client.ensure_path(quota)
+            client.create(f"{quota}/zookeeper_stats", f"count={count},bytes=0".encode())
+            limits = f"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit={count}"
+            client.create(f"{quota}/zookeeper_limits", limits.encode())
+
+    def make_room(self, prefix: str) -> None:
+        """Allow as many as there may be."""
+        with servers.kazoo_client(self) as client:
+            client.delete(f"/zookeeper/quota/{prefix}", recursive=True)
+
+
+SMALL: dict[str, Callable[[], servers.Server]] = {
+    "etcd-3.4": lambda: SmallEtcd("small-etcd-3.4", finding.find_etcd_34()),
+    "etcd-3.5": lambda: SmallEtcd("small-etcd-3.5", finding.find_etcd_35()),
+    "zookeeper-3.8": lambda: SmallZooKeeper(
+        "small-zookeeper", finding.find_zookeeper(), jvm=["-Dzookeeper.enforceQuota=true"]
+    ),
+}
+
+
+@pytest.fixture(params=list(SMALL))
+def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
+    """Yield a server of its own for each test: it is filled."""
+    with needed(request.param, SMALL[request.param]) as one:
+        yield one
+
+
+@at_once()
+def test_fault_21_quota_used_up(lab: Lab) -> None:
+    assert isinstance(lab.server, SmallEtcd | SmallZooKeeper)
+    one, other = lab.actor(session_timeout=SESSION_S), lab.actor(session_timeout=SESSION_S)
+    other.acquire("never").release()
+    held, kept = one.acquire(lab.name), one.acquire("kept")
+    waiting = other.start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.together.wait()
+    if isinstance(lab.server, SmallZooKeeper) or lab.together.wait() == 0:
+        lab.server.fill(lab.prefix)
+    if isinstance(lab.server, SmallEtcd):
+        lab.together.wait()
+
+    for call in (other.acquire, other.try_acquire):
+        with taking(AT_ONCE_S), pytest.raises(recipes.StoreFull, match="free space there"):
+            call("another")
+    hold_fault(1.5 * SESSION_S)  # both go on being renewed
+    assert held.held
+    assert kept.verify()
+    assert held.release() is True
+    granted = waiting.result(SOON_S)  # who stands in the queue is granted
+    assert granted.verify()
+    assert granted.release() is True
+    assert one.client.pending_cleanups == other.client.pending_cleanups == 0
+    assert len(lab.contenders()) == 1
+    for event in ("lock.lost", "session.lost", "lock.requeued"):
+        assert not lab.seen.of(event)
+
+    lab.together.wait()
+    if isinstance(lab.server, SmallZooKeeper) or lab.together.wait() == 0:
+        lab.server.make_room(lab.prefix)
+    if isinstance(lab.server, SmallEtcd):
+        lab.together.wait()
+    assert other.acquire("another", timeout=SOON_S).token > granted.token
+    assert kept.held
+
+
+DISKS = {"etcd-3.4": "80m", "etcd-3.5": "80m", "zookeeper-3.8": "8m"}  # etcd's log takes 62 MB at once
+
+
+@pytest.fixture
+def disk(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
+    """Yield a server whose data are on a small disk of its own."""
+    name = request.param
+    one = needed(name, servers.ALL[name].make)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISKS[name]}", "tmpfs", str(one.home)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        one.close()
+        needed("root, to mount a small disk", refuse)
+    try:
+        yield one.start()
+    finally:
+        one.kill()
+        subprocess.run(["umount", "--lazy", str(one.home)], check=True)
+        one.close()
+
+
+def refuse() -> None:
+    raise servers.ServerUnavailable("mount was refused")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("disk", list(DISKS), indirect=True)
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_fault_21_disk_without_a_byte(
+    disk: servers.Server, face: str, prefix: str, figure: Callable[[str], None]
+) -> None:
+    from integration.faults.actors import actor
+
+    one = actor(face, disk.url(prefix), session_timeout=SESSION_S, request_timeout=1)
+    try:
+        held = one.acquire("x")
+        filler = fill(disk.home)
+        filled_at = boot_time()
+        cycles = 0
+        while disk.running:
+            try:
+                with taking(2.25):  # L6
+                    assert one.acquire("another", timeout=2).release() in (True, False)
+                cycles += 1
+            except (recipes.LockTimeout, recipes.StoreError, recipes.SessionLost) as error:
+                assert str(error)
+            assert boot_time() < filled_at + 60, "it goes on"
+        figure(f"the server ended {boot_time() - filled_at:.1f} s and {cycles} cycles after the last byte")
+        assert held.wait_lost(SESSION_S)
+        assert held.held is False
+        filler.unlink()
+        disk.start()
+        again = one.acquire("x", timeout=4 * SESSION_S)
+        assert again.token > held.token
+        assert again.verify()
+        assert held.release() is False
+        assert again.release() is True
+    finally:
+        one.close()
+
+
+def fill(home: Path) -> Path:
+    """Leave not a byte."""
+    file = home / "filler"
+    with file.open("wb", buffering=0) as filler:
+        for size in (65536, 4096, 1):
+            try:
+                while True:
+                    filler.write(b"x" * size)
+            except OSError:
+                pass
+    return file

@@ -1,0 +1,119 @@
+"""Watches that tell nothing: compacted, deaf, cut in silence, or set too late."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from integration import servers
+from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.harness.wire import Match, matching
+from recipes._run.clock import boot_time
+from recipes.stores.etcd.stream_book import WatchBook
+
+LONG_S = 6.0  # the periodic re-read comes after 4.2 s and more: what comes sooner was told
+TOLD_S = 1.5
+SOON_S = 5.0
+
+
+@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+def test_fault_16_compaction_under_a_watch(lab: Lab) -> None:
+    assert isinstance(lab.server, servers.Etcd)
+    held = lab.actor().acquire(lab.name)
+    compact(lab.server, lab.prefix)
+    asked: list[int] = []
+    create_message = WatchBook.create_message
+
+    def from_what_is_compacted(self: Any, number: int) -> dict[str, Any]:
+        message = create_message(self, number)
+        if not asked:  # as a watch that fell behind: the server creates it, and cancels it
+            message["create_request"]["start_revision"] = "1"
+        asked.append(number)
+        return message
+
+    with mock.patch.object(WatchBook, "create_message", from_what_is_compacted):
+        waiting = lab.actor(session_timeout=LONG_S).start_acquire(lab.name)
+        lab.seen.wait("lock.queued", lock=lab.name)
+        assert servers.eventually(lambda: len(asked) == 2, TOLD_S)  # watched again
+    compact(lab.server, lab.prefix)
+    assert len(lab.contenders()) == 2
+    assert not waiting.done()
+    released_at = boot_time()
+    assert held.release()
+    assert waiting.result(SOON_S).verify()
+    took_s = boot_time() - released_at
+    lab.figure(f"hand-over {1000 * took_s:.1f} ms after two compactions")
+    assert took_s < TOLD_S
+
+
+def compact(server: servers.Etcd, prefix: str) -> None:
+    for number in range(5):
+        server.put(f"{prefix}/~something", str(number))
+    server.delete(f"{prefix}/~something")
+    server.compact()
+
+
+@at_once()
+def test_fault_17_every_event_lost(lab: Lab) -> None:
+    held = lab.actor().acquire(lab.name)
+    waiting = lab.actor(proxied=True).start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    last_one = lab.actor(proxied=True).start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    lab.proxy.lose_events()
+    for next_one in (waiting, last_one):
+        released_at = boot_time()
+        assert held.release()
+        held = next_one.result(2 * SOON_S)
+        took_s = boot_time() - released_at
+        lab.figure(f"granted {took_s:.2f} s after a release that no watch told of")
+        assert took_s <= SESSION_S + 1  # L2
+    assert held.verify()
+    assert not lab.seen.of("session.lost")
+
+
+@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+@at_once()
+def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
+    held = lab.actor().acquire(lab.name)
+    waiter = lab.actor(proxied=True)
+    waiting = waiter.start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name)
+    other = lab.actor().acquire("another")
+    trap = lab.proxy.drop_reply(match=matching("watch chunk"), silent=True)  # all after it is lost too
+    also = waiter.start_acquire("another")
+    assert trap.sprung.wait(SOON_S)
+    released_at = boot_time()
+    assert held.release()
+    assert other.release()
+    assert waiting.result(2 * SOON_S).verify()
+    assert also.result(2 * SOON_S).verify()
+    took_s = boot_time() - released_at
+    lab.figure(f"granted {took_s:.2f} s after the release, the stream being silent")
+    assert took_s <= SESSION_S + 1  # L2
+
+
+@at_once()
+def test_fault_19_blocker_gone_between_listing_and_watching(lab: Lab) -> None:
+    held = lab.actor().acquire(lab.name)
+    waiter = lab.actor(proxied=True, session_timeout=LONG_S)
+    waiter.acquire("something").release()
+    trap = lab.proxy.hold_request(match=watches(lab.server))
+    waiting = waiter.start_acquire(lab.name)
+    assert trap.sprung.wait(SOON_S)  # it has seen the holder, and its watch is on the way
+    assert held.release()
+    assert lab.contenders_become(1)
+    let_go_at = boot_time()
+    lab.proxy.release(trap)
+    granted = waiting.result(SOON_S)
+    took_s = boot_time() - let_go_at
+    lab.figure(f"granted {1000 * took_s:.1f} ms after a watch that came too late")
+    assert took_s < TOLD_S
+    assert granted.verify()
+
+
+def watches(server: servers.Server) -> Match:
+    """Match the request that watches."""
+    return matching("get" if isinstance(server, servers.ZooKeeper) else "/v3/watch")
