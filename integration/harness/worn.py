@@ -15,7 +15,7 @@ from integration.harness.zookeeper import Java, ZooKeeper
 __all__ = ["WornZooKeeper"]
 
 LAST = 2**31 - 1
-CREATE = 1
+CREATE, DELETE = 1, 2
 ALL = 31
 
 
@@ -32,33 +32,33 @@ class WornZooKeeper(ZooKeeper):
         log = self.home / "data/version-2/log.1"
         if not log.parent.exists():
             log.parent.mkdir()
-            log.write_bytes(b"".join(_log(self._creates())))
+            log.write_bytes(b"".join(_log(self._transactions())))
 
-    def _creates(self) -> Iterator[tuple[str, int]]:
-        """Yield every node to make, with the counter of its parent from then on."""
+    def _transactions(self) -> Iterator[tuple[int, bytes]]:
+        """Yield what makes every node, and a child that brings its parent's counter on and is gone."""
         made: set[str] = set()
         for node in self._nodes:
             parts = node.strip("/").split("/")
             for path in ("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)):
                 if path not in made:
                     made.add(path)
-                    yield path, len(made)
-            yield f"{node}/worn", self._first
+                    yield CREATE, _create(path, counter=len(made))
+            yield CREATE, _create(f"{node}/worn", counter=self._first)
+            yield DELETE, _text(f"{node}/worn")
 
 
-def _log(creates: Iterator[tuple[str, int]]) -> Iterator[bytes]:
+def _log(transactions: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
     """Yield a transaction log: a header, then each entry with its checksum before and a mark behind."""
     yield struct.pack(">4siq", b"ZKLG", 2, 0)
-    for zxid, (path, counter) in enumerate(creates, 1):
-        entry = _create(zxid, path, counter)
+    for zxid, (kind, body) in enumerate(transactions, 1):
+        entry = struct.pack(">qiqqi", 0, 0, zxid, 0, kind) + body
         yield struct.pack(">qi", zlib.adler32(entry), len(entry)) + entry + b"B"
 
 
-def _create(zxid: int, path: str, counter: int) -> bytes:
-    """Return the transaction that creates a node, open to all, and sets its parent's counter."""
-    header = struct.pack(">qiqqi", 0, 0, zxid, 0, CREATE)
+def _create(path: str, counter: int) -> bytes:
+    """Return what creates a node, open to all, and sets its parent's counter."""
     acl = struct.pack(">ii", 1, ALL) + _text("world") + _text("anyone")
-    return header + _text(path) + struct.pack(">i", 0) + acl + struct.pack(">?i", False, counter)
+    return _text(path) + struct.pack(">i", 0) + acl + struct.pack(">?i", False, counter)
 
 
 def _text(value: str) -> bytes:
