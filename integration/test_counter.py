@@ -72,9 +72,7 @@ def test_numbers_stick_or_turn_negative_and_the_order_stays(world: World) -> Non
     tokens: list[int] = []
 
     grant = clients[0].acquire("x")
-    coming = [
-        world.face.start(lambda lock=client.lock("x"): lock.acquire(timeout=30)) for client in clients * 8
-    ]
+    coming = [client.acquiring("x", timeout=60) for client in clients * 8]
     assert until(lambda: len(world.store.contenders("x")) == 25, 30)
     order = world.store.contenders("x")
     assert len(set(numbers(world))) < 25
