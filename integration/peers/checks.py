@@ -61,7 +61,7 @@ BUGS = (
     Bug("Two threads take turns at one lock object", holding.two_threads_take_turns),
     Bug("A forked child holds nothing", holding.forked_child_holds_nothing, long=True),
     Bug("A waiter outlives a short loss of its connection", waiting.reconnect_while_waiting, long=True),
-    Bug("A waiter whose session ends queues again", waiting.session_ends_while_waiting),
+    Bug("A waiter whose session ends queues again", waiting.session_ends_while_waiting, long=True),
     Bug("A waiter outlives a compaction", waiting.compaction_while_waiting),
     Bug("The counter of sequential nodes comes to its end", queues.counter_ends, worn=True),
     Bug("Unicode and 1 000 characters are names", queues.any_text_is_a_name),

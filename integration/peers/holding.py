@@ -35,7 +35,7 @@ def lost_reply_to_acquire(stage: Stage) -> None:
     if not acquiring.ends(PATIENCE_S):
         raise Broken("`acquire` hangs")
     if acquiring.error is not None:
-        if not stage.takes(other, 2):
+        if not stage.takes(other, 1):
             raise Broken("`acquire` raises, and the lock stays taken until the lease ends")
         raise Broken("`acquire` raises")
     if len(stage.contenders()) != 1:
