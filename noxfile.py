@@ -25,10 +25,12 @@ BESIDE = ("-n", "3")
 WAITING = (
     "integration/test_contract.py",
     "integration/test_budget.py",
+    "integration/test_counter.py",
     "integration/test_budget_rwlock.py",
     "integration/test_docs.py",
     "integration/test_guards.py",
     "integration/fleet",
+    "integration/peers",
 )
 
 DATA = Path(".coverage-data").resolve()

@@ -12,6 +12,7 @@ from tests.contract.reading import Reading
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
 from tests.contract.timing import Timing
+from tests.contract.waiting import Waiting
 
 
 class TestExclusion(Exclusion):
@@ -39,6 +40,10 @@ class TestSessions(Sessions):
 
 
 class TestStrangers(Strangers):
+    """See the base."""
+
+
+class TestWaiting(Waiting):
     """See the base."""
 
 

@@ -6,6 +6,7 @@
     ├── LockError                what happened to one lock
     │   ├── LockTimeout          not acquired in time (also a TimeoutError)
     │   ├── LockLost             held once, and no longer proven
+    │   ├── QueueFull            as many wait as may
     │   └── WouldDeadlock        waiting for a grant of the same thread or task
     │       └── UpgradeError     the same, from shared to exclusive
     ├── SessionLost              the session a call depended on has ended
@@ -30,6 +31,7 @@ __all__ = [
     "LockError",
     "LockLost",
     "LockTimeout",
+    "QueueFull",
     "RecipesError",
     "SessionLost",
     "StoreError",
@@ -115,6 +117,28 @@ class LockLost(LockError):
         )
 
 
+class QueueFull(LockError):
+    """As many wait for the lock as the caller allowed; this one has left the queue again.
+
+    Attributes:
+        lock: The name of the lock.
+        max_waiters: How many were allowed to wait.
+        position: How many contenders were ahead, those that hold among them.
+    """
+
+    def __init__(self, lock: str, max_waiters: int, position: int) -> None:
+        super().__init__(lock=lock, max_waiters=max_waiters, position=position)
+
+    max_waiters: int
+    position: int
+
+    def __str__(self) -> str:
+        return (
+            f"lock {self.lock!r} has no room for one more waiter: {self.position} ahead, and "
+            f"max_waiters is {self.max_waiters}; nothing was left in the queue, so try again later"
+        )
+
+
 class WouldDeadlock(LockError):
     """This thread or task holds what it is about to wait for.
 
@@ -154,14 +178,18 @@ class SessionLost(RecipesError):
 
     Attributes:
         reason: Why, in a few words.
+        lock: The lock whose queue the call stood in, if it was told not to queue again.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason=reason)
+    def __init__(self, reason: str, lock: str | None = None) -> None:
+        super().__init__(reason=reason, lock=lock)
 
     reason: str
+    lock: str | None
 
     def __str__(self) -> str:
+        if self.lock is not None:
+            return f"the place in the queue of lock {self.lock!r} is gone: {self.reason}; acquire it again"
         return f"the session with the store has ended: {self.reason}; the next call opens another"
 
 

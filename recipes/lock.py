@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Acquiring", "AsyncLock", "BlockingLock", "Lock", "TaskLock"]
 
 OnLost = Literal["cancel", "tell"]
+OnSessionLost = Literal["requeue", "fail"]
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
 
@@ -50,7 +51,13 @@ class _BaseLock:
         """The name of the lock, as it was given."""
         return self._name
 
-    def _attempt(self, timeout_s: float | None, owner: object) -> Attempt:
+    def _attempt(
+        self,
+        timeout_s: float | None,
+        owner: object,
+        max_waiters: int | None = None,
+        on_session_lost: OnSessionLost = "requeue",
+    ) -> Attempt:
         labels = {
             "lock": self._name,
             "recipe": self._recipe,
@@ -63,7 +70,16 @@ class _BaseLock:
             if mine := self._held_by(owner):
                 raise self._deadlock(mine)
 
-        return Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
+        return Attempt(
+            self._queue,
+            self._order,
+            new_id,
+            labels,
+            timeout_s,
+            before_waiting,
+            max_waiters,
+            requeues=on_session_lost == "requeue",
+        )
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()
@@ -108,28 +124,53 @@ class _BaseLock:
         return f"<{type(self).__name__} {self._name!r} on {self._runtime.engine.label}>"
 
 
+def _check_waiting(max_waiters: int | None, on_session_lost: OnSessionLost) -> None:
+    """Raise unless these say how to wait."""
+    if max_waiters is not None:
+        if isinstance(max_waiters, bool) or not isinstance(max_waiters, int):
+            raise TypeError(f"max_waiters is a number of waiters or None, not {max_waiters!r}")
+        if max_waiters < 0:
+            raise ValueError(f"max_waiters is at least 0, not {max_waiters}")
+    if on_session_lost not in ("requeue", "fail"):
+        raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {on_session_lost!r}")
+
+
 class BlockingLock(_BaseLock, Generic[AnyGrant]):
     """The blocking face of every lock that queues."""
 
     _runtime: BlockingRuntime
     _grant: type[AnyGrant]
 
-    def acquire(self, *, timeout: float | None = None) -> AnyGrant:
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        max_waiters: int | None = None,
+        on_session_lost: OnSessionLost = "requeue",
+    ) -> AnyGrant:
         """Wait for the lock and return the grant; it is held when this returns.
 
         Args:
             timeout: Seconds for the whole call; None waits for ever, also through an
                 outage of the store; 0 tries once.
+            max_waiters: How many may wait for the lock, with this one; it does not wait as one
+                more. 0: acquire it only if that takes no waiting. None: any number.
+            on_session_lost: What to do when the place in the queue is gone, with the session or by
+                an operator's hand: "requeue" at the tail, or "fail".
 
         Raises:
             LockTimeout: Not acquired in time; nothing is left in the queue.
+            QueueFull: ``max_waiters`` wait already; nothing is left in the queue.
+            SessionLost: The place in the queue is gone, and ``on_session_lost`` is "fail".
             WouldDeadlock: This thread holds the lock in a way that it would wait for itself
                 (`UpgradeError`: it holds it shared, and asks for it exclusively).
             StoreRefused: The store said no (permissions, credentials).
             ClientClosed: The client was closed.
-            ValueError: The timeout is negative or not finite; nothing was sent.
+            ValueError: The timeout is negative or not finite, or another option is none; nothing
+                was sent.
         """
         duration("timeout", timeout)
+        _check_waiting(max_waiters, on_session_lost)
         if timeout == 0:
             grant = self.try_acquire()
             if grant is None:
@@ -138,7 +179,8 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
         owner = threading.current_thread()
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
-        grant = self._take(call, acquire(self._attempt(timeout, owner)))
+        attempt = self._attempt(timeout, owner, max_waiters, on_session_lost)
+        grant = self._take(call, acquire(attempt))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -249,12 +291,21 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
             raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
         self._cancels = on_lost == "cancel"
 
-    def acquire(self, *, timeout: float | None = None) -> Acquiring[AnyAsyncGrant]:
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        max_waiters: int | None = None,
+        on_session_lost: OnSessionLost = "requeue",
+    ) -> Acquiring[AnyAsyncGrant]:
         """Same as `Lock.acquire`, but awaits: ``await`` it, or enter it with ``async with``."""
         duration("timeout", timeout)
-        return Acquiring(self._acquire(timeout))
+        _check_waiting(max_waiters, on_session_lost)
+        return Acquiring(self._acquire(timeout, max_waiters, on_session_lost))
 
-    async def _acquire(self, timeout: float | None) -> AnyAsyncGrant:
+    async def _acquire(
+        self, timeout: float | None, max_waiters: int | None, on_session_lost: OnSessionLost
+    ) -> AnyAsyncGrant:
         if timeout == 0:
             grant = await self.try_acquire()
             if grant is None:
@@ -263,7 +314,8 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
         owner = asyncio.current_task()
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
-        grant = await self._take(call, acquire(self._attempt(timeout, owner)))
+        attempt = self._attempt(timeout, owner, max_waiters, on_session_lost)
+        grant = await self._take(call, acquire(attempt))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 

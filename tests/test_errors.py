@@ -13,6 +13,7 @@ from recipes.errors import (
     LockError,
     LockLost,
     LockTimeout,
+    QueueFull,
     RecipesError,
     SessionLost,
     StoreError,
@@ -60,6 +61,14 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
             "exclusively; release that grant first, then read again what you decided by"
         ),
     ),
+    (
+        QueueFull("x", 2, 3),
+        (
+            "lock 'x' has no room for one more waiter: 3 ahead, and max_waiters is 2; "
+            "nothing was left in the queue, so try again later"
+        ),
+    ),
+    (SessionLost("revoked", "x"), "the place in the queue of lock 'x' is gone: revoked; acquire it again"),
     (SessionLost("revoked"), "the session with the store has ended: revoked; the next call opens another"),
     (ClientClosed(), "this client is closed; make another with recipes.connect()"),
     (

@@ -101,6 +101,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "LockError",
         "LockLost",
         "LockTimeout",
+        "QueueFull",
         "ReadLock",
         "ReadWriteLock",
         "RecipesError",

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
-__all__ = ["EXCLUSIVE", "SHARED", "WRITER", "Ahead", "Contender", "Order"]
+__all__ = ["EVERYBODY", "EXCLUSIVE", "SHARED", "WRITER", "Ahead", "Contender", "Order", "waiting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +106,15 @@ class Order:
 EXCLUSIVE = Order("lock")
 WRITER = Order("W")
 SHARED = Order("R", _nearest_writer, exclusive_only=True, steps_up=False)
+EVERYBODY = Order("W", depth=2**31 - 2)
+"""Looks at all who are ahead, whoever they are; for counting them."""
+
+
+def waiting(ahead: Ahead) -> int:
+    """Return how many of all those ahead wait themselves: not the first, nor the readers that hold beside it.
+
+    Readers beside a writer that downgraded count as waiting: not every store shows them apart.
+    """
+    first_come = ahead[::-1]
+    readers = len(list(takewhile(lambda contender: contender.shared, first_come)))
+    return len(ahead) - max(readers, min(len(ahead), 1))

@@ -34,8 +34,8 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import Ahead, Order
-from recipes.errors import LockTimeout, SessionLost, StoreError, StoreUnavailable
+from recipes._core.order import EVERYBODY, Ahead, Order, waiting
+from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 from recipes.stores.base import Changed, Disturbed, Event, Gone
 
@@ -61,6 +61,8 @@ class Attempt:
         labels: The fields that all events of this call carry.
         timeout_s: What the caller allowed, for the error.
         before_waiting: Called when it turns out that the attempt has to wait; may raise.
+        max_waiters: How many may wait, with this one; None: any number.
+        requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
     """
 
@@ -70,6 +72,8 @@ class Attempt:
     labels: dict[str, Any]
     timeout_s: float | None = None
     before_waiting: Callable[[], None] = _let_wait
+    max_waiters: int | None = None
+    requeues: bool = True
     position: int | None = None
     number: int = 0
     started_at: float = 0.0
@@ -97,21 +101,29 @@ def acquire(attempt: Attempt) -> Program[Hold]:
     attempt.started_at = yield from Now()
     while True:
         spot = attempt.next_spot()
+        stood = False
         try:
             yield from Attach()
             view = yield from Enqueue(spot, attempt.order)
+            stood = True
             mine = yield from _wait_turn(attempt, view)
             return (yield from _admit(attempt, mine))
         except GeneratorExit:
             raise
         except SessionLost as lost:
             yield from Abandon(spot)
+            if stood and not attempt.requeues:
+                yield from _tell_end(attempt, "lock.cancelled", reason="SessionLost")
+                raise SessionLost(lost.reason, attempt.labels["lock"]) from None
             yield from Emit(attempt.transition("lock.requeued", reason=lost.reason))
         except Expired as expired:
             yield from Abandon(spot)
             yield from _tell_end(attempt, "lock.timeout")
             timeout_s = attempt.timeout_s or 0.0
             raise LockTimeout(attempt.labels["lock"], timeout_s, attempt.position) from expired.__cause__
+        except QueueFull:  # and it has left the queue
+            yield from _tell_end(attempt, "lock.cancelled", reason="QueueFull")
+            raise
         except BaseException as error:
             yield from Abandon(spot)
             yield from _tell_end(attempt, "lock.cancelled", reason=type(error).__name__)
@@ -237,7 +249,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     order = attempt.order
     mine = _standing(view)
     armed: Ahead = ()
-    told = False
+    told = joined = False
     disturbed = 0
     while targets := order.targets(view.ahead):
         attempt.position = view.position
@@ -248,6 +260,9 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
             view, armed = (yield from Look(mine, order, ())), ()
         else:
             attempt.before_waiting()
+            if not joined:
+                joined = True
+                yield from _join_if_there_is_room(attempt, mine)
             event = yield from Wait()
             disturbed = disturbed + 1 if isinstance(event, Disturbed) else 0
             if disturbed > 1:  # a way that breaks again and again is not hurried
@@ -255,6 +270,21 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
             view, armed = yield from _woken(order, mine, view, targets, event)
         mine = _standing(view)
     return mine
+
+
+def _join_if_there_is_room(attempt: Attempt, mine: Place) -> Program[None]:
+    """Leave again if too many wait already, and say so.
+
+    Judged by who stands ahead of the own contender, which no later one changes: of many that
+    join at once the first in line stay, and no more than may.
+    """
+    if attempt.max_waiters is None:
+        return
+    view = yield from Look(mine, EVERYBODY, ())
+    _standing(view)
+    if waiting(view.ahead) >= attempt.max_waiters:
+        yield from Withdraw(mine.spot, mine)
+        raise QueueFull(attempt.labels["lock"], attempt.max_waiters, view.position)
 
 
 def _woken(

@@ -14,6 +14,7 @@ MODULES = (
     "sessions",
     "strangers",
     "timing",
+    "waiting",
     "faces",
     "tap",
     "world",

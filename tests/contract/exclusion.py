@@ -86,6 +86,17 @@ class Exclusion:
             world.store.remove_directory("x")
         assert tokens == sorted(set(tokens))
 
+    def test_a_lock_whose_directory_was_removed_works_as_before(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        lock = a.lock("x")
+        for _ in range(3):
+            grant = world.face.do(lambda: lock.acquire(timeout=5))
+            waiting = b.queue_up("x")
+            a.release(grant)
+            b.release(waiting.result())
+            world.store.remove_directory("x")
+        assert world.face.do(lock.try_acquire).held
+
     def test_a_second_acquire_changes_nothing_about_the_first_grant(self, world: World) -> None:
         client = world.client()
         grant = client.acquire("x")

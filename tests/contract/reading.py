@@ -248,6 +248,16 @@ class Reading(ReadingInterrupted):
         assert writing.result().held
         assert a.wait_lost(grant, 5)
 
+    def test_a_waiting_reader_whose_contender_was_deleted_queues_again(self, world: World) -> None:
+        a, b = world.client(), world.client(session_timeout=2)
+        grant = a.writer.acquire("x")
+        reading = b.reader.queue_up("x")
+        world.store.remove(world.store.contenders("x")[1])
+        world.heard.wait("lock.requeued", lock="x")
+        a.release(grant)
+        assert reading.result(5).held
+        assert len(world.store.contenders("x")) == 1
+
     def test_every_event_says_which_side_it_was(self, world: World) -> None:
         client = world.client()
         client.release(client.reader.acquire("x"))

@@ -10,6 +10,7 @@ from tests.contract.reading import Reading
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
 from tests.contract.timing import Timing
+from tests.contract.waiting import Waiting
 
 
 class TestExclusion(Exclusion):
@@ -37,6 +38,10 @@ class TestSessions(Sessions):
 
 
 class TestStrangers(Strangers):
+    pass
+
+
+class TestWaiting(Waiting):
     pass
 
 

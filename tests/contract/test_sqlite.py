@@ -17,6 +17,7 @@ from tests.contract.reading import Reading
 from tests.contract.sessions import Sessions
 from tests.contract.stores import SqliteStore, Store
 from tests.contract.strangers import Strangers
+from tests.contract.waiting import Waiting
 
 
 @pytest.fixture
@@ -51,4 +52,8 @@ class TestSessions(Sessions):
 
 
 class TestStrangers(Strangers):
+    pass
+
+
+class TestWaiting(Waiting):
     pass

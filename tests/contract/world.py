@@ -62,20 +62,20 @@ class Party:
         """Close the client."""
         self.face.do(self.client.close)
 
-    def acquire(self, name: str, timeout: float | None = 10) -> Any:
+    def acquire(self, name: str, timeout: float | None = 10, **options: Any) -> Any:
         """Acquire as this thread."""
         lock = self.lock(name)
-        return self.face.do(lambda: lock.acquire(timeout=timeout))
+        return self.face.do(lambda: lock.acquire(timeout=timeout, **options))
 
-    def acquiring(self, name: str, timeout: float | None = 20) -> Running:
+    def acquiring(self, name: str, timeout: float | None = 20, **options: Any) -> Running:
         """Acquire beside the test."""
         lock = self.lock(name)
-        return self.face.start(lambda: lock.acquire(timeout=timeout))
+        return self.face.start(lambda: lock.acquire(timeout=timeout, **options))
 
-    def queue_up(self, name: str, timeout: float | None = 20) -> Running:
+    def queue_up(self, name: str, timeout: float | None = 20, **options: Any) -> Running:
         """Same as `acquiring`, and wait until it waits."""
         waiting = self.tap.waiting
-        running = self.acquiring(name, timeout)
+        running = self.acquiring(name, timeout, **options)
         self.tap.wait_parked(waiting + 1)
         return running
 

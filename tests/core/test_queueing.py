@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes._core.order import EVERYBODY, EXCLUSIVE, Contender, Order
 from recipes._core.queueing import (
     REMOVED,
     Attempt,
@@ -33,7 +34,7 @@ from recipes._core.queueing import (
     verify,
 )
 from recipes._core.session import NOT_RENEWED, SessionEvent
-from recipes.errors import LockTimeout, SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Changed, Disturbed, Gone
 from tests.core.stepping import GONE, Played, Script, admitted, epoch, others, place, play, spot, view
 from tests.core.test_order import permits
@@ -288,6 +289,58 @@ def test_the_wait_for_a_session_is_part_of_the_call() -> None:
         acquire(attempt()), Script(Attach=[SessionLost("closed"), at], Enqueue=view(), Admit=admitted(at))
     )
     assert played.kinds == ["Now", "Attach", "Abandon", "Emit", "Attach", "Enqueue", *TAIL]
+
+
+def test_queueing_again_may_be_forbidden() -> None:
+    at = epoch()
+    script = {"Enqueue": [SessionLost("earlier"), view("a")], "Watch": True, "Wait": SessionLost("gone")}
+    wanted = replace(attempt(), requeues=False)
+    played = play(acquire(wanted), Script(Attach=at, **script))
+    assert isinstance(played.error, SessionLost)
+    assert (played.error.reason, played.error.lock) == ("gone", "q")
+    assert played.abandoned == [spot(1), spot(2)]
+    assert played.events == ["lock.requeued", "lock.queued", "lock.cancelled"]  # no place was lost at first
+
+
+# The bound on waiters.
+
+
+def bounded(max_waiters: int, look: View, **answers: Any) -> Played:
+    at = epoch()
+    script = {"Enqueue": view("b", "a", complete=False), "Watch": True, "Look": look, **answers}
+    wanted = replace(attempt(), max_waiters=max_waiters)
+    return play(acquire(wanted), Script(Attach=at, Admit=admitted(at), **script))
+
+
+def test_as_many_wait_as_may_and_it_leaves() -> None:
+    played = bounded(2, view("c", "b", "a"), Withdraw=True)
+    assert isinstance(played.error, QueueFull)
+    assert (played.error.lock, played.error.max_waiters, played.error.position) == ("q", 2, 3)
+    assert played.only(Withdraw) == Withdraw(spot(1), place())
+    assert played.only(Look) == Look(place(), EVERYBODY, ())
+    assert played.abandoned == []
+    assert played.events == ["lock.queued", "lock.cancelled"]
+
+
+def test_what_cannot_be_withdrawn_is_left_to_the_cleaner() -> None:
+    played = bounded(1, view("b", "a"), Withdraw=StoreRefused("s", "no"))
+    assert isinstance(played.error, StoreRefused)
+    assert played.abandoned == [spot(1)]
+
+
+def test_with_room_it_looks_once_and_waits() -> None:
+    gone = {"Wait": [None, Gone("a")], "Check": [Checked(True, frozenset("a")), Checked(True, frozenset())]}
+    played = bounded(2, view("b", "a"), Enqueue=view("a"), **gone)
+    assert middle(played) == ["Emit", "Watch", "Look", "Wait", "Check", "Wait", "Check"]
+
+
+def test_one_that_is_not_there_any_more_queues_again() -> None:
+    played = bounded(2, GONE, Enqueue=[view("a"), view()])
+    assert played.events == ["lock.queued", "lock.requeued", "lock.acquired"]
+
+
+def test_who_need_not_wait_does_not_ask_how_many_do() -> None:
+    assert middle(bounded(0, GONE, Enqueue=view())) == []
 
 
 # Out of time.

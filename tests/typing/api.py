@@ -90,11 +90,14 @@ async def awaiting() -> None:
 
 def failing(lock: recipes.Lock) -> None:
     try:
-        lock.acquire(timeout=1)
+        lock.acquire(timeout=1, max_waiters=10, on_session_lost="fail")
     except recipes.LockTimeout as late:
         assert_type(late.timeout_s, float)
         assert_type(late.position, int | None)
         assert_type(late.lock, str)
+    except recipes.QueueFull as full:
+        assert_type(full.max_waiters, int)
+        assert_type(full.position, int)
     except recipes.WouldDeadlock as held:
         assert_type(held.token, int | None)
     except recipes.LockLost as lost:
@@ -105,6 +108,7 @@ def failing(lock: recipes.Lock) -> None:
         pass
     except recipes.SessionLost as gone:
         assert_type(gone.reason, str)
+        assert_type(gone.lock, str | None)
 
 
 def requiring() -> None:
