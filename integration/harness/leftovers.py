@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from integration.harness.cluster import Cluster
 from integration.harness.etcd import Etcd
 from integration.harness.files import Files
 from integration.harness.process import Server, eventually
@@ -33,8 +35,9 @@ class Leftovers:
         return bool(self.contenders)
 
 
-def leftovers(server: Server, prefix: str) -> Leftovers:
+def leftovers(server: Server | Cluster[Any], prefix: str) -> Leftovers:
     """List everything under ``prefix``, the path of the URL the test gave its clients."""
+    server = _asked(server)
     if isinstance(server, Etcd):
         return Leftovers(tuple(server.keys(prefix)))
     if isinstance(server, Files):
@@ -47,8 +50,9 @@ def leftovers(server: Server, prefix: str) -> Leftovers:
     )
 
 
-def sessions(server: Server) -> set[str]:
+def sessions(server: Server | Cluster[Any]) -> set[str]:
     """Return what the whole server knows of living clients: etcd's leases, ZooKeeper's sessions."""
+    server = _asked(server)
     if isinstance(server, Etcd):
         return server.leases()
     if isinstance(server, Files):
@@ -57,14 +61,15 @@ def sessions(server: Server) -> set[str]:
     return server.sessions()
 
 
-def settle(server: Server, prefix: str, within_s: float = 5) -> Leftovers:
+def settle(server: Server | Cluster[Any], prefix: str, within_s: float = 5) -> Leftovers:
     """Wait until no contender is left under ``prefix`` (L5 grants five seconds) and return what is."""
     eventually(lambda: not leftovers(server, prefix), within_s)
     return leftovers(server, prefix)
 
 
-def clean(server: Server, prefix: str) -> None:
+def clean(server: Server | Cluster[Any], prefix: str) -> None:
     """Delete everything under ``prefix``."""
+    server = _asked(server)
     if isinstance(server, Etcd):
         server.delete(prefix)
         return
@@ -85,6 +90,14 @@ def kazoo_client(server: Server, *, timeout_s: float = 10) -> Generator[KazooCli
     finally:
         client.stop()
         client.close()
+
+
+def _asked(server: Server | Cluster[Any]) -> Server:
+    """Return the server itself, or of a cluster the leader, which knows all."""
+    if isinstance(server, Cluster):
+        leader: Server = server.leader()
+        return leader
+    return server
 
 
 def _walk(client: KazooClient, path: str) -> Iterator[tuple[str, bool]]:

@@ -1,0 +1,54 @@
+"""Clusters in place of the single servers; tests may do to members what they like, and leave them healed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from integration import servers
+from integration.clusters.labs import MADE, cluster_of
+
+Cluster = servers.EtcdCluster | servers.ZooKeeperCluster
+
+
+@pytest.fixture(scope="package")
+def clusters() -> Iterator[Callable[..., Cluster]]:
+    """Yield what returns a cluster of a kind, started when it is first asked for."""
+    made: dict[tuple[str, bool], Cluster] = {}
+
+    def get(kind: str, *, hub: bool = False) -> Cluster:
+        if (kind, hub) not in made:
+            made[kind, hub] = cluster_of(kind, hub=hub)
+            made[kind, hub].__enter__()
+        return made[kind, hub]
+
+    yield get
+    for cluster in made.values():
+        cluster.close()
+
+
+@pytest.fixture(params=MADE)
+def server(request: pytest.FixtureRequest, clusters: Callable[..., Any]) -> Any:
+    """Return a cluster of each kind in turn, whole, on loopback."""
+    return _whole(clusters, request.param, hub=False)
+
+
+@pytest.fixture(params=MADE)
+def hub_server(request: pytest.FixtureRequest, clusters: Callable[..., Any]) -> Any:
+    """Return a cluster of each kind in turn, whole, on a network in which members can be cut off."""
+    return _whole(clusters, request.param, hub=True)
+
+
+def _whole(clusters: Callable[..., Any], kind: str, *, hub: bool) -> Any:
+    try:
+        cluster = clusters(kind, hub=hub)
+    except servers.ServerUnavailable as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"{kind} is needed in CI: {reason}")
+        pytest.skip(f"NOT TESTED on {kind}: {reason}")
+    cluster.start()
+    cluster.leader()
+    return cluster
