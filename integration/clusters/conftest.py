@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -31,24 +30,17 @@ def clusters() -> Iterator[Callable[..., Cluster]]:
 
 
 @pytest.fixture(params=MADE)
-def server(request: pytest.FixtureRequest, clusters: Callable[..., Any]) -> Any:
-    """Return a cluster of each kind in turn, whole, on loopback."""
-    return _whole(clusters, request.param, hub=False)
-
-
-@pytest.fixture(params=MADE)
-def hub_server(request: pytest.FixtureRequest, clusters: Callable[..., Any]) -> Any:
-    """Return a cluster of each kind in turn, whole, on a network in which members can be cut off."""
-    return _whole(clusters, request.param, hub=True)
-
-
-def _whole(clusters: Callable[..., Any], kind: str, *, hub: bool) -> Any:
+def server(request: pytest.FixtureRequest, clusters: Callable[..., Cluster]) -> Cluster:
+    """Return a cluster of each kind in turn, whole; on a hub if the test is marked so."""
+    kind, hub = request.param, request.node.get_closest_marker("hub") is not None
     try:
         cluster = clusters(kind, hub=hub)
     except servers.ServerUnavailable as reason:
         if os.environ.get("CI"):
             pytest.fail(f"{kind} is needed in CI: {reason}")
         pytest.skip(f"NOT TESTED on {kind}: {reason}")
+    if cluster.hub is not None:
+        cluster.hub.heal()
     cluster.start()
     cluster.leader()
     return cluster

@@ -1,20 +1,27 @@
-"""Members of a cluster are killed: leaders, one after the other, and so many that no majority is left."""
+"""Members are killed, the leader or so many that no majority is left, and one is cut off from the others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 import recipes
+from integration import servers
 from integration.clusters.labs import SESSION_S, ClusterLab, on_clusters
 from integration.faults.looking import taking
 from integration.faults.test_connection import told_at
+from integration.harness.etcd import encoded
 from recipes._run.clock import boot_time
 
 QUORUM_SESSION_S = 5.0
 BACK_S = 3.0
 """For the members to start, and to elect a leader."""
+ELECTION_S = 1.0
+CUT_SESSION_S = 4.0
 
 
 @on_clusters(attached_to=("the leader", "a follower"))
@@ -88,3 +95,64 @@ def test_fault_11_quorum_lost_and_back(lab: ClusterLab) -> None:
     assert not held.release()
     assert first.release()
     assert waiting.result(5).token > first.token
+
+
+@pytest.mark.hub
+@on_clusters(known=("the follower", "all members"))
+def test_fault_39_follower_cut_off_with_the_client_attached_to_it(lab: ClusterLab, known: str) -> None:
+    cluster = lab.server
+    leader = cluster.leader()
+    follower, third = cluster.others(leader)
+    if known == "the follower":
+        victim = lab.client(follower, session_timeout=CUT_SESSION_S)
+    else:
+        victim = lab.attached(follower, session_timeout=CUT_SESSION_S).actor
+    rival = lab.client(leader, third, session_timeout=CUT_SESSION_S)
+    held = victim.acquire(lab.name)
+    told = told_at(held)
+    waiting = rival.start_acquire(lab.name)
+    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    (contender, _) = lab.contenders()
+    with still_believing(follower) as believes:
+        cut_at = lab.once(lambda: cluster.cut_off(follower))
+        if known == "the follower":
+            granted = waiting.result(20)
+            granted_at = boot_time()
+            assert believes(contender), (
+                "the member that is cut off should not know that the session has ended"
+            )
+    if known == "all members":
+        assert lab.renewed_since(held, cut_at, CUT_SESSION_S)
+        assert lab.when_served(held.verify)
+        assert not lab.seen.of("session.lost")
+        assert not waiting.done()
+        assert held.release()
+        granted = waiting.result(5)
+    else:
+        assert told.result(0) <= granted_at  # S2
+        assert not held.held
+        late_s = told.result(0) - held.deadline
+        lab.figure(f"loss told {granted_at - told.result(0):.2f} s before the next holder had it")
+        assert 0 <= late_s <= 0.5  # L7
+        assert granted_at - cut_at <= lab.failover_after_s(CUT_SESSION_S) + ELECTION_S
+    assert granted.token > held.token
+    lab.once(cluster.hub.heal)
+    assert lab.when_served(granted.verify)
+    assert not held.held
+    assert granted.release()
+    assert lab.when_served(lambda: victim.acquire(lab.name, timeout=10)).token > granted.token
+
+
+@contextmanager
+def still_believing(member: Any) -> Iterator[Callable[[str], bool]]:
+    """Yield what asks ``member`` alone, without the others, whether a contender is there."""
+    if isinstance(member, servers.ZooKeeper):
+        with servers.kazoo_client(member, timeout_s=30) as client:
+            yield lambda path: client.exists(path) is not None
+        return
+
+    def read(key: str) -> bool:
+        found = member.ask("/v3/kv/range", {"key": encoded(key), "serializable": True})
+        return bool(found.get("kvs"))
+
+    yield read
