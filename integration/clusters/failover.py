@@ -149,7 +149,8 @@ def _members_killed(kind: str, choose: Callable[[Held], Any], labs: list[Cluster
         cluster.start()
         cluster.leader()
     for lab in labs:
-        assert not lab.seen.of("session.lost"), "no session should be lost to the death of a member"
+        lost = [(one.session, one.reason) for one in lab.seen.of("session.lost")]
+        assert not lost, f"no session should be lost to the death of a member: {lost}"
     return figures
 
 
