@@ -144,6 +144,8 @@ def _members_killed(kind: str, choose: Callable[[Held], Any], labs: list[Cluster
             figures.took_s.append(boot_time() - killed_at)
             assert following.token > held.token
             assert following.release()
+            for one in (held, following):  # one death at a time: who renews must have come through
+                assert lab.renewed_since(one, killed_at), "the session should be renewed elsewhere"
 
         _beside_each_other(survive, ready)
         cluster.start()

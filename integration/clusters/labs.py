@@ -113,9 +113,8 @@ class ClusterLab(Lab):
         return session_s + 1 + (TICK_MS / 1000 if self.server.scheme == "zookeeper" else 0)
 
     def renewed_since(self, held: Held, since: float, within_s: float = SESSION_S) -> bool:
-        """Wait until the session was renewed by what was sent after ``since``; whether it was."""
-        granted_s = held.owner.client.session.timeout
-        return servers.eventually(lambda: held.deadline > since + granted_s - granted_s / 10, within_s)
+        """Wait until the session of a grant counts from what was sent after ``since``; whether it does."""
+        return servers.eventually(lambda: held.grant._hold.epoch.clock.counted > since, within_s)
 
     def when_served(self, ask: Callable[[], T], within_s: float = 10.0) -> T:
         """Ask until the store serves again, and return the answer."""

@@ -36,7 +36,7 @@ log = logging.getLogger("recipes.kazoo")
 
 CLOSED = "the session was closed"
 CLOSE_GRACE_S = 0.5
-LEADERLESS = 1 / 6
+LEADERLESS = 1 / 8
 """A server that passes on nothing to the leader for so much of the session's timeout is left."""
 
 
