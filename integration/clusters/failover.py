@@ -37,7 +37,7 @@ __all__ = ["Figures", "measured"]
 
 KILLED_SESSION_S = 2.0
 """The session of holders that are killed: as short as may be, so that much can be seen in little time."""
-LANES = 3
+LANES = 2
 RELEASED_WITHIN_S = 1.0
 
 

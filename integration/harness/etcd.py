@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -95,6 +97,15 @@ class Etcd(Server):
     def revoke(self, lease: str) -> None:
         """Revoke a lease, with every key bound to it."""
         self.ask("/v3/lease/revoke", {"ID": lease})
+
+    def watches(self) -> int:
+        """Return how many watches are set on the server."""
+        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=5) as answer:
+            match = re.search(
+                r"^etcd_debugging_mvcc_watcher_total (\d+)", answer.read().decode(), re.MULTILINE
+            )
+        assert match is not None, "the metrics should tell of watchers"
+        return int(match[1])
 
     def compact(self) -> int:
         """Compact the history up to now and return the revision of that."""
