@@ -33,7 +33,7 @@ class Lab:
     """A context manager; when it ends its clients are closed, and none of their contenders may be left.
 
     Attributes:
-        server: The server.
+        server: The server, or the cluster.
         prefix: The path of the URLs of its clients.
         face: "blocking" or "asyncio".
         name: A name for its lock.
@@ -47,7 +47,7 @@ class Lab:
 
     def __init__(
         self,
-        server: servers.Server,
+        server: Any,
         prefix: str,
         face: str,
         note: Callable[[str], None],
@@ -102,8 +102,7 @@ class Lab:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if "proxy" in self.__dict__:
-            self.proxy.heal()
+        self.heal()
         died = not self.server.running  # no scenario leaves it dead
         self.server.start()
         self._stack.close()
@@ -112,12 +111,19 @@ class Lab:
         assert not died, f"the server has died: {self._last_words()}"
         assert kind or not left, f"left behind: {left.contenders}"
 
+    def heal(self) -> None:
+        """End what proxies do, so that clients can be closed."""
+        if "proxy" in self.__dict__:
+            self.proxy.heal()
+
     def _last_words(self) -> str:
         said = self.server.log_path.read_text(errors="replace").splitlines()
         return next((line for line in said if line.startswith(("panic:", "fatal error:"))), "without a word")
 
 
-def at_once(**cases: tuple[Any, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def at_once(
+    kind: type[Lab] = Lab, /, **cases: tuple[Any, ...]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a test of a scenario: for each server in turn, with all its cases side by side."""
     values = list(itertools.product(FACES, *cases.values()))
 
@@ -130,7 +136,7 @@ def at_once(**cases: tuple[Any, ...]) -> Callable[[Callable[..., None]], Callabl
                 named = ", ".join(map(str, (face, *case)))
                 note = partial(_note, figure, named)
                 try:
-                    with Lab(server, f"{prefix}/case-{number}", face, note, together) as lab:
+                    with kind(server, f"{prefix}/case-{number}", face, note, together) as lab:
                         scenario(lab, **dict(zip(cases, case, strict=True)))
                 except BaseException as error:
                     together.abort()

@@ -63,7 +63,7 @@ def counted(lab: Lab) -> dict[str, int]:
         "contenders": len(lab.contenders()),
         "sessions": len(servers.sessions(lab.server)),
     }
-    if isinstance(lab.server, servers.ZooKeeper):
+    if not isinstance(lab.server, servers.Files):
         counts["watches"] = lab.server.watches()
     return counts
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from integration.harness.cluster import Cluster
+from integration.harness.hub import Hub
 from integration.harness.process import Server
 from recipes.cli.throwaway import etcd_command, etcd_healthy, free_ports
 
@@ -38,10 +41,11 @@ class Etcd(Server):
             name=self.name,
             cluster=self.cluster,
             election_ms=self._election_ms,
+            host=self.host,
         )
 
     def healthy(self) -> bool:
-        return etcd_healthy(self.port)
+        return etcd_healthy(self.port, self.host)
 
     def version(self) -> str:
         return str(self.ask("/version", method="GET")["etcdserver"])
@@ -94,6 +98,15 @@ class Etcd(Server):
         """Revoke a lease, with every key bound to it."""
         self.ask("/v3/lease/revoke", {"ID": lease})
 
+    def watches(self) -> int:
+        """Return how many watches are set on the server."""
+        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=5) as answer:
+            match = re.search(
+                r"^etcd_debugging_mvcc_watcher_total (\d+)", answer.read().decode(), re.MULTILINE
+            )
+        assert match is not None, "the metrics should tell of watchers"
+        return int(match[1])
+
     def compact(self) -> int:
         """Compact the history up to now and return the revision of that."""
         revision = int(self.ask("/v3/kv/range", {"key": encoded("x")})["header"]["revision"])
@@ -102,19 +115,20 @@ class Etcd(Server):
 
 
 class EtcdCluster(Cluster[Etcd]):
-    """Three etcd members on loopback."""
+    """Three etcd members on loopback, or on a hub."""
 
-    def __init__(self, label: str, binary: Path, *, size: int = 3, election_ms: int = 1000) -> None:
+    def __init__(
+        self, label: str, binary: Path, *, size: int = 3, election_ms: int = 1000, hub: Hub | None = None
+    ) -> None:
         names = [f"n{number}" for number in range(1, size + 1)]
-        super().__init__(
-            [Etcd(f"{label}-{name}", binary, name=name, election_ms=election_ms) for name in names]
-        )
+        members = [Etcd(f"{label}-{name}", binary, name=name, election_ms=election_ms) for name in names]
+        super().__init__(members, hub)
         plan = ",".join(f"{member.name}=http://{member.host}:{member.peer_port}" for member in self.members)
         for member in self.members:
             member.cluster = plan
 
     def leads(self, member: Etcd) -> bool:
-        status = member.ask("/v3/maintenance/status")
+        status = member.ask("/v3/maintenance/status", timeout_s=1)
         return bool(status.get("leader") == status["header"]["member_id"])  # absent while there is none
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from kazoo.handlers.threading import SequentialThreadingHandler
 
+from integration.harness.cluster import Cluster
 from integration.harness.etcd import Etcd
 from integration.harness.files import Files
 from integration.harness.process import Server, eventually
 from integration.harness.zookeeper import ZooKeeper
+from recipes.stores.zookeeper.handler_sockets import poll
 
 __all__ = ["Leftovers", "clean", "kazoo_client", "leftovers", "sessions", "settle"]
 
@@ -33,8 +37,9 @@ class Leftovers:
         return bool(self.contenders)
 
 
-def leftovers(server: Server, prefix: str) -> Leftovers:
+def leftovers(server: Server | Cluster[Any], prefix: str) -> Leftovers:
     """List everything under ``prefix``, the path of the URL the test gave its clients."""
+    server = _asked(server)
     if isinstance(server, Etcd):
         return Leftovers(tuple(server.keys(prefix)))
     if isinstance(server, Files):
@@ -47,8 +52,9 @@ def leftovers(server: Server, prefix: str) -> Leftovers:
     )
 
 
-def sessions(server: Server) -> set[str]:
+def sessions(server: Server | Cluster[Any]) -> set[str]:
     """Return what the whole server knows of living clients: etcd's leases, ZooKeeper's sessions."""
+    server = _asked(server)
     if isinstance(server, Etcd):
         return server.leases()
     if isinstance(server, Files):
@@ -57,14 +63,15 @@ def sessions(server: Server) -> set[str]:
     return server.sessions()
 
 
-def settle(server: Server, prefix: str, within_s: float = 5) -> Leftovers:
+def settle(server: Server | Cluster[Any], prefix: str, within_s: float = 5) -> Leftovers:
     """Wait until no contender is left under ``prefix`` (L5 grants five seconds) and return what is."""
     eventually(lambda: not leftovers(server, prefix), within_s)
     return leftovers(server, prefix)
 
 
-def clean(server: Server, prefix: str) -> None:
+def clean(server: Server | Cluster[Any], prefix: str) -> None:
     """Delete everything under ``prefix``."""
+    server = _asked(server)
     if isinstance(server, Etcd):
         server.delete(prefix)
         return
@@ -78,13 +85,28 @@ def clean(server: Server, prefix: str) -> None:
 @contextlib.contextmanager
 def kazoo_client(server: Server, *, timeout_s: float = 10) -> Generator[KazooClient, None, None]:
     """Yield a plain kazoo client of ``server``, connected."""
-    client = KazooClient(hosts=server.address, timeout=timeout_s)
+    client = KazooClient(hosts=server.address, timeout=timeout_s, handler=_Steady())
     client.start(timeout=10)
     try:
         yield client
     finally:
         client.stop()
         client.close()
+
+
+class _Steady(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships no types
+    """Waits without an epoll descriptor, which comes and goes with each wait, and would be counted."""
+
+    def select(self, rlist: Any, wlist: Any, _xlist: Any, timeout: float | None = None) -> Any:
+        return *poll(rlist, wlist, timeout), []
+
+
+def _asked(server: Server | Cluster[Any]) -> Server:
+    """Return the server itself, or of a cluster the leader, which knows all."""
+    if isinstance(server, Cluster):
+        leader: Server = server.leader()
+        return leader
+    return server
 
 
 def _walk(client: KazooClient, path: str) -> Iterator[tuple[str, bool]]:

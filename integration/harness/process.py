@@ -55,6 +55,7 @@ class Server(ABC):
     def __init__(self, label: str, port: int) -> None:
         self.label = label
         self.host = "127.0.0.1"
+        self.namespace: str | None = None
         self.port = port
         self.home = Path(tempfile.mkdtemp(prefix=f"recipes-{label}-", dir=memory_directory()))
         self.log_path = self.home / "log"
@@ -105,10 +106,11 @@ class Server(ABC):
         if self.running:
             return
         self.prepare()
+        inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
         with self.log_path.open("ab") as log:
             self._process = _starter.submit(
                 subprocess.Popen,
-                tethered(self.command()),
+                tethered([*inside, *self.command()]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.harness.cluster import Cluster
+from integration.harness.hub import Hub
 from integration.harness.process import Server
 from recipes.cli.throwaway import free_ports
 
@@ -32,6 +33,7 @@ class ZooKeeper(Server):
         super().__init__(label, port)
         self.java = java
         self.tick_ms = tick_ms
+        self.sync_limit = 10
         self.number = 1
         self.ensemble: list[str] = []
         self._jvm = list(jvm)
@@ -51,7 +53,7 @@ class ZooKeeper(Server):
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",
             "initLimit": 20,
-            "syncLimit": 10,
+            "syncLimit": self.sync_limit,
         }
         lines = [f"{name}={value}" for name, value in settings.items()]
         (self.home / "zoo.cfg").write_text("\n".join([*lines, *self.ensemble, ""]))
@@ -108,10 +110,13 @@ class ZooKeeper(Server):
 
 
 class ZooKeeperCluster(Cluster[ZooKeeper]):
-    """Three ZooKeeper servers on loopback."""
+    """Three ZooKeeper servers on loopback, or on a hub."""
 
-    def __init__(self, label: str, java: Java, *, size: int = 3, tick_ms: int = 500) -> None:
-        super().__init__([ZooKeeper(f"{label}-n{n}", java, tick_ms=tick_ms) for n in range(1, size + 1)])
+    def __init__(
+        self, label: str, java: Java, *, size: int = 3, tick_ms: int = 500, hub: Hub | None = None
+    ) -> None:
+        members = [ZooKeeper(f"{label}-n{n}", java, tick_ms=tick_ms) for n in range(1, size + 1)]
+        super().__init__(members, hub)
         lines = [
             f"server.{number}={one.host}:{one.peer_port}:{one.election_port}"
             for number, one in enumerate(self.members, 1)
@@ -121,4 +126,4 @@ class ZooKeeperCluster(Cluster[ZooKeeper]):
             member.ensemble = lines
 
     def leads(self, member: ZooKeeper) -> bool:
-        return "Mode: leader" in member.ask("srvr")
+        return "Mode: leader" in member.ask("srvr", timeout_s=1)

@@ -11,6 +11,7 @@ Everything here is plain state and a generator; the clock's readings are passed 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,30 +43,32 @@ class SessionClock:
         ttl_s: What the store granted.
         sent_at: When the request that started the session was sent.
         per_ttl: How many renewals are due within one ``ttl_s``.
-        lag: How many confirmed renewals the store may be behind. 0: the last confirmed
-            one counts. 1: the last but one does (ZooKeeper's servers pass touches on to
-            the leader in batches).
+        lag: By what share of ``ttl_s`` the store may be behind: the last confirmed renewal
+            that was sent so long before the very last one counts. 0: the last one does.
 
     Attributes:
         deadline: From here on the session is given up: 10 % of the TTL, at least half a
             second, before the store may end it. That covers clock rates 10 % apart.
+        counted: When the renewal was sent that counts.
         due: When the next renewal should be sent.
         suspect_at: From here on the session is doubted: two renewals went by unanswered.
     """
 
-    __slots__ = ("_before", "_last", "_per_ttl", "deadline", "due", "lag", "suspect_at", "ttl_s")
+    __slots__ = ("_per_ttl", "_sent", "counted", "deadline", "due", "lag", "suspect_at", "ttl_s")
 
-    def __init__(self, ttl_s: float, sent_at: float, *, per_ttl: int, lag: int = 0) -> None:
+    def __init__(self, ttl_s: float, sent_at: float, *, per_ttl: int, lag: float = 0.0) -> None:
         self.lag = lag
         self._per_ttl = per_ttl
-        self._last = sent_at
+        self._sent: deque[float] = deque()
         self._count(sent_at, ttl_s)
 
     def _count(self, sent_at: float, ttl_s: float) -> None:
-        self._before, self._last = self._last, sent_at
+        self._sent.append(sent_at)
+        while len(self._sent) > 1 and self._sent[1] <= sent_at - self.lag * ttl_s:
+            self._sent.popleft()
         self.ttl_s = ttl_s
-        base = self._before if self.lag else self._last
-        self.deadline = base + ttl_s - max(ttl_s / 10, 0.5)
+        self.counted = self._sent[0]
+        self.deadline = self.counted + ttl_s - max(ttl_s / 10, 0.5)
         self.due = sent_at + self.interval_s
         self.suspect_at = min(sent_at + 2.25 * self.interval_s, self.deadline)
 

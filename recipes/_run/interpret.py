@@ -161,17 +161,17 @@ def _still(epoch: Epoch) -> None:
 def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
     """Carry out a store operation, again and again by the policy while the answer is lost."""
     pauses = None
-    again = False
+    failures = 0
     while True:
         try:
-            return (yield from _once(op, call, again=again))
+            return (yield from _once(op, call, again=failures > 0))
         except StoreUnavailable as error:
-            if isinstance(op, Renew) or (call.fail_fast and again):
+            failures += 1
+            if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.engine.servers)):
                 raise
             call.last_error = error
             call.runtime.retrying(op, error)
             pauses = pauses or call.runtime.pauses()
-        again = True
         try:
             yield Receive(next(pauses))  # any event cuts the pause short; asking again covers it
         except Expired as expired:

@@ -61,7 +61,7 @@ class Call:
         mailbox: Where it hears of events.
         owner: The thread or task that asked.
         deadline: For the whole call.
-        fail_fast: Failing to start a session, or a second lost answer, ends it.
+        fail_fast: Failing to start a session, or losing answers (two, or one of each server), ends it.
         epoch: The session it uses, once it has one.
         spot: Where it may stand in a queue, until somebody else looks after that.
         place: Where it stands, as far as the store has said so.

@@ -137,6 +137,7 @@ def etcd_command(
     name: str = "one",
     cluster: str | None = None,
     election_ms: int = 500,
+    host: str = "127.0.0.1",
 ) -> list[str]:
     """Return the command that runs ``binary`` on loopback, with durability given up for speed.
 
@@ -148,8 +149,9 @@ def etcd_command(
         name: The member's name in ``cluster``.
         cluster: ``name=peer-url`` of all members, comma-separated; by default this one alone.
         election_ms: Election timeout; the shortest lease is 1.5 times this, rounded up to a second.
+        host: The address to listen on.
     """
-    client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+    client, peer = f"http://{host}:{client_port}", f"http://{host}:{peer_port}"
     options = {
         "name": name,
         "data-dir": str(data),
@@ -167,9 +169,9 @@ def etcd_command(
     return [str(binary), *(f"--{option}={value}" for option, value in options.items()), *fast]
 
 
-def etcd_healthy(port: int) -> bool:
+def etcd_healthy(port: int, host: str = "127.0.0.1") -> bool:
     """Whether the member on ``port`` answers that it is healthy; takes at most two seconds."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    connection = http.client.HTTPConnection(host, port, timeout=2)
     try:
         connection.request("GET", "/health")
         answer = json.loads(connection.getresponse().read())

@@ -239,7 +239,7 @@ class MemoryProtocol(StoreProtocol):
     """One session with a store in memory."""
 
     renewals_per_ttl: ClassVar[int] = 3
-    renewal_lag: ClassVar[int] = 0
+    renewal_lag: ClassVar[float] = 0.0
 
     def open(self, op: Open, turn: Turn) -> Steps[Opened]:
         """Start a session."""

@@ -84,12 +84,12 @@ class StoreProtocol(ABC):
 
     Attributes:
         renewals_per_ttl: How many renewals are due within one TTL.
-        renewal_lag: How many confirmed renewals the store may be behind (see `SessionClock`).
+        renewal_lag: By what share of the TTL the store may be behind (see `SessionClock`).
         session_id: The session's id as contenders show it; empty before `open`.
     """
 
     renewals_per_ttl: ClassVar[int] = 3
-    renewal_lag: ClassVar[int] = 0
+    renewal_lag: ClassVar[float] = 0.0
     session_id: str = ""
 
     def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:  # noqa: PLR0911 - one for each operation

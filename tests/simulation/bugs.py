@@ -123,7 +123,7 @@ def deadline_from_the_reply() -> list[Any]:
 def deadline_without_margin() -> list[Any]:
     def count(self: Any, sent_at: float, ttl_s: float) -> None:
         original(self, sent_at, ttl_s)
-        self.deadline = (self._before if self.lag else self._last) + ttl_s
+        self.deadline = self.counted + ttl_s
 
     original = session.SessionClock._count
     return swap(session.SessionClock, "_count", count)

@@ -23,12 +23,10 @@ from recipes.stores.etcd.stream_book import Arming, split
 from recipes.stores.etcd.stream_switch import Switch
 from recipes.stores.etcd.wire import Authorization
 from recipes.stores.etcd.wire_answers import checked, error_of, unavailable
-from recipes.stores.etcd.wire_dial import Endpoint, Endpoints
+from recipes.stores.etcd.wire_dial import DIAL_S, Attempt, Endpoint, Endpoints
 from recipes.stores.waiting import acquire
 
 __all__ = ["EtcdLink"]
-
-_DIAL_S = 3.0
 
 
 class _Server:
@@ -113,12 +111,19 @@ class EtcdLink:
             server.session.close()
 
     def _post(self, post: Post, deadline: float) -> Json:
-        server = self._server()
+        attempt = self._endpoints.attempt(time.monotonic(), deadline)
         try:
-            return server.post(post, deadline)
+            reply = self._servers[attempt.endpoint].post(post, attempt.until)
         except StoreUnavailable:
-            self._endpoints.failed(server.endpoint)
+            self._unanswered(attempt)
             raise
+        self._endpoints.answered(attempt, time.monotonic())
+        return reply
+
+    def _unanswered(self, attempt: Attempt) -> None:
+        """Go to another server, with the watches."""
+        self._endpoints.unanswered(attempt, time.monotonic())
+        self._reader.follow()
 
     def _batch(self, parts: Sequence[Request[Any]], deadline: float) -> tuple[Any, ...]:
         """Send the watches, then the calls; then take the replies."""
@@ -142,25 +147,25 @@ class EtcdLink:
         return tuple(replies[position] for position in range(len(parts)))
 
     def _posts(self, posts: dict[int, Post], replies: dict[int, Any], deadline: float) -> None:
-        server = self._server()
+        attempt = self._endpoints.attempt(time.monotonic(), deadline)
+        server = self._servers[attempt.endpoint]
         calls = [(server.client.get_url(post.path), post.body) for post in posts.values()]
-        pipeline = Pipeline(server.session, calls, deadline)
+        pipeline = Pipeline(server.session, calls, attempt.until)
         try:
             for position, post in posts.items():
                 try:
-                    replies[position] = server.post(post, deadline, pipeline)
+                    replies[position] = server.post(post, attempt.until, pipeline)
                 except (EtcdError, StoreError) as error:
                     replies[position] = error
         finally:
             pipeline.close()
         if any(isinstance(reply, StoreUnavailable) for reply in replies.values()):
-            self._endpoints.failed(server.endpoint)
-
-    def _server(self) -> _Server:
-        return self._servers[self._endpoints.current()]
+            self._unanswered(attempt)
+        else:
+            self._endpoints.answered(attempt, time.monotonic())
 
     def _dial(self, channel: Channel, stop: Any) -> Conn:
-        return dial(channel.endpoint, self._context, time.monotonic() + _DIAL_S, stop)
+        return dial(channel.endpoint, self._context, time.monotonic() + DIAL_S, stop)
 
 
 class _Armed:

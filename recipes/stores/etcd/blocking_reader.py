@@ -64,6 +64,11 @@ class Reader:
         if self._thread is not None:
             self._step(lambda _now: self._switch.forget(mailbox))
 
+    def follow(self) -> None:
+        """Leave the servers that calls have left."""
+        if self._thread is not None:
+            self._step(lambda _now: self._switch.follow())
+
     def close(self) -> None:
         """End the thread and the connections."""
         with self._lock:

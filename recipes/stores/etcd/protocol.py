@@ -73,7 +73,7 @@ class EtcdProtocol(StoreProtocol):
     """
 
     renewals_per_ttl: ClassVar[int] = 3
-    renewal_lag: ClassVar[int] = 0
+    renewal_lag: ClassVar[float] = 0.0
 
     def __init__(self, label: str, layout: Layout, lease: int) -> None:
         self._label = label

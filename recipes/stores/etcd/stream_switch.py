@@ -6,8 +6,9 @@ closes what ``opens`` and ``closes`` ask for, sends every ``outbox``, and does w
 ``book.told`` says.
 
 Silence: when nothing was received for ``silence_s``, a progress request asks for a sign
-of life; when that is not answered within the same time, the channel is dead. So it is when a
-create is not answered within one and a half ``patience_s``: who waits for that hears of nothing. (etcd 3.4.23 and 3.5.1 answer it always, from 3.5.8 on only while watches are
+of life; when that is not answered within the same time, or within twice ``patience_s`` where
+there is another server to go to, the channel is dead. So it is when a create is not answered within
+one and a half ``patience_s``: who waits for that hears of nothing. (etcd 3.4.23 and 3.5.1 answer it always, from 3.5.8 on only while watches are
 synchronized; a false alarm costs a look and a new watch.)
 
 A proxy that withholds unfinished request bodies: when the first watch of a channel is not
@@ -72,6 +73,7 @@ class Switch:
 
     def arm(self, arming: Arming, now: float) -> None:
         """Watch for ``arming``: on the shared channel, on a watch that is there, or alone."""
+        self.follow()
         endpoint = self._endpoints.current()
         self._renew_token()
         number = self.book.arm(arming, endpoint.store)
@@ -132,9 +134,16 @@ class Switch:
             del self._solos[number]
             self.book.lose([number], error)
 
+    def follow(self) -> None:
+        """Leave every server but the one that calls are made to: the others were left for a reason."""
+        current = self._endpoints.current()
+        for channel in self._channels():
+            if channel.endpoint != current:
+                self.broken(channel, unavailable(channel.endpoint.store, "another server is asked by now"))
+
     def lose_all(self, error: Exception) -> None:
         """Give up every channel and watch."""
-        for channel in [*self._solos.values(), *([self._main] if self._main else [])]:
+        for channel in self._channels():
             self.broken(channel, error)
         self.book.lose(self.book.numbers(), error)
 
@@ -144,12 +153,13 @@ class Switch:
             return None
         if self._asked is None:
             return self._heard + self._silence_s
-        if not self._fresh:
-            within_s = 1.5 * self._patience_s if self._owes_creates() else self._silence_s
-            return self._asked + within_s
-        if not self._trial:
+        if self._fresh and not self._trial:
             return self._asked + self._patience_s
-        return self._asked + self._silence_s if self._answered is None else self._answered + self._patience_s
+        if self._fresh and self._answered is not None:
+            return self._answered + self._patience_s
+        if not self._fresh and self._owes_creates():
+            return self._asked + 1.5 * self._patience_s
+        return self._asked + (2 * self._patience_s if self._endpoints.several else self._silence_s)
 
     def tick(self, now: float) -> None:
         """Do what is due: ask for a sign of life, declare a silent channel dead, or go around a proxy."""
@@ -170,6 +180,9 @@ class Switch:
         """Return what is to be told, and forget it."""
         told, self.book.told = self.book.told, []
         return told
+
+    def _channels(self) -> list[Channel]:
+        return [*self._solos.values(), *([self._main] if self._main else [])]
 
     def _owing(self) -> bool:
         """Say whether silence on the shared channel means anything."""

@@ -126,14 +126,16 @@ class AsyncEtcdLink:
 
     async def _posts(self, posts: Sequence[Post], until: float) -> list[Json | Exception]:
         """Send ``posts`` back to back on one connection; an exception stands for what failed."""
-        server = self._servers[self._endpoints.current()]
+        loop = asyncio.get_running_loop()
+        attempt = self._endpoints.attempt(loop.time(), until)
+        server = self._servers[attempt.endpoint]
         store = server.endpoint.store
         token = None if self._authorization is None else self._authorization()
         data = b"".join([server.dialect.request(_PREFIX + p.path, _encode(p.body), token) for p in posts])
         found: list[Json | Exception] = []
         try:
-            conn = await self._take(server, until)
-            with self._using(conn, server, until):
+            conn = await self._take(server, attempt.until)
+            with self._using(conn, server, attempt.until):
                 for waiting in conn.send(data, len(posts)):
                     found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
         except (OSError, WireError) as error:
@@ -141,7 +143,10 @@ class AsyncEtcdLink:
             failure = unavailable(store, describe(error))
             found += [failure] * (len(posts) - len(found))
         if any(isinstance(reply, StoreUnavailable) for reply in found):
-            self._endpoints.failed(server.endpoint)
+            self._endpoints.unanswered(attempt, loop.time())
+            self._watching.follow()
+        else:
+            self._endpoints.answered(attempt, loop.time())
         return found
 
     @contextlib.contextmanager

@@ -12,10 +12,9 @@ from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_switch import Switch
 from recipes.stores.etcd.tasks_conn import connect
 from recipes.stores.etcd.wire_answers import describe, unavailable
+from recipes.stores.etcd.wire_dial import DIAL_S
 
 __all__ = ["Watching"]
-
-_DIAL_S = 3.0
 
 
 class _Stream(asyncio.Protocol):
@@ -73,6 +72,11 @@ class Watching:
         """End the watches of ``mailbox``."""
         if not self._closed and len(self._switch.book):
             self._step(lambda _now: self._switch.forget(mailbox))
+
+    def follow(self) -> None:
+        """Leave the servers that calls have left."""
+        if not self._closed:
+            self._step(lambda _now: self._switch.follow())
 
     async def close(self) -> None:
         """End the connections, and wait until they are closed."""
@@ -142,7 +146,7 @@ class Watching:
         stream = _Stream(self, channel)
         loop = asyncio.get_running_loop()
         try:
-            await connect(channel.endpoint, self._context, stream, loop.time() + _DIAL_S)
+            await connect(channel.endpoint, self._context, stream, loop.time() + DIAL_S)
         except OSError as error:
             failure = unavailable(channel.endpoint.store, describe(error))
             self._step(lambda _now: self._switch.broken(channel, failure))

@@ -62,7 +62,7 @@ class SqliteProtocol(StoreProtocol):
     """
 
     renewals_per_ttl: ClassVar[int] = 3
-    renewal_lag: ClassVar[int] = 0
+    renewal_lag: ClassVar[float] = 0.0
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id

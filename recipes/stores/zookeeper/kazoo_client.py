@@ -28,7 +28,7 @@ from recipes.stores.zookeeper.kazoo_client_errors import translated
 from recipes.stores.zookeeper.kazoo_client_life import connect_timeout, make_client, stop_client
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
-from recipes.stores.zookeeper.requests import Close, Connect, Get, SessionExpired, SessionInfo
+from recipes.stores.zookeeper.requests import Close, Connect, Get, SessionExpired, SessionInfo, Sync
 
 __all__ = ["KazooSession"]
 
@@ -36,6 +36,8 @@ log = logging.getLogger("recipes.kazoo")
 
 CLOSED = "the session was closed"
 CLOSE_GRACE_S = 0.5
+LEADERLESS = 1 / 8
+"""A server that passes on nothing to the leader for so much of the session's timeout is left."""
 
 
 class KazooSession:
@@ -61,6 +63,7 @@ class KazooSession:
         self._granted: SessionInfo | None = None  # as the server said last
         self._info: SessionInfo | None = None  # as it said first
         self._up = False
+        self._reached = False  # there was a connection since the last pause between two rounds
         self._parked: dict[int, Call] = {}
         self._over: str | None = None
         self._shut = False
@@ -91,10 +94,24 @@ class KazooSession:
 
     def outcome(self, call: Call, timeout_s: float) -> Any:
         """Return the reply, or raise, when ``call`` is done or its time is up."""
+        parked = id(call) in self._parked
         missing = self.abandon(call)
         if missing and isinstance(call.request, Close):
             return None  # it goes on behind
+        if missing and not parked:
+            self._leave_if_cut_off(call, timeout_s)
         return call.result(partial(self._unanswered, timeout_s))
+
+    def _leave_if_cut_off(self, call: Call, waited_s: float) -> None:
+        """Go to another server from one that does not reach the leader, whatever it answers by itself."""
+        info = self._info
+        enough = info is not None and waited_s >= info.timeout_s * LEADERLESS
+        if enough and "," in self._hosts and any(isinstance(part, Sync) for part in call.parts):
+            log.warning(
+                "%s: no answer from the leader for %.3g s; trying another server", self._hosts, waited_s
+            )
+            if self._handler is not None:
+                self._handler.abort()
 
     def abandon(self, call: Call) -> bool:
         """Wait for ``call`` no more; returns whether it was not done. A half-open session is given up."""
@@ -157,10 +174,18 @@ class KazooSession:
             self._handler.silence_limit_s = timeout_ms / 1000 / 3  # as with kazoo's pings
 
     def _on_round_failed(self) -> None:
-        """Fail at once when no server would have us; once connected, kazoo tries on."""
+        """Fail what waits for a connection when no server would have us; once connected, kazoo tries on."""
+        with self._lock:
+            reached, self._reached = self._reached, False
+            refused = [] if reached else list(self._parked.values())
+            for call in refused:
+                del self._parked[id(call)]
+        nowhere = StoreUnavailable(self._hosts, self._log.trouble() or "no connection")
+        for call in refused:
+            call.fail(nowhere)
         opening = self._opening
         if opening is not None and not opening.over and self._info is None:
-            opening.fail(StoreUnavailable(self._hosts, self._log.trouble() or "no connection"))
+            opening.fail(nowhere)
             self.close()
 
     # The connection comes and goes: kazoo's thread.
@@ -188,6 +213,7 @@ class KazooSession:
             return
         with self._lock:
             self._up = self._over is None
+            self._reached = True
             parked = list(self._parked.values())  # none, once it is over
             self._parked.clear()
         for call in parked:

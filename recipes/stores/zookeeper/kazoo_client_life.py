@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -65,10 +66,14 @@ def make_client(
     hosts: str, session_timeout_s: float, handler: LeanHandler, logger: KazooLog, options: Mapping[str, Any]
 ) -> Any:
     """Return a client, not started; ``options`` are for ``KazooClient``, but the rest of this is ours."""
+    # kazoo draws an order for each round, and may begin with the server that was just left for its silence.
+    order = hosts.split(",")
+    random.shuffle(order)
     # kazoo's own policy waits up to an hour between two tries.
     retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0, sleep_func=handler.sleep_func)
     ours: dict[str, Any] = {
-        "hosts": hosts,
+        "hosts": ",".join(order),
+        "randomize_hosts": False,
         "timeout": session_timeout_s,
         "client_id": None,  # a session is never taken over
         "read_only": False,  # a server without a quorum cannot say who holds what

@@ -29,9 +29,9 @@ class Box:
 class Desk:
     """A switch at a manual clock, its tellings done at once, its outboxes read."""
 
-    def __init__(self, **options: Any) -> None:
-        self.endpoints = Endpoints([("a", 1), ("b", 2)])
-        self.switch = Switch(self.endpoints, None, **options)
+    def __init__(self, servers: int = 2) -> None:
+        self.endpoints = Endpoints([("a", 1), ("b", 2)][:servers])
+        self.switch = Switch(self.endpoints, None)
         self.now = 100.0
         self._begun: set[Channel] = set()
 
@@ -128,12 +128,46 @@ def test_a_silent_channel_is_asked_and_then_dead(desk: Desk) -> None:
     assert desk.now == 105.0
     assert desk.sent(channel) == [PROGRESS]
     desk.at_due()
-    assert desk.now == 110.0
+    assert desk.now == 107.0
     assert box.events == [Disturbed()]
     assert desk.switch.closes == [channel]
     assert desk.switch.due() is None
     assert desk.endpoints.current().host == "b"
     desk.arm(box)
+    assert desk.opened().endpoint.host == "b"
+
+
+def test_a_single_server_has_more_patience() -> None:
+    desk = Desk(servers=1)
+    box = Box()
+    channel = desk.started(box)
+    desk.at_due()
+    desk.at_due()
+    assert desk.now == 110.0
+    assert desk.switch.closes == [channel]
+
+
+def test_watches_go_where_calls_go(desk: Desk) -> None:
+    box = Box()
+    channel = desk.started(box)
+    desk.switch.follow()
+    desk.tell()
+    assert (channel.live, box.events) == (True, [])
+    desk.endpoints.failed(channel.endpoint)
+    desk.switch.follow()
+    desk.tell()
+    assert (channel.live, box.events) == (False, [Disturbed()])
+    assert desk.endpoints.current().host == "b", "which nobody has left"
+    desk.arm(box)
+    assert desk.opened().endpoint.host == "b"
+
+
+def test_a_watch_begins_where_calls_go(desk: Desk) -> None:
+    box, late = Box(), Box()
+    channel = desk.started(box)
+    desk.endpoints.failed(channel.endpoint)
+    desk.arm(late, b"another")
+    assert (channel.live, box.events) == (False, [Disturbed()])
     assert desk.opened().endpoint.host == "b"
 
 
@@ -300,7 +334,7 @@ def test_a_server_that_was_stopped_is_no_proxy(desk: Desk) -> None:
 def test_a_dead_server_is_no_proxy(desk: Desk) -> None:
     main, solo, replies = tried_alone(desk, Box())
     desk.at_due()
-    assert desk.now == 105.0
+    assert desk.now == 102.0
     assert not main.live
     desk.switch.broken(solo, StoreUnavailable("a:1", "reset"))
     desk.tell()

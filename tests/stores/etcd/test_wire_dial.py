@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recipes.stores.etcd.wire_dial import Endpoint, Endpoints, addresses
+from recipes.stores.etcd.wire_dial import Attempt, Endpoint, Endpoints, addresses
 
 
 def test_the_next_endpoint_serves_after_a_failure_and_many_failures_of_one_count_once() -> None:
@@ -17,6 +17,46 @@ def test_the_next_endpoint_serves_after_a_failure_and_many_failures_of_one_count
     assert endpoints.current() == Endpoint("b", 2)
     endpoints.failed(endpoints.current())
     assert endpoints.current() == first
+
+
+def several() -> Endpoints:
+    return Endpoints([("a", 1), ("b", 2), ("c", 3)])
+
+
+def test_one_of_several_servers_gets_a_share_of_the_time() -> None:
+    assert several().attempt(100.0, 103.0) == Attempt(Endpoint("a", 1), 100.0, 101.0)
+    assert several().attempt(100.0, 100.3).until == 100.25
+    assert several().attempt(100.0, 100.1).until == 100.1
+    assert Endpoints([("a", 1)]).attempt(100.0, 103.0).until == 103.0
+
+
+def test_a_silent_server_is_left_and_the_next_one_gets_more_time() -> None:
+    endpoints = several()
+    attempt = endpoints.attempt(100.0, 103.0)
+    endpoints.unanswered(attempt, attempt.until)
+    assert endpoints.attempt(101.0, 104.0) == Attempt(Endpoint("b", 2), 101.0, 103.0)
+
+
+def test_a_server_that_fails_at_once_is_left_and_costs_no_time() -> None:
+    endpoints = several()
+    endpoints.unanswered(endpoints.attempt(100.0, 103.0), 100.0)
+    assert endpoints.attempt(100.0, 103.0) == Attempt(Endpoint("b", 2), 100.0, 101.0)
+
+
+def test_a_call_that_had_no_time_blames_nobody() -> None:
+    endpoints = several()
+    endpoints.unanswered(endpoints.attempt(100.0, 100.2), 100.2)
+    assert endpoints.current() == Endpoint("a", 1)
+
+
+def test_where_all_are_slow_nobody_is_left_for_it() -> None:
+    endpoints = several()
+    slow = endpoints.attempt(100.0, 103.0)
+    endpoints.answered(slow, 100.9)
+    assert endpoints.attempt(101.0, 104.0).until == pytest.approx(102.8)
+    for now in (102.0, 103.0):  # and that is forgotten again
+        endpoints.answered(endpoints.attempt(now, now + 3.0), now)
+    assert endpoints.attempt(104.0, 107.0).until == 105.0
 
 
 def test_no_endpoint_is_an_error() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from recipes.errors import StoreRefused, StoreUnavailable
-from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
+from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone, Request
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
@@ -22,6 +24,7 @@ from recipes.stores.zookeeper.requests import (
     NoNode,
     SessionExpired,
     SetData,
+    Stat,
     Sync,
 )
 from tests.stores.zookeeper.conftest import Box, Driver, Links
@@ -218,24 +221,99 @@ def test_what_nobody_waits_for_is_not_sent_later(link: Driver, server: FakeZooKe
         link.ask(Create("/late"), 0.1)
     server.silent = False
     server.cut()
-    assert link.ask(Exists("/")) is not None
+    assert answered(link, Exists("/")) is not None
     assert server.count("create2") == 0
+
+
+def answered(link: Driver, request: Request[Any]) -> Any:
+    """Ask until the connection is there again: no round of connecting that fails is waited out."""
+    while True:
+        try:
+            return link.ask(request)
+        except StoreUnavailable:
+            continue
 
 
 def test_hundreds_of_requests_wait_for_the_connection_without_blocking(
     link: Driver, server: FakeZooKeeper
 ) -> None:
-    server.silent = True
-    server.drop()
+    go_on = pausing(link)
+    server.cut()
+    soon(lambda: not link.session._up)
     many = Batch(tuple(Exists("/") for _ in range(1000)))  # kazoo's own wake-up pipe holds 280
     replies: list[object] = []
     thread = threading.Thread(target=lambda: replies.extend(link.ask(many)))
     thread.start()
+    soon(lambda: bool(link.session._parked))
+    go_on.set()
+    thread.join()
+    assert [type(reply) for reply in replies] == [Stat] * 1000
+
+
+def test_what_waits_for_a_connection_fails_when_no_server_would_have_it(
+    link: Driver, server: FakeZooKeeper
+) -> None:
+    server.silent = True
+    server.drop()
+    soon(lambda: not link.session._up)
+    caught: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            link.ask(Exists("/"), 60)
+        except StoreUnavailable as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    soon(lambda: bool(link.session._parked))
+    server.cut()  # of the round in progress, and of none that came before
+    thread.join(5)
+    assert "broken" in str(caught[0])
     server.silent = False
     server.cut()
-    thread.join()
-    assert len(replies) == 1000
-    assert None not in replies
+    assert answered(link, Exists("/")) is not None
+
+
+def soon(check: Callable[[], bool]) -> None:
+    """Wait for a state of the link, which tells nobody."""
+    until = time.monotonic() + 5
+    while not check():
+        assert time.monotonic() < until
+        threading.Event().wait(0.001)
+
+
+def pausing(link: Driver) -> threading.Event:
+    """Have the pause between two rounds of connecting last until the event is set."""
+    go_on = threading.Event()
+    told = link.session._handler._on_pause
+
+    def pause() -> None:
+        told()
+        go_on.wait(5)
+
+    link.session._handler._on_pause = pause
+    return go_on
+
+
+@pytest.mark.parametrize(("servers", "left"), [(2, True), (1, False)])
+def test_a_server_that_cannot_reach_the_leader_is_left_if_there_is_another(
+    links: Links, server: FakeZooKeeper, servers: int, left: bool
+) -> None:
+    link = links.connected(",".join([server.hosts] * servers))
+    server.mute("sync")
+    connects = server.count("connect")
+    with pytest.raises(StoreUnavailable):
+        link.ask(Sync("/"), 0.5)  # for no sixth of the timeout of 4 s
+    assert link.session._up
+    with pytest.raises(StoreUnavailable):
+        link.ask(Sync("/"), 0.7)
+    if left:
+        server.until(lambda: server.count("connect") == connects + 1)
+    assert server.count("connect") == connects + left
+    server.cut()
+    assert answered(link, Exists("/")) is not None
+    assert len(server.sessions) == 1
 
 
 def test_parked_requests_end_with_the_link(link: Driver, server: FakeZooKeeper) -> None:
@@ -251,8 +329,7 @@ def test_parked_requests_end_with_the_link(link: Driver, server: FakeZooKeeper) 
 
     thread = threading.Thread(target=ask)
     thread.start()
-    while not link.session._parked:
-        threading.Event().wait(0.001)
+    soon(lambda: bool(link.session._parked))
     link.close()
     thread.join()
     assert len(caught) == 1

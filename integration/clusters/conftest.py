@@ -1,0 +1,46 @@
+"""Clusters in place of the single servers; tests may do to members what they like, and leave them healed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from integration import servers
+from integration.clusters.labs import MADE, cluster_of
+
+Cluster = servers.EtcdCluster | servers.ZooKeeperCluster
+
+
+@pytest.fixture(scope="package")
+def clusters() -> Iterator[Callable[..., Cluster]]:
+    """Yield what returns a cluster of a kind, started when it is first asked for."""
+    made: dict[tuple[str, bool], Cluster] = {}
+
+    def get(kind: str, *, hub: bool = False) -> Cluster:
+        if (kind, hub) not in made:
+            made[kind, hub] = cluster_of(kind, hub=hub)
+            made[kind, hub].__enter__()
+        return made[kind, hub]
+
+    yield get
+    for cluster in made.values():
+        cluster.close()
+
+
+@pytest.fixture(params=MADE)
+def server(request: pytest.FixtureRequest, clusters: Callable[..., Cluster]) -> Cluster:
+    """Return a cluster of each kind in turn, whole; on a hub if the test is marked so."""
+    kind, hub = request.param, request.node.get_closest_marker("hub") is not None
+    try:
+        cluster = clusters(kind, hub=hub)
+    except servers.ServerUnavailable as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"{kind} is needed in CI: {reason}")
+        pytest.skip(f"NOT TESTED on {kind}: {reason}")
+    if cluster.hub is not None:
+        cluster.hub.heal()
+    cluster.start()
+    cluster.leader()
+    return cluster
