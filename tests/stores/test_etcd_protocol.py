@@ -24,7 +24,7 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
-from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Gone
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
@@ -153,7 +153,7 @@ def test_a_lease_of_no_length_is_none(etcd: EtcdProtocol, granted: Any) -> None:
 
 
 def test_a_refusal_says_where_and_why(etcd: EtcdProtocol) -> None:
-    with pytest.raises(StoreRefused, match="etcd://e refused: etcdserver: permission denied") as raised:
+    with pytest.raises(StoreDenied, match="etcd://e denied access: etcdserver: permission denied") as raised:
         feed(etcd.open(Open(15), TURN), DENIED)
     assert raised.value.__cause__ is DENIED
 

@@ -6,6 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from recipes.errors import StoreUnavailable, StoreUntrusted
+from recipes.stores.tls import tls_text
+
 __all__ = ["KazooLog"]
 
 log = logging.getLogger("recipes.kazoo")
@@ -29,11 +32,18 @@ class KazooLog:
     def __init__(self, on_session: Callable[[int, int], None]) -> None:
         self._on_session = on_session
         self._server = ""
+        self._untrusted: set[str] = set()
         self.troubles: dict[str, str] = {}
 
     def trouble(self) -> str:
         """Return what was seen of the servers, for an error message."""
         return "; ".join(f"{server}: {seen}" for server, seen in self.troubles.items())
+
+    def failure(self, store: str, late: str = "") -> StoreUnavailable:
+        """Return the error for a store that there is no connection to, and why; ``late`` comes first."""
+        seen = self.trouble() or "no connection"
+        kind = StoreUntrusted if self._untrusted & self.troubles.keys() else StoreUnavailable
+        return kind(store, f"{late} ({seen})" if late else seen)
 
     def log(self, _level: int, message: str, *args: Any) -> None:
         """Hear of a granted session; everything else at these levels is noise."""
@@ -55,7 +65,10 @@ class KazooLog:
         if message.startswith("Cannot resolve"):
             self.troubles[str(args[0])] = f"cannot be resolved ({args[1]})"
         elif message.startswith(("Connection dropped", "Connection time-out")):
-            self.troubles[self._server] = _short(str(args[0]))
+            seen = str(args[0]).removeprefix("socket connection error: ")
+            refused = tls_text(seen)
+            (self._untrusted.discard if refused is None else self._untrusted.add)(self._server)
+            self.troubles[self._server] = refused or seen
         log.warning(message, *_without_secrets(args))
 
     warn = warning
@@ -68,10 +81,6 @@ class KazooLog:
     def error(self, message: str, *args: Any) -> None:
         """Pass an error on."""
         log.error(message, *_without_secrets(args))
-
-
-def _short(seen: str) -> str:
-    return seen.removeprefix("socket connection error: ")
 
 
 def _without_secrets(args: tuple[Any, ...]) -> tuple[Any, ...]:
