@@ -93,7 +93,7 @@ class SecureEtcd(servers.Etcd):
     def ask(self, path: str, body: object = None, *, method: str = "POST", timeout_s: float = 5) -> Any:
         """Make one gateway call as root, once there are users."""
         status, answer = self.exchange(path, body, self._token, method=method, timeout_s=timeout_s)
-        if status == 401 and path != "/v3/auth/authenticate":
+        if status == 401:
             self.log_in()
             status, answer = self.exchange(path, body, self._token, method=method, timeout_s=timeout_s)
         if status != 200:
@@ -122,7 +122,9 @@ class SecureEtcd(servers.Etcd):
 
     def healthy(self) -> bool:
         with contextlib.suppress(OSError, ValueError):
-            return bool(self.exchange("/health", None, None, method="GET", timeout_s=2)[1]["health"] == "true")
+            return bool(
+                self.exchange("/health", None, None, method="GET", timeout_s=2)[1]["health"] == "true"
+            )
         return False
 
     def start(self) -> Any:
@@ -136,6 +138,7 @@ class SecureEtcd(servers.Etcd):
                 self.ask("/v3/auth/user/grant", {"user": name, "role": name})
             self.permit(self._prefix)
             self.ask("/v3/auth/enable")
+            self.log_in()
         return self
 
     def permit(self, prefix: str) -> None:
@@ -191,7 +194,9 @@ class SecureZooKeeper(servers.ZooKeeper):
         """Return what a plain kazoo client has to be told, to be the same user with all rights."""
         told: dict[str, Any] = {}
         if self._sasl:
-            sasl = {"mechanism": "DIGEST-MD5", "username": USER, "password": SENTINEL}
+            # As bytes: pure-sasl hashes text in UTF-8, and Java hashes it in ISO 8859-1.
+            password = SENTINEL.encode("latin-1")
+            sasl = {"mechanism": "DIGEST-MD5", "username": USER, "password": password}
             told |= {"sasl_options": sasl}
         else:
             told |= {"auth_data": [("digest", f"{USER}:{SENTINEL}")]}

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Self
 
-__all__ = ["FileContext", "context_for", "refused_by_tls", "tls_text", "tls_words"]
+__all__ = ["CLOSED", "FileContext", "context_for", "refused_by_tls", "tls_text", "tls_words"]
 
 NAMES = frozenset(("ssl_context", "tls_ca", "tls_cert", "tls_key"))
 """The options."""
@@ -17,13 +17,17 @@ NAMES = frozenset(("ssl_context", "tls_ca", "tls_cert", "tls_key"))
 _logger = logging.getLogger("recipes")
 
 _TEXT = re.compile(r"\[SSL: (\w+)\] (.*?)(?: \(_ssl\.c:\d+\))?$")
-_CLOSED = "the connection was closed; does this port speak TLS?"
+CLOSED = "the connection was closed; does this port speak TLS?"
+"""What a port that does not, and a server that goes down, do alike."""
 _REASONS = (
     ("WRONG_VERSION_NUMBER", "the server does not speak TLS on this port"),
     ("HTTP_REQUEST", "the server does not speak TLS on this port"),
     ("RECORD_LAYER_FAILURE", "the server does not speak TLS on this port"),
-    ("CERTIFICATE_REQUIRED", "the server asks for a certificate of this client: pass tls_cert= and tls_key="),
-    ("ALERT_BAD_CERTIFICATE", "the server does not accept the certificate of this client, or misses one"),
+    ("CERTIFICATE_REQUIRED", "the server asks for a certificate of this client (tls_cert=)"),
+    (
+        "ALERT_BAD_CERTIFICATE",
+        "the server does not accept this client's certificate, or misses one (tls_cert=)",
+    ),
     ("ALERT_UNKNOWN_CA", "the server does not know the CA of this client's certificate"),
     ("ALERT_CERTIFICATE_EXPIRED", "the certificate of this client has expired"),
     ("ALERT_CERTIFICATE_UNKNOWN", "the server does not accept the certificate of this client"),
@@ -161,19 +165,21 @@ def tls_words(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return _not_accepted(error.verify_message)
     if not refused_by_tls(error):
-        return _CLOSED
+        return CLOSED
     reason = getattr(error, "reason", None) or ""
     return _worded(reason) or f"TLS failed ({reason or error})"
 
 
-def tls_text(text: str) -> str | None:
-    """Return the same for an error of which only the text is left; None if TLS refused nothing."""
+def tls_text(text: str) -> tuple[str, bool]:
+    """Return the words for an error of which only the text is left, and whether it is a refusal by TLS."""
     found = _TEXT.search(text)
-    if found is None or "EOF" in found[1]:
-        return None
+    if found is None:
+        return text, False
+    if "EOF" in found[1]:
+        return CLOSED, False
     if found[1] == "CERTIFICATE_VERIFY_FAILED":
-        return _not_accepted(found[2].partition(": ")[2])
-    return _worded(found[1]) or f"TLS failed ({found[1]})"
+        return _not_accepted(found[2].partition(": ")[2]), True
+    return _worded(found[1]) or f"TLS failed ({found[1]})", True
 
 
 def _not_accepted(why: str) -> str:

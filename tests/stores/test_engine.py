@@ -43,7 +43,10 @@ def test_the_url_names_the_engine(url: str, kind: str, label: Any) -> None:
     ("url", "says"),
     [
         ("", "unknown store ''"),
-        ("redis://h", "unknown store 'redis': use zookeeper://, zookeepers:// \\(with TLS\\), etcd://, etcds://"),
+        (
+            "redis://h",
+            "unknown store 'redis': use zookeeper://, zookeepers:// \\(with TLS\\), etcd://, etcds://",
+        ),
         ("etcd://", "is no host:port"),
         ("etcd:h", "is no host:port"),
         ("etcd://a,,b", "is no host:port"),

@@ -364,6 +364,8 @@ class EtcdProtocol(StoreProtocol):
         return reply
 
     def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
+        if not requests:
+            return ()
         replies: tuple[Any, ...] = yield from self._asking.ask(Batch(requests))
         for reply in replies:
             if isinstance(reply, EtcdError):

@@ -36,6 +36,7 @@ __all__ = ["KazooSession"]
 log = logging.getLogger("recipes.kazoo")
 
 CLOSED = "the session was closed"
+DENIED = "the credentials were not accepted"
 CLOSE_GRACE_S = 0.5
 
 
@@ -53,9 +54,8 @@ class KazooSession:
         self._hosts = hosts
         self._on_end = on_end
         self._access = access
-        self._denied = "the credentials were not accepted"
         self._options = dict(kazoo_options)
-        self._log = KazooLog(self._on_session)
+        self._log = KazooLog(self._on_session, tls=access.context is not None)
         self._watches = Watches()
         self._lock = threading.Lock()
         self._pid = 0
@@ -162,8 +162,8 @@ class KazooSession:
         try:
             self._access.introduce(self._client, self._hosts)
         except StoreDenied as denied:
-            self._denied = denied.detail
-            raise AuthFailedError(denied.detail) from None
+            self._on_lost(denied.detail, denied)  # kazoo does not tell: for it nothing has begun
+            raise AuthFailedError from None
 
     def _on_session(self, session_id: int, timeout_ms: int) -> None:
         """Hear what the server granted; kazoo says so just before it says CONNECTED."""
@@ -190,7 +190,7 @@ class KazooSession:
         elif self._client.client_state == KeeperState.EXPIRED_SESSION:
             self._on_lost("the server has ended the session")
         elif self._client.client_state == KeeperState.AUTH_FAILED:
-            self._on_lost(self._denied, StoreDenied(self._hosts, self._denied))
+            self._on_lost(DENIED, StoreDenied(self._hosts, DENIED))
 
     def _on_connected(self) -> None:
         granted = self._granted

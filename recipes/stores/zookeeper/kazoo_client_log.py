@@ -11,6 +11,7 @@ from recipes.stores.tls import tls_text
 
 __all__ = ["KazooLog"]
 
+_WANTS_TLS = "the server closed the connection; does this port want TLS (zookeepers://)?"
 log = logging.getLogger("recipes.kazoo")
 log.addHandler(logging.NullHandler())  # a library says nothing unless asked
 
@@ -24,13 +25,15 @@ class KazooLog:
     Args:
         on_session: Called with the session's id and the granted timeout in milliseconds
             whenever a server has granted it.
+        tls: Whether TLS is spoken.
 
     Attributes:
         troubles: What was last seen of each server, by ``host:port``.
     """
 
-    def __init__(self, on_session: Callable[[int, int], None]) -> None:
+    def __init__(self, on_session: Callable[[int, int], None], *, tls: bool = False) -> None:
         self._on_session = on_session
+        self._hint = {} if tls else {"socket connection broken": _WANTS_TLS}
         self._server = ""
         self._untrusted: set[str] = set()
         self.troubles: dict[str, str] = {}
@@ -49,6 +52,7 @@ class KazooLog:
         """Hear of a granted session; everything else at these levels is noise."""
         if message.startswith("Session created"):
             self.troubles.clear()
+            self._hint = {}
             self._on_session(args[0], args[2])
 
     def debug(self, message: str, *args: Any) -> None:
@@ -66,9 +70,8 @@ class KazooLog:
             self.troubles[str(args[0])] = f"cannot be resolved ({args[1]})"
         elif message.startswith(("Connection dropped", "Connection time-out")):
             seen = str(args[0]).removeprefix("socket connection error: ")
-            refused = tls_text(seen)
-            (self._untrusted.discard if refused is None else self._untrusted.add)(self._server)
-            self.troubles[self._server] = refused or seen
+            self.troubles[self._server], refused = tls_text(self._hint.get(seen, seen))
+            (self._untrusted.add if refused else self._untrusted.discard)(self._server)
         log.warning(message, *_without_secrets(args))
 
     warn = warning
