@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from pathlib import Path
 
 import trustme
@@ -29,12 +29,12 @@ class Authority:
 
     def issue(self, name: str, *hosts: str, expired: bool = False, common_name: str | None = None) -> str:
         """Return the path of a certificate with its key, for servers and clients alike."""
-        now = datetime.datetime.now(datetime.UTC)
+        now = dt.datetime.now(dt.UTC)
         leaf = self._ca.issue_cert(
             *(hosts or HOSTS),
             common_name=common_name,
-            not_before=now - datetime.timedelta(days=2),
-            not_after=now - datetime.timedelta(days=1) if expired else now + datetime.timedelta(days=1),
+            not_before=now - dt.timedelta(days=2),
+            not_after=now - dt.timedelta(days=1) if expired else now + dt.timedelta(days=1),
         )
         path = self._folder / f"{name}.pem"
         chain = b"".join(one.bytes() for one in leaf.cert_chain_pems)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import ssl
-import subprocess
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
-
-from kazoo.client import KazooClient
-from kazoo.security import make_digest_acl
 
 from integration import servers
 from integration.credentials.authority import Authority
@@ -240,8 +236,6 @@ class SecureZooKeeper(servers.ZooKeeper):
         return command
 
     def ask(self, word: str, timeout_s: float = 5) -> str:
-        import socket
-
         with contextlib.ExitStack() as stack:
             sock: socket.socket = stack.enter_context(
                 socket.create_connection((self.host, self.port), timeout_s)

@@ -1,4 +1,4 @@
-"""A password, and the tokens it is exchanged for, show nowhere: logs at DEBUG, events, errors, reprs, ``ps``."""
+"""Passwords and tokens show nowhere: not in logs at DEBUG, events, errors, reprs, nor on ``ps``."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def test_what_tls_has_decrypted_is_not_slept_on(listener: socket.socket) -> None
 
 
 def test_an_unknown_authority_is_named(links: Links) -> None:
-    refused = pytest.raises(StoreUntrusted, match="certificate is not accepted: self.signed certificate")
+    refused = pytest.raises(StoreUntrusted, match=r"certificate is not accepted: self.signed")
     with FakeZooKeeper(tls=server_context()) as server, refused:
         links(server.hosts, use_ssl=True).ask(Connect(4.0))
 
