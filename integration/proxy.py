@@ -69,6 +69,8 @@ class Proxy(Policy):
     def of(cls, server: Server, *, at: str = LOOPBACK) -> Self:
         """Return a proxy before ``server`` that understands what it speaks, listening on the address ``at``."""
         wire = HttpWire if isinstance(server, Etcd) else ZooKeeperWire
+        if server.scheme.endswith("s"):
+            wire = Raw  # TLS: nothing to be understood
         return cls(server.host, server.port, wire, scheme=server.scheme, at=at)
 
     @property

@@ -25,6 +25,7 @@ class ServerStore(Store):
 
     def __init__(self, server: servers.Server, prefix: str) -> None:
         self.server = server
+        self.options = server.options
         self.mark = self.prefix = prefix
         self.open = contextlib.ExitStack()
 
@@ -129,7 +130,7 @@ class ZooKeeperStore(ServerStore):
     def end_session(self, client: Any) -> None:
         """Take the session over with its id and password, and close it."""
         own = client._runtime.board.epoch.link.inner._session._client
-        thief = KazooClient(self.server.address, client_id=own.client_id)
+        thief = KazooClient(self.server.address, client_id=own.client_id, **self.server.kazoo_options)
         thief.start(timeout=10)
         thief.stop()
         thief.close()

@@ -15,6 +15,7 @@ from recipes.guarantees import Guarantees, Need
 from recipes.lock import AsyncLock, Lock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.session import Session
+from recipes.stores.credentials import apart
 from recipes.stores.engine import from_url
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def connect(
 
     Args:
         url: ``zookeeper://host:port,host:port/root``, ``etcd://host:port,.../prefix``
-            (``etcds://`` for TLS), ``sqlite:///path/to/file`` (the processes of one machine),
-            ``memory://`` (private) or ``memory://name`` (shared in the process). The path keeps
-            this application's locks apart from others'.
+            (``zookeepers://`` and ``etcds://`` for TLS), ``sqlite:///path/to/file`` (the processes
+            of one machine), ``memory://`` (private) or ``memory://name`` (shared in the process).
+            The path keeps this application's locks apart from others'.
         session_timeout: Seconds after which the store frees what this client holds, if it
             hears nothing; what is asked for (`Session.timeout` is what was granted). At
             least 2.
@@ -54,13 +55,20 @@ def connect(
             `Grant.release` and `Grant.verify`.
         require: What the store has to give, one or several of "fencing", "linearizable",
             "durable", "many_processes" and "many_machines" (see `Guarantees`).
-        options: ``ssl_context`` (``etcds://``): an ``ssl.SSLContext``.
+        options: Only for stores on a network. ``username`` and ``password`` (text, or a callable
+            that returns it and may block for a moment; they may also stand in the URL as
+            ``user:password@``): whom to log in as. With TLS, ``tls_ca``, ``tls_cert`` and ``tls_key``
+            (paths of PEM files: whom to trust instead of the system's CAs, and the own certificate),
+            or ``ssl_context`` (an ``ssl.SSLContext``). For ZooKeeper, ``sasl`` ("DIGEST-MD5";
+            otherwise the scheme ``digest``) and ``acl`` (a list of ``kazoo.security.ACL``, by default
+            ``CREATOR_ALL_ACL`` with credentials and open without).
 
     Raises:
         TooWeak: The store does not give what is required; a ValueError too.
         ValueError: An unknown scheme or option, a URL or a duration that does not fit.
         TypeError: A value of the wrong type.
     """
+    url, options = apart(url, options)  # first of all: no traceback shows a password from here on
     return Client(_engine(url, require, options), _settings(session_timeout, request_timeout))
 
 
@@ -73,6 +81,7 @@ def connect_async(
     **options: Any,
 ) -> AsyncClient:
     """Same as `connect`, but for asyncio."""
+    url, options = apart(url, options)
     return AsyncClient(_engine(url, require, options), _settings(session_timeout, request_timeout))
 
 

@@ -14,7 +14,9 @@
     ├── TooWeak                  the store does not give what was required (also a ValueError)
     └── StoreError               the store, or the way to it
         ├── StoreUnavailable     no answer (also a ConnectionError): it may work later
+        │   └── StoreUntrusted   TLS failed: one side does not accept the other
         ├── StoreRefused         an answer, and it was no: trying again will not help
+        │   └── StoreDenied      not known there, or not permitted (also a PermissionError)
         └── StoreFull            the store has no room left: nothing was written
 
 Facts are attributes, the sentence is made from them, and every error can be
@@ -34,10 +36,12 @@ __all__ = [
     "QueueFull",
     "RecipesError",
     "SessionLost",
+    "StoreDenied",
     "StoreError",
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "StoreUntrusted",
     "TooWeak",
     "UpgradeError",
     "WouldDeadlock",
@@ -249,11 +253,29 @@ class StoreUnavailable(StoreError, ConnectionError):
         return f"no answer from {self.store}: {self.detail}; check that it runs and can be reached"
 
 
+class StoreUntrusted(StoreUnavailable):
+    """TLS with the store failed: a certificate is not accepted, or the port does not speak TLS.
+
+    Another server of the cluster may do better, so it is asked again like any that does not answer.
+    """
+
+    def __str__(self) -> str:
+        what_next = "check the certificates, tls_ca= and the host in the URL"
+        return f"no TLS with {self.store}: {self.detail}; {what_next}"
+
+
 class StoreRefused(StoreError):
     """The store answered no (permissions, credentials, a bad request, a wrong schema)."""
 
     def __str__(self) -> str:
         return f"{self.store} refused: {self.detail}; asking again will not help"
+
+
+class StoreDenied(StoreRefused, PermissionError):
+    """The store does not know who asks (wrong credentials), or does not permit it (role, ACL)."""
+
+    def __str__(self) -> str:
+        return f"{self.store} denied access: {self.detail}; check username, password and what they permit"
 
 
 class StoreFull(StoreError):

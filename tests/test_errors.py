@@ -16,10 +16,12 @@ from recipes.errors import (
     QueueFull,
     RecipesError,
     SessionLost,
+    StoreDenied,
     StoreError,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
+    StoreUntrusted,
     TooWeak,
     UpgradeError,
     WouldDeadlock,
@@ -78,6 +80,14 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
     (StoreError("h:1", "odd"), "h:1: odd"),
     (StoreUnavailable("h:1", "cut"), "no answer from h:1: cut; check that it runs and can be reached"),
     (StoreRefused("h:1", "no"), "h:1 refused: no; asking again will not help"),
+    (
+        StoreUntrusted("h:1", "expired"),
+        "no TLS with h:1: expired; check the certificates, tls_ca= and the host in the URL",
+    ),
+    (
+        StoreDenied("h:1", "who?"),
+        "h:1 denied access: who?; check username, password and what they permit",
+    ),
     (StoreFull("h:1", "disk"), "h:1 is full: disk; free space there, then try again"),
 ]
 each = pytest.mark.parametrize(("error", "message"), EXAMPLES, ids=lambda x: type(x).__name__)

@@ -120,6 +120,7 @@ def layer(module: str) -> str:
     if parts[:1] == ["stores"]:
         inside = {"": "contract", "base": "contract", "protocol": "contract", "engine": "engine"}
         inside["waiting"] = "waiting"  # how a thread waits, for drivers and transports alike
+        inside |= dict.fromkeys(("credentials", "secret", "tls"), "entry")  # how a client enters a store
         if len(parts) > 2:
             return "protocols" if is_pure(module) else "transports"
         return inside.get("".join(parts[1:]), "engines")
@@ -134,13 +135,14 @@ ALLOWED = {
     "values": set(),
     "core": {"values", "contract"},  # events are what a program is told
     "contract": {"values", "core"},  # operations are what a protocol carries out
-    "engine": {"values", "contract", "engines"},
+    "entry": {"values"},
+    "engine": {"values", "contract", "engines", "entry"},
     "protocols": {"values", "core", "contract"},
     "waiting": set(),
     "run": {"values", "core", "contract", "waiting"},
-    "engines": {"values", "core", "contract", "engine", "protocols", "transports", "clock"},
-    "transports": {"values", "contract", "protocols", "clock", "engines", "waiting"},
-    "faces": {"values", "core", "run", "contract", "engine"},
+    "engines": {"values", "core", "contract", "engine", "protocols", "transports", "clock", "entry"},
+    "transports": {"values", "contract", "protocols", "clock", "engines", "waiting", "entry"},
+    "faces": {"values", "core", "run", "contract", "engine", "entry"},
     "root": {"values", "faces"},
     "guards": {"core", "engines", "faces"},
     "kit": {"values", "core", "run", "contract", "engines", "faces"},

@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import re
+import ssl
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +53,7 @@ class Etcd(Server):
 
     def ask(self, path: str, body: object = None, *, method: str = "POST", timeout_s: float = 5) -> Any:
         """Make one gateway call and return the decoded answer; RuntimeError if it is not 200."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
+        connection = self.connection(None, timeout_s)
         try:
             connection.request(method, path, json.dumps({} if body is None else body))
             response = connection.getresponse()
@@ -62,6 +63,12 @@ class Etcd(Server):
         if response.status != http.HTTPStatus.OK:
             raise RuntimeError(f"{path}: {response.status} {answer}")
         return answer
+
+    def connection(self, context: ssl.SSLContext | None, timeout_s: float) -> http.client.HTTPConnection:
+        """Return a connection, not made yet; by TLS if there is a context."""
+        if context is None:
+            return http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=context)
 
     def put(self, key: str, value: str = "", *, lease: str = "0") -> int:
         """Put one key and return the store's revision."""

@@ -85,7 +85,8 @@ def clean(server: Server | Cluster[Any], prefix: str) -> None:
 @contextlib.contextmanager
 def kazoo_client(server: Server, *, timeout_s: float = 10) -> Generator[KazooClient, None, None]:
     """Yield a plain kazoo client of ``server``, connected."""
-    client = KazooClient(hosts=server.address, timeout=timeout_s, handler=_Steady())
+    options = server.kazoo_options if isinstance(server, ZooKeeper) else {}
+    client = KazooClient(hosts=server.address, timeout=timeout_s, handler=_Steady(), **options)
     client.start(timeout=10)
     try:
         yield client

@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
+from types import MappingProxyType
+from typing import Any, Self
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -74,6 +75,9 @@ class Server(ABC):
     @abstractmethod
     def version(self) -> str:
         """Ask the running server for its version."""
+
+    options: Mapping[str, Any] = MappingProxyType({})
+    """What a client has to be told besides the URL."""
 
     def url(self, prefix: str = "") -> str:
         """Return the URL by which a client connects and works under ``prefix``."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from integration.harness.cluster import Cluster
 from integration.harness.hub import Hub
@@ -27,6 +29,8 @@ class ZooKeeper(Server):
     """One ZooKeeper; sessions from two ticks to a minute."""
 
     scheme = "zookeeper"
+    kazoo_options: Mapping[str, Any] = MappingProxyType({})
+    """What a plain kazoo client has to be told."""
 
     def __init__(self, label: str, java: Java, *, tick_ms: int = 500, jvm: Sequence[str] = ()) -> None:
         port, self.peer_port, self.election_port = free_ports(3)

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from recipes.stores import credentials, tls
+from recipes.stores.credentials import Credentials
+
 if TYPE_CHECKING:
     from recipes.guarantees import Guarantees
     from recipes.stores.base import AsyncLink, Link, OnEnd
@@ -54,6 +57,7 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
         TypeError: The URL is no text.
         ValueError: Unknown scheme or option, or a URL that does not fit its scheme.
     """
+    url, options = credentials.apart(url, options)
     if not isinstance(url, str):
         raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
     try:
@@ -64,6 +68,7 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
         raise ValueError("a store's URL has no ?query and no #fragment; options are keywords of connect()")
     make = {
         "zookeeper": _zookeeper,
+        "zookeepers": _zookeeper,
         "etcd": _etcd,
         "etcds": _etcd,
         "memory": _memory,
@@ -71,7 +76,8 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
     }.get(parts.scheme)
     if make is None:
         raise ValueError(
-            f"unknown store {parts.scheme!r}: use zookeeper://, etcd://, etcds://, sqlite:// or memory://"
+            f"unknown store {parts.scheme!r}: use zookeeper://, zookeepers:// (with TLS), etcd://, "
+            "etcds:// (with TLS), sqlite:// or memory://"
         )
     engine, known = make(parts, options)
     unknown = sorted(set(options) - known)
@@ -83,16 +89,17 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
 def _zookeeper(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
     from recipes.stores.zookeeper import ZooKeeperEngine
 
-    return ZooKeeperEngine(hosts_of(parts, 2181), root_of(parts)), set()
+    engine = ZooKeeperEngine.given(parts.scheme, hosts_of(parts, 2181), root_of(parts), options)
+    return engine, {*tls.NAMES, *credentials.NAMES, "acl", "sasl"}
 
 
 def _etcd(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
     from recipes.stores.etcd import EtcdEngine
 
-    tls = parts.scheme == "etcds"
-    context = options.get("ssl_context") if tls else None
-    engine = EtcdEngine(hosts_of(parts, 2379), root_of(parts), tls=tls, ssl_context=context)
-    return engine, {"ssl_context"} if tls else set()
+    context = tls.context_for(parts.scheme, options)
+    who = Credentials.given(parts.scheme, options)
+    engine = EtcdEngine(hosts_of(parts, 2379), root_of(parts), ssl_context=context, credentials=who)
+    return engine, {*tls.NAMES, *credentials.NAMES}
 
 
 def _memory(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
@@ -111,10 +118,6 @@ def _sqlite(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[st
 
 def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:
     """Return the hosts and ports of a URL like ``scheme://a:1,b,[::1]:2/root``."""
-    if "@" in parts.netloc:
-        raise ValueError(
-            "credentials do not belong into the URL, which ends up in logs; pass them as options"
-        )
     hosts = [_host(text, default_port) for text in parts.netloc.split(",")]
     if len(set(hosts)) != len(hosts):
         raise ValueError(f"{parts.scheme}:// names the same server twice")

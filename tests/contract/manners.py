@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -107,6 +108,7 @@ class Manners:
         clock = Stopwatch()
         subprocess.run(
             [sys.executable, "-c", script, world.store.url()],
+            input=json.dumps(dict(world.store.options)).encode(),
             check=True,
             timeout=20,
             cwd=Path(__file__).parents[2],
@@ -115,14 +117,14 @@ class Manners:
 
 
 BLOCKING = """
-import sys, recipes
-client = recipes.connect(sys.argv[1], session_timeout=2)
+import json, sys, recipes
+client = recipes.connect(sys.argv[1], session_timeout=2, **json.load(sys.stdin))
 client.lock("x").acquire(timeout=5)
 """
 ASYNCIO = """
-import asyncio, sys, recipes
+import asyncio, json, sys, recipes
 async def main():
-    client = recipes.connect_async(sys.argv[1], session_timeout=2)
+    client = recipes.connect_async(sys.argv[1], session_timeout=2, **json.load(sys.stdin))
     await client.lock("x").acquire(timeout=5)
 asyncio.run(main())
 """

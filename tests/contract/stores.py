@@ -13,9 +13,10 @@ import sqlite3
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from recipes._core.names import encode
@@ -42,9 +43,11 @@ class Store(ABC):
         mark: A part of the URL, and so of the label in events, that no other test's has.
         malformed_blocks: What is no contender of anybody's layout counts as one, and blocks.
         lands_late: A request can arrive after the next request of the same client.
+        options: What a client has to be told besides the URL.
     """
 
     mark: str
+    options: Mapping[str, Any] = MappingProxyType({})
     malformed_blocks: ClassVar[bool] = True
     lands_late: ClassVar[bool] = True
 

@@ -25,7 +25,7 @@ class Party:
         self.face = world.face
         self.tap = tap
         self.line = Line(url, tap.silence, tap.silence, tap.heal)
-        self.client = world.face.connect(url, **options)
+        self.client = world.face.connect(url, **{**world.store.options, **options})
         self._side = world.side
         install(self.client, self.tap)
 

@@ -29,8 +29,11 @@ ON_SERVERS_ONLY = {
     "beside_kazoo.py",
     "beside_kazoo_readers.py",
     "guarding.py",
+    "production_etcd.py",
+    "production_role.sh",
+    "production_zookeeper.py",
 }
-"""Run by ``integration/test_docs.py`` and ``integration/fleet/`` alone."""
+"""Run in ``integration`` alone: by ``test_docs.py``, in ``fleet``, and in ``credentials``."""
 ON_FILES = {"first.py", "on_one_machine.py"}
 """Run on a file, as they say."""
 TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}

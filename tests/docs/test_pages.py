@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 
 import recipes
-from recipes import Grant
+from recipes import Grant, StoreError, errors
 from recipes.events import EVENTS
 from recipes.guarantees import STORES
+from recipes.stores import tls
 from tests.cli.recording import picture
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, blocks
 
@@ -90,6 +91,21 @@ def test_the_table_of_guarantees_is_what_stores_promise() -> None:
         told = {row[0].strip("`"): yes.get(row[column], row[column]) for row in rows[2:]}
         given = dataclasses.asdict(STORES[scheme.strip("`:/")])
         assert told == {field: str(value) for field, value in given.items()}
+
+
+def test_the_table_of_errors_names_every_error_of_a_store() -> None:
+    page = (ROOT / "docs/production.md").read_text()
+    told = re.findall(r"^\| `(Store\w+)` \| (?:`(\w+)`)? ?\|", page, re.MULTILINE)
+    kinds = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, StoreError)}
+    assert {name for name, _ in told} == {kind.__name__ for kind in kinds - {StoreError}}
+    for name, also in told:
+        bases = {base.__name__ for base in getattr(errors, name).__mro__}
+        assert not also or also in bases
+
+
+def test_the_table_of_tls_options_is_what_there_is() -> None:
+    page = (ROOT / "docs/production.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \| [^|]* \|$", page, re.MULTILINE)) == tls.NAMES
 
 
 def test_the_readme_has_the_two_command_lines() -> None:

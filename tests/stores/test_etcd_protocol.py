@@ -24,7 +24,7 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
-from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Gone
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
@@ -154,7 +154,7 @@ def test_a_lease_of_no_length_is_none(etcd: EtcdProtocol, granted: Any) -> None:
 
 
 def test_a_refusal_says_where_and_why(etcd: EtcdProtocol) -> None:
-    with pytest.raises(StoreRefused, match="etcd://e refused: etcdserver: permission denied") as raised:
+    with pytest.raises(StoreDenied, match="etcd://e denied access: etcdserver: permission denied") as raised:
         feed(etcd.open(Open(15), TURN), DENIED)
     assert raised.value.__cause__ is DENIED
 
@@ -552,7 +552,7 @@ def test_check_without_evidence_arms_again(etcd: EtcdProtocol) -> None:
 
 
 def test_check_of_the_own_key_alone(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.check(Check(MINE), TURN), (), answer(found((KEY, 49))))
+    steps = feed(etcd.check(Check(MINE), TURN), answer(found((KEY, 49))))
     assert steps.result == Checked(False, frozenset())
 
 
@@ -698,7 +698,10 @@ def test_a_store_that_has_gone_back_ends_the_session(etcd: EtcdProtocol, batch: 
         if batch:
             feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), looked(found((KEY, 50)), found(), revision=60))
         else:
-            feed(etcd.check(Check(MINE, (), Gone("x")), TURN), {"header": {"revision": "69"}, "succeeded": True})
+            feed(
+                etcd.check(Check(MINE, (), Gone("x")), TURN),
+                {"header": {"revision": "69"}, "succeeded": True},
+            )
 
 
 def test_answers_that_overtake_each_other_are_no_going_back(etcd: EtcdProtocol) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import ssl
 
     from recipes.stores.base import AsyncLink, Link, OnEnd
+    from recipes.stores.credentials import Credentials
 
 __all__ = ["EtcdEngine"]
 
@@ -25,37 +26,34 @@ class EtcdEngine(Engine):
     guarantees = STORES["etcd"]
 
     def __init__(
-        self, hosts: list[tuple[str, int]], root: str, *, tls: bool, ssl_context: ssl.SSLContext | None
+        self,
+        hosts: list[tuple[str, int]],
+        root: str,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._endpoints = Endpoints(hosts)
         self.servers = len(hosts)
-        self._tls = tls
         self._ssl_context = ssl_context
+        self._credentials = credentials
         self._layout = Layout(root)
-        scheme = "etcds" if tls else "etcd"
+        scheme = "etcd" if ssl_context is None else "etcds"
         self.label = f"{scheme}://{','.join(f'{host}:{port}' for host, port in hosts)}/{root}"
 
     def protocol(self) -> EtcdProtocol:
         """Return the protocol for one session, with a lease id of its own."""
-        return EtcdProtocol(self.label, self._layout, secrets.randbits(62) + 1)
+        named = self._credentials is not None
+        return EtcdProtocol(self.label, self._layout, secrets.randbits(62) + 1, named=named)
 
     def link(self, on_end: OnEnd) -> Link:
         """Return a new blocking link."""
         from recipes.stores.etcd.blocking import EtcdLink
 
-        return EtcdLink(self._endpoints, ssl_context=self._context())
+        return EtcdLink(self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials)
 
     def async_link(self, on_end: OnEnd) -> AsyncLink:
         """Return a new asyncio link."""
         from recipes.stores.etcd.tasks import AsyncEtcdLink
 
-        return AsyncEtcdLink(self._endpoints, ssl_context=self._context())
-
-    def _context(self) -> ssl.SSLContext | None:
-        if not self._tls:
-            return None
-        if self._ssl_context is None:
-            import ssl
-
-            self._ssl_context = ssl.create_default_context()
-        return self._ssl_context
+        return AsyncEtcdLink(self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials)

@@ -12,10 +12,12 @@ import etcd3gw
 import etcd3gw.exceptions
 import requests
 
-from recipes.errors import StoreError, StoreUnavailable
+from recipes.errors import StoreError, StoreUnavailable, StoreUntrusted
 from recipes.stores.base import Batch, Mailbox, Request
+from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.blocking_reader import Reader
-from recipes.stores.etcd.requests import EtcdError, Json, Post, Watch
+from recipes.stores.etcd.login import Login
+from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
 from recipes.stores.etcd.session import LeanSession, Pipeline
 from recipes.stores.etcd.session_conn import Conn, dial
 from recipes.stores.etcd.stream import Channel
@@ -59,6 +61,8 @@ class _Server:
 
     def _error(self, error: etcd3gw.exceptions.Etcd3Exception) -> Exception:
         text = error.detail_text or ""
+        if isinstance(error.__context__, requests.exceptions.SSLError):
+            return StoreUntrusted(self.endpoint.store, text)
         if isinstance(error.__context__, requests.exceptions.RequestException):
             return unavailable(self.endpoint.store, text)
         return error_of(self.endpoint.store, " ".join(["HTTP", *map(str, error.args)]), text)
@@ -71,7 +75,7 @@ class EtcdLink:
         endpoints: Host and port of each server; one is used until it fails. Links of one client
             share an ``Endpoints``, and with it what the others saw fail.
         ssl_context: Speak TLS with it, checking the host names as it says.
-        authorization: Gives the token for each request.
+        credentials: Whom to log in as, when asked to.
     """
 
     def __init__(
@@ -79,12 +83,14 @@ class EtcdLink:
         endpoints: Sequence[tuple[str, int]] | Endpoints,
         *,
         ssl_context: ssl.SSLContext | None = None,
-        authorization: Authorization | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
+        self._login = Login(credentials)
+        self._logging_in = threading.Lock()
         self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
-        self._servers = {e: _Server(e, ssl_context, authorization) for e in self._endpoints.all}
-        switch = Switch(self._endpoints, authorization)
+        self._servers = {e: _Server(e, ssl_context, self._login.token) for e in self._endpoints.all}
+        switch = Switch(self._endpoints, self._login.token)
         self._reader = Reader(switch, self._dial, self._endpoints.all[0].store)
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
@@ -97,6 +103,8 @@ class EtcdLink:
                 return _Armed(self._reader, request).wait(deadline, self._endpoints.current())
             case Batch():
                 return self._batch(request.parts, deadline)
+            case LogIn():
+                return self._log_in(request.after, deadline)
             case _:
                 raise AssertionError(f"etcd should not be asked {type(request).__name__}")
 
@@ -109,6 +117,18 @@ class EtcdLink:
         self._reader.close()
         for server in self._servers.values():
             server.session.close()
+
+    def _log_in(self, after: int, deadline: float) -> int:
+        """Log in, one thread at a time; who waited for another's login needs none."""
+        store = self._endpoints.current().store
+        if not acquire(self._logging_in, deadline - time.monotonic()):
+            raise unavailable(store, "no answer to a login in time")
+        try:
+            if self._login.number > after:
+                return self._login.number
+            return self._login.took(self._post(self._login.request(store), deadline), store)
+        finally:
+            self._logging_in.release()
 
     def _post(self, post: Post, deadline: float) -> Json:
         attempt = self._endpoints.attempt(time.monotonic(), deadline)

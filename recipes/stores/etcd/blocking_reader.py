@@ -22,7 +22,7 @@ from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_switch import Switch
-from recipes.stores.etcd.wire_answers import describe, unavailable
+from recipes.stores.etcd.wire_answers import failed, unavailable
 
 __all__ = ["Dial", "Reader"]
 
@@ -115,7 +115,7 @@ class Reader:
                 try:
                     del channel.outbox[: conn.send_some(channel.outbox)]
                 except OSError as error:
-                    self._switch.broken(channel, unavailable(channel.endpoint.store, describe(error)))
+                    self._switch.broken(channel, failed(channel.endpoint.store, error))
 
     def _needs_thread(self) -> bool:
         switch = self._switch
@@ -206,7 +206,7 @@ class Reader:
         try:
             conn = self._dial(channel, lambda: self._closed or not channel.live)
         except OSError as error:
-            failure = unavailable(channel.endpoint.store, describe(error))
+            failure = failed(channel.endpoint.store, error)
             self._turn_in(lambda: self._switch.broken(channel, failure))
             return
         with self._lock:
@@ -220,7 +220,7 @@ class Reader:
                 try:
                     data = self._conns[channel].receive_some()
                 except OSError as error:
-                    failure = unavailable(channel.endpoint.store, describe(error))
+                    failure = failed(channel.endpoint.store, error)
                     self._switch.broken(channel, failure)
                     break
                 if data is None:

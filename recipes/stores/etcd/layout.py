@@ -51,6 +51,10 @@ class Layout:
         """Return the key that keeps a withdrawn attempt from landing late."""
         return f"{self._base}~session/{lease}/{spot_id}".encode()
 
+    def everything(self) -> tuple[str, str]:
+        """Return the range of all keys below the root, contenders and sessions; empty for no root."""
+        return (self._base, prefix_end(self._base.encode()).decode()) if self._base else ("", "")
+
     def whole(self, name: str) -> tuple[bytes, bytes]:
         """Return the range of all contenders of an encoded name."""
         start = self.queue(name)

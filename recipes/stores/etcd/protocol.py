@@ -36,7 +36,7 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.order import Ahead, Contender, Order
-from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused
+from recipes.errors import SessionLost, StoreDenied, StoreError, StoreFull, StoreRefused
 from recipes.stores.base import Batch, Request
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import DOWNGRADED, Layout, ref_of
@@ -48,6 +48,7 @@ from recipes.stores.etcd.protocol_keys import (
     ref_key,
     stands,
 )
+from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
 from recipes.stores.etcd.protocol_revision import Revision
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
@@ -70,13 +71,15 @@ class EtcdProtocol(StoreProtocol):
         layout: Where its keys are.
         lease: The id of the lease to ask for: chosen before the store is asked, so that
             it can be revoked if the reply is lost.
+        named: Whether there is a user to log in as.
     """
 
     renewals_per_ttl: ClassVar[int] = 3
     renewal_lag: ClassVar[float] = 0.0
 
-    def __init__(self, label: str, layout: Layout, lease: int) -> None:
+    def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
         self._label = label
+        self._asking = Asking(label, named=named)
         self._layout = layout
         self._lease = lease
         self.session_id = f"{lease:x}"
@@ -90,6 +93,7 @@ class EtcdProtocol(StoreProtocol):
 
     def open(self, op: Open, turn: Turn) -> Steps[Opened]:
         """Grant the lease, and put the anchor key that shows it to be alive."""
+        yield from self._asking.log_in()
         asked = {"TTL": str(-int(-op.ttl_s // 1)), "ID": str(self._lease)}
         granted = yield from self._post("/lease/grant", asked)
         ttl_s = codec.number(granted.get("TTL"))
@@ -143,7 +147,7 @@ class EtcdProtocol(StoreProtocol):
     def end(self, op: End, turn: Turn) -> Steps[None]:
         """Revoke the lease: all that was bound to it goes."""
         try:
-            yield from Post("/lease/revoke", {"ID": str(self._lease)})
+            yield from self._asking.ask(Post("/lease/revoke", {"ID": str(self._lease)}))
         except EtcdError as error:
             if error.code != NOT_FOUND:
                 raise self._meant(error) from error
@@ -376,15 +380,17 @@ class EtcdProtocol(StoreProtocol):
     def _post(self, path: str, body: Json) -> Steps[Json]:
         known = self._revision.known
         try:
-            reply = yield from Post(path, body)
+            reply: Json = yield from self._asking.ask(Post(path, body))
         except EtcdError as error:
             raise self._meant(error) from error
         self._revision.take(reply, known if path.startswith("/kv/") else 0)  # others: a member that may lag
         return reply
 
     def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
+        if not requests:
+            return ()
         known = self._revision.known
-        replies = yield from Batch(requests)
+        replies: tuple[Any, ...] = yield from self._asking.ask(Batch(requests))
         for request, reply in zip(requests, replies, strict=True):
             if isinstance(reply, EtcdError):
                 raise self._meant(reply) from reply
@@ -397,4 +403,14 @@ class EtcdProtocol(StoreProtocol):
     def _meant(self, error: EtcdError) -> SessionLost | StoreRefused:
         if error.code == NOT_FOUND:
             return SessionLost("the lease has ended on the store")
+        if error.code in (DENIED, UNKNOWN):
+            return StoreDenied(self._label, self._denial(error))
         return StoreRefused(self._label, error.message)
+
+    def _denial(self, error: EtcdError) -> str:
+        """Return what to do about a denial."""
+        if not self._asking.named:
+            return f"{error.message} (this etcd asks for a user: pass username= and password=)"
+        start, end = self._layout.everything()
+        keys = "all keys" if not start else f"the keys from {start} up to {end}"
+        return f"{error.message} (a role of the user has to permit reading and writing {keys})"

@@ -8,7 +8,7 @@ from typing import Any
 
 from recipes.stores.base import Mailbox, Request
 
-__all__ = ["EtcdError", "Post", "Watch"]
+__all__ = ["EtcdError", "LogIn", "Post", "Watch"]
 
 Json = Mapping[str, Any]
 
@@ -38,6 +38,16 @@ class Post(Request[Json]):
 
     path: str
     body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class LogIn(Request[int]):
+    """Get a token for all requests from now on, unless there is one from a login later than number ``after``.
+
+    The reply is the number of the login in force. A refusal is raised as ``EtcdError``.
+    """
+
+    after: int
 
 
 @dataclass(frozen=True, slots=True)

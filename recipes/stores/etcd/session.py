@@ -20,6 +20,8 @@ from recipes.stores.etcd.session_conn import Conn, dial
 from recipes.stores.etcd.wire import Authorization, Dialect, Exchange, Reply, WireError, compact
 from recipes.stores.etcd.wire_answers import describe, glimpse
 from recipes.stores.etcd.wire_dial import Endpoint
+from recipes.stores.secret import Sealed
+from recipes.stores.tls import refused_by_tls
 
 __all__ = ["LeanResponse", "LeanSession", "Pipeline"]
 
@@ -179,7 +181,7 @@ class Pipeline:
     After the first failure every ``next`` fails: the connection is gone.
     """
 
-    __slots__ = ("_broken", "_conn", "_failure", "_left", "_rest", "_session")
+    __slots__ = ("_broken", "_conn", "_failure", "_left", "_rest", "_session", "_untrusted")
 
     def __init__(self, session: LeanSession, calls: Sequence[tuple[str, Any]], deadline: float) -> None:
         """Send ``calls`` (URL and document); a failure shows at ``next``."""
@@ -187,9 +189,10 @@ class Pipeline:
         self._left = len(calls)
         self._rest = b""
         self._failure: str | None = None
+        self._untrusted = False
         self._broken = False
         self._conn: Conn | None = None
-        data = b"".join([session.encode(url, json) for url, json in calls])
+        data = Sealed(b"".join([session.encode(url, json) for url, json in calls]))
         try:
             self._conn = session.take(deadline)
             self._conn.send(data, deadline)
@@ -209,7 +212,8 @@ class Pipeline:
             except BaseException:
                 self.close()
                 raise
-        raise requests.exceptions.ConnectionError(self._failure)
+        kind = requests.exceptions.SSLError if self._untrusted else requests.exceptions.ConnectionError
+        raise kind(self._failure)
 
     def close(self) -> None:
         """Let go of the connection unless it was given back."""
@@ -238,7 +242,7 @@ class Pipeline:
         return reply
 
     def _fail(self, error: Exception) -> None:
-        self._failure = describe(error)
+        self._failure, self._untrusted = describe(error), refused_by_tls(error)
         self._broken = not isinstance(error, TimeoutError)
         self.close()
         self._session.drain()

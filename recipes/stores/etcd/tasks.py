@@ -11,14 +11,17 @@ from typing import Any
 
 from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.base import Batch, Mailbox, Request
-from recipes.stores.etcd.requests import EtcdError, Json, Post, Watch
+from recipes.stores.credentials import Credentials
+from recipes.stores.etcd.login import Login
+from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
 from recipes.stores.etcd.stream_book import Arming, split
 from recipes.stores.etcd.stream_switch import Switch
 from recipes.stores.etcd.tasks_conn import Conn, connect
 from recipes.stores.etcd.tasks_watching import Watching
-from recipes.stores.etcd.wire import Authorization, Dialect, Reply, WireError, compact
-from recipes.stores.etcd.wire_answers import describe, document, error_of, unavailable
+from recipes.stores.etcd.wire import Dialect, Reply, WireError, compact
+from recipes.stores.etcd.wire_answers import document, error_of, failed, unavailable
 from recipes.stores.etcd.wire_dial import Endpoint, Endpoints
+from recipes.stores.secret import Sealed
 
 __all__ = ["AsyncEtcdLink"]
 
@@ -61,14 +64,15 @@ class AsyncEtcdLink:
         endpoints: Sequence[tuple[str, int]] | Endpoints,
         *,
         ssl_context: ssl.SSLContext | None = None,
-        authorization: Authorization | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
+        self._login = Login(credentials)
+        self._logging_in: asyncio.Lock | None = None
         self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
-        self._authorization = authorization
         self._servers = {endpoint: _Server(endpoint) for endpoint in self._endpoints.all}
         store = self._endpoints.all[0].store
-        self._watching = Watching(Switch(self._endpoints, authorization), ssl_context, store)
+        self._watching = Watching(Switch(self._endpoints, self._login.token), ssl_context, store)
         self._conns: set[Conn] = set()
         self._closed = False
 
@@ -85,6 +89,8 @@ class AsyncEtcdLink:
                 return await _Armed(self._watching, request).wait(until, self._endpoints.current())
             case Batch():
                 return await self._batch(request.parts, until)
+            case LogIn():
+                return await self._log_in(request.after, until)
             case _:
                 raise AssertionError(f"etcd should not be asked {type(request).__name__}")
 
@@ -101,6 +107,23 @@ class AsyncEtcdLink:
         await self._watching.close()
         if conns:
             await asyncio.wait([conn.closed for conn in conns])
+
+    async def _log_in(self, after: int, until: float) -> int:
+        """Log in, one task at a time; who waited for another's login needs none."""
+        store = self._endpoints.current().store
+        self._logging_in = self._logging_in or asyncio.Lock()
+        try:
+            async with asyncio.timeout_at(until), self._logging_in:
+                if self._login.number > after:
+                    return self._login.number
+                # The password may come from a callable that blocks.
+                request = await asyncio.to_thread(self._login.request, store)
+                (reply,) = await self._posts([request], until)
+        except TimeoutError:
+            raise unavailable(store, "no answer to a login in time") from None
+        if isinstance(reply, Exception):
+            raise reply
+        return self._login.took(reply, store)
 
     async def _batch(self, parts: Sequence[Request[Any]], until: float) -> tuple[Any, ...]:
         """Send the watches, then the calls; then take the replies."""
@@ -130,8 +153,9 @@ class AsyncEtcdLink:
         attempt = self._endpoints.attempt(loop.time(), until)
         server = self._servers[attempt.endpoint]
         store = server.endpoint.store
-        token = None if self._authorization is None else self._authorization()
-        data = b"".join([server.dialect.request(_PREFIX + p.path, _encode(p.body), token) for p in posts])
+        token = self._login.token()
+        parts = [server.dialect.request(_PREFIX + p.path, _encode(p.body), token) for p in posts]
+        data = Sealed(b"".join(parts))
         found: list[Json | Exception] = []
         try:
             conn = await self._take(server, attempt.until)
@@ -140,7 +164,7 @@ class AsyncEtcdLink:
                     found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
         except (OSError, WireError) as error:
             server.drain()
-            failure = unavailable(store, describe(error))
+            failure = failed(store, error)
             found += [failure] * (len(posts) - len(found))
         if any(isinstance(reply, StoreUnavailable) for reply in found):
             self._endpoints.unanswered(attempt, loop.time())

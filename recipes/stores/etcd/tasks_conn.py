@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import ssl
 from collections import deque
@@ -11,6 +12,7 @@ from collections import deque
 from recipes.stores.etcd.session_conn import readable
 from recipes.stores.etcd.wire import Exchange, Reply, WireError
 from recipes.stores.etcd.wire_dial import Address, Endpoint, look_up, numeric, tune
+from recipes.stores.tls import CLOSED
 
 __all__ = ["Conn", "connect"]
 
@@ -174,6 +176,9 @@ async def _connect(
         await loop.sock_connect(sock, where)
         name = host if context is not None else None
         await loop.create_connection(lambda: protocol, sock=sock, ssl=context, server_hostname=name)
+    except ConnectionResetError as error:
+        sock.close()
+        raise ConnectionResetError(errno.ECONNRESET, error.strerror or CLOSED) from error
     except BaseException:
         sock.close()
         raise

@@ -11,7 +11,7 @@ from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_switch import Switch
 from recipes.stores.etcd.tasks_conn import connect
-from recipes.stores.etcd.wire_answers import describe, unavailable
+from recipes.stores.etcd.wire_answers import failed, unavailable
 from recipes.stores.etcd.wire_dial import DIAL_S
 
 __all__ = ["Watching"]
@@ -99,8 +99,9 @@ class Watching:
     def lost(self, channel: Channel, exc: Exception | None) -> None:
         """Take note that the connection of ``channel`` is gone."""
         self._streams.pop(channel, None)
-        words = "the watch stream was closed" if exc is None else describe(exc)
-        self._step(lambda _now: self._switch.broken(channel, unavailable(channel.endpoint.store, words)))
+        store = channel.endpoint.store
+        failure = unavailable(store, "the watch stream was closed") if exc is None else failed(store, exc)
+        self._step(lambda _now: self._switch.broken(channel, failure))
 
     def _step(self, step: Callable[[float], None]) -> None:
         switch, loop = self._switch, asyncio.get_running_loop()
@@ -148,7 +149,7 @@ class Watching:
         try:
             await connect(channel.endpoint, self._context, stream, loop.time() + DIAL_S)
         except OSError as error:
-            failure = unavailable(channel.endpoint.store, describe(error))
+            failure = failed(channel.endpoint.store, error)
             self._step(lambda _now: self._switch.broken(channel, failure))
         else:
             self._streams[channel] = stream

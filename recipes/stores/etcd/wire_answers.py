@@ -6,8 +6,9 @@ import json
 import ssl
 from typing import Any
 
-from recipes.errors import StoreFull, StoreUnavailable
+from recipes.errors import StoreFull, StoreUnavailable, StoreUntrusted
 from recipes.stores.etcd.requests import EtcdError
+from recipes.stores.tls import refused_by_tls, tls_words
 
 __all__ = [
     "checked",
@@ -15,6 +16,7 @@ __all__ = [
     "document",
     "error_in",
     "error_of",
+    "failed",
     "glimpse",
     "status_error",
     "unavailable",
@@ -117,12 +119,16 @@ def unavailable(store: str, detail: str) -> StoreUnavailable:
     return StoreUnavailable(store, detail)
 
 
+def failed(store: str, error: Exception) -> StoreUnavailable:
+    """Return the error for a way to the store that failed like this."""
+    kind = StoreUntrusted if refused_by_tls(error) else StoreUnavailable
+    return kind(store, describe(error))
+
+
 def describe(error: Exception) -> str:
     """Return what happened, in words without secrets."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate was not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({getattr(error, 'reason', None) or error}); does this port speak TLS?"
+        return tls_words(error)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

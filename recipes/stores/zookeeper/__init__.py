@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from recipes.guarantees import STORES
 from recipes.stores.engine import Engine
@@ -11,6 +11,7 @@ from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 
 if TYPE_CHECKING:
     from recipes.stores.base import AsyncLink, Link, OnEnd
+    from recipes.stores.zookeeper.access import Access
 
 __all__ = ["ZooKeeperEngine"]
 
@@ -20,12 +21,20 @@ class ZooKeeperEngine(Engine):
 
     guarantees = STORES["zookeeper"]
 
-    def __init__(self, hosts: list[tuple[str, int]], root: str) -> None:
+    def __init__(self, hosts: list[tuple[str, int]], root: str, access: Access) -> None:
         self._hosts = ",".join(
             f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts
         )
         self._layout = Layout(root)
-        self.label = f"zookeeper://{self._hosts}/{root}"
+        self._access = access
+        self.label = f"zookeeper{'' if access.context is None else 's'}://{self._hosts}/{root}"
+
+    @classmethod
+    def given(cls, scheme: str, hosts: list[tuple[str, int]], root: str, options: dict[str, Any]) -> Self:
+        """Return the engine for a URL and options; ValueError or TypeError if they do not fit."""
+        from recipes.stores.zookeeper.access import Access
+
+        return cls(hosts, root, Access.given(scheme, options))
 
     def protocol(self) -> ZooKeeperProtocol:
         """Return the protocol for one session."""
@@ -35,10 +44,10 @@ class ZooKeeperEngine(Engine):
         """Return a new blocking link."""
         from recipes.stores.zookeeper.blocking import KazooLink
 
-        return KazooLink(self._hosts, on_end=on_end)
+        return KazooLink(self._hosts, on_end=on_end, access=self._access)
 
     def async_link(self, on_end: OnEnd) -> AsyncLink:
         """Return a new asyncio link."""
         from recipes.stores.zookeeper.tasks import AsyncKazooLink
 
-        return AsyncKazooLink(self._hosts, on_end=on_end)
+        return AsyncKazooLink(self._hosts, on_end=on_end, access=self._access)

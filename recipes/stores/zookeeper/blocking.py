@@ -9,6 +9,7 @@ from typing import Any
 
 from recipes.stores.base import Mailbox, OnEnd, Request
 from recipes.stores.waiting import acquire
+from recipes.stores.zookeeper.access import OPEN, Access
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_calls import Call
 
@@ -21,13 +22,19 @@ class KazooLink:
     Args:
         hosts: ``host:port`` of each server, with commas between.
         on_end: Told once, in some thread, why the session ended if not by a close.
-        kazoo_options: For ``KazooClient``: TLS, credentials, ``default_acl``.
+        access: TLS, who the client is, and the ACL of what it makes.
+        kazoo_options: More for ``KazooClient``.
     """
 
     def __init__(
-        self, hosts: str, *, on_end: OnEnd, kazoo_options: Mapping[str, Any] = MappingProxyType({})
+        self,
+        hosts: str,
+        *,
+        on_end: OnEnd,
+        access: Access = OPEN,
+        kazoo_options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self._session = KazooSession(hosts, on_end, kazoo_options)
+        self._session = KazooSession(hosts, on_end, access, kazoo_options)
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             again to speak TLS, and again to answer at all.
         on_pause: Called in the connection thread when every server failed and before the next round.
         on_stop: Called with the exception, if any, when the connection thread ends.
+        on_connect: Called in the connection thread before each connection; what it raises ends the try.
+        ssl_context: For TLS, in place of one made of kazoo's options.
 
     Attributes:
         silence_limit_s: Give a connection up when something sent was followed by so many
@@ -50,12 +53,16 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         connect_timeout_s: float = 5.0,
         on_pause: Callable[[], None] | None = None,
         on_stop: Callable[[BaseException | None], None] | None = None,
+        on_connect: Callable[[], None] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__()
         self.silence_limit_s: float | None = None
         self._connect_timeout_s = connect_timeout_s
         self._on_pause = on_pause
         self._on_stop = on_stop
+        self._on_connect = on_connect
+        self._ssl_context = ssl_context
         self._results = threading.Lock()
         self._guard = threading.Lock()
         self._socket: socket.socket | None = None
@@ -166,6 +173,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         **tls: Any,
     ) -> socket.socket:
         """Connect within the connect timeout; can be ended by ``retire``."""
+        if self._on_connect is not None:
+            self._on_connect()
         limit_s = min(self._connect_timeout_s, timeout or self._connect_timeout_s)
         family, _, _, _, target = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
         sock: socket.socket = self._hold(LeanSocket(family))
@@ -175,7 +184,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             self._check_wanted()
             sock.connect(target)
             if use_ssl:
-                context = tls_context(**tls)
+                context = self._ssl_context or tls_context(**tls)
                 sock = context.wrap_socket(sock, server_hostname=hostname, do_handshake_on_connect=False)
                 self._hold(sock)
                 sock.do_handshake()

@@ -17,11 +17,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import AuthFailedError, KazooException
 from kazoo.protocol.states import KazooState, KeeperState
 
-from recipes.errors import StoreRefused, StoreUnavailable
+from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.base import Mailbox, OnEnd
+from recipes.stores.zookeeper.access import Access
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_calls import Call, issue, reply_of
 from recipes.stores.zookeeper.kazoo_client_errors import translated
@@ -35,6 +36,7 @@ __all__ = ["KazooSession"]
 log = logging.getLogger("recipes.kazoo")
 
 CLOSED = "the session was closed"
+DENIED = "the credentials were not accepted"
 CLOSE_GRACE_S = 0.5
 LEADERLESS = 1 / 8
 """A server that passes on nothing to the leader for so much of the session's timeout is left."""
@@ -46,14 +48,16 @@ class KazooSession:
     Args:
         hosts: ``host:port`` of each server, with commas between.
         on_end: Told once, in some thread, why the session ended if not by a close.
-        kazoo_options: For ``KazooClient``: TLS, credentials, ``default_acl``.
+        access: TLS, who the client is, and the ACL of what it makes.
+        kazoo_options: More for ``KazooClient``.
     """
 
-    def __init__(self, hosts: str, on_end: OnEnd, kazoo_options: Mapping[str, Any]) -> None:
+    def __init__(self, hosts: str, on_end: OnEnd, access: Access, kazoo_options: Mapping[str, Any]) -> None:
         self._hosts = hosts
         self._on_end = on_end
+        self._access = access
         self._options = dict(kazoo_options)
-        self._log = KazooLog(self._on_session)
+        self._log = KazooLog(self._on_session, tls=access.context is not None)
         self._watches = Watches()
         self._lock = threading.Lock()
         self._pid = 0
@@ -162,10 +166,21 @@ class KazooSession:
             connect_timeout_s=connect_timeout(self._hosts, timeout_s),
             on_pause=self._on_round_failed,
             on_stop=self._on_stop,
+            on_connect=self._introduce,
+            ssl_context=self._access.context,
         )
-        client = make_client(self._hosts, timeout_s, handler, self._log, self._options)
+        options = {**self._access.kazoo_options(), **self._options}
+        client = make_client(self._hosts, timeout_s, handler, self._log, options)
         client.add_listener(self._on_state)
         return client
+
+    def _introduce(self) -> None:
+        """Have kazoo know who the client is, before it connects: in kazoo's thread, which may block."""
+        try:
+            self._access.introduce(self._client, self._hosts)
+        except StoreDenied as denied:
+            self._on_lost(denied.detail, denied)  # kazoo does not tell: for it nothing has begun
+            raise AuthFailedError from None
 
     def _on_session(self, session_id: int, timeout_ms: int) -> None:
         """Hear what the server granted; kazoo says so just before it says CONNECTED."""
@@ -185,7 +200,7 @@ class KazooSession:
             call.fail(nowhere)
         opening = self._opening
         if opening is not None and not opening.over and self._info is None:
-            opening.fail(nowhere)
+            opening.fail(self._log.failure(self._hosts))
             self.close()
 
     # The connection comes and goes: kazoo's thread.
@@ -200,8 +215,7 @@ class KazooSession:
         elif self._client.client_state == KeeperState.EXPIRED_SESSION:
             self._on_lost("the server has ended the session")
         elif self._client.client_state == KeeperState.AUTH_FAILED:
-            refused = StoreRefused(self._hosts, "the credentials were not accepted")
-            self._on_lost("the credentials were not accepted", refused)
+            self._on_lost(DENIED, StoreDenied(self._hosts, DENIED))
 
     def _on_connected(self) -> None:
         granted = self._granted
@@ -221,7 +235,7 @@ class KazooSession:
         opening = self._opening
         if opening is None or opening.over:
             return
-        if self._options.get("auth_data") or self._options.get("sasl_options"):
+        if self._client.auth_data or self._client._connection.sasl_options:
             # kazoo says CONNECTED before it sends them, and what follows them tells whether they were good.
             self._client.exists_async("/").rawlink(partial(self._on_proof, opening))
         else:
@@ -336,8 +350,8 @@ class KazooSession:
         call.settle(position, error)
 
     def _unanswered(self, timeout_s: float) -> StoreUnavailable:
-        seen = "" if self._up else self._log.trouble() or "no connection"
-        return StoreUnavailable(self._hosts, f"nothing within {timeout_s:.3g} s{seen and f' ({seen})'}")
+        late = f"nothing within {timeout_s:.3g} s"
+        return StoreUnavailable(self._hosts, late) if self._up else self._log.failure(self._hosts, late)
 
     def _inherited(self) -> bool:
         """Return whether this is a forked child: all of it, locks as well, belongs to the parent."""

@@ -11,7 +11,7 @@ from kazoo import exceptions as kazoo
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import ForceRetryError, RetryFailedError
 
-from recipes.errors import StoreFull, StoreRefused, StoreUnavailable
+from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.requests import BadVersion, NodeExists, NoNode, SessionExpired, ZooKeeperError
 
 __all__ = ["translated"]
@@ -41,18 +41,31 @@ _NO_ANSWER: tuple[type[BaseException], ...] = (
     ForceRetryError,
 )
 
-_REFUSALS: dict[type[BaseException], str] = {
-    kazoo.AuthFailedError: "the credentials were not accepted",
-    kazoo.BadArgumentsError: "the server calls the arguments bad",
-    kazoo.ConfigurationError: "kazoo's configuration is not valid",
-    kazoo.EphemeralOnLocalSessionError: "the session is local to one server and cannot make ephemeral nodes",
-    kazoo.InvalidACLError: "the ACL is not valid on this server",
-    kazoo.MarshallingError: "the server could not read the request",
-    kazoo.NoAuthError: "no permission",
-    kazoo.NoChildrenForEphemeralsError: "the parent is an ephemeral node",
-    kazoo.SASLException: "SASL failed on this side",
-    kazoo.SessionClosedRequireSaslError: "the server asks for SASL credentials",
-    kazoo.UnimplementedError: "the server does not know this request (ZooKeeper 3.5 or later is needed)",
+_REFUSALS: dict[type[BaseException], tuple[type[StoreError], str]] = {
+    kazoo.AuthFailedError: (StoreDenied, "the credentials were not accepted"),
+    kazoo.NoAuthError: (
+        StoreDenied,
+        "no permission: the ACL of a node is for others, or for another password",
+    ),
+    kazoo.SASLException: (StoreDenied, "SASL failed on this side"),
+    kazoo.SessionClosedRequireSaslError: (StoreDenied, "the server asks for credentials"),
+    kazoo.BadArgumentsError: (StoreRefused, "the server calls the arguments bad"),
+    kazoo.ConfigurationError: (StoreRefused, "kazoo's configuration is not valid"),
+    kazoo.EphemeralOnLocalSessionError: (
+        StoreRefused,
+        "the session is local to one server and cannot make ephemeral nodes",
+    ),
+    kazoo.InvalidACLError: (
+        StoreRefused,
+        "the ACL is not valid on this server, or it names the creator and nobody has logged in",
+    ),
+    kazoo.MarshallingError: (StoreRefused, "the server could not read the request"),
+    kazoo.NoChildrenForEphemeralsError: (StoreRefused, "the parent is an ephemeral node"),
+    kazoo.UnimplementedError: (
+        StoreRefused,
+        "the server does not know this request (ZooKeeper 3.5 or later is needed)",
+    ),
+    kazoo.QuotaExceededError: (StoreFull, "a quota is used up"),
 }
 
 
@@ -65,11 +78,9 @@ def translated(error: BaseException, store: str) -> Exception:
     for known, answer in _ANSWERS.items():
         if issubclass(kind, known):
             return answer(*error.args)
-    for known, refusal in _REFUSALS.items():
+    for known, (refused, words) in _REFUSALS.items():
         if issubclass(kind, known):
-            return StoreRefused(store, f"{refusal}{said}")
-    if issubclass(kind, kazoo.QuotaExceededError):
-        return StoreFull(store, f"a quota is used up{said}")
+            return refused(store, f"{words}{said}")
     if issubclass(kind, kazoo.KazooException):
         other = ZooKeeperError(f"{kind.__name__}{said}")
         other.code = getattr(error, "code", 0)

@@ -6,8 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from recipes.errors import StoreUnavailable, StoreUntrusted
+from recipes.stores.tls import tls_text
+
 __all__ = ["KazooLog"]
 
+_WANTS_TLS = "the server closed the connection; does this port want TLS (zookeepers://)?"
 log = logging.getLogger("recipes.kazoo")
 log.addHandler(logging.NullHandler())  # a library says nothing unless asked
 
@@ -21,24 +25,34 @@ class KazooLog:
     Args:
         on_session: Called with the session's id and the granted timeout in milliseconds
             whenever a server has granted it.
+        tls: Whether TLS is spoken.
 
     Attributes:
         troubles: What was last seen of each server, by ``host:port``.
     """
 
-    def __init__(self, on_session: Callable[[int, int], None]) -> None:
+    def __init__(self, on_session: Callable[[int, int], None], *, tls: bool = False) -> None:
         self._on_session = on_session
+        self._hint = {} if tls else {"socket connection broken": _WANTS_TLS}
         self._server = ""
+        self._untrusted: set[str] = set()
         self.troubles: dict[str, str] = {}
 
     def trouble(self) -> str:
         """Return what was seen of the servers, for an error message."""
         return "; ".join(f"{server}: {seen}" for server, seen in self.troubles.items())
 
+    def failure(self, store: str, late: str = "") -> StoreUnavailable:
+        """Return the error for a store that there is no connection to, and why; ``late`` comes first."""
+        seen = self.trouble() or "no connection"
+        kind = StoreUntrusted if self._untrusted & self.troubles.keys() else StoreUnavailable
+        return kind(store, f"{late} ({seen})" if late else seen)
+
     def log(self, _level: int, message: str, *args: Any) -> None:
         """Hear of a granted session; everything else at these levels is noise."""
         if message.startswith("Session created"):
             self.troubles.clear()
+            self._hint = {}
             self._on_session(args[0], args[2])
 
     def debug(self, message: str, *args: Any) -> None:
@@ -55,7 +69,9 @@ class KazooLog:
         if message.startswith("Cannot resolve"):
             self.troubles[str(args[0])] = f"cannot be resolved ({args[1]})"
         elif message.startswith(("Connection dropped", "Connection time-out")):
-            self.troubles[self._server] = _short(str(args[0]))
+            seen = str(args[0]).removeprefix("socket connection error: ")
+            self.troubles[self._server], refused = tls_text(self._hint.get(seen, seen))
+            (self._untrusted.add if refused else self._untrusted.discard)(self._server)
         log.warning(message, *_without_secrets(args))
 
     warn = warning
@@ -68,10 +84,6 @@ class KazooLog:
     def error(self, message: str, *args: Any) -> None:
         """Pass an error on."""
         log.error(message, *_without_secrets(args))
-
-
-def _short(seen: str) -> str:
-    return seen.removeprefix("socket connection error: ")
 
 
 def _without_secrets(args: tuple[Any, ...]) -> tuple[Any, ...]:

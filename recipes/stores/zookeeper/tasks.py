@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from recipes.stores.base import Mailbox, OnEnd, Request
+from recipes.stores.zookeeper.access import OPEN, Access
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_calls import Call
 
@@ -22,13 +23,19 @@ class AsyncKazooLink:
     Args:
         hosts: ``host:port`` of each server, with commas between.
         on_end: Told once, in some thread, why the session ended if not by a close.
-        kazoo_options: For ``KazooClient``: TLS, credentials, ``default_acl``.
+        access: TLS, who the client is, and the ACL of what it makes.
+        kazoo_options: More for ``KazooClient``.
     """
 
     def __init__(
-        self, hosts: str, *, on_end: OnEnd, kazoo_options: Mapping[str, Any] = MappingProxyType({})
+        self,
+        hosts: str,
+        *,
+        on_end: OnEnd,
+        access: Access = OPEN,
+        kazoo_options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self._session = KazooSession(hosts, on_end, kazoo_options)
+        self._session = KazooSession(hosts, on_end, access, kazoo_options)
         self._arrived: deque[asyncio.Future[None]] = deque()
         self._announced = False
 

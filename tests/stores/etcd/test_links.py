@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from recipes.errors import StoreFull, StoreUnavailable
+from recipes.errors import StoreFull, StoreUnavailable, StoreUntrusted
 from recipes.stores.base import Batch, Changed, Disturbed, Gone
+from recipes.stores.credentials import Credentials
 from recipes.stores.etcd import session_conn, wire_dial
-from recipes.stores.etcd.requests import EtcdError, Post, Watch
+from recipes.stores.etcd.requests import EtcdError, LogIn, Post, Watch
 from recipes.stores.etcd.wire_dial import Endpoint
+from recipes.stores.secret import Secret
 from tests.stores.etcd.fakes import HEADER, Box, Peer, Server, closed_port, trusting
 
 PUT = Post("/kv/put", {"key": "aw=="})
@@ -43,18 +45,33 @@ class Etcd:
                 assert self.stream is not None
                 self.stream(peer, self.streams)
                 return
-            peer.answer({"path": path, "body": body})
+            if path == "/v3/auth/authenticate":
+                peer.answer({"token": f"t{len(self.tokens)}"})
+            else:
+                peer.answer({"path": path, "body": body})
 
 
 def test_a_post_is_answered_with_the_document(connect: Connect) -> None:
     etcd = Etcd()
     with Server(etcd) as server:
-        face = connect(server.port, authorization=lambda: "t")
+        face = connect(server.port)
         assert face.ask(PUT) == {"path": "/v3/kv/put", "body": {"key": "aw=="}}
         assert face.ask(PUT)
         assert server.connections == 1
         assert etcd.hasleader == ["true", "true"]
-        assert etcd.tokens == ["t", "t"]
+        assert etcd.tokens == [None, None]
+
+
+def test_a_login_gives_the_token_for_what_follows(connect: Connect) -> None:
+    etcd = Etcd()
+    with Server(etcd) as server:
+        face = connect(server.port, credentials=Credentials("app", Secret("pw")))
+        assert face.ask(LogIn(0)) == 1
+        assert face.ask(PUT)
+        assert face.ask(LogIn(0)) == 1  # another call has done so
+        assert face.ask(LogIn(1)) == 2
+        assert face.ask(PUT)
+        assert etcd.tokens == [None, "t1", None, "t3"]
 
 
 @pytest.mark.parametrize(
@@ -467,7 +484,7 @@ def test_over_tls_calls_and_watches_work(connect: Connect) -> None:
 def test_a_certificate_that_is_not_trusted_is_refused(connect: Connect, request_: Any) -> None:
     with Server(lambda peer, number: peer.hang(), tls=True) as server:
         face = connect(server.port, ssl_context=ssl.create_default_context())
-        with pytest.raises(StoreUnavailable, match=r"certificate was not accepted: self.signed"):
+        with pytest.raises(StoreUntrusted, match=r"certificate is not accepted: self.signed"):
             face.ask(request_)
 
 
@@ -478,7 +495,7 @@ def test_tls_to_a_plain_port_says_so(connect: Connect) -> None:
 
     with Server(script) as server:
         face = connect(server.port, ssl_context=trusting())
-        with pytest.raises(StoreUnavailable, match="does this port speak TLS"):
+        with pytest.raises(StoreUntrusted, match="does not speak TLS on this port"):
             face.ask(PUT)
 
 

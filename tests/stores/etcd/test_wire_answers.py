@@ -93,7 +93,7 @@ def test_a_watch_refused_otherwise_may_work_later() -> None:
         (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
         (OSError("the name cannot be resolved: x"), "the name cannot be resolved: x"),
         (OSError(), "OSError"),
-        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), "does this port speak TLS?"),
+        (ssl.SSLError(1, "[SSL: ODD] odd"), "TLS failed"),
     ],
 )
 def test_a_failure_is_described(error: Exception, words: str) -> None:

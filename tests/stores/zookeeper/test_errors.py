@@ -11,13 +11,13 @@ import kazoo.retry
 import pytest
 from kazoo.handlers.threading import KazooTimeoutError
 
-from recipes.errors import StoreFull, StoreRefused, StoreUnavailable
+from recipes.errors import StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.kazoo_client_errors import translated
 from recipes.stores.zookeeper.requests import BadVersion, NodeExists, NoNode, SessionExpired, ZooKeeperError
 
 MEANT: dict[str, type[Exception]] = {
     "APIError": ZooKeeperError,
-    "AuthFailedError": StoreRefused,
+    "AuthFailedError": StoreDenied,
     "BadArgumentsError": StoreRefused,
     "BadVersionError": BadVersion,
     "CancelledError": StoreUnavailable,
@@ -36,7 +36,7 @@ MEANT: dict[str, type[Exception]] = {
     "LockTimeout": StoreUnavailable,
     "MarshallingError": StoreRefused,
     "NewConfigNoQuorumError": ZooKeeperError,
-    "NoAuthError": StoreRefused,
+    "NoAuthError": StoreDenied,
     "NoChildrenForEphemeralsError": StoreRefused,
     "NoNodeError": NoNode,
     "NoWatcherError": ZooKeeperError,
@@ -51,8 +51,8 @@ MEANT: dict[str, type[Exception]] = {
     "RetryFailedError": StoreUnavailable,
     "RolledBackError": ZooKeeperError,
     "RuntimeInconsistency": ZooKeeperError,
-    "SASLException": StoreRefused,
-    "SessionClosedRequireSaslError": StoreRefused,
+    "SASLException": StoreDenied,
+    "SessionClosedRequireSaslError": StoreDenied,
     "SessionExpiredError": SessionExpired,
     "SessionMovedError": StoreUnavailable,
     "SystemZookeeperError": ZooKeeperError,

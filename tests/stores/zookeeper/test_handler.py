@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import Callback
 
+from recipes.errors import StoreUntrusted
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, poll, tls_context
 from recipes.stores.zookeeper.requests import Connect, Create, Exists
@@ -320,7 +321,7 @@ def test_what_tls_has_decrypted_is_not_slept_on(listener: socket.socket) -> None
 
 
 def test_an_unknown_authority_is_named(links: Links) -> None:
-    refused = pytest.raises(ConnectionError, match="CERTIFICATE_VERIFY_FAILED")
+    refused = pytest.raises(StoreUntrusted, match=r"certificate is not accepted: self.signed")
     with FakeZooKeeper(tls=server_context()) as server, refused:
         links(server.hosts, use_ssl=True).ask(Connect(4.0))
 

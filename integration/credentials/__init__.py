@@ -1,0 +1,1 @@
+"""Servers that ask who is there: TLS, users, roles and ACLs, and the faults that come with them."""

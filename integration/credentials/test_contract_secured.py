@@ -1,0 +1,20 @@
+"""The whole contract with TLS, user and password on: what ``integration/test_contract.py`` runs without."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.test_contract import (  # noqa: F401 - the same tests, on the servers of this folder
+    TestExclusion,
+    TestInterrupts,
+    TestManners,
+    TestNaming,
+    TestReading,
+    TestSessions,
+    TestStrangers,
+    TestTiming,
+    TestWritersExclusion,
+    TestWritersInterrupts,
+)
+
+pytestmark = pytest.mark.long

@@ -1,0 +1,288 @@
+"""Fault 33: wrong password, denied by role or ACL, a token that expires while a lock is held."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kazoo.security import make_digest_acl
+
+import recipes
+from integration import servers
+from integration.credentials.servers import SENTINEL, USER, SecureEtcd, SecureZooKeeper
+from integration.faults.actors import FACES, Actor, actor
+from integration.proxy import Proxy
+from recipes._run.clock import boot_time
+
+SOON_S = 3.0
+"""Enough for a few round trips on a machine that is busy; a session is longer."""
+SESSION_S = 6.0
+EXPIRED_S = 5.0
+"""Two renewals, each with a token that was forgotten since the last."""
+
+
+class Clients:
+    """Makes clients of one face, and closes them."""
+
+    def __init__(self, face: str, stack: contextlib.ExitStack) -> None:
+        self.face = face
+        self._stack = stack
+
+    def __call__(self, url: str, **options: Any) -> Actor:
+        """Return a client, not opened."""
+        told = {"session_timeout": SESSION_S, "request_timeout": 2, **options}
+        one = actor(self.face, url, **told)
+        self._stack.callback(one.close)
+        return one
+
+    def proxied(self, server: SecureEtcd) -> Proxy:
+        """Return a proxy before a server that does not encrypt: it counts what it sees."""
+        return self._stack.enter_context(Proxy.of(server))
+
+
+@pytest.fixture(params=FACES)
+def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
+    with contextlib.ExitStack() as stack:
+        yield Clients(request.param, stack)
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[SecureEtcd]:
+    """Yield an etcd that forgets a token that was not used for a second."""
+    with SecureEtcd("etcd-3.4", tls=False, token_ttl_s=1) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def forgetful35() -> Iterator[SecureEtcd]:
+    """Yield an etcd 3.5 that does, which calls a watch with an old token "permission denied"."""
+    with SecureEtcd("etcd-3.5", tls=False, token_ttl_s=1) as server:
+        yield server
+
+
+@pytest.fixture(params=["forgetful", "forgetful35"])
+def etcd(request: pytest.FixtureRequest) -> SecureEtcd:
+    server: SecureEtcd = request.getfixturevalue(request.param)
+    return server
+
+
+@pytest.fixture(scope="module")
+def sasl() -> Iterator[SecureZooKeeper]:
+    with SecureZooKeeper(sasl=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def digest() -> Iterator[SecureZooKeeper]:
+    with SecureZooKeeper() as server:
+        yield server
+
+
+def denied(call: Callable[..., Any], *args: Any, says: str, within_s: float = SOON_S, **options: Any) -> None:
+    """See that a call is denied at once, in words that hold no secret."""
+    began = boot_time()
+    with pytest.raises(recipes.StoreDenied, match=says) as caught:
+        call(*args, **options)
+    assert boot_time() - began < within_s
+    shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    ours = [frame for frame in shown.stack if "/recipes/" in frame.filename]
+    told = "\n".join([str(caught.value), *(str(frame.locals) for frame in ours)])
+    assert SENTINEL not in told
+    assert "wrong!" not in told
+
+
+def logins(proxy: Proxy) -> int:
+    return proxy.counts().requests["/v3/auth/authenticate"]
+
+
+def test_fault_33_wrong_password_etcd(clients: Clients, etcd: SecureEtcd, prefix: str) -> None:
+    proxy = clients.proxied(etcd)
+    one = clients(proxy.url(prefix), username=USER, password="wrong!")
+    denied(one.open, says=f"{prefix} denied access: login failed: the user or the password is wrong")
+    assert logins(proxy) == 1
+    # And the same without an open: at once, and not when the time is up.
+    denied(one.acquire, "x", timeout=30, says="login failed")
+    denied(one.try_acquire, "x", says="login failed")
+    assert logins(proxy) == 3
+    assert etcd.leases() == set()
+
+
+def test_fault_33_wrong_password_sasl(clients: Clients, sasl: SecureZooKeeper, prefix: str) -> None:
+    options = {**sasl.options, "password": "wrong!"}
+    one = clients(sasl.url(prefix), **options)
+    denied(one.open, says=f"{sasl.address} denied access: the credentials were not accepted")
+    denied(one.acquire, "x", timeout=30, says="the credentials were not accepted")
+
+
+def test_fault_33_no_password_asked_for_one(clients: Clients, etcd: SecureEtcd, prefix: str) -> None:
+    denied(clients(etcd.url(prefix)).open, says="pass username= and password=")
+
+
+def test_fault_33_acl_denied_etcd(clients: Clients, etcd: SecureEtcd) -> None:
+    proxy = clients.proxied(etcd)
+    one = clients(proxy.url("elsewhere/app"), **etcd.options)
+    denied(one.open, says="to permit reading and writing the keys from elsewhere/app/ up to elsewhere/app0")
+    assert logins(proxy) <= 2
+    assert etcd.keys("elsewhere") == []
+
+
+def test_fault_33_acl_denied_digest(clients: Clients, digest: SecureZooKeeper, prefix: str) -> None:
+    with recipes.connect(digest.url(prefix), **digest.options) as first, first.lock("x"):
+        # Another password is another identity, which is no error by itself.
+        other = clients(digest.url(prefix), **{**digest.options, "password": "wrong!"})
+        other.open()
+        denied(other.acquire, "x", timeout=30, says="denied access: no permission")
+        denied(other.try_acquire, "x", says="denied access: no permission")
+        denied(other.acquire, "new", timeout=30, says="denied access: no permission")
+
+
+def test_fault_33_an_acl_lets_others_in(clients: Clients, digest: SecureZooKeeper, prefix: str) -> None:
+    tls = {"tls_ca": digest.authority.ca}
+    team = [make_digest_acl(name, "pw", all=True) for name in ("ann", "bob")]
+    ann, bob, eve = (
+        clients(digest.url(prefix), username=name, password="pw", acl=team, **tls)
+        for name in ("ann", "bob", "eve")
+    )
+    held = ann.acquire("x")
+    waiting = bob.start_acquire("x")
+    denied(eve.acquire, "x", timeout=30, says="no permission")
+    assert held.release()
+    assert waiting.result(SOON_S).release()
+
+
+def test_fault_33_all_that_is_created_has_the_acl(digest: SecureZooKeeper, prefix: str) -> None:
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(recipes.connect(digest.url(f"{prefix}/deep/er"), **digest.options))
+        operator = stack.enter_context(servers.kazoo_client(digest))
+        stack.enter_context(client.lock("x"))
+        stack.enter_context(client.rwlock("y").reader)
+        paths = _tree(operator, f"/{prefix}")
+        assert len(paths) == 7  # three above, two locks, two contenders
+        for path in paths:
+            (acl,) = operator.get_acls(path)[0]
+            assert (acl.id.scheme, acl.perms) == ("digest", 31), path
+            assert acl.id.id.startswith(f"{USER}:")
+
+
+def test_fault_33_token_expired_while_holding(etcd: SecureEtcd, prefix: str) -> None:
+    with contextlib.ExitStack() as stack:
+        proxy = stack.enter_context(Proxy.of(etcd))
+        one, other = (Clients(face, stack)(proxy.url(prefix), **etcd.options) for face in FACES)
+        held = one.acquire("x")
+        kept = other.acquire("y")
+        waiting, back = other.start_acquire("x"), one.start_acquire("y")
+        before = logins(proxy)
+        assert not held.wait_lost(EXPIRED_S)
+        assert logins(proxy) - before >= 4, "tokens should have been forgotten, or this shows nothing"
+        assert held.verify()
+        assert kept.verify()
+        # The watch of who comes now is made with a token that may be old too.
+        third = one.start_acquire("x")
+        assert held.release()
+        granted = waiting.result(SOON_S)
+        assert kept.release()
+        assert back.result(SOON_S).release()
+        assert not granted.wait_lost(1.5)
+        assert granted.release()
+        assert third.result(SOON_S).release()
+
+
+def test_fault_33_tokens_forgotten_by_a_restart(clients: Clients, etcd: SecureEtcd, prefix: str) -> None:
+    one, other = (clients(etcd.url(prefix), **etcd.options) for _ in range(2))
+    held = one.acquire("x")
+    waiting = other.start_acquire("x")
+    session = one.client.session.id
+    etcd.restart()
+    assert held.verify()
+    assert one.client.session.id == session
+    assert held.release()
+    assert waiting.result(SOON_S).release()
+
+
+def test_fault_33_one_login_for_many_calls(clients: Clients, forgetful: SecureEtcd, prefix: str) -> None:
+    proxy = clients.proxied(forgetful)
+    one = clients(proxy.url(prefix), **forgetful.options)
+    one.open()
+    forgetful.change_password(SENTINEL)  # all tokens are forgotten
+    before = logins(proxy)
+    waiting = [one.start_acquire(f"lock {number}") for number in range(20)]
+    assert all(future.result(SOON_S).release() for future in waiting)
+    assert logins(proxy) - before <= 2
+
+
+def test_fault_33_a_password_that_changes(clients: Clients, forgetful: SecureEtcd, prefix: str) -> None:
+    passwords = [SENTINEL]
+    asked_by = []
+
+    def password() -> str:
+        asked_by.append(threading.current_thread())
+        return passwords[-1]
+
+    one = clients(forgetful.url(prefix), username=USER, password=password)
+    other = clients(forgetful.url(prefix), username=USER, password=password)
+    try:
+        held = one.acquire("x")
+        waiting = other.start_acquire("x")
+        passwords.append("another one")
+        forgetful.change_password("another one")
+        assert held.verify()
+        assert held.release()
+        assert waiting.result(SOON_S).release()
+    finally:
+        forgetful.change_password(SENTINEL)
+    if clients.face == "asyncio":
+        assert not any(thread.name == "actor-loop" for thread in asked_by), "it may block"
+
+
+def test_fault_33_forbidden_while_holding(clients: Clients, forgetful: SecureEtcd, prefix: str) -> None:
+    proxy = clients.proxied(forgetful)
+    forgetful.permit(f"u{prefix}")
+    url = proxy.url(f"u{prefix}")
+    one, other = (clients(url, session_timeout=3, **forgetful.options) for _ in range(2))
+    held = one.acquire("x")
+    waiting = other.start_acquire("x")
+    free = one.acquire("y")
+    forgetful.forbid(f"u{prefix}")
+    with proxy.counting() as counts:
+        denied(free.verify, says="denied access")
+        began = boot_time()
+        assert not free.release() or boot_time() - began < SOON_S
+        assert held.wait_lost(3 + 1)
+        assert not held.held
+        with pytest.raises(recipes.StoreDenied):
+            waiting.result(15)
+    assert counts.requests.total() < 100, counts.requests
+    assert counts.requests["/v3/auth/authenticate"] < 40, counts.requests
+
+
+def test_fault_33_users_that_come_later(clients: Clients, prefix: str) -> None:
+    """Credentials given where nobody is asked do no harm, as with etcd's own client."""
+    with servers.etcd_35() as plain:
+        one = clients(plain.url(prefix), username=USER, password=SENTINEL)
+        assert one.acquire("x").release()
+
+
+def test_fault_33_a_password_that_cannot_be_had(
+    clients: Clients, forgetful: SecureEtcd, digest: SecureZooKeeper, prefix: str
+) -> None:
+    def broken() -> str:
+        raise LookupError("the vault is closed")
+
+    def empty() -> Any:
+        return None
+
+    for server in (forgetful, digest):
+        for password, says in ((broken, "raised LookupError"), (empty, "gave no text but NoneType")):
+            options = {**server.options, "password": password}
+            denied(clients(server.url(prefix), **options).open, says=says)
+
+
+def _tree(operator: Any, path: str) -> list[str]:
+    found = [path]
+    for child in operator.get_children(path):
+        found += _tree(operator, f"{path}/{child}")
+    return found

@@ -1,0 +1,113 @@
+"""Who a client is to its store: user and password, from options or from the URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from recipes.errors import StoreDenied
+from recipes.stores.secret import Secret
+
+__all__ = ["Credentials", "apart"]
+
+NAMES = frozenset(("username", "password"))
+"""The options."""
+_WITHOUT_USERS = ("memory", "sqlite")  # an @ there belongs to a name or a path
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user, and where the password comes from; shows neither."""
+
+    username: str = field(repr=False)
+    source: Secret | Callable[[], str] = field(repr=False)
+
+    def password(self, store: str) -> Secret:
+        """Return the password; may block if it comes from a callable.
+
+        Raises:
+            StoreDenied: The callable raised, or gave no text.
+        """
+        if isinstance(self.source, Secret):
+            return self.source
+        try:
+            given: Any = _veiled(self.source())
+        except Exception as error:
+            what = f"password() raised {type(error).__name__}, so there is nothing to log in with"
+            raise StoreDenied(store, what) from error
+        if not isinstance(given, Secret) or not given:
+            raise StoreDenied(store, f"password() gave no text but {type(given).__name__}")
+        return given
+
+    @classmethod
+    def given(cls, scheme: str, options: Mapping[str, Any]) -> Credentials | None:
+        """Return what the options say, None if they say nothing.
+
+        Raises:
+            ValueError: One of the two is missing or empty, or both URL and options have them.
+            TypeError: The name is no text, or the password neither text nor callable.
+        """
+        username, password = options.get("username"), options.get("password")
+        if isinstance(username, _Misgiven):
+            raise ValueError(username.says)  # noqa: TRY004 - the value is what is wrong
+        if username is None and password is None:
+            return None
+        if username is None or password is None:
+            missing = "username" if username is None else "password"
+            raise ValueError(f"{scheme}:// needs username= and password= together, and {missing}= is missing")
+        if not isinstance(username, str):
+            raise TypeError(f"username= is text, not {type(username).__name__}")
+        if not isinstance(password, str) and not callable(password):
+            raise TypeError(f"password= is text or a callable that returns it, not {type(password).__name__}")
+        for name, text in (("username", username), ("password", password)):
+            if isinstance(text, str) and not (text and _is_text(text)):
+                raise ValueError(f"{name}= is empty, or no text that can be sent")
+        return cls(username, Secret(password) if isinstance(password, str) else password)
+
+
+@dataclass(frozen=True, slots=True)
+class _Misgiven:
+    """Credentials that cannot be used; said only where no secret is in sight of a traceback."""
+
+    says: str
+
+
+def apart(url: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the URL without its user and password, and the options with them, veiled; never raises."""
+    found = {name: _veiled(value) if name == "password" else value for name, value in options.items()}
+    scheme, mark, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
+    if not mark or "@" not in rest or scheme.lower() in _WITHOUT_USERS:
+        return url, found
+    authority = rest
+    for end in "/?#":
+        authority = authority.partition(end)[0]
+    userinfo, _, hosts = authority.rpartition("@")
+    if "@" in rest[len(authority) :]:
+        said = (
+            "user and password are percent-encoded in a URL (%2F for /, %40 for @); or pass them as options"
+        )
+        return f"{scheme}://***", {**found, "username": _Misgiven(said)}
+    name, colon, password = userinfo.partition(":")
+    twice = found.get("username") is not None or (colon and found.get("password") is not None)
+    found["username"] = (
+        _Misgiven("user and password stand both in the URL and in options; give them once")
+        if twice
+        else unquote(name, errors="surrogateescape")
+    )
+    if colon:
+        found["password"] = Secret(unquote(password, errors="surrogateescape"))
+    return f"{scheme}://{hosts}{rest[len(authority) :]}", found
+
+
+def _veiled(value: Any) -> Any:
+    return Secret(value) if isinstance(value, str) else value
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in value

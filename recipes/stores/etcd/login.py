@@ -1,0 +1,55 @@
+"""The token that one link's requests carry, and how to get the next one. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recipes.errors import StoreRefused
+from recipes.stores.credentials import Credentials
+from recipes.stores.etcd.requests import Post
+from recipes.stores.etcd.wire import LOGIN
+from recipes.stores.secret import Secret
+
+__all__ = ["Login"]
+
+
+class Login:
+    """What a link knows of who it is to etcd; shows neither the password nor the token.
+
+    A token is valid on every member, but each forgets it by a clock of its own, and all do at a
+    restart or when the password changes; so it is renewed when a member does not know it, and not
+    before.
+
+    Attributes:
+        number: How many logins were answered.
+    """
+
+    def __init__(self, credentials: Credentials | None) -> None:
+        self._credentials = credentials
+        self._token: Secret | None = None
+        self.number = 0
+
+    def token(self) -> str | None:
+        """Return the token for the next request, None if there is none."""
+        return self._token
+
+    def request(self, store: str) -> Post:
+        """Return the request that logs in; asks for the password, which may block.
+
+        Raises:
+            StoreDenied: There is no password to be had.
+        """
+        assert self._credentials is not None, "only who has a name logs in"
+        who = self._credentials
+        # Its shape is as of any other call, and what it holds does not show.
+        return Post(LOGIN, {"name": Secret(who.username), "password": who.password(store)})
+
+    def took(self, reply: Mapping[str, Any], store: str) -> int:
+        """Take the token out of a reply; returns the number of this login."""
+        token = reply.get("token")
+        if not isinstance(token, str) or not token:
+            raise StoreRefused(store, "the answer to the login has no token; is this an etcd?")
+        self._token = Secret(token)
+        self.number += 1
+        return self.number
