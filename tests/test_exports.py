@@ -106,6 +106,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "RecipesError",
         "Session",
         "SessionLost",
+        "StaleToken",
         "StoreError",
         "StoreFull",
         "StoreRefused",
