@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import psycopg
@@ -17,7 +17,7 @@ from integration import servers
 from recipes.fencing import AsyncRedisGate, Proof, RedisGate
 from tests.fencing.doors import NAMES, AlchemyDoor, AwaitedDoor, AwaitedSqlDoor, Door, SessionDoor, SqlDoor
 
-__all__ = ["POSTGRES", "REDIS", "PsycopgDoor", "RedisDoor", "RedisTransactionDoor", "door_on"]
+__all__ = ["POSTGRES", "REDIS", "PsycopgDoor", "RedisDoor", "RedisTransactionDoor", "door_on", "place_on"]
 
 
 def door_on(server: servers.Server, kind: type[Door]) -> Door:
@@ -33,11 +33,26 @@ def door_on(server: servers.Server, kind: type[Door]) -> Door:
     return door
 
 
+def place_on(server: servers.Server, kind: type[Door]) -> str:
+    """Return where a new resource is, with nobody at it."""
+    with contextlib.closing(door_on(server, kind)) as door:
+        return door.place
+
+
 class PsycopgDoor(SqlDoor):
     """PostgreSQL, through psycopg."""
 
-    def transaction(self) -> Any:
-        return psycopg.connect(self.place)  # whose block is a transaction, and closes it
+    def __init__(self, place: str) -> None:
+        super().__init__(place)
+        self.connection = psycopg.connect(place)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Any]:
+        with self.connection.transaction():
+            yield self.connection
+
+    def close(self) -> None:
+        self.connection.close()
 
 
 class OnPostgres(AlchemyDoor):
@@ -61,10 +76,18 @@ class AwaitedPsycopgDoor(AwaitedSqlDoor):
 
     plain = PsycopgDoor
 
+    def __init__(self, place: str) -> None:
+        super().__init__(place)
+        self.connection = self.runner.run(psycopg.AsyncConnection.connect(place))
+
     @contextlib.asynccontextmanager
     async def awaited(self) -> AsyncIterator[Any]:
-        async with await psycopg.AsyncConnection.connect(self.place) as connection:
-            yield connection
+        async with self.connection.transaction():
+            yield self.connection
+
+    def close(self) -> None:
+        self.runner.run(self.connection.close())
+        super().close()
 
 
 class AwaitedSessionDoor(AwaitedSqlDoor):

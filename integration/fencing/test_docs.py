@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from integration import servers
-from integration.fencing.doors import PsycopgDoor, door_on
+from integration.fencing.doors import PsycopgDoor, place_on
 from integration.test_docs import python
 from tests.docs.pages import ROOT, example_on
 
@@ -23,7 +23,7 @@ SAYS = {
 @pytest.mark.parametrize("example", [name for name in SAYS if "redis" not in name])
 def test_an_example_runs_on_postgresql(example: str, postgres: servers.Postgres) -> None:
     text = example_on(ROOT / "docs/examples" / example, f"memory://{uuid.uuid4().hex}")
-    _, _, place = door_on(postgres, PsycopgDoor).place.partition("://")
+    _, _, place = place_on(postgres, PsycopgDoor).partition("://")
     assert SAYS[example] in python(text.replace("app@127.0.0.1:5432/app", place))
 
 

@@ -10,7 +10,7 @@ import pytest
 from psycopg.rows import dict_row, namedtuple_row
 
 from integration import servers
-from integration.fencing.doors import PsycopgDoor, door_on
+from integration.fencing.doors import PsycopgDoor, place_on
 from recipes import StaleToken
 from recipes.fencing import SqlGate
 
@@ -25,7 +25,7 @@ LEVELS = [
 @pytest.fixture
 def place(postgres: servers.Postgres) -> str:
     """Return an address of a schema with the table of the gate, and nothing seen."""
-    return door_on(postgres, PsycopgDoor).place
+    return place_on(postgres, PsycopgDoor)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.fencing.doors import NAMES, Door
 __all__ = ["Outcome", "race"]
 
 RACERS = 4
-ROUNDS = 40
+ROUNDS = 30
 SLOWEST_S = 0.01
 GATED, BARE = NAMES
 """The number that is counted through the gate, and the one past it."""
