@@ -29,6 +29,7 @@ WAITING = (
     "integration/test_budget_rwlock.py",
     "integration/test_docs.py",
     "integration/fencing",
+    "integration/test_telemetry.py",
     "integration/test_guards.py",
     "integration/fleet",
 )

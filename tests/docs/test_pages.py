@@ -14,6 +14,7 @@ import recipes
 from recipes import Grant
 from recipes.events import EVENTS
 from recipes.guarantees import STORES
+from recipes.telemetry import INSTRUMENTS
 from tests.cli.recording import picture
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, blocks
 
@@ -90,6 +91,16 @@ def test_the_table_of_guarantees_is_what_stores_promise() -> None:
         told = {row[0].strip("`"): yes.get(row[column], row[column]) for row in rows[2:]}
         given = dataclasses.asdict(STORES[scheme.strip("`:/")])
         assert told == {field: str(value) for field, value in given.items()}
+
+
+def test_the_table_of_metrics_is_the_list_of_instruments() -> None:
+    page = (ROOT / "docs/metrics.md").read_text()
+    table = page[page.index("## What is measured") : page.index("Besides, those of locks")]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[4:] if line]
+    told = [
+        (row[0].strip("`"), row[1], row[2], tuple(re.findall(r"`(\w+)`", row[3])), row[4]) for row in rows
+    ]
+    assert told == [dataclasses.astuple(instrument) for instrument in INSTRUMENTS]
 
 
 def test_the_readme_has_the_two_command_lines() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, assert_type
 
 import recipes
-from recipes import events, fencing
+from recipes import events, fencing, telemetry
 
 
 def blocking() -> None:
@@ -158,6 +158,14 @@ def gating(grant: recipes.Grant, database: Any) -> None:
 async def gating_soon(grant: recipes.AsyncGrant, database: Any) -> None:
     await fencing.AsyncSqlGate().admit(database, "reports", grant)
     await fencing.AsyncRedisGate(database).transaction("reports", grant, lambda pipe: pipe.set("a", 1))
+
+
+def measuring() -> None:
+    telemetry.prometheus(lock_label=str, buckets=(0.1, 1))()
+    telemetry.otel_metrics(lock_label=lambda name: name[:3])()
+    stop = telemetry.otel_spans()
+    stop()
+    assert_type(telemetry.INSTRUMENTS[0], telemetry.Instrument)
 
 
 class Guarded:
