@@ -33,6 +33,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         "zookeeper-3.8": lambda: finding.find_zookeeper(install=False).classpath,
         "curator": lambda: finding.find_curator(install=False).classpath,
         "go": lambda: finding.find_go(install=False).path,
+        "postgres": lambda: finding.find_postgres(install=False),
+        "redis": lambda: finding.find_redis(install=False),
     }
     return [f"{name}: {_or_reason(find)}" for name, find in found.items()]
 
@@ -61,6 +63,20 @@ def etcd35(pytestconfig: pytest.Config) -> Iterator[servers.Etcd]:
 def zookeeper(pytestconfig: pytest.Config) -> Iterator[servers.ZooKeeper]:
     """Yield a ZooKeeper 3.8, started once."""
     yield from _serve("zookeeper-3.8", servers.ZooKeeper, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def postgres(pytestconfig: pytest.Config) -> Iterator[servers.Postgres]:
+    """Yield a PostgreSQL, started once."""
+    with _running("postgres", servers.postgres, pytestconfig) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def redis_server(pytestconfig: pytest.Config) -> Iterator[servers.Redis]:
+    """Yield a Redis, started once."""
+    with _running("redis", servers.redis, pytestconfig) as one:
+        yield one
 
 
 FIXTURES = {"etcd-3.4": "etcd34", "etcd-3.5": "etcd35", "zookeeper-3.8": "zookeeper"}
@@ -119,11 +135,17 @@ def nothing_left(server: servers.Server, prefix: str) -> Iterator[None]:
 
 
 def _serve(name: str, cls: type[S], config: pytest.Config) -> Iterator[S]:
-    one = needed(name, servers.ALL[name].started)
+    one = _running(name, servers.ALL[name].started, config)
     assert isinstance(one, cls)
-    config.stash.setdefault(SEEN, {})[name] = one.version()
     with one:
         yield one
+
+
+def _running(name: str, make: Callable[[], S], config: pytest.Config) -> S:
+    """Return a server, started; a failure in CI if it cannot be had, elsewhere a skip."""
+    one = needed(name, lambda: make().start())
+    config.stash.setdefault(SEEN, {})[name] = one.version()
+    return one
 
 
 def _or_reason(find: Callable[[], object]) -> object:

@@ -18,9 +18,18 @@ from dataclasses import dataclass
 
 from integration.harness.etcd import Etcd, EtcdCluster
 from integration.harness.files import Files
-from integration.harness.finding import find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper
+from integration.harness.finding import (
+    find_etcd_34,
+    find_etcd_35,
+    find_etcdctl,
+    find_postgres,
+    find_redis,
+    find_zookeeper,
+)
 from integration.harness.leftovers import Leftovers, clean, kazoo_client, leftovers, sessions, settle
+from integration.harness.postgres import Postgres
 from integration.harness.process import Server, ServerUnavailable, eventually
+from integration.harness.redis import Redis
 from integration.harness.zookeeper import Java, ZooKeeper, ZooKeeperCluster
 
 __all__ = [
@@ -30,7 +39,9 @@ __all__ = [
     "Files",
     "Java",
     "Leftovers",
+    "Postgres",
     "Promised",
+    "Redis",
     "Server",
     "ServerUnavailable",
     "ZooKeeper",
@@ -42,6 +53,8 @@ __all__ = [
     "find_etcdctl",
     "kazoo_client",
     "leftovers",
+    "postgres",
+    "redis",
     "sessions",
     "settle",
     "zookeeper_38",
@@ -61,6 +74,16 @@ def etcd_35(*, install: bool = True) -> Etcd:
 def zookeeper_38(*, install: bool = True, tick_ms: int = 500) -> ZooKeeper:
     """Return a ZooKeeper 3.8, not yet started."""
     return ZooKeeper("zookeeper-3.8", find_zookeeper(install=install), tick_ms=tick_ms)
+
+
+def postgres(*, install: bool = True) -> Postgres:
+    """Return a PostgreSQL, for what the tests protect with a lock; not yet started."""
+    return Postgres("postgres", find_postgres(install=install))
+
+
+def redis(*, install: bool = True) -> Redis:
+    """Return a Redis, for what the tests protect with a lock; not yet started."""
+    return Redis("redis", find_redis(install=install))
 
 
 @dataclass(frozen=True)

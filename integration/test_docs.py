@@ -11,14 +11,14 @@ import pytest
 
 import recipes
 from integration import servers
-from tests.docs.pages import EXAMPLES, ON_SERVERS_ONLY, ROOT, TESTS, example_on
+from tests.docs.pages import EXAMPLES, ON_OBJECTS, ON_SERVERS_ONLY, ROOT, TESTS, example_on
 
-ON_ANY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | TESTS]
+ON_ANY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | ON_OBJECTS | TESTS]
 
 
 @pytest.mark.parametrize("example", ON_ANY, ids=lambda path: str(path.name))
-def test_an_example_runs_on_every_server(example: Path, url: str, nothing_left: None) -> None:
-    python(example_on(example, url))
+def test_an_example_runs_on_every_server(example: Path, url: str, tmp_path: Path, nothing_left: None) -> None:
+    python(example_on(example, url), tmp_path)
 
 
 @pytest.mark.parametrize("example", ["beside_kazoo.py", "beside_kazoo_readers.py"])
@@ -56,9 +56,12 @@ def test_the_example_beside_etcdctl(request: pytest.FixtureRequest, fixture: str
         client.lock("reports/nightly").acquire(timeout=5).release()
 
 
-def python(text: str) -> None:
-    """Run ``text`` in an interpreter of its own, where a warning is an error."""
+def python(text: str, folder: Path = ROOT) -> str:
+    """Run ``text`` in an interpreter of its own, where a warning is an error; returns what it says."""
+    command = [sys.executable, "-W", "error", "-c", text]
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60, check=False
+        command, capture_output=True, text=True, timeout=60, check=False, cwd=folder, env=os.environ | path
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout

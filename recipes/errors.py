@@ -12,6 +12,7 @@
     ├── SessionLost              the session a call depended on has ended
     ├── ClientClosed             the client was closed
     ├── TooWeak                  the store does not give what was required (also a ValueError)
+    ├── StaleToken               a gate refused a token: a later holder was there before
     └── StoreError               the store, or the way to it
         ├── StoreUnavailable     no answer (also a ConnectionError): it may work later
         │   └── StoreUntrusted   TLS failed: one side does not accept the other
@@ -36,6 +37,7 @@ __all__ = [
     "QueueFull",
     "RecipesError",
     "SessionLost",
+    "StaleToken",
     "StoreDenied",
     "StoreError",
     "StoreFull",
@@ -205,7 +207,7 @@ class ClientClosed(RecipesError):
 
 
 class TooWeak(RecipesError, ValueError):
-    """The store does not give what was required of it; raised by ``connect``, before any I/O.
+    """The store does not give what was required of it; raised by ``connect`` and by gates, before any I/O.
 
     Attributes:
         store: Which store, as in its URL.
@@ -222,6 +224,31 @@ class TooWeak(RecipesError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.store} does not give {' and '.join(self.missing)}; use {' or '.join(self.use)}"
+
+
+class StaleToken(RecipesError):
+    """A gate of `recipes.fencing` refused a token: somebody with a later one was there before.
+
+    Nothing was written, and whatever was read is out of date.
+
+    Attributes:
+        name: What the gate protects.
+        token: The token that was refused.
+        seen: The smallest one that would have passed.
+    """
+
+    def __init__(self, name: str, token: int, seen: int) -> None:
+        super().__init__(name=name, token=token, seen=seen)
+
+    name: str
+    token: int
+    seen: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name!r} refused token {self.token}: it has seen {self.seen}, of a later holder; "
+            "stop, acquire the lock again, and read again what you decided by"
+        )
 
 
 class StoreError(RecipesError):

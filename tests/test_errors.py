@@ -16,6 +16,7 @@ from recipes.errors import (
     QueueFull,
     RecipesError,
     SessionLost,
+    StaleToken,
     StoreDenied,
     StoreError,
     StoreFull,
@@ -76,6 +77,13 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
     (
         TooWeak("sqlite://", ("many_machines",), ("zookeeper://", "etcd://")),
         "sqlite:// does not give many_machines; use zookeeper:// or etcd://",
+    ),
+    (
+        StaleToken("reports", 5, 7),
+        (
+            "'reports' refused token 5: it has seen 7, of a later holder; "
+            "stop, acquire the lock again, and read again what you decided by"
+        ),
     ),
     (StoreError("h:1", "odd"), "h:1: odd"),
     (StoreUnavailable("h:1", "cut"), "no answer from h:1: cut; check that it runs and can be reached"),

@@ -107,6 +107,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "RecipesError",
         "Session",
         "SessionLost",
+        "StaleToken",
         "StoreDenied",
         "StoreError",
         "StoreFull",

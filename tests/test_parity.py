@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import recipes
-from recipes import client, grant, lock
+from recipes import client, fencing, grant, lock
 
 PAIRS: list[tuple[Any, Any]] = [
     (recipes.Client, recipes.AsyncClient),
@@ -20,6 +20,8 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.WriteLock, recipes.AsyncWriteLock),
     (recipes.WriteGrant, recipes.AsyncWriteGrant),
     (grant.Lost, grant.AsyncLost),
+    (fencing.SqlGate, fencing.AsyncSqlGate),
+    (fencing.RedisGate, fencing.AsyncRedisGate),
 ]
 IDS = [blocking.__name__ for blocking, _ in PAIRS]
 
@@ -117,6 +119,7 @@ def test_the_two_connects() -> None:
 def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
     awaited = {"open", "close", "acquire", "try_acquire", "release", "verify", "wait", "downgrade"}
+    awaited |= {"admit", "eval", "transaction"}
     assert not inspect.iscoroutinefunction(one)
     assert (inspect.iscoroutinefunction(other) or name == "acquire") == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")

@@ -124,7 +124,8 @@ def layer(module: str) -> str:
         if len(parts) > 2:
             return "protocols" if is_pure(module) else "transports"
         return inside.get("".join(parts[1:]), "engines")
-    places = {"": "root", "_core": "core", "_run": "run", "cli": "cli", "testing": "kit"}
+    places = {"": "root", "_core": "core", "_run": "run", "cli": "cli", "testing": "kit", "fencing": "gates"}
+    places["telemetry"] = "telemetry"
     places |= (
         dict.fromkeys(FACES, "faces") | dict.fromkeys(GUARDS, "guards") | dict.fromkeys(VALUES, "values")
     )
@@ -145,6 +146,8 @@ ALLOWED = {
     "faces": {"values", "core", "run", "contract", "engine", "entry"},
     "root": {"values", "faces"},
     "guards": {"core", "engines", "faces"},
+    "telemetry": {"values", "run", "clock"},  # made of events
+    "gates": {"values", "core"},  # for resources that know nothing of our stores
     "kit": {"values", "core", "run", "contract", "engines", "faces"},
     "cli": {"root", "values", "faces", "clock", "engine", "cli"},
 }
@@ -175,7 +178,10 @@ def test_only_its_own_folder_imports_what_one_place_is_built_on(module: str) -> 
         "kazoo": "recipes.stores.zookeeper",
         "etcd3gw": "recipes.stores.etcd",
         "h11": "recipes.stores.etcd",
+        "opentelemetry": "recipes.telemetry.otel",
+        "prometheus_client": "recipes.telemetry.prometheus",
         "rich": "recipes.cli.demo",
+        "sqlalchemy": "recipes.fencing.connections",
         "sqlite3": "recipes.stores.sqlite",
     }
     for name in imports(module):

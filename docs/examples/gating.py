@@ -1,24 +1,20 @@
 import recipes
+from recipes import fencing
 
 
 class Catalog:
     """A resource that protects itself, shared between readers and writers."""
 
     def __init__(self) -> None:
-        self.newest_token = 0  # of all grants seen
-        self.newest_writer = 0  # of writers alone
+        self.seen = fencing.Seen()  # the two numbers
         self.items: list[str] = []
 
     def write(self, item: str, *, fence: int) -> None:
-        if fence < self.newest_token:
-            raise PermissionError(f"token {fence} is older than {self.newest_token}")
-        self.newest_token = self.newest_writer = fence
+        self.seen = self.seen.admit("catalog", fence)  # StaleToken if a later holder was here
         self.items.append(item)
 
     def read(self, *, fence: int) -> list[str]:
-        if fence < self.newest_writer:
-            raise PermissionError(f"token {fence} is older than the last writer's, {self.newest_writer}")
-        self.newest_token = max(self.newest_token, fence)
+        self.seen = self.seen.admit("catalog", fence, shared=True)
         return list(self.items)
 
 

@@ -1,7 +1,7 @@
 """Where the servers of the tests come from: named in the environment, installed, or installed now.
 
-Debian packages bring etcd 3.4, etcdctl and ZooKeeper (as root, never with a service
-started), and what the clients of other kinds are compiled with; a wheel brings etcd 3.5.
+Debian packages bring etcd 3.4, etcdctl, ZooKeeper, PostgreSQL and Redis (as root, never with a
+service started), and what the clients of other kinds are compiled with; a wheel brings etcd 3.5.
 ``integration/README.md`` says it for people.
 """
 
@@ -31,6 +31,8 @@ __all__ = [
     "find_etcdctl",
     "find_faketime",
     "find_go",
+    "find_postgres",
+    "find_redis",
     "find_zookeeper",
     "main",
     "may_install",
@@ -48,6 +50,12 @@ CURATOR = ("libcurator-recipes-java", "default-jdk-headless")
 GO = ("golang-go", "golang-etcd-server-dev")
 GOPATH = Path("/usr/share/gocode")
 """Where Debian keeps the sources of Go packages."""
+
+POSTGRES = Path("/usr/lib/postgresql")
+"""Where Debian keeps the programs of each version of PostgreSQL."""
+
+SERVICES = {"etcd-server": "etcd", "postgresql": "postgresql", "redis-server": "redis-server"}
+"""The services that packages bring along."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +78,8 @@ class Javac:
 def main() -> int:
     """Find or install everything, before any test's time is measured; 1 if something is missing in CI."""
     missing = 0
-    finders = (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper, find_go, find_curator, find_faketime)
-    for find in finders:
+    stores = (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper)
+    for find in (*stores, find_go, find_curator, find_faketime, find_postgres, find_redis):
         try:
             _say(f"found {find()}")
         except ServerUnavailable as reason:
@@ -153,6 +161,34 @@ def find_faketime(*, install: bool = True) -> Path:
         return found[0]
 
     return _found_or_installed(look, ["libfaketime"], install=install)
+
+
+def find_postgres(*, install: bool = True) -> Path:
+    """Return PostgreSQL's programs: ``RECIPES_TEST_POSTGRES``, Debian's newest, or those on ``PATH``."""
+
+    def look() -> Path:
+        named = os.environ.get("RECIPES_TEST_POSTGRES")
+        debian = sorted(POSTGRES.glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True)
+        on_path = map(Path, os.get_exec_path())
+        for folder in [Path(named)] if named else [*debian, *on_path]:
+            if all(os.access(folder / program, os.X_OK) for program in ("initdb", "postgres")):
+                return folder
+        raise ServerUnavailable(f"no initdb and postgres in {named or f'{POSTGRES} or on the PATH'}")
+
+    named = bool(os.environ.get("RECIPES_TEST_POSTGRES"))
+    return _found_or_installed(look, ["postgresql"], install=install and not named)
+
+
+def find_redis(*, install: bool = True) -> Path:
+    """Return a Redis server: ``RECIPES_TEST_REDIS``, the one on ``PATH``, or Debian's."""
+
+    def look() -> Path:
+        found = shutil.which("redis-server")
+        if found is None:
+            raise ServerUnavailable("no redis-server on the PATH")
+        return Path(found)
+
+    return _named("RECIPES_TEST_REDIS") or _found_or_installed(look, ["redis-server"], install=install)
 
 
 def is_version(wanted: str) -> Callable[[str], bool]:
@@ -242,8 +278,9 @@ def _no_services() -> Generator[None, None, None]:
 def _disable_services(packages: Sequence[str]) -> None:
     """Keep what was installed for tests from starting with the machine."""
     update = shutil.which("update-rc.d")
-    if "etcd-server" in packages and update is not None:
-        subprocess.run([update, "etcd", "disable"], check=False, capture_output=True)
+    for package in packages:
+        if package in SERVICES and update is not None:
+            subprocess.run([update, SERVICES[package], "disable"], check=False, capture_output=True)
 
 
 def _failure(command: list[str]) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from recipes.stores.base import Mailbox
     from recipes.stores.engine import Engine
 
-__all__ = ["Call", "Runtime", "Settings", "new_id"]
+__all__ = ["Call", "Runtime", "Settings", "new_id", "pending_cleanups"]
 
 LONGEST_REREAD_S = 10.0
 
@@ -259,6 +259,23 @@ class Runtime(ABC):
 
 _NO_RETRYING: Any = tenacity.Retrying()
 _runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+def pending_cleanups() -> dict[str, int]:
+    """Return, by stores, how many jobs the cleaners of this process's clients have still to do."""
+    found: dict[str, int] = {}
+    for runtime in _present():
+        label = runtime.engine.label
+        found[label] = found.get(label, 0) + len(runtime.cleaning)
+    return found
+
+
+def _present() -> list[Runtime]:
+    while True:
+        try:
+            return list(_runtimes)
+        except RuntimeError:  # another thread has made one meanwhile
+            continue
 
 
 def _after_fork_in_child() -> None:

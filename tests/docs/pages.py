@@ -9,6 +9,7 @@ from pathlib import Path
 __all__ = [
     "EXAMPLES",
     "ON_FILES",
+    "ON_OBJECTS",
     "ON_SERVERS_ONLY",
     "PAGES",
     "ROOT",
@@ -28,12 +29,19 @@ ON_SERVERS_ONLY = {
     "beside_go.go",
     "beside_kazoo.py",
     "beside_kazoo_readers.py",
+    "fencing_postgres.py",
+    "fencing_postgres_async.py",
+    "fencing_redis.py",
+    "fencing_redis_async.py",
+    "fencing_sqlalchemy_async.py",
     "guarding.py",
     "production_etcd.py",
     "production_role.sh",
     "production_zookeeper.py",
 }
-"""Run in ``integration`` alone: by ``test_docs.py``, in ``fleet``, and in ``credentials``."""
+"""Run in ``integration`` alone: by ``test_docs.py``, in ``fleet``, ``fencing`` and ``credentials``."""
+ON_OBJECTS = {"fencing_objects.py"}
+"""Run by ``tests/fencing/test_objects.py``, on a fake of an object store."""
 ON_FILES = {"first.py", "on_one_machine.py"}
 """Run on a file, as they say."""
 TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}

@@ -9,14 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import EXAMPLES, ON_FILES, ON_SERVERS_ONLY, ROOT, TESTS, example_on
+from tests.docs.pages import EXAMPLES, ON_FILES, ON_OBJECTS, ON_SERVERS_ONLY, ROOT, TESTS, example_on
 
-IN_MEMORY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | TESTS]
+IN_MEMORY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | ON_OBJECTS | TESTS]
 SAYS = {
     "asynchronous.py": "token",
     "fencing.py": "is older than",
+    "fencing_file.py": "'catalog.json' refused token",
+    "fencing_memory.py": "{'a book': 12}",
+    "fencing_sqlalchemy.py": "all is well",
+    "fencing_sqlite.py": "'reports' refused token",
     "first.py": "nightly report published under token",
     "losing.py": "second page under token",
+    "metrics_otel.py": "recipes.lock.hold.duration",
+    "metrics_prometheus.py": 'lock="reports",mode="exclusive",outcome="acquired"',
+    "tracing_otel.py": "lock.acquire acquired after 1 other holder(s)",
     "waiting.py": "it was free",
     "on_one_machine.py": "one process of this machine at a time; token",
     "watching.py": '"event": "lock.acquired"',
@@ -27,10 +34,11 @@ SAYS = {
 
 @pytest.mark.parametrize("example", IN_MEMORY, ids=lambda path: str(path.name))
 def test_it_runs_and_says_what_it_should(
-    example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # where those that write a file put it
     url = f"sqlite://{tmp_path}/locks.db" if example.name in ON_FILES else f"memory://{uuid.uuid4().hex}"
-    code = compile(example_on(example, url), example, "exec")
+    code = compile(example_on(example, url), example, "exec", dont_inherit=True)
     exec(code, {"__name__": "__main__"})
     assert SAYS[example.name] in capsys.readouterr().out
 

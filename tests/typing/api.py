@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
-from typing import assert_type
+from pathlib import Path
+from typing import Any, assert_type
 
 import recipes
-from recipes import events
+from recipes import events, fencing, telemetry
 
 
 def blocking() -> None:
@@ -132,6 +133,43 @@ def watching() -> None:
 
     unsubscribe = events.subscribe(hook)
     unsubscribe()
+
+
+def gating(grant: recipes.Grant, database: Any) -> None:
+    sql = fencing.SqlGate("app.fences", paramstyle="format")
+    assert_type(sql.ddl(), str)
+    sql.admit(database, "reports", grant)
+    sql.admit(database, "reports", grant.token, shared=True)
+    file = fencing.FileGate(Path("catalog.json"))
+    file.write(grant, b"")
+    assert_type(file.read(grant, shared=True), bytes)
+    with file.admit(grant):
+        pass
+    with fencing.MemoryGate().admit("prices", grant):
+        pass
+    redis = fencing.RedisGate(database, prefix="fence:")
+    redis.eval("reports", grant, "return 1", keys=["a"], args=[1])
+    assert_type(redis.transaction("reports", grant, lambda pipe: pipe.set("a", 1)), list[Any])
+    assert_type(fencing.Seen(3, 2).admit("reports", grant), fencing.Seen)
+    try:
+        fencing.Seen(3, 2).admit("reports", 1)
+    except recipes.StaleToken as stale:
+        assert_type(stale.name, str)
+        assert_type(stale.token, int)
+        assert_type(stale.seen, int)
+
+
+async def gating_soon(grant: recipes.AsyncGrant, database: Any) -> None:
+    await fencing.AsyncSqlGate().admit(database, "reports", grant)
+    await fencing.AsyncRedisGate(database).transaction("reports", grant, lambda pipe: pipe.set("a", 1))
+
+
+def measuring() -> None:
+    telemetry.prometheus(lock_label=str, buckets=(0.1, 1))()
+    telemetry.otel_metrics(lock_label=lambda name: name[:3])()
+    stop = telemetry.otel_spans()
+    stop()
+    assert_type(telemetry.INSTRUMENTS[0], telemetry.Instrument)
 
 
 class Guarded:

@@ -1,0 +1,1 @@
+"""Gates on real servers: PostgreSQL and Redis."""

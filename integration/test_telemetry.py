@@ -1,0 +1,21 @@
+"""Metrics and spans on every server, in both faces: what ``tests/telemetry`` has without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.telemetry.looking import seen_by_otel, seen_by_prometheus, spans_of
+from tests.telemetry.scenes import FACES
+
+
+@pytest.mark.parametrize("scene", list(FACES.values()), ids=list(FACES))
+def test_what_happened_is_measured_and_traced(url: str, scene: Any, nothing_left: None) -> None:
+    def traced(_tracer: Any) -> None:
+        seen_by_prometheus(lambda: seen_by_otel(lambda: scene(url)))
+
+    spans = spans_of(traced)
+    waits = [span for span in spans if span.name == "lock.acquire"]
+    assert sorted(len(span.links) for span in waits) == [0, 0, 1, 1]
+    assert len([span for span in spans if span.name == "lock.hold"]) == 3

@@ -1,0 +1,157 @@
+"""A gate for a file that the processes of one machine share."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recipes._core.fence import Pass, Proof, Seen, ask
+
+__all__ = ["FileGate"]
+
+SUFFIX = ".fence"
+WIDTH = 19
+SIZE = 2 * WIDTH + 2
+
+
+class FileGate:
+    """A gate for one file, which it replaces as a whole, or for all that one block does.
+
+    What it has seen stands in ``<path>.fence``, on the disk before the write that it admits.
+    Every writer and reader has to come through a gate. The file system has to be a local one:
+    the gate relies on ``flock`` and on renaming.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._fence = self.path.with_name(self.path.name + SUFFIX)
+
+    def write(self, grant: Proof, data: bytes) -> None:
+        """Replace what the file says; others see all of it, or nothing.
+
+        Args:
+            grant: A grant, or a token.
+            data: The whole new content.
+
+        Raises:
+            StaleToken: A later holder was there before; the file is as it was.
+            LockLost: The grant is lost, or released.
+            TooWeak: The grant has no token.
+            ValueError: The grant is shared; a bad token; the fence file is damaged.
+            OSError: The file cannot be written.
+        """
+        asking = self._ask(grant, shared=False)
+        draft = self._draft(data)  # outside the gate: whoever is stopped here stops nobody else
+        try:
+            with self._inside(asking):
+                draft.replace(self.path)
+                _sync(self.path.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def read(self, grant: Proof, *, shared: bool = False) -> bytes:
+        """Return what the file says; from now on older writers are refused.
+
+        Args:
+            grant: A grant, or a token.
+            shared: As a reader, who writes nothing.
+
+        Raises:
+            FileNotFoundError: There is none yet.
+            StaleToken: A later holder was there before.
+            LockLost: The grant is lost, or released.
+            TooWeak: The grant has no token.
+            ValueError: A shared grant without ``shared=True``; a bad token; a damaged fence file.
+        """
+        with self.admit(grant, shared=shared):
+            return self.path.read_bytes()
+
+    @contextmanager
+    def admit(self, grant: Proof, *, shared: bool = False) -> Generator[None, None, None]:
+        """Let a ``with`` block do what it likes: nobody else is inside meanwhile.
+
+        For a file that is appended to, or for several. Keep the block short: others wait for
+        it without a limit, later holders too.
+
+        Args:
+            grant: A grant, or a token.
+            shared: As a reader, who writes nothing.
+
+        Raises:
+            StaleToken: A later holder was there before.
+            LockLost: The grant is lost, or released.
+            TooWeak: The grant has no token.
+            ValueError: A shared grant asks to write; a bad token; the fence file is damaged.
+        """
+        with self._inside(self._ask(grant, shared=shared)):
+            yield
+
+    def _ask(self, grant: Proof, *, shared: bool) -> Pass:
+        return ask(self.path.name, grant, shared=shared)
+
+    @contextmanager
+    def _inside(self, asking: Pass) -> Generator[None, None, None]:
+        fence = self._locked()
+        try:
+            seen = _parsed(os.pread(fence, SIZE + 1, 0), self._fence)
+            now = seen.after(asking)
+            if now != seen:
+                os.pwrite(fence, f"{now.newest:0{WIDTH}} {now.writer:0{WIDTH}}\n".encode(), 0)
+                os.fsync(fence)
+            yield
+        finally:
+            os.close(fence)  # which unlocks it
+
+    def _locked(self) -> int:
+        """Open the fence file and lock it, however often it was replaced meanwhile."""
+        while True:
+            fence = os.open(self._fence, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(fence, fcntl.LOCK_EX)
+                if self._fence.exists() and os.path.samestat(os.fstat(fence), self._fence.stat()):
+                    if os.fstat(fence).st_size == 0:
+                        _sync(self._fence.parent)
+                    return fence
+            except BaseException:
+                os.close(fence)
+                raise
+            os.close(fence)
+
+    def _draft(self, data: bytes) -> Path:
+        """Write the new content beside the old, with its permissions, and on the disk."""
+        draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
+        target = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            with os.fdopen(target, "wb") as file:
+                if self.path.exists():
+                    os.fchmod(target, self.path.stat().st_mode & 0o7777)
+                file.write(data)
+                file.flush()
+                os.fsync(target)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        return draft
+
+
+def _parsed(text: bytes, fence: Path) -> Seen:
+    """Return what a fence file says; an empty one was made and has not let anybody in."""
+    if not text:
+        return Seen()
+    newest, _, writer = text.decode("ascii", "replace").rstrip("\n").partition(" ")
+    if len(text) != SIZE or not (newest.isdecimal() and writer.isdecimal()):
+        raise ValueError(f"{fence} is damaged: it should hold two tokens; see who wrote to it, then mend it")
+    return Seen(int(newest), int(writer))
+
+
+def _sync(folder: Path) -> None:
+    """Have a change of names in ``folder`` on the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,212 @@
+"""What is measured, and how a transition becomes measures; pure, and the same for every exporter."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, TypeAlias
+
+from recipes.events import Transition
+
+__all__ = ["BUCKETS_S", "INSTRUMENTS", "PENDING", "Instrument", "LockLabel", "Measure", "Meter"]
+
+LockLabel: TypeAlias = "Callable[[str], str] | None"
+"""What to call a lock in labels; None leaves its name out."""
+
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+"""Upper ends of the histograms' buckets: from a hand-over on one machine to a nightly job."""
+
+MOST = 10_000
+"""Of how many grants and locks something is remembered at most."""
+
+Key = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """Something that is measured.
+
+    Attributes:
+        name: Dotted, without the prefix ``recipes``.
+        kind: What kind of instrument it is.
+        unit: "s", or in braces what is counted.
+        labels: What it is told apart by; besides these ``lock``, where that is asked for.
+        help: What it says.
+    """
+
+    name: str
+    kind: Literal["counter", "histogram", "gauge"]
+    unit: str
+    labels: tuple[str, ...]
+    help: str
+
+    @property
+    def of_a_lock(self) -> bool:
+        """Whether it can be told apart by locks."""
+        return self.name.startswith("lock.")
+
+
+_LOCK = ("recipe", "mode", "store")
+ACQUIRE = Instrument(
+    "lock.acquire.duration",
+    "histogram",
+    "s",
+    (*_LOCK, "outcome"),
+    "Seconds from the call to its end: acquired, timeout or cancelled",
+)
+HOLD = Instrument(
+    "lock.hold.duration",
+    "histogram",
+    "s",
+    (*_LOCK, "outcome"),
+    "Seconds from the grant to its end: released or lost",
+)
+HAND_OVER = Instrument(
+    "lock.handover.duration",
+    "histogram",
+    "s",
+    _LOCK,
+    "Seconds from a confirmed release to the next grant, where both are in this process",
+)
+CONTENDED = Instrument("lock.contended", "counter", "{wait}", _LOCK, "Times that somebody was ahead")
+REQUEUED = Instrument(
+    "lock.requeued", "counter", "{wait}", _LOCK, "Times that a waiter lost its place and queued again"
+)
+LOST = Instrument("lock.lost", "counter", "{grant}", _LOCK, "Grants that were lost")
+LATE = Instrument(
+    "session.late_renewals", "counter", "{session}", ("store",), "Times that two renewals went by unanswered"
+)
+SESSIONS_LOST = Instrument("session.lost", "counter", "{session}", ("store",), "Sessions that were given up")
+RETRIES = Instrument(
+    "store.retries",
+    "counter",
+    "{request}",
+    ("store",),
+    "Requests that were asked again for want of an answer",
+)
+PENDING = Instrument(
+    "cleanups.pending", "gauge", "{contender}", ("store",), "Clean-ups behind interrupted calls, not done yet"
+)
+
+INSTRUMENTS = (ACQUIRE, HOLD, HAND_OVER, CONTENDED, REQUEUED, LOST, LATE, SESSIONS_LOST, RETRIES, PENDING)
+"""All of them (reference documentation; the page about metrics lists them)."""
+
+_COUNTED = {
+    "lock.queued": CONTENDED,
+    "lock.requeued": REQUEUED,
+    "lock.lost": LOST,
+    "session.suspect": LATE,
+    "session.lost": SESSIONS_LOST,
+    "store.retry": RETRIES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One value for one instrument."""
+
+    instrument: Instrument
+    value: float
+    labels: dict[str, str]
+
+
+@dataclass(slots=True)
+class _Line:
+    """One lock, as far as this process has seen it.
+
+    Attributes:
+        holds: When each grant was given, by its token.
+        overtaken: Tokens whose end was not told when that of a later holder was.
+        freed_at: When it was last given back, until somebody has it for himself again.
+    """
+
+    holds: dict[int | None, float] = field(default_factory=dict)
+    overtaken: deque[int | None] = field(default_factory=partial(deque, maxlen=8))
+    freed_at: float | None = None
+
+    def overtake(self, began: float) -> None:
+        """Count as ended, told or not, what came before somebody who had it for himself."""
+        self.overtaken.extend(token for token, at in self.holds.items() if at < began)
+        self.holds = {token: at for token, at in self.holds.items() if at >= began}
+
+
+class Meter:
+    """Turns transitions, in the order in which they were told, into measures.
+
+    Args:
+        lock_label: What to call a lock in labels; None leaves it out.
+    """
+
+    def __init__(self, lock_label: LockLabel = None) -> None:
+        self._lock_label = lock_label
+        self._lines: OrderedDict[Key, _Line] = OrderedDict()
+
+    def label_names(self, instrument: Instrument) -> tuple[str, ...]:
+        """Return the labels of an instrument."""
+        by_lock = instrument.of_a_lock and self._lock_label is not None
+        return (*instrument.labels, "lock") if by_lock else instrument.labels
+
+    def measures(self, transition: Transition, now: float) -> Iterator[Measure]:
+        """Yield what a transition at ``now`` seconds of any steady clock amounts to."""
+        if transition.event in _COUNTED:
+            yield self._measure(_COUNTED[transition.event], 1, transition)
+        match transition.event:
+            case "lock.acquired":
+                yield self._lasted(ACQUIRE, transition.waited_s, transition, "acquired")
+                yield from self._acquired(transition, now)
+            case "lock.timeout" | "lock.cancelled":
+                outcome = transition.event.removeprefix("lock.")
+                yield self._lasted(ACQUIRE, transition.waited_s, transition, outcome)
+            case "lock.released" | "lock.lost":
+                yield from self._ended(transition, now)
+            case _:
+                pass
+
+    def _acquired(self, transition: Transition, now: float) -> Iterator[Measure]:
+        line = self._line(transition)
+        freed_at = line.freed_at
+        if freed_at is not None and now - (transition.waited_s or 0) < freed_at:
+            yield self._measure(HAND_OVER, max(0.0, now - freed_at), transition)
+        if transition.mode != "shared":
+            line.freed_at = None
+        line.holds[transition.token] = now
+        while len(line.holds) > MOST:
+            line.holds.pop(next(iter(line.holds)))
+
+    def _ended(self, transition: Transition, now: float) -> Iterator[Measure]:
+        line = self._line(transition)
+        began = line.holds.pop(transition.token, None)
+        if began is not None and transition.mode != "shared":
+            line.overtake(began)
+        if transition.event == "lock.lost":
+            if began is not None:
+                yield self._lasted(HOLD, now - began, transition, "lost")
+            return
+        yield self._lasted(HOLD, transition.held_s, transition, "released")
+        if transition.mode != "shared" and (line.holds or transition.token in line.overtaken):
+            yield self._measure(HAND_OVER, 0.0, transition)  # the next had it before this was confirmed
+        elif not line.holds:
+            line.freed_at = now
+
+    def _line(self, transition: Transition) -> _Line:
+        key = (transition.store, transition.lock)
+        line = self._lines.setdefault(key, _Line())
+        self._lines.move_to_end(key)
+        if len(self._lines) > MOST:
+            self._lines.popitem(last=False)
+        return line
+
+    def _lasted(
+        self, instrument: Instrument, seconds: float | None, transition: Transition, outcome: str
+    ) -> Measure:
+        return self._measure(instrument, seconds or 0.0, transition, outcome=outcome)
+
+    def _measure(self, instrument: Instrument, value: float, transition: Transition, **more: str) -> Measure:
+        labels = {
+            name: more[name] if name in more else str(getattr(transition, name)) for name in instrument.labels
+        }
+        if instrument.of_a_lock and self._lock_label is not None:
+            labels["lock"] = self._lock_label(transition.lock or "")
+        return Measure(instrument, value, labels)

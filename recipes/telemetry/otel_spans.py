@@ -1,0 +1,162 @@
+"""Spans for OpenTelemetry: one for each wait, linked to those it waited for, and one for each grant."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from recipes import events
+from recipes._version import __version__
+from recipes.events import Transition
+from recipes.telemetry.instruments import MOST
+
+__all__ = ["otel_spans"]
+
+LINKS = 8
+"""How many holders a wait is linked to at most: the last ones."""
+NS = 1_000_000_000
+ATTRIBUTES = ("lock", "recipe", "mode", "store", "attempt", "token", "reason")
+
+
+def otel_spans(tracer_provider: Any = None) -> Callable[[], None]:
+    """Trace the locks of all clients of this process with OpenTelemetry.
+
+    A span ``lock.acquire`` is the time of a call, whatever came of it; a span ``lock.hold``
+    that of a grant, and linked to its acquisition. Both are children of the span in which
+    the call was made. A wait is linked to the holds of this process that were in its way.
+
+    Args:
+        tracer_provider: None is the global one.
+
+    Returns:
+        A function that ends it; holds that last are ended as spans as well.
+
+    Raises:
+        ImportError: OpenTelemetry is missing: ``pip install 'coordination-recipes[otel]'``.
+    """
+    from opentelemetry import trace  # noqa: PLC0415 - an extra
+
+    spans = _Spans(trace.get_tracer("recipes", __version__, tracer_provider), trace)
+    end = events.subscribe(spans.tell)
+
+    def stop() -> None:
+        end()
+        spans.end_all()
+
+    return stop
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A grant, and its span; times in nanoseconds of the wall clock, as spans have them."""
+
+    span: Any
+    shared: bool
+    began: int
+    ended: int | None = None
+
+    def in_the_way(self, transition: Transition, since: int) -> bool:
+        """Whether it was, of a call since then: not where both are readers."""
+        both_read = self.shared and transition.mode == "shared"
+        return not both_read and (self.ended is None or self.ended > since)
+
+
+class _Spans:
+    """The spans of grants that last, and who held each lock of late."""
+
+    def __init__(self, tracer: Any, trace: Any) -> None:
+        self._tracer = tracer
+        self._trace = trace
+        self._order = threading.RLock()  # a finalizer may tell of something while its own thread is in here
+        self._held: OrderedDict[tuple[Any, ...], _Held] = OrderedDict()
+        self._of_late: OrderedDict[tuple[Any, ...], deque[_Held]] = OrderedDict()
+
+    def tell(self, transition: Transition) -> None:
+        """Take notice of a transition."""
+        with self._order:
+            match transition.event:
+                case "lock.acquired":
+                    self._acquired(transition)
+                case "lock.timeout" | "lock.cancelled":
+                    self._asked(transition, time.time_ns()).end()
+                case "lock.released" | "lock.lost":
+                    self._ended(transition)
+                case "lock.suspect" | "lock.downgraded":
+                    self._noted(transition)
+                case _:
+                    pass
+
+    def end_all(self) -> None:
+        """End the spans of all grants that last."""
+        with self._order:
+            while self._held:
+                self._held.popitem()[1].span.end()
+
+    def _acquired(self, transition: Transition) -> None:
+        now = time.time_ns()
+        asked = self._asked(transition, now)
+        asked.end(now)
+        link = self._trace.Link(asked.get_span_context())
+        span = self._tracer.start_span(
+            "lock.hold", links=[link], start_time=now, attributes=_attributes(transition)
+        )
+        held = _Held(span, transition.mode == "shared", now)
+        self._held[_grant(transition)] = held
+        if len(self._held) > MOST:
+            self._held.popitem(last=False)[1].span.end()
+        self._line(transition).append(held)
+
+    def _asked(self, transition: Transition, now: int) -> Any:
+        """Return the span of a call that has just come to its end."""
+        began = now - int((transition.waited_s or 0) * NS)
+        links = [
+            self._trace.Link(held.span.get_span_context())
+            for held in self._line(transition)
+            if held.in_the_way(transition, began)
+        ]
+        outcome = transition.event.removeprefix("lock.")
+        span = self._tracer.start_span(
+            "lock.acquire",
+            links=links,
+            start_time=began,
+            attributes={**_attributes(transition), "recipes.outcome": outcome},
+        )
+        if outcome != "acquired":
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, transition.reason or outcome))
+        return span
+
+    def _ended(self, transition: Transition) -> None:
+        held = self._held.pop(_grant(transition), None)
+        if held is None:
+            return
+        held.ended = time.time_ns()
+        if transition.event == "lock.lost":
+            held.span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, transition.reason))
+        held.span.end(held.ended)
+
+    def _noted(self, transition: Transition) -> None:
+        held = self._held.get(_grant(transition))
+        if held is not None:
+            held.shared = held.shared or transition.event == "lock.downgraded"
+            held.span.add_event(transition.event)
+
+    def _line(self, transition: Transition) -> deque[_Held]:
+        key = (transition.store, transition.lock)
+        line = self._of_late.setdefault(key, deque(maxlen=LINKS))
+        self._of_late.move_to_end(key)
+        if len(self._of_late) > MOST:
+            self._of_late.popitem(last=False)
+        return line
+
+
+def _grant(transition: Transition) -> tuple[Any, ...]:
+    return (transition.store, transition.lock, transition.token)
+
+
+def _attributes(transition: Transition) -> dict[str, Any]:
+    fields = transition.fields()
+    return {f"recipes.{name}": fields[name] for name in ATTRIBUTES if name in fields}

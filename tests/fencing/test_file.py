@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from recipes import StaleToken
+from recipes.fencing import FileGate
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> FileGate:
+    return FileGate(str(tmp_path / "catalog.json"))
+
+
+def fence(gate: FileGate) -> Path:
+    return Path(f"{gate.path}.fence")
+
+
+def test_only_the_file_and_its_fence_are_there(gate: FileGate) -> None:
+    gate.write(7, b"first")
+    gate.write(8, b"second")
+    with pytest.raises(StaleToken) as refused:
+        gate.write(7, b"late")
+    assert refused.value.name == "catalog.json"
+    assert {path.name for path in gate.path.parent.iterdir()} == {"catalog.json", "catalog.json.fence"}
+    assert gate.path.read_bytes() == b"second"
+    assert fence(gate).read_text() == f"{8:019} {8:019}\n"
+
+
+def test_a_draft_that_cannot_be_written_is_gone(gate: FileGate) -> None:
+    nothing: bytes = None  # type: ignore[assignment]
+    with pytest.raises(TypeError):
+        gate.write(7, nothing)
+    assert list(gate.path.parent.iterdir()) == []
+
+
+def test_there_is_nothing_to_read_yet(gate: FileGate) -> None:
+    with pytest.raises(FileNotFoundError):
+        gate.read(7)
+    with pytest.raises(StaleToken):  # it was here all the same
+        gate.write(6, b"late")
+
+
+def test_a_reader_sees_the_old_or_the_new_while_it_is_replaced(gate: FileGate) -> None:
+    gate.write(1, b"old")
+    with gate.path.open("rb") as opened:
+        gate.write(2, b"new")
+        assert opened.read() == b"old"
+    assert gate.read(2) == b"new"
+
+
+def test_permissions_stay(gate: FileGate) -> None:
+    gate.path.write_bytes(b"")
+    gate.path.chmod(0o640)
+    gate.write(1, b"x")
+    assert stat.S_IMODE(gate.path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("text", [b"7", b"x" * 40, b"7" * 19 + b" " + b"7" * 19 + b"\n7", b"\xff" * 40])
+def test_a_damaged_fence_lets_nobody_in(gate: FileGate, text: bytes) -> None:
+    fence(gate).write_bytes(text)
+    with pytest.raises(ValueError, match=r"catalog.json.fence is damaged"):
+        gate.write(7, b"x")
+    assert not gate.path.exists()
+
+
+def test_a_fence_that_was_made_and_never_written_is_as_none(gate: FileGate) -> None:
+    fence(gate).touch()
+    gate.write(7, b"x")
+
+
+def test_a_block_has_the_gate_to_itself(gate: FileGate) -> None:
+    """Of two that come one waits, in another thread or process, and is judged when it gets in."""
+    started = threading.Event()
+    outcome: list[str] = []
+
+    def late() -> None:
+        started.set()
+        try:
+            gate.write(6, b"late")
+        except StaleToken:
+            outcome.append("refused")
+
+    with gate.admit(7):
+        thread = threading.Thread(target=late)
+        thread.start()
+        assert started.wait(10)
+        thread.join(0.1)  # it waits at the gate, or is about to: either is refused
+        assert outcome == []
+        gate.path.write_bytes(b"by the holder")
+    thread.join(10)
+    assert outcome == ["refused"]
+    assert gate.path.read_bytes() == b"by the holder"
+
+
+def test_a_fence_that_is_replaced_while_somebody_waits_for_it(gate: FileGate) -> None:
+    """As by an operator who resets it: the one who waits looks again, and locks the new one."""
+    started = threading.Event()
+
+    def wait() -> None:
+        started.set()
+        gate.write(2, b"new")
+
+    with gate.admit(7):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert started.wait(10)
+        thread.join(0.1)  # most likely it waits now; if not, the test is an easier one
+        fence(gate).unlink()
+    thread.join(10)
+    assert gate.path.read_bytes() == b"new"
+    assert fence(gate).read_text().startswith(f"{2:019}")
+
+
+def test_an_error_in_the_block_opens_the_gate(gate: FileGate) -> None:
+    with pytest.raises(ZeroDivisionError), gate.admit(7):
+        raise ZeroDivisionError
+    gate.write(7, b"x")
+
+
+def test_no_file_stays_open(gate: FileGate) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for token in (1, 2, 1):
+        try:
+            gate.write(token, b"x")
+        except StaleToken:
+            continue
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

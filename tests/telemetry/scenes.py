@@ -1,0 +1,72 @@
+"""What happens while telemetry looks on: the same for both faces, on any store."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import recipes
+
+__all__ = ["FACES", "blocking", "waiting_tasks"]
+
+NAME = "reports/nightly"
+
+
+def blocking(url: str) -> None:
+    """One holds, two wait: the first gets it, the second gives up; then a reader comes."""
+    with recipes.connect(url) as client, recipes.connect(url) as other:
+        holder = client.lock(NAME).acquire()
+        queued = threading.Event()
+
+        def tell(transition: recipes.events.Transition) -> None:
+            if transition.event == "lock.queued":
+                queued.set()
+
+        end = recipes.events.subscribe(tell)
+        waiter = threading.Thread(target=lambda: other.lock(NAME).acquire().release())
+        waiter.start()
+        assert queued.wait(10)
+        end()
+        try:
+            other.lock(NAME).acquire(timeout=0.05)
+        except recipes.LockTimeout:
+            pass
+        holder.release()
+        waiter.join(10)
+        with client.rwlock(NAME).reader:
+            pass
+
+
+def waiting_tasks(url: str) -> None:
+    """The same in asyncio."""
+    asyncio.run(_waiting_tasks(url))
+
+
+async def _waiting_tasks(url: str) -> None:
+    async with recipes.connect_async(url) as client, recipes.connect_async(url) as other:
+        holder = await client.lock(NAME).acquire()
+        loop, queued = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell(transition: recipes.events.Transition) -> None:
+            if transition.event == "lock.queued":
+                loop.call_soon_threadsafe(queued.set)
+
+        async def wait() -> None:
+            await (await other.lock(NAME).acquire()).release()
+
+        end = recipes.events.subscribe(tell)
+        waiter = asyncio.create_task(wait())
+        await asyncio.wait_for(queued.wait(), 10)
+        end()
+        try:
+            await other.lock(NAME).acquire(timeout=0.05)
+        except recipes.LockTimeout:
+            pass
+        await holder.release()
+        await waiter
+        async with client.rwlock(NAME).reader:
+            pass
+
+
+FACES: dict[str, Callable[[str], None]] = {"blocking": blocking, "asyncio": waiting_tasks}

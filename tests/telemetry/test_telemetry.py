@@ -1,0 +1,169 @@
+"""Real clients, in both faces; read back as Prometheus scrapes it, and from OpenTelemetry's own exporters."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.trace import StatusCode
+from prometheus_client import CollectorRegistry, generate_latest
+
+import recipes
+from recipes import Client, events, telemetry, testing
+from tests.run.doubles import FAST, FaultyEngine
+from tests.telemetry.looking import prometheus_text, seen_by_otel, seen_by_prometheus, spans_of
+from tests.telemetry.scenes import FACES, blocking
+
+each_face = pytest.mark.parametrize("scene", list(FACES.values()), ids=list(FACES))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"memory://{uuid.uuid4().hex}" if request.param == "memory" else f"sqlite://{tmp_path}/locks.db"
+
+
+@each_face
+def test_prometheus_reads_what_happened(url: str, scene: Any) -> None:
+    seen_by_prometheus(lambda: scene(url))
+
+
+@each_face
+def test_opentelemetry_reads_what_happened(url: str, scene: Any) -> None:
+    seen_by_otel(lambda: scene(url))
+
+
+@each_face
+def test_spans_link_who_waits_to_who_holds(url: str, scene: Any) -> None:
+    def in_a_request(tracer: Any) -> None:
+        with tracer.start_as_current_span("request"):
+            scene(url)
+
+    spans = spans_of(in_a_request)
+    (request,) = [span for span in spans if span.name == "request"]
+    asked = [span for span in spans if span.name == "lock.acquire"]
+    held = {span.context.span_id: span for span in spans if span.name == "lock.hold"}
+    outcomes = [span.attributes["recipes.outcome"] for span in asked]
+    assert outcomes == ["acquired", "timeout", "acquired", "acquired"]
+    free, late, waited, reader = asked
+    (first, second, third) = sorted(held.values(), key=lambda span: span.attributes["recipes.token"])
+    assert [link.context.span_id for link in first.links] == [free.context.span_id]
+    assert [link.context.span_id for link in second.links] == [waited.context.span_id]
+    assert [held[link.context.span_id] for link in waited.links] == [first]
+    assert [held[link.context.span_id] for link in late.links] == [first]
+    assert free.links == ()
+    assert reader.links == ()
+    assert late.status.status_code is StatusCode.ERROR
+    assert waited.start_time <= late.start_time <= late.end_time <= waited.end_time
+    assert first.start_time < second.start_time
+    assert third.attributes["recipes.mode"] == "shared"
+    for span in (free, late, first):  # made by the thread or task that is in the request
+        assert span.parent is not None
+        assert span.parent.span_id == request.context.span_id
+
+
+def test_a_loss_ends_a_span_in_error_and_is_counted() -> None:
+    registry = CollectorRegistry()
+    stop = telemetry.prometheus(registry)
+
+    def lose(tracer: Any) -> None:
+        with testing.Store() as store, store.connect() as client:
+            lost = client.lock("x").acquire()
+            with store.pause(client):
+                store.clock.advance(client.session.timeout or 60)
+                assert lost.lost.wait(10)
+
+    (asked, held) = spans_of(lose)
+    assert (asked.name, held.name) == ("lock.acquire", "lock.hold")
+    assert held.status.status_code is StatusCode.ERROR
+    assert held.status.description == "the session was not renewed in time"
+    assert [event.name for event in held.events] == ["lock.suspect"]
+    text = generate_latest(registry).decode()
+    stop()
+    for counted in ("lock_lost_total{", "session_lost_total{", "session_late_renewals_total{"):
+        assert f"recipes_{counted}" in text
+    assert 'outcome="lost"' in text
+
+
+def test_readers_are_not_linked_to_readers_but_a_writer_to_all() -> None:
+    def scene(tracer: Any) -> None:
+        url = f"memory://{uuid.uuid4().hex}"
+        with recipes.connect(url) as first, recipes.connect(url) as second, recipes.connect(url) as third:
+            writer = first.rwlock("x").writer.acquire()
+            writer.downgrade()
+            with second.rwlock("x").reader, pytest.raises(recipes.LockTimeout):
+                third.rwlock("x").writer.acquire(timeout=0.05)
+            writer.release()
+
+    spans = spans_of(scene)
+    of_reader = [span for span in spans if span.attributes["recipes.mode"] == "shared"]
+    (late,) = [span for span in spans if span.attributes.get("recipes.outcome") == "timeout"]
+    assert [len(span.links) for span in of_reader if span.name == "lock.acquire"] == [0]
+    assert len(late.links) == 2
+    assert [event.name for span in spans for event in span.events] == ["lock.downgraded"]
+
+
+def test_what_lasts_when_tracing_stops_is_ended() -> None:
+    with recipes.connect("memory://") as client:
+        spans = spans_of(lambda tracer: client.lock("x").acquire() and None)
+    assert [span.name for span in spans] == ["lock.acquire", "lock.hold"]
+
+
+def test_it_ends_and_can_begin_again() -> None:
+    registry = CollectorRegistry()
+    before = len(events._hooks)
+    stop = telemetry.prometheus(registry)
+    with pytest.raises(ValueError, match="Duplicated timeseries"):
+        telemetry.prometheus(registry)
+    assert len(events._hooks) == before + 1
+    stop()
+    assert generate_latest(registry) == b""
+    assert len(events._hooks) == before
+    telemetry.prometheus(registry)()
+
+
+def test_locks_have_no_label_unless_they_are_given_one() -> None:
+    text = prometheus_text(lambda: blocking(f"memory://{uuid.uuid4().hex}"))
+    assert "reports" not in text
+    assert 'lock="' not in text
+
+
+def test_buckets_can_be_chosen() -> None:
+    url = f"memory://{uuid.uuid4().hex}"
+    text = prometheus_text(lambda: blocking(url), buckets=(0.5, 7))
+    assert 'le="7.0"' in text
+    assert 'le="0.001"' not in text
+
+
+def test_pending_clean_ups_are_asked_for_when_they_are_read() -> None:
+    engine = FaultyEngine()
+    client = Client(engine, FAST)
+    registry = CollectorRegistry()
+    stop = telemetry.prometheus(registry)
+    store = {"store": engine.label}
+    grant = client.lock("x").acquire()
+    assert registry.get_sample_value("recipes_cleanups_pending", store) == 0
+
+    def cut_off(request: Any) -> None:
+        if type(request.op).__name__ == "Withdraw":
+            raise recipes.StoreUnavailable("far away", "cut")
+
+    engine.before = cut_off
+    assert grant.release()
+    assert registry.get_sample_value("recipes_cleanups_pending", store) == 1
+    assert registry.get_sample_value("recipes_store_retries_total", store) >= 1
+    engine.before = lambda request: None
+    client.close()
+    stop()
+
+
+def test_importing_loads_neither() -> None:
+    loaded = "{name.split('.')[0] for name in sys.modules} & {'opentelemetry', 'prometheus_client'}"
+    code = f"import sys, recipes.telemetry; print({loaded})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "set()\n"
