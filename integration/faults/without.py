@@ -111,7 +111,9 @@ TWICE = "test_lost_replies.py::test_fault_12_reply_to_create_lost_and_the_lock_i
 PROTECTIONS = {
     "the clock is asked": Protection(2, f"{NO_HELP}[etcd-3.5]", clock_not_asked),
     "renewals that were missed do not count": Protection(
-        7, "test_network.py::test_fault_07_08_one_direction_dropped[zookeeper-3.8]", bugs.missed_renewals_count
+        7,
+        "test_network.py::test_fault_07_08_one_direction_dropped[zookeeper-3.8]",
+        bugs.missed_renewals_count,
     ),
     "a create is looked for before it is repeated": Protection(
         12, f"{TWICE}[zookeeper-3.8]", in_stores.create_again_without_looking
@@ -214,7 +216,7 @@ def take_out(name: str) -> None:
 
 
 def fails_without(name: str) -> str:
-    """Run the test of a protection without it; returns what it printed, or raises AssertionError if it passed."""
+    """Run the test of a protection without it; returns how it failed, AssertionError if it did not."""
     protection = PROTECTIONS[name]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--no-header", "--tb=line"]
     quiet = ("COVERAGE_", "PYTEST_")  # no coverage of a package that is not the package

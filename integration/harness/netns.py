@@ -76,7 +76,20 @@ class Network:
             _ip("netns", "add", name)
             _ip("-n", name, "link", "set", "lo", "up")
         inner, outer = f"{self._name}i", f"{self._name}o"
-        _ip("link", "add", inner, "netns", self._client, "type", "veth", "peer", "name", "near", "netns", self._router)
+        _ip(
+            "link",
+            "add",
+            inner,
+            "netns",
+            self._client,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "near",
+            "netns",
+            self._router,
+        )
         _ip("link", "add", outer, "type", "veth", "peer", "name", "far", "netns", self._router)
         for where, device, address in (
             (["-n", self._client], inner, self.there),

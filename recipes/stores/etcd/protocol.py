@@ -368,10 +368,11 @@ class EtcdProtocol(StoreProtocol):
         except StoreFull:  # beyond its quota etcd refuses a transaction that only reads, and serves reads
             if then:
                 raise
-        found = []
+        found: list[Json] = []
         for read in reversed(otherwise):  # the own key last: what stands later stood all the while
-            found.append((yield from self._post("/kv/range", read["request_range"])))
-        return {"responses": [{"response_range": one} for one in reversed(found)]}
+            reply = yield from self._post("/kv/range", read["request_range"])
+            found.insert(0, {"response_range": reply})
+        return {"responses": found}
 
     def _post(self, path: str, body: Json) -> Steps[Json]:
         known = self._revision.known
