@@ -283,8 +283,8 @@ class EtcdProtocol(StoreProtocol):
             deleted = yield from self._delete(key)
         else:
             self._tombs[self._tombstone(op.spot)] = self._renewals
-            found = reply.get("responses", ({},))[0].get("response_delete_range", {})
-            deleted = codec.number(found.get("deleted")) > 0
+            part = reply.get("responses", ({},))[0]
+            deleted = codec.number(part.get("response_delete_range", {}).get("deleted")) > 0
         self._asked_again.discard(op.spot.id)
         return deleted or turn.again
 
@@ -370,8 +370,7 @@ class EtcdProtocol(StoreProtocol):
                 raise
         found: list[Json] = []
         for read in reversed(otherwise):  # the own key last: what stands later stood all the while
-            reply = yield from self._post("/kv/range", read["request_range"])
-            found.insert(0, {"response_range": reply})
+            found.insert(0, {"response_range": (yield from self._post("/kv/range", read["request_range"]))})
         return {"responses": found}
 
     def _post(self, path: str, body: Json) -> Steps[Json]:
