@@ -34,7 +34,15 @@ WAITING = (
     "integration/test_guards.py",
     "integration/fleet",
     "integration/peers",
+    "integration/faults/test_network.py",
+    "integration/faults/test_sessions.py",
+    "integration/faults/test_watches.py",
 )
+SHORT = ("-m", "not long")
+"""The tests that run by default; ``nox -s faults`` runs the others too."""
+FAULTS = ("integration/faults", "integration/clusters", "integration/credentials")
+LOADED = ("integration/faults/test_many_waiters.py", "integration/faults/test_interrupts.py")
+"""Those among them that load the machine: they run alone."""
 
 DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
@@ -77,8 +85,23 @@ def integration(session: nox.Session) -> None:
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
     alone = ("integration", *(f"--ignore={path}" for path in WAITING))
-    for run in (tuple(session.posargs),) if session.posargs else ((*WAITING, *BESIDE), alone):
+    short = ((*WAITING, *BESIDE, *SHORT), (*alone, *SHORT))
+    for run in (tuple(session.posargs),) if session.posargs else short:
         session.run("pytest", *run)
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Every row of the fault matrix, on real servers, and the proof that its tests can fail."""
+    session.install("-e", ".[cli]", *group("tests"))
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "integration.fleet.building")
+    beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *BESIDE)
+    others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *BESIDE)
+    for run in (tuple(session.posargs),) if session.posargs else (beside, LOADED, others):
+        session.run("pytest", *run)
+    if not session.posargs:
+        session.run("pytest", "tests", "-k", "test_fault_")
 
 
 @nox.session

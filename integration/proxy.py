@@ -67,7 +67,7 @@ class Proxy(Policy):
 
     @classmethod
     def of(cls, server: Server, *, at: str = LOOPBACK) -> Self:
-        """Return a proxy before ``server`` that understands what it speaks, listening on the address ``at``."""
+        """Return a proxy before ``server``, on the address ``at``, that understands what it speaks."""
         wire = HttpWire if isinstance(server, Etcd) else ZooKeeperWire
         if server.scheme.endswith("s"):
             wire = Raw  # TLS: nothing to be understood

@@ -1,6 +1,6 @@
 """Fault 38: three random faults at once, all the while, under holders that note what they did.
 
-The run is short; ``RECIPES_TEST_SEED=...`` repeats what was drawn, ``RECIPES_TEST_CHAOS_S=...`` makes it longer.
+``RECIPES_TEST_CHAOS_S=...`` makes the run longer, ``RECIPES_TEST_SEED=...`` repeats what was drawn.
 """
 
 from __future__ import annotations

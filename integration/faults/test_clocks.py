@@ -18,11 +18,11 @@ from integration.harness.finding import find_faketime
 from integration.needing import needed
 from recipes._run.clock import boot_time
 
+pytestmark = pytest.mark.long
 SOON_S = 5.0
 HOUR_S = 3600
 
 
-@pytest.mark.long
 def test_fault_22_wall_clock_jumps_an_hour(lab: Lab, tmp_path: Path) -> None:
     offset = tmp_path / "offset"
     offset.write_text("+0\n")

@@ -15,6 +15,7 @@ from integration.faults.test_connection import told_at
 from integration.needing import needed
 from recipes._run.clock import boot_time
 
+pytestmark = pytest.mark.long
 SESSION_S = 6.0
 SOON_S = 5.0
 

@@ -1,4 +1,4 @@
-"""Fault 31: what others put among the contenders: malformed, foreign, of nobody's layout, without a session."""
+"""Fault 31: what others put among the contenders: malformed, foreign, unknown, without a session."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from integration.faults.looking import hold_fault
 from integration.stores import store_on
 from recipes._core.names import encode
 
+pytestmark = pytest.mark.long
 SOON_S = 5.0
 DATA = (b"\xff\x00 no text", b"downgraded", b"{" * 1000)
 

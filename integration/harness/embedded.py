@@ -1,4 +1,4 @@
-"""A ZooKeeper that can be told what no client can ask: to end a session, to move it, to count on from here."""
+"""A ZooKeeper that can be told what no client can ask: to end a session, move it, count from here."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class AsyncRuntime(Runtime):
                 await call.mailbox.receive(KEEPER_PAUSE_S)  # type: ignore[attr-defined]
 
     def _on_keeper_done(self, keeper: asyncio.Task[None]) -> None:
-        """See to the session if somebody cancelled its keeper, unless the loop ends first, and with it all."""
+        """See to the session if somebody cancelled its keeper, unless the loop ends first."""
         epoch, loop = self.board.epoch, self._loop
         if epoch is not None and self.board.closed is None and loop is not None:
             loop.call_later(epoch.remaining(self.now()), self._unkept, keeper)

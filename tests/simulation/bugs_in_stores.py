@@ -28,7 +28,7 @@ def no_tombstone() -> list[Any]:
 
 def watch_gap_ignored() -> list[Any]:
     def watch(self: Any, op: Any, turn: Any) -> Any:
-        yield from self._arm(op.targets, turn)
+        yield from self._arm(op.mine, op.targets, turn)
         return True
 
     return swap(EtcdProtocol, "watch", watch)

@@ -38,6 +38,7 @@ class Schedule:
         pct: Choose by priorities; None: the seed decides.
         flavour: How the users behave; empty: the seed decides.
         orders: Of which each user draws one each time; empty: the seed decides.
+        rates: How fast the clients' clocks go, and the store's; None: the seed decides, for each.
         fault_at: This one fault, at the request with this number, and no other ("": none at all).
     """
 
@@ -48,6 +49,7 @@ class Schedule:
     enough: int = 102
     pct: bool | None = None
     flavour: str = ""
+    rates: tuple[float, float] | None = None
     fault_at: tuple[int, str] | None = None
     trace: bool = False
     orders: tuple[Order, ...] = ()
@@ -110,7 +112,7 @@ class Scene:
         self.schedule = schedule
         self.flavour = FLAVOURS[schedule.flavour or flavour(schedule.seed)]
         rng = world.rng
-        self.store = _store(schedule.store, world, rng)
+        self.store = _store(schedule, world, rng)
         self.oracle = Oracle(world, self.store, ttl_s=TTL_S)
         self.clients = [
             Client(
@@ -118,7 +120,7 @@ class Scene:
                 number,
                 self.store,
                 offset=1e6 * rng.random(),
-                rate=rng.uniform(*RATES),
+                rate=_rate(schedule, rng),
                 ttl_s=TTL_S,
             )
             for number in range(schedule.clients)
@@ -219,9 +221,16 @@ def _nothing() -> Any:
     yield from ()
 
 
-def _store(name: str, world: World, rng: random.Random) -> Any:
-    rate = rng.uniform(*RATES)
-    if name == "etcd":
+def _rate(schedule: Schedule, rng: random.Random) -> float:
+    """Draw how fast a client's clock goes."""
+    drawn = rng.uniform(*RATES)
+    return drawn if schedule.rates is None else schedule.rates[0]
+
+
+def _store(schedule: Schedule, world: World, rng: random.Random) -> Any:
+    drawn = rng.uniform(*RATES)
+    rate = drawn if schedule.rates is None else schedule.rates[1]
+    if schedule.store == "etcd":
         return EtcdStore(world, rate=rate)
     counter = LAST - 3 if rng.random() < 0.1 else 0
     return ZooKeeperStore(world, rate=rate, counter=counter, wraps=rng.random() < 0.5)

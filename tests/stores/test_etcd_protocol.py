@@ -694,14 +694,13 @@ def test_what_is_to_be_written_is_refused_by_a_full_store(etcd: EtcdProtocol) ->
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_store_that_has_gone_back_ends_the_session(etcd: EtcdProtocol, batch: bool) -> None:
     feed(etcd.check(Check(MINE, (), Gone("x")), TURN), {"header": {"revision": "70"}, "succeeded": True})
+    steps: Any = etcd.check(Check(MINE, (), Gone("x")), TURN)
+    replies: Any = {"header": {"revision": "69"}, "succeeded": True}
+    if batch:
+        steps = etcd.look(Look(MINE, EXCLUSIVE, ()), TURN)
+        replies = looked(found((KEY, 50)), found(), revision=60)
     with pytest.raises(SessionLost, match="restored from a backup"):
-        if batch:
-            feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), looked(found((KEY, 50)), found(), revision=60))
-        else:
-            feed(
-                etcd.check(Check(MINE, (), Gone("x")), TURN),
-                {"header": {"revision": "69"}, "succeeded": True},
-            )
+        feed(steps, replies)
 
 
 def test_answers_that_overtake_each_other_are_no_going_back(etcd: EtcdProtocol) -> None:

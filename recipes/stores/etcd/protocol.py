@@ -287,8 +287,8 @@ class EtcdProtocol(StoreProtocol):
             deleted = yield from self._delete(key)
         else:
             self._tombs[self._tombstone(op.spot)] = self._renewals
-            found = reply.get("responses", ({},))[0].get("response_delete_range", {})
-            deleted = codec.number(found.get("deleted")) > 0
+            part = reply.get("responses", ({},))[0]
+            deleted = codec.number(part.get("response_delete_range", {}).get("deleted")) > 0
         self._asked_again.discard(op.spot.id)
         return deleted or turn.again
 
@@ -372,10 +372,10 @@ class EtcdProtocol(StoreProtocol):
         except StoreFull:  # beyond its quota etcd refuses a transaction that only reads, and serves reads
             if then:
                 raise
-        found = []
+        found: list[Json] = []
         for read in reversed(otherwise):  # the own key last: what stands later stood all the while
-            found.append((yield from self._post("/kv/range", read["request_range"])))
-        return {"responses": [{"response_range": one} for one in reversed(found)]}
+            found.insert(0, {"response_range": (yield from self._post("/kv/range", read["request_range"]))})
+        return {"responses": found}
 
     def _post(self, path: str, body: Json) -> Steps[Json]:
         known = self._revision.known
