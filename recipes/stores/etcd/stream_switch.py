@@ -9,7 +9,8 @@ Silence: when nothing was received for ``silence_s``, a progress request asks fo
 of life; when that is not answered within the same time, or within twice ``patience_s`` where
 there is another server to go to, the channel is dead. So it is when a create is not answered
 within one and a half ``patience_s``: who waits for it hears of nothing. (etcd 3.4.23 and 3.5.1
-answer a progress request always, from 3.5.8 on only while watches are synchronized; a false alarm costs a look and a new watch.)
+answer a progress request always, from 3.5.8 on only while watches are synchronized; a false
+alarm costs a look and a new watch.)
 
 A proxy that withholds unfinished request bodies: when the first watch of a channel is not
 confirmed within ``patience_s``, it is asked again on a connection of its own, with a
