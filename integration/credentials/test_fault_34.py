@@ -1,4 +1,4 @@
-"""Fault 34: an unknown CA, another host's certificate, an expired one, ports without TLS, or with it alone."""
+"""Fault 34: an unknown CA, another host's certificate, an expired one, ports with and without TLS."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ import kazoo
 import kazoo.exceptions
 import kazoo.retry
 import pytest
-from kazoo.handlers.threading import KazooTimeoutError
 
 from recipes._core.ops import Open
 from recipes.errors import RecipesError, SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
