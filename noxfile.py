@@ -37,6 +37,7 @@ WAITING = (
     "integration/faults/test_network.py",
     "integration/faults/test_sessions.py",
     "integration/faults/test_watches.py",
+    "integration/credentials",
 )
 SHORT = ("-m", "not long")
 """The tests that run by default; ``nox -s faults`` runs the others too."""

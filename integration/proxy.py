@@ -68,7 +68,7 @@ class Proxy(Policy):
     @classmethod
     def of(cls, server: Server, *, at: str = LOOPBACK) -> Self:
         """Return a proxy before ``server``, on the address ``at``, that understands what it speaks."""
-        wire = HttpWire if isinstance(server, Etcd) else ZooKeeperWire
+        wire: Callable[[], Wire] = HttpWire if isinstance(server, Etcd) else ZooKeeperWire
         if server.scheme.endswith("s"):
             wire = Raw  # TLS: nothing to be understood
         return cls(server.host, server.port, wire, scheme=server.scheme, at=at)

@@ -18,7 +18,11 @@ SECURE: dict[str, Callable[[], servers.Server]] = {
 }
 
 
-@pytest.fixture(scope="session", params=list(SECURE))
+LONG = {"etcd-3.4-tls", "zookeeper-3.8-sasl"}
+PARAMS = [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in SECURE]
+
+
+@pytest.fixture(scope="session", params=PARAMS)
 def secured(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
     """Yield each of the servers."""
     try:

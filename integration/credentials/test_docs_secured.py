@@ -53,6 +53,7 @@ def test_the_example_for_etcd(etcd: SecureEtcd, tmp_path: Path) -> None:
     assert said.startswith(f"<Client of etcds://{etcd.address}/app: session held>, token ")
 
 
+@pytest.mark.long
 def test_the_example_for_zookeeper() -> None:
     with SecureZooKeeper() as server:
         said = run("production_zookeeper.py", server, 2281)

@@ -64,7 +64,7 @@ def forgetful35() -> Iterator[SecureEtcd]:
         yield server
 
 
-@pytest.fixture(params=["forgetful", "forgetful35"])
+@pytest.fixture(params=[pytest.param("forgetful", marks=pytest.mark.long), "forgetful35"])
 def etcd(request: pytest.FixtureRequest) -> SecureEtcd:
     server: SecureEtcd = request.getfixturevalue(request.param)
     return server
@@ -111,6 +111,7 @@ def test_fault_33_wrong_password_etcd(clients: Clients, etcd: SecureEtcd, prefix
     assert etcd.leases() == set()
 
 
+@pytest.mark.long
 def test_fault_33_wrong_password_sasl(clients: Clients, sasl: SecureZooKeeper, prefix: str) -> None:
     options = {**sasl.options, "password": "wrong!"}
     one = clients(sasl.url(prefix), **options)
@@ -140,6 +141,7 @@ def test_fault_33_acl_denied_digest(clients: Clients, digest: SecureZooKeeper, p
         denied(other.acquire, "new", timeout=30, says="denied access: no permission")
 
 
+@pytest.mark.long
 def test_fault_33_an_acl_lets_others_in(clients: Clients, digest: SecureZooKeeper, prefix: str) -> None:
     tls = {"tls_ca": digest.authority.ca}
     team = [make_digest_acl(name, "pw", all=True) for name in ("ann", "bob")]
@@ -191,6 +193,7 @@ def test_fault_33_token_expired_while_holding(etcd: SecureEtcd, prefix: str) -> 
         assert third.result(SOON_S).release()
 
 
+@pytest.mark.long
 def test_fault_33_tokens_forgotten_by_a_restart(clients: Clients, etcd: SecureEtcd, prefix: str) -> None:
     one, other = (clients(etcd.url(prefix), **etcd.options) for _ in range(2))
     held = one.acquire("x")
@@ -203,6 +206,7 @@ def test_fault_33_tokens_forgotten_by_a_restart(clients: Clients, etcd: SecureEt
     assert waiting.result(SOON_S).release()
 
 
+@pytest.mark.long
 def test_fault_33_one_login_for_many_calls(clients: Clients, forgetful: SecureEtcd, prefix: str) -> None:
     proxy = clients.proxied(forgetful)
     one = clients(proxy.url(prefix), **forgetful.options)
@@ -214,6 +218,7 @@ def test_fault_33_one_login_for_many_calls(clients: Clients, forgetful: SecureEt
     assert logins(proxy) - before <= 2
 
 
+@pytest.mark.long
 def test_fault_33_a_password_that_changes(clients: Clients, forgetful: SecureEtcd, prefix: str) -> None:
     passwords = [SENTINEL]
     asked_by = []
@@ -238,6 +243,7 @@ def test_fault_33_a_password_that_changes(clients: Clients, forgetful: SecureEtc
         assert not any(thread.name == "actor-loop" for thread in asked_by), "it may block"
 
 
+@pytest.mark.long
 def test_fault_33_forbidden_while_holding(clients: Clients, forgetful: SecureEtcd, prefix: str) -> None:
     proxy = clients.proxied(forgetful)
     forgetful.permit(f"u{prefix}")
@@ -259,6 +265,7 @@ def test_fault_33_forbidden_while_holding(clients: Clients, forgetful: SecureEtc
     assert counts.requests["/v3/auth/authenticate"] < 40, counts.requests
 
 
+@pytest.mark.long
 def test_fault_33_users_that_come_later(clients: Clients, prefix: str) -> None:
     """Credentials given where nobody is asked do no harm, as with etcd's own client."""
     with servers.etcd_35() as plain:
@@ -266,6 +273,7 @@ def test_fault_33_users_that_come_later(clients: Clients, prefix: str) -> None:
         assert one.acquire("x").release()
 
 
+@pytest.mark.long
 def test_fault_33_a_password_that_cannot_be_had(
     clients: Clients, forgetful: SecureEtcd, digest: SecureZooKeeper, prefix: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Fault 34: an unknown CA, another host's certificate, an expired one, ports without TLS or with it."""
+"""Fault 34: an unknown CA, another host's certificate, an expired one, ports with and without TLS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=list(KINDS))
+@pytest.fixture(scope="module", params=["etcd", pytest.param("zookeeper", marks=pytest.mark.long)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -96,6 +96,15 @@ def test_fault_34_wrong_ca(local: Any, prefix: str, refused: Callable[..., str],
     said = refused(recipes.StoreUntrusted, local.url(prefix), {**local.options, "tls_ca": None})
     assert "certificate" in said
     assert "tls_ca=" in said
+
+
+def test_fault_34_wrong_ca_on_each_server(
+    server: Any, prefix: str, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    other = Authority(tmp_path / "other")
+    said = refused(recipes.StoreUntrusted, server.url(prefix), {**server.options, "tls_ca": other.ca})
+    assert server.address in said
+    assert "the server's certificate is not accepted: unable to get local issuer certificate" in said
 
 
 def test_fault_34_wrong_hostname(local: Any, prefix: str, refused: Callable[..., str]) -> None:

@@ -55,8 +55,8 @@ class _Server:
             found = client.post(url, json=post.body, deadline=deadline, pipeline=pipeline)
         except etcd3gw.exceptions.Etcd3Exception as error:
             raise self._error(error) from error
-        except requests.exceptions.InvalidJSONError as error:
-            raise unavailable(self.endpoint.store, str(error)) from None
+        except requests.exceptions.RequestException as error:  # no JSON; etcd3gw catches most others
+            raise unavailable(self.endpoint.store, str(error) or type(error).__name__) from None
         return checked(self.endpoint.store, found)
 
     def _error(self, error: etcd3gw.exceptions.Etcd3Exception) -> Exception:

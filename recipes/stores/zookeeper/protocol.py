@@ -343,7 +343,9 @@ class ZooKeeperProtocol(StoreProtocol):
     def _meant(self, error: ZooKeeperError) -> SessionLost | StoreRefused:
         if isinstance(error, SessionExpired):
             return SessionLost(EXPIRED)
-        return StoreRefused(self._label, f"ZooKeeper error {error.code} ({type(error).__name__})")
+        return StoreRefused(
+            self._label, f"ZooKeeper error {error.code} ({str(error) or type(error).__name__})"
+        )
 
 
 def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Place) -> bool:

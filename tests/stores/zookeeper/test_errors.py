@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
+import ssl
 import struct
 from typing import Any
 
+import kazoo
 import kazoo.exceptions
 import kazoo.retry
 import pytest
-from kazoo.handlers.threading import KazooTimeoutError
 
-from recipes.errors import StoreDenied, StoreFull, StoreRefused, StoreUnavailable
+from recipes._core.ops import Open
+from recipes.errors import RecipesError, SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.kazoo_client_errors import translated
+from recipes.stores.zookeeper.layout import Layout
+from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import BadVersion, NodeExists, NoNode, SessionExpired, ZooKeeperError
+from tests.stores.stepping import TURN, feed
 
 MEANT: dict[str, type[Exception]] = {
     "APIError": ZooKeeperError,
@@ -45,6 +52,7 @@ MEANT: dict[str, type[Exception]] = {
     "NotReadOnlyCallError": StoreUnavailable,
     "OperationTimeoutError": StoreUnavailable,
     "QuotaExceededError": StoreFull,
+    "RWServerAvailable": StoreUnavailable,
     "ReconfigDisabledError": ZooKeeperError,
     "ReconfigInProcessError": ZooKeeperError,
     "RequestTimeoutError": StoreUnavailable,
@@ -65,9 +73,16 @@ MEANT: dict[str, type[Exception]] = {
 }
 
 
+ELSEWHERE = ("kazoo.handlers.gevent", "kazoo.handlers.eventlet", "kazoo.testing", "kazoo.tests")
+"""Not used here, and not all can be imported."""
+
+
 def all_of_kazoo() -> set[Any]:
-    found: set[Any] = {KazooTimeoutError}
-    for module in (kazoo.exceptions, kazoo.retry):
+    found: set[Any] = set()
+    for info in pkgutil.walk_packages(kazoo.__path__, "kazoo."):
+        if info.name.startswith(ELSEWHERE):
+            continue
+        module = importlib.import_module(info.name)
         for _, kind in inspect.getmembers(module, inspect.isclass):
             if issubclass(kind, BaseException) and kind.__module__ == module.__name__:
                 found.add(kind)
@@ -85,6 +100,31 @@ def test_every_exception_is_mapped(kind: type[BaseException]) -> None:
     assert not isinstance(error, kazoo.exceptions.KazooException)
     if type(error) is ZooKeeperError:
         assert error.code == getattr(kind, "code", 0)
+
+
+@pytest.mark.parametrize("kind", sorted(all_of_kazoo(), key=str))
+def test_every_exception_ends_as_one_of_ours(kind: type[BaseException]) -> None:
+    error = translated(kind("odd"), "zk:2181")
+    if isinstance(error, NoNode | NodeExists | BadVersion):
+        return  # a protocol asks what is behind it
+    if isinstance(error, ZooKeeperError):
+        with pytest.raises(SessionLost if isinstance(error, SessionExpired) else StoreRefused) as caught:
+            feed(ZooKeeperProtocol("zk:2181", Layout("")).open(Open(15), TURN), error)
+        error = caught.value
+    assert isinstance(error, RecipesError)
+    assert isinstance(error, SessionLost) or ("zk:2181" in str(error) and "odd" in str(error))
+
+
+def test_every_answer_of_the_server_is_an_exception_that_is_mapped() -> None:
+    known = set(kazoo.exceptions.EXCEPTIONS.values())
+    assert known <= all_of_kazoo() | {None}
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(5, "odd"), ssl.SSLError(1, "odd"), struct.error("odd"), EOFError()]
+)
+def test_what_the_transport_raises_is_no_answer(error: Exception) -> None:
+    assert type(translated(error, "zk:2181")) is StoreUnavailable
 
 
 def test_what_was_said_is_kept() -> None:

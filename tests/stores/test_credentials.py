@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+import pickle
+import traceback
+from typing import Any
+
+import pytest
+
+import recipes
+from recipes.errors import StoreDenied
+from recipes.stores.credentials import Credentials, apart
+from recipes.stores.secret import Sealed, Secret
+
+PASSWORD = "pw-%/ñ"
+
+
+def given(**options: Any) -> Credentials | None:
+    return Credentials.given("etcd", apart("etcd://h", options)[1])
+
+
+def test_a_secret_works_as_what_it_holds_and_does_not_show() -> None:
+    secret = Secret(PASSWORD)
+    assert secret == PASSWORD
+    assert f"{secret}" == PASSWORD
+    assert json.dumps({"password": secret}) == json.dumps({"password": PASSWORD})
+    assert PASSWORD not in repr([secret, {"a": secret}])
+    assert pickle.loads(pickle.dumps(secret)) == PASSWORD
+    sealed = Sealed(b"abc")
+    assert (sealed, repr(sealed)) == (b"abc", "<3 bytes>")
+
+
+def test_a_password_is_a_text_or_asked_for() -> None:
+    text = given(username="app", password=PASSWORD)
+    assert text is not None
+    assert text.password("h:1") == PASSWORD
+    asked: list[int] = []
+    called = given(username="app", password=lambda: f"{PASSWORD}{asked.append(1) or len(asked)}")
+    assert called is not None
+    assert [called.password("h:1") for _ in range(2)] == [f"{PASSWORD}1", f"{PASSWORD}2"]
+    assert "app" not in repr(text)
+    assert PASSWORD not in repr(text)
+    assert isinstance(called.password("h:1"), Secret)
+    assert given() is None
+    assert given(username=None, password=None) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({"username": "app"}, ValueError, "password= is missing"),
+        ({"password": PASSWORD}, ValueError, "username= is missing"),
+        ({"username": "", "password": PASSWORD}, ValueError, "username= is empty"),
+        ({"username": "app", "password": ""}, ValueError, "password= is empty"),
+        ({"username": "a\0", "password": "x"}, ValueError, "username="),
+        ({"username": "app", "password": "\ud800"}, ValueError, "password= is empty, or no text"),
+        ({"username": 7, "password": "x"}, TypeError, "username= is text, not int"),
+        ({"username": "app", "password": 7}, TypeError, "not int"),
+    ],
+)
+def test_what_does_not_fit(options: dict[str, Any], kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        given(**options)
+
+
+@pytest.mark.parametrize(("answer", "says"), [(None, "NoneType"), ("", "Secret"), (b"x", "bytes")])
+def test_a_callable_that_gives_no_text(answer: Any, says: str) -> None:
+    who = given(username="app", password=lambda: answer)
+    assert who is not None
+    with pytest.raises(StoreDenied, match=f"gave no text but {says}"):
+        who.password("h:1")
+
+
+def test_a_callable_that_raises() -> None:
+    def broken() -> str:
+        raise LookupError(PASSWORD)
+
+    who = given(username="app", password=broken)
+    assert who is not None
+    with pytest.raises(StoreDenied, match="raised LookupError") as caught:
+        who.password("h:1")
+    assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "bare", "found"),
+    [
+        ("etcd://app:pw@h:1,i:2/root", "etcd://h:1,i:2/root", {"username": "app", "password": "pw"}),
+        ("etcds://app:p%25w%2F%40@h/r", "etcds://h/r", {"username": "app", "password": "p%w/@"}),
+        ("zookeeper://app@h", "zookeeper://h", {"username": "app"}),
+        ("zookeeper://app:a:b@h", "zookeeper://h", {"username": "app", "password": "a:b"}),
+        ("ETCD://a@b:pw@h", "ETCD://h", {"username": "a@b", "password": "pw"}),
+        ("etcd://h/app", "etcd://h/app", {}),
+        ("memory://a@b", "memory://a@b", {}),
+        ("sqlite:///a@b", "sqlite:///a@b", {}),
+        ("etcd:a@b", "etcd:a@b", {}),
+        (7, 7, {}),
+    ],
+)
+def test_a_url_is_taken_apart(url: Any, bare: Any, found: dict[str, Any]) -> None:
+    assert apart(url, {}) == (bare, found)
+    assert "pw" not in repr(apart(url, {}))
+
+
+BAD = [
+    ("etcd://app:pw-%25@h", {"username": "x", "password": "y"}, "both in the URL and in options"),
+    ("etcd://app:pw@h", {"password": PASSWORD}, "both in the URL and in options"),
+    (f"etcd://app:{PASSWORD}@h/a@b", {}, "percent-encoded"),
+    ("etcd://app:pw-%/@h", {"colour": PASSWORD}, "percent-encoded"),
+    ("etcd://app:pw-%?ñ@h", {}, "percent-encoded"),
+    ("etcd://app:pw-%#ñ@h", {}, "percent-encoded"),
+    ("etcd://h", {"username": "app", "password": PASSWORD, "colour": "red"}, "does not know the option"),
+    ("etcd://app:pw-%25@h:x", {}, "no host:port"),
+    ("etcd://app:pw-%25@[::1", {}, "no URL"),
+    ("redis://app:pw-%25@h", {}, "unknown store 'redis'"),
+    ("memory://h", {"username": "app", "password": PASSWORD}, "does not know the option 'password'"),
+    ("sqlite:///h", {"password": PASSWORD}, "does not know the option 'password'"),
+    ("etcd://:pw-%25@h", {}, "username= is empty"),
+]
+
+
+@pytest.mark.parametrize(("url", "options", "says"), BAD)
+@pytest.mark.parametrize("face", [recipes.connect, recipes.connect_async])
+def test_a_refusal_shows_no_secret(url: str, options: dict[str, Any], says: str, face: Any) -> None:
+    with pytest.raises(ValueError, match=says) as caught:
+        face(url, **options)
+    whole = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    frames = [frame for frame in whole.stack if "/tests/" not in frame.filename]
+    assert frames
+    shown = f"{caught.value} {[frame.locals for frame in frames]}"
+    assert "pw-%" not in shown.replace("'colour': 'pw-%/ñ'", "")
+
+
+def test_connecting_takes_credentials_and_does_no_io() -> None:
+    for url in ("etcd://h", "zookeeper://h"):
+        client = recipes.connect(url, username="app", password=PASSWORD)
+        assert PASSWORD not in repr(vars(client._runtime.engine))
+        assert str(client) == f"<Client of {client._runtime.engine.label}: session none>"
+    assert recipes.connect("etcd://app:pw@h/x")._runtime.engine.label == "etcd://h:2379/x"

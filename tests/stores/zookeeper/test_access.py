@@ -1,0 +1,102 @@
+"""User, password and ACL as options, and what kazoo is told of them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.zookeeper.access import OPEN, Access
+from recipes.stores.zookeeper.requests import Connect, Exists
+from tests.stores.zookeeper.conftest import Links
+from tests.stores.zookeeper.fake_server import FakeZooKeeper
+
+APP = {"username": "app", "password": "pw"}
+
+
+def given(**options: Any) -> Access:
+    return Access.given("zookeeper", options)
+
+
+def kazoo() -> Any:
+    return SimpleNamespace(auth_data=set(), _connection=SimpleNamespace(sasl_options=None))
+
+
+def test_without_credentials_nothing_is_told() -> None:
+    assert given() == OPEN
+    assert OPEN.kazoo_options() == {}
+    client = kazoo()
+    OPEN.introduce(client, "zk:1")
+    assert client == kazoo()
+
+
+def test_who_has_a_name_is_alone_with_what_it_makes() -> None:
+    access = Access.given("zookeepers", APP)
+    assert access.kazoo_options() == {"default_acl": tuple(CREATOR_ALL_ACL), "use_ssl": True}
+    assert given(**APP, acl=OPEN_ACL_UNSAFE).acl == tuple(OPEN_ACL_UNSAFE)
+    assert given(acl=OPEN_ACL_UNSAFE).acl == tuple(OPEN_ACL_UNSAFE)
+    assert "pw" not in repr(access)
+
+
+def test_by_digest_the_password_is_asked_for_once_a_session() -> None:
+    asked: list[int] = []
+    access = given(username="app", password=lambda: f"pw{asked.append(1)}")
+    client = kazoo()
+    access.introduce(client, "zk:1")
+    access.introduce(client, "zk:1")
+    assert client.auth_data == {("digest", "app:pwNone")}
+    assert "pw" not in repr(client.auth_data)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("password", "hashed"), [("pñ", b"p\xf1"), ("p\N{SNOWMAN}", "p\N{SNOWMAN}".encode())]
+)
+def test_by_sasl_it_is_hashed_as_java_does(password: str, hashed: bytes) -> None:
+    access = given(username="app", password=password, sasl="DIGEST-MD5")
+    client = kazoo()
+    access.introduce(client, "zk:1")
+    options = client._connection.sasl_options
+    assert options == {"mechanism": "DIGEST-MD5", "username": b"app", "password": hashed}
+    assert repr(hashed) not in repr(options)
+    assert client.auth_data == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({**APP, "username": "a:b"}, ValueError, "holds no colon"),
+        ({**APP, "sasl": "GSSAPI"}, ValueError, "sasl='GSSAPI': use 'DIGEST-MD5'"),
+        ({"sasl": "DIGEST-MD5"}, ValueError, "sasl= needs username= and password="),
+        ({"acl": []}, ValueError, "acl= is empty"),
+        ({"acl": CREATOR_ALL_ACL[0]}, TypeError, "acl= is a list of kazoo.security.ACL, not ACL"),
+        ({"acl": "world"}, TypeError, "not str"),
+        ({"acl": ["world"]}, TypeError, "has a str in it"),
+        ({"tls_ca": "x"}, ValueError, "does not encrypt"),
+    ],
+)
+def test_options_that_do_not_fit(options: dict[str, Any], kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        given(**options)
+
+
+def test_sasl_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"coordination-recipes\[sasl\]"):
+        given(**APP, sasl="DIGEST-MD5")
+
+
+def test_a_link_introduces_itself_at_each_connection(links: Links, server: FakeZooKeeper) -> None:
+    driver = links(server.hosts)
+    driver.session._access = given(**APP)
+    driver.ask(Connect(4.0))
+    server.cut()
+    with contextlib.suppress(StoreUnavailable):  # it was under way
+        driver.ask(Exists("/"))
+    driver.ask(Exists("/"))
+    assert driver.session._client.auth_data == {("digest", "app:pw")}
