@@ -99,6 +99,9 @@ class ClusterLab(Lab):
             for proxy in one.proxies.values():
                 proxy.heal()
 
+    def _last_words(self) -> str:
+        return "members that were not started again"
+
     def once(self, act: Callable[[], Any]) -> float:
         """Have ``act`` done by one of the cases when all are here; returns when that was, in boot time."""
         if self.together.wait() == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from abc import ABC, abstractmethod
 from typing import Generic, Self, TypeVar
 
@@ -23,6 +24,7 @@ class Cluster(ABC, Generic[S]):
     def __init__(self, members: list[S], hub: Hub | None = None) -> None:
         self.members = members
         self.hub = hub
+        self._starting = threading.Lock()
         if hub is not None:
             for place, member in enumerate(members, 1):
                 member.host, member.namespace = hub.address(place), hub.namespace(place)
@@ -34,11 +36,12 @@ class Cluster(ABC, Generic[S]):
 
     def start(self) -> Self:
         """Start every member that is not running and wait until all serve."""
-        for member in self.members:
-            member.resume()
-            member.spawn()
-        for member in self.members:
-            member.wait_ready()
+        with self._starting:  # the cases of a test that failed may all come to start it again
+            for member in self.members:
+                member.resume()
+                member.spawn()
+            for member in self.members:
+                member.wait_ready()
         return self
 
     @property

@@ -141,12 +141,6 @@ def last_answered_renewal_counts() -> list[Any]:
     return swap(ZooKeeperProtocol, "renewal_lag", 0)
 
 
-def last_but_one_renewal_counts() -> list[Any]:
-    """Renewals a sixth of the timeout apart: less than half a tick, where the timeout is two ticks."""
-    lag = swap(ZooKeeperProtocol, "renewal_lag", 1 / 6)
-    return [*lag, *swap(ZooKeeperProtocol, "renewals_per_ttl", 6)]
-
-
 def withdraw_without_sync() -> list[Any]:
     def together(self: Any, requests: Any) -> Any:
         if len(requests) == 2 and type(requests[0]) is Sync and type(requests[1]) is Children:

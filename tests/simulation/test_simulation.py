@@ -25,7 +25,6 @@ SLOW = {
     ("a late renewal revives", "zookeeper"),
     ("deadline counted from the reply", "zookeeper"),
     ("deadline without margin", "zookeeper"),
-    ("the last renewal but one counts", "zookeeper"),
     ("withdraws without sync", "zookeeper"),
 }
 

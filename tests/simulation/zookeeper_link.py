@@ -210,7 +210,7 @@ class ZooKeeperLink:
         if self.session and self.session not in self.store.sessions:
             self.expired()
         elif self.session:
-            self.store.touch(self.session)
+            self.store.touch(self.session, self.server)
 
     def expired(self) -> None:
         """The server says that the session is over."""
@@ -258,7 +258,7 @@ class ZooKeeperLink:
         queue, store = self.queue, self.store
         while queue and not self.busy:
             part = queue.popleft()
-            store.touch(self.session)
+            store.touch(self.session, self.server)
             if type(part.request) in READS:
                 server = self.server
                 self.reply(part, server.read(self, part.request), server.applied)

@@ -196,10 +196,12 @@ class ZooKeeperStore(Fates):
 
     # Sessions.
 
-    def touch(self, session: int) -> None:
+    def touch(self, session: int, server: Server) -> None:
         known = self.sessions.get(session)
         if known is not None:
-            known.touched_at = self.world.now * self.rate
+            now = self.world.now * self.rate
+            self._pass_on(known, server, now)  # a batch that was held back comes before what follows it
+            known.touched_at = now
 
     def next_expiry(self) -> float:
         soonest = NEVER
