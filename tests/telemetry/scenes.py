@@ -13,8 +13,12 @@ __all__ = ["FACES", "blocking", "waiting_tasks"]
 NAME = "reports/nightly"
 
 
-def blocking(url: str) -> None:
-    """One holds, two wait: the first gets it, the second gives up; then a reader comes."""
+def blocking(url: str) -> int:
+    """One holds, two wait: the first gets it, the second gives up; then a reader comes.
+
+    Returns how many were told to queue: the second may give up before, on a slow machine.
+    """
+    told = 1
     with recipes.connect(url) as client, recipes.connect(url) as other:
         holder = client.lock(NAME).acquire()
         queued = threading.Event()
@@ -30,20 +34,21 @@ def blocking(url: str) -> None:
         end()
         try:
             other.lock(NAME).acquire(timeout=0.05)
-        except recipes.LockTimeout:
-            pass
+        except recipes.LockTimeout as late:
+            told += late.position is not None
         holder.release()
         waiter.join(10)
         with client.rwlock(NAME).reader:
-            pass
+            return told
 
 
-def waiting_tasks(url: str) -> None:
+def waiting_tasks(url: str) -> int:
     """The same in asyncio."""
-    asyncio.run(_waiting_tasks(url))
+    return asyncio.run(_waiting_tasks(url))
 
 
-async def _waiting_tasks(url: str) -> None:
+async def _waiting_tasks(url: str) -> int:
+    told = 1
     async with recipes.connect_async(url) as client, recipes.connect_async(url) as other:
         holder = await client.lock(NAME).acquire()
         loop, queued = asyncio.get_running_loop(), asyncio.Event()
@@ -61,12 +66,12 @@ async def _waiting_tasks(url: str) -> None:
         end()
         try:
             await other.lock(NAME).acquire(timeout=0.05)
-        except recipes.LockTimeout:
-            pass
+        except recipes.LockTimeout as late:
+            told += late.position is not None
         await holder.release()
         await waiter
         async with client.rwlock(NAME).reader:
-            pass
+            return told
 
 
-FACES: dict[str, Callable[[str], None]] = {"blocking": blocking, "asyncio": waiting_tasks}
+FACES: dict[str, Callable[[str], int]] = {"blocking": blocking, "asyncio": waiting_tasks}

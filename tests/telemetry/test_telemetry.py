@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import StatusCode
 from prometheus_client import CollectorRegistry, generate_latest
 
 import recipes
 from recipes import Client, events, telemetry, testing
 from tests.run.doubles import FAST, FaultyEngine
-from tests.telemetry.looking import prometheus_text, seen_by_otel, seen_by_prometheus, spans_of
+from tests.telemetry.looking import points_of, prometheus_text, seen_by_otel, seen_by_prometheus, spans_of
 from tests.telemetry.scenes import FACES, blocking
 
 each_face = pytest.mark.parametrize("scene", list(FACES.values()), ids=list(FACES))
@@ -126,14 +129,14 @@ def test_it_ends_and_can_begin_again() -> None:
 
 
 def test_locks_have_no_label_unless_they_are_given_one() -> None:
-    text = prometheus_text(lambda: blocking(f"memory://{uuid.uuid4().hex}"))
+    _, text = prometheus_text(lambda: blocking(f"memory://{uuid.uuid4().hex}"))
     assert "reports" not in text
     assert 'lock="' not in text
 
 
 def test_buckets_can_be_chosen() -> None:
     url = f"memory://{uuid.uuid4().hex}"
-    text = prometheus_text(lambda: blocking(url), buckets=(0.5, 7))
+    _, text = prometheus_text(lambda: blocking(url), buckets=(0.5, 7))
     assert 'le="7.0"' in text
     assert 'le="0.001"' not in text
 
@@ -141,23 +144,36 @@ def test_buckets_can_be_chosen() -> None:
 def test_pending_clean_ups_are_asked_for_when_they_are_read() -> None:
     engine = FaultyEngine()
     client = Client(engine, FAST)
-    registry = CollectorRegistry()
-    stop = telemetry.prometheus(registry)
+    registry, reader = CollectorRegistry(), InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    stops = [telemetry.prometheus(registry), telemetry.otel_metrics(provider)]
     store = {"store": engine.label}
-    grant = client.lock("x").acquire()
-    assert registry.get_sample_value("recipes_cleanups_pending", store) == 0
+    cut_off = threading.Event()
 
-    def cut_off(request: Any) -> None:
-        if type(request.op).__name__ == "Withdraw":
+    def cut(request: Any) -> None:
+        if cut_off.is_set() and type(request.op).__name__ == "Withdraw":
             raise recipes.StoreUnavailable("far away", "cut")
 
-    engine.before = cut_off
+    def pending() -> list[float | None]:
+        point = points_of(reader, engine.label)["recipes.cleanups.pending", "", ""]
+        return [registry.get_sample_value("recipes_cleanups_pending", store), point.value]
+
+    engine.before = cut
+    engine.label = store["store"] = f"memory://{uuid.uuid4().hex}"  # apart from clients that others left
+    grant = client.lock("x").acquire()
+    assert pending() == [0, 0]
+    cut_off.set()
     assert grant.release()
-    assert registry.get_sample_value("recipes_cleanups_pending", store) == 1
-    assert registry.get_sample_value("recipes_store_retries_total", store) >= 1
-    engine.before = lambda request: None
+    assert pending() == [1, 1]
+    retries = registry.get_sample_value("recipes_store_retries_total", store)
+    assert retries is not None
+    assert retries >= 1
+    cut_off.clear()
     client.close()
-    stop()
+    for stop in stops:
+        stop()
+    assert ("recipes.cleanups.pending", "", "") not in points_of(reader)
+    provider.shutdown()
 
 
 def test_importing_loads_neither() -> None:
