@@ -9,6 +9,7 @@ from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
+from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
 from tests.contract.timing import Timing
@@ -31,6 +32,10 @@ class TestNaming(Naming):
 
 
 class TestReading(Reading):
+    """See the base."""
+
+
+class TestReentry(Reentry):
     """See the base."""
 
 

@@ -31,6 +31,7 @@ from recipes.errors import (
 from recipes.grant import AsyncGrant, Grant
 from recipes.guarantees import Guarantees
 from recipes.lock import AsyncLock, Lock
+from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
     AsyncReadWriteLock,
@@ -47,6 +48,7 @@ __all__ = [
     "AsyncClient",
     "AsyncGrant",
     "AsyncLock",
+    "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
     "AsyncWriteGrant",
@@ -59,6 +61,7 @@ __all__ = [
     "LockError",
     "LockLost",
     "LockTimeout",
+    "RLock",
     "ReadLock",
     "ReadWriteLock",
     "RecipesError",

@@ -13,6 +13,7 @@ from recipes._run.runtime import Settings
 from recipes._run.tasks import AsyncRuntime
 from recipes.guarantees import Guarantees, Need
 from recipes.lock import AsyncLock, Lock
+from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.session import Session
 from recipes.stores.engine import from_url
@@ -136,6 +137,16 @@ class Client(_BaseClient):
         """
         return Lock(self._runtime, name)
 
+    def rlock(self, name: str) -> RLock:
+        """Return the re-entrant exclusive lock of this name; no I/O.
+
+        It and the `lock` of the same name exclude each other.
+
+        Raises:
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes.
+        """
+        return RLock(self._runtime, name)
+
     def rwlock(self, name: str) -> ReadWriteLock:
         """Return the read-write lock of this name; no I/O.
 
@@ -149,7 +160,7 @@ class Client(_BaseClient):
     @property
     def grants(self) -> list[Grant]:
         """The grants this client holds."""
-        return [hold.face for hold in self._runtime.holds if hold.face is not None]
+        return [grant for hold in self._runtime.holds for grant in hold.faces]
 
     def open(self) -> Self:
         """Start the session now; fails fast.
@@ -202,6 +213,16 @@ class AsyncClient(_BaseClient):
         """
         return AsyncLock(self._runtime, name, on_lost=on_lost)
 
+    def rlock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncRLock:
+        """Same as `Client.rlock`.
+
+        Args:
+            name: The lock's name.
+            on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
+                only "tell" by ``grant.lost``.
+        """
+        return AsyncRLock(self._runtime, name, on_lost=on_lost)
+
     def rwlock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncReadWriteLock:
         """Same as `Client.rwlock`.
 
@@ -215,7 +236,7 @@ class AsyncClient(_BaseClient):
     @property
     def grants(self) -> list[AsyncGrant]:
         """The grants this client holds."""
-        return [hold.face for hold in self._runtime.holds if hold.face is not None]
+        return [grant for hold in self._runtime.holds for grant in hold.faces]
 
     async def open(self) -> Self:
         """Same as `Client.open`, but awaits."""

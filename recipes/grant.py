@@ -252,9 +252,9 @@ class Grant(_BaseGrant):
         try:
             if not self._hold.release(self._runtime.now(), self._runtime.emit):
                 return False
-            return self._runtime.run(release(self._hold), call)
+            return not self._hold.freed or self._runtime.run(release(self._hold), call)
         except BaseException:
-            if self._hold.released:
+            if self._hold.freed:
                 call.unwind()  # an interrupt may strike before anybody withdraws it
             raise
 
@@ -298,7 +298,7 @@ class AsyncGrant(_BaseGrant):
         call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         if not self._hold.release(self._runtime.now(), self._runtime.emit):
             return False
-        return await self._runtime.run(release(self._hold), call)
+        return not self._hold.freed or await self._runtime.run(release(self._hold), call)
 
     def _interrupt(self) -> None:
         """Cancel the body of the ``async with`` statement, once, and while it waits for something."""

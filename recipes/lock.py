@@ -84,6 +84,18 @@ class _BaseLock:
         if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
             raise self._deadlock(mine)
 
+    def _again(self, owner: object) -> Hold | None:
+        """Return what this owner holds already, if it may have that again."""
+        return None
+
+    def _grantable(self, hold: Hold) -> Hold:
+        """Return what the grant is made of."""
+        return hold
+
+    def _granted(self, hold: Hold) -> Any:
+        """Return the grant."""
+        raise NotImplementedError
+
     def _enter(self, owner: object, grant: Any) -> None:
         self._entered.setdefault(owner, []).append(grant)
 
@@ -129,6 +141,8 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = threading.current_thread()
+        if again := self._again(owner):
+            return self._granted(again)
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
         grant = self._take(call, acquire(self._attempt(timeout, owner)))
@@ -147,16 +161,21 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
         """
         within = self._runtime.settings.request_timeout_s
         owner = threading.current_thread()
+        if again := self._again(owner):
+            return self._granted(again)
         call = self._runtime.call(owner, within, fail_fast=True)
         return self._take(call, try_acquire(self._attempt(0.0, owner)))
 
     def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyGrant | None:
         try:
             hold = self._runtime.run(program, call)
-            return None if hold is None else self._grant(self._runtime, hold)
+            return None if hold is None else self._granted(self._grantable(hold))
         except BaseException:
             call.unwind()
             raise
+
+    def _granted(self, hold: Hold) -> AnyGrant:
+        return self._grant(self._runtime, hold)
 
     def __enter__(self) -> AnyGrant:
         grant = self.acquire()
@@ -249,6 +268,8 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = asyncio.current_task()
+        if again := self._again(owner):
+            return self._granted(again)
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
         grant = await self._take(call, acquire(self._attempt(timeout, owner)))
@@ -259,16 +280,21 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
         """Same as `Lock.try_acquire`, but awaits."""
         within = self._runtime.settings.request_timeout_s
         owner = asyncio.current_task()
+        if again := self._again(owner):
+            return self._granted(again)
         call = self._runtime.call(owner, within, fail_fast=True)
         return await self._take(call, try_acquire(self._attempt(0.0, owner)))
 
     async def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyAsyncGrant | None:
         try:
             hold = await self._runtime.run(program, call)
-            return None if hold is None else self._grant(self._runtime, hold, cancels=self._cancels)
+            return None if hold is None else self._granted(self._grantable(hold))
         except BaseException:
             call.unwind()
             raise
+
+    def _granted(self, hold: Hold) -> AnyAsyncGrant:
+        return self._grant(self._runtime, hold, cancels=self._cancels)
 
     async def __aenter__(self) -> AnyAsyncGrant:
         grant = await (await self.acquire()).__aenter__()

@@ -9,6 +9,7 @@ from recipes._core.order import Contender
 from recipes.events import Transition
 
 if TYPE_CHECKING:
+    from recipes._core.entry import Entries
     from recipes._core.ops import Place
     from recipes._core.session import Epoch
 
@@ -25,7 +26,18 @@ class Hold:
     gets its own mark back is the one that ended it.
     """
 
-    __slots__ = ("_end", "acquired_at", "downgraded", "epoch", "face", "labels", "on_end", "owner", "place")
+    __slots__ = (
+        "_end",
+        "acquired_at",
+        "downgraded",
+        "entries",
+        "epoch",
+        "face",
+        "labels",
+        "on_end",
+        "owner",
+        "place",
+    )
 
     def __init__(
         self, place: Place, epoch: Epoch, owner: object, acquired_at: float, labels: dict[str, Any]
@@ -37,6 +49,7 @@ class Hold:
         self.labels = labels
         self.downgraded = False  # as the store confirmed
         self.face: Any = None
+        self.entries: Entries | None = None  # where its owner may enter it again
         self.on_end: Callable[[], None] | None = None
         self._end: dict[str, tuple[str]] = {}
 
@@ -63,7 +76,8 @@ class Hold:
         mark = (reason,)
         first = self._end.setdefault("end", mark) is mark
         if first:
-            self.epoch.holds.pop(self.place.spot.id, None)
+            if self.epoch.holds.get(self.place.spot.id) is self:
+                self.epoch.holds.pop(self.place.spot.id, None)
             if self.on_end is not None:
                 self.on_end()
         return first
@@ -73,6 +87,13 @@ class Hold:
         self._end["end"] = (reason,)
         if self.on_end is not None:
             self.on_end()
+
+    @property
+    def faces(self) -> list[Any]:
+        """The grants that users have of it."""
+        if self.entries is not None:
+            return self.entries.faces
+        return [] if self.face is None else [self.face]
 
     @property
     def contender(self) -> Contender:
@@ -100,6 +121,11 @@ class Hold:
     def released(self) -> bool:
         """Whether it was released while it was held."""
         return self._end.get("end", ("",))[0] == RELEASED
+
+    @property
+    def freed(self) -> bool:
+        """Whether its contender is to go because it was released."""
+        return self.released
 
     @property
     def reason(self) -> str | None:

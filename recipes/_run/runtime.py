@@ -28,6 +28,7 @@ from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
 if TYPE_CHECKING:
+    from recipes._core.entry import Entries
     from recipes.stores.base import Mailbox
     from recipes.stores.engine import Engine
 
@@ -108,6 +109,7 @@ class Runtime(ABC):
 
     Attributes:
         face: The client, as users know it.
+        entries: What was entered and may be entered again, by owner and encoded name.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
@@ -116,6 +118,7 @@ class Runtime(ABC):
         self.board = Board()
         self.cleaning: dict[int, Job] = {}
         self.face: Any = None
+        self.entries: dict[tuple[object, str], Entries] = {}
         self._inherited: list[object] = []
         _runtimes.add(self)
 
@@ -244,6 +247,7 @@ class Runtime(ABC):
         old, self.board = self.board, Board()
         self.board.closed = old.closed
         self.cleaning = {}
+        self.entries = {}
         epoch = old.epoch
         if epoch is not None:
             self._inherited.append(epoch)  # kept, so that no finalizer closes what the parent uses

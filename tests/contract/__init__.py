@@ -11,6 +11,7 @@ MODULES = (
     "interrupts",
     "manners",
     "naming",
+    "reentry",
     "sessions",
     "strangers",
     "timing",

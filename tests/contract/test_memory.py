@@ -7,6 +7,7 @@ from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
+from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
 from tests.contract.timing import Timing
@@ -32,6 +33,10 @@ class TestReading(Reading):
     pass
 
 
+class TestReentry(Reentry):
+    pass
+
+
 class TestSessions(Sessions):
     pass
 
@@ -54,3 +59,9 @@ class TestWritersInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "writer"
+
+
+class TestReentrantInterrupts(Interrupts):
+    @pytest.fixture
+    def side(self) -> str:
+        return "rlock"

@@ -14,6 +14,7 @@ from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
+from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.stores import SqliteStore, Store
 from tests.contract.strangers import Strangers
@@ -43,6 +44,10 @@ class TestNaming(Naming):
 
 
 class TestReading(Reading):
+    pass
+
+
+class TestReentry(Reentry):
     pass
 
 

@@ -16,6 +16,7 @@ SAYS = {
     "asynchronous.py": "token",
     "fencing.py": "is older than",
     "first.py": "nightly report published under token",
+    "entering_again.py": "moved 40 under one token",
     "losing.py": "second page under token",
     "waiting.py": "it was free",
     "on_one_machine.py": "one process of this machine at a time; token",
