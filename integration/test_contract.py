@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.exclusion import Exclusion
+from tests.contract.hanging import Hanging
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
@@ -16,6 +17,10 @@ from tests.contract.timing import Timing
 
 
 class TestExclusion(Exclusion):
+    """See the base."""
+
+
+class TestHanging(Hanging):
     """See the base."""
 
 

@@ -164,7 +164,7 @@ class _BaseGrant:
 
     @property
     def remaining(self) -> float:
-        """Seconds for which ``held`` is proven without another renewal."""
+        """Seconds for which ``held`` is proven without another renewal, and without `progress`."""
         return self._hold.remaining(self._runtime.now())
 
     @property
@@ -184,6 +184,19 @@ class _BaseGrant:
             LockLost: The grant was lost, or released.
         """
         if not self.held:
+            raise self._lost_error()
+
+    def progress(self) -> None:
+        """Say that the work goes on: ``max_hold`` counts from now on; no I/O.
+
+        Call it where the work really advances, between two steps of it: a thread that calls it
+        for another that may hang takes the point out of ``max_hold``. It brings nothing back.
+        Without ``max_hold`` it is the same as `check`.
+
+        Raises:
+            LockLost: The grant was lost, or released.
+        """
+        if not self._hold.progress(self._runtime.now()):
             raise self._lost_error()
 
     def _lost_error(self) -> LockLost:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Acquiring", "AsyncLock", "BlockingLock", "Lock", "TaskLock"]
 
+SHORTEST_HOLD_S = 0.1
 OnLost = Literal["cancel", "tell"]
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
@@ -39,9 +40,10 @@ class _BaseLock:
     _recipe: ClassVar[str] = "lock"
     _mode: ClassVar[str] = "exclusive"
 
-    def __init__(self, runtime: Any, name: str) -> None:
+    def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
         self._runtime = runtime
         self._queue = encode(name)
+        self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
         self._name = name
         self._entered: dict[object, list[Any]] = {}
 
@@ -63,7 +65,9 @@ class _BaseLock:
             if mine := self._held_by(owner):
                 raise self._deadlock(mine)
 
-        return Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
+        attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
+        attempt.max_hold_s = self._max_hold_s
+        return attempt
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()
@@ -202,6 +206,10 @@ class Lock(BlockingLock[Grant]):
 
     It protects nothing by itself from a holder that stopped and went on too late: hand
     ``grant.token`` to the resource (see the guarantees page of the documentation).
+
+    Args:
+        max_hold: Seconds after which a grant is lost unless `Grant.progress` was called; None:
+            it may be held for as long as the session lasts.
     """
 
     _grant = Grant
@@ -250,8 +258,15 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
     _runtime: AsyncRuntime
     _grant: type[AnyAsyncGrant]
 
-    def __init__(self, runtime: AsyncRuntime, name: str, *, on_lost: OnLost = "cancel") -> None:
-        super().__init__(runtime, name)
+    def __init__(
+        self,
+        runtime: AsyncRuntime,
+        name: str,
+        *,
+        max_hold: float | None = None,
+        on_lost: OnLost = "cancel",
+    ) -> None:
+        super().__init__(runtime, name, max_hold=max_hold)
         if on_lost not in ("cancel", "tell"):
             raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
         self._cancels = on_lost == "cancel"
@@ -311,6 +326,7 @@ class AsyncLock(TaskLock[AsyncGrant]):
     """Same as `Lock`, but awaits; owners are tasks.
 
     Args:
+        max_hold: As for `Lock`.
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
             only "tell" by ``grant.lost``.
     """

@@ -76,6 +76,10 @@ class RLock(_BaseRLock, BlockingLock[Grant]):
     When it is lost, all its grants are. Then the owner has to release them (each ``with`` block
     does, and ends as `LockLost`) before it may acquire again: until then every acquire raises
     `LockLost`, for what was read under the old token must not be written under a new one.
+
+    Args:
+        max_hold: As for `Lock`, for all grants together: progress of one counts, and what the first
+            acquire asked for.
     """
 
     _grant = Grant
@@ -98,6 +102,7 @@ class AsyncRLock(_BaseRLock, TaskLock[AsyncGrant]):
     """Same as `RLock`, but awaits; owners are tasks: another task waits, also one that the owner started.
 
     Args:
+        max_hold: As for `RLock`.
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
             only "tell" by ``grant.lost``.
     """

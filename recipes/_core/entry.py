@@ -105,6 +105,10 @@ class Entry(Hold):
         """As long as the whole is held and it was not left."""
         return 0.0 if self._end else self._whole.remaining(now)
 
+    def progress(self, now: float) -> bool:
+        """Count the ``max_hold`` of the whole from now on; False if it was left, or lost."""
+        return not self._end and self._whole.progress(now)
+
     def lose(self, reason: str) -> bool:
         """End the whole as lost."""
         return self._whole.lose(reason)

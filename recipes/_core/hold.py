@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -34,19 +35,32 @@ class Hold:
         "epoch",
         "face",
         "labels",
+        "max_hold_s",
         "on_end",
+        "overheld",
         "owner",
         "place",
+        "until",
     )
 
     def __init__(
-        self, place: Place, epoch: Epoch, owner: object, acquired_at: float, labels: dict[str, Any]
+        self,
+        place: Place,
+        epoch: Epoch,
+        owner: object,
+        acquired_at: float,
+        labels: dict[str, Any],
+        *,
+        max_hold_s: float | None = None,
     ) -> None:
         self.place = place
         self.epoch = epoch
         self.owner = owner
         self.acquired_at = acquired_at
         self.labels = labels
+        self.max_hold_s = max_hold_s
+        self.until = math.inf if max_hold_s is None else acquired_at + max_hold_s
+        self.overheld = False  # somebody saw ``until`` pass; for ever, whatever is said later
         self.downgraded = False  # as the store confirmed
         self.face: Any = None
         self.entries: Entries | None = None  # where its owner may enter it again
@@ -54,18 +68,45 @@ class Hold:
         self._end: dict[str, tuple[str]] = {}
 
     def remaining(self, now: float) -> float:
-        """Seconds for which holding is proven without another renewal."""
-        return 0.0 if self._end else self.epoch.remaining(now)
+        """Seconds for which holding is proven without another renewal, and without progress."""
+        if self._end or self.is_overheld(now):
+            return 0.0
+        return min(self.epoch.remaining(now), self.until - now)
+
+    def is_overheld(self, now: float) -> bool:
+        """Whether ``max_hold`` has passed without progress.
+
+        Whoever sees that ends it for everybody: progress comes too late from then on.
+        """
+        if now >= self.until:
+            self.overheld = True
+        return self.overheld
+
+    @property
+    def due(self) -> float:
+        """When somebody has to look whether it is held for too long; infinite if it never can be."""
+        return 0.0 if self.overheld else self.until
+
+    def progress(self, now: float) -> bool:
+        """Count ``max_hold`` from now on; False if it is not held any more."""
+        if self.remaining(now) <= 0:
+            return False
+        if self.max_hold_s is not None:
+            self.until = now + self.max_hold_s
+        return not self.overheld  # as another thread may have seen meanwhile
 
     def lose(self, reason: str) -> bool:
         """End it as lost; False if it had ended already."""
-        return self._finish(reason)
+        return self._finish(self._overheld_reason if self.overheld else reason)
 
     def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
         """End it as released; False if it had ended already, or the session no longer proves it.
 
-        ``tell`` hears of a loss that shows only now: nobody else will tell of it.
+        ``tell`` hears of a loss that shows only now: nobody else will tell of it. Where it was
+        held for too long the keeper does, and has its contender withdrawn.
         """
+        if not self._end and self.is_overheld(now):
+            return False
         if not self._end and self.epoch.remaining(now) <= 0:
             reason = self.epoch.reason
             if self.lose(reason) and tell is not None:
@@ -137,7 +178,13 @@ class Hold:
         """Return why it is lost, by what was told or by the clock; None if it is not."""
         if self._end:
             return self.reason
+        if self.is_overheld(now):
+            return self._overheld_reason
         return self.epoch.reason if self.epoch.remaining(now) <= 0 else None
+
+    @property
+    def _overheld_reason(self) -> str:
+        return f"it was held for {self.max_hold_s:g} s (max_hold) without progress()"
 
     def transition(self, event: str, **fields: Any) -> Transition:
         """Return the record of something that happens to it."""

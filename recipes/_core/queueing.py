@@ -62,6 +62,7 @@ class Attempt:
         timeout_s: What the caller allowed, for the error.
         before_waiting: Called when it turns out that the attempt has to wait; may raise.
         position: How many were ahead when last looked.
+        max_hold_s: For how long it may be held without progress.
     """
 
     queue: str
@@ -73,6 +74,7 @@ class Attempt:
     position: int | None = None
     number: int = 0
     started_at: float = 0.0
+    max_hold_s: float | None = None
 
     def next_spot(self) -> Spot:
         """Name the next contender."""
@@ -218,12 +220,13 @@ def _unanswered(expired: Expired) -> BaseException:
 
 
 def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
-    hold = yield from Admit(mine, {**attempt.labels, "attempt": attempt.number})
+    labels = {**attempt.labels, "attempt": attempt.number}
+    hold = yield from Admit(mine, labels, attempt.max_hold_s)
     yield from Emit(hold.transition("lock.acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
         hold.lose(hold.epoch.reason)
-        raise SessionLost(hold.epoch.reason)
+        raise SessionLost(hold.reason or hold.epoch.reason)
     return hold
 
 

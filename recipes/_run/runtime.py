@@ -138,8 +138,11 @@ class Runtime(ABC):
         epoch = call.epoch
         assert epoch is not None, "a place belongs to a session"
         now = self.now()
-        call.hold = hold = Hold(op.place, epoch, call.owner, now, op.labels)
+        call.hold = hold = Hold(op.place, epoch, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
         epoch.holds[op.place.spot.id] = hold
+        if op.max_hold_s is not None:
+            self.board.tell_keeper()  # it may sleep for longer
+            self.watch_over(hold)
         if hold.remaining(now) <= 0:
             hold.lose(epoch.reason)
             raise SessionLost(epoch.reason)
@@ -176,6 +179,11 @@ class Runtime(ABC):
         for hold in released:
             self.emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
 
+    def give_up(self, epoch: Epoch) -> None:
+        """End the session in this client, as its closing; nobody else tells of holders that hung."""
+        for hold in self.board.ended(epoch, "the client was closed"):
+            self.emit(hold.transition("lock.lost", reason=hold.reason))
+
     def session_gone(self, epoch: Epoch, reason: str) -> None:
         """The store says that this session has ended: nothing of it is held from here on."""
         if epoch.ended is None:
@@ -188,7 +196,7 @@ class Runtime(ABC):
         reason = f"renewing failed: {type(error).__name__}"
         if epoch is not None:
             for hold in self.board.ended(epoch, reason):
-                self.emit(hold.transition("lock.lost", reason=reason))
+                self.emit(hold.transition("lock.lost", reason=hold.reason))
             self.schedule(Job(epoch, None))
         self.board.failed(StoreUnavailable(self.engine.label, reason))
 
@@ -227,6 +235,10 @@ class Runtime(ABC):
         return [] if epoch is None else list(epoch.holds.values())
 
     # What differs between threads and asyncio.
+
+    def watch_over(self, hold: Hold) -> None:
+        """Have a grant that may be held for so long only taken back, also if the keeper cannot."""
+        del hold  # a keeper with a thread of its own can
 
     @abstractmethod
     def make_link(self, on_end: Any) -> Any:

@@ -8,6 +8,7 @@ import pytest
 
 MODULES = (
     "exclusion",
+    "hanging",
     "interrupts",
     "manners",
     "naming",

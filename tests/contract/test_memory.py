@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.exclusion import Exclusion
+from tests.contract.hanging import Hanging
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
@@ -14,6 +15,10 @@ from tests.contract.timing import Timing
 
 
 class TestExclusion(Exclusion):
+    pass
+
+
+class TestHanging(Hanging):
     pass
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.exclusion import Exclusion
+from tests.contract.hanging import Hanging
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
@@ -28,6 +29,10 @@ def store() -> Iterator[Store]:
 
 
 class TestExclusion(Exclusion):
+    pass
+
+
+class TestHanging(Hanging):
     pass
 
 

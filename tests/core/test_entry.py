@@ -16,11 +16,11 @@ from tests.core.test_hold import hold
 class Room:
     """A hold that may be entered, and what it told."""
 
-    def __init__(self, guard: Any = None) -> None:
-        self.whole = hold()
+    def __init__(self, max_hold_s: float | None = None) -> None:
+        self.whole = hold(max_hold_s=max_hold_s)
         self.left: list[Entries] = []
         self.told: list[Any] = []
-        self.entries = Entries(self.whole, guard or nullcontext(), self.left.append)
+        self.entries = Entries(self.whole, nullcontext(), self.left.append)
 
     def enter(self, now: float = 101.0) -> Entry:
         entry = self.entries.enter(now)
@@ -67,6 +67,19 @@ def test_a_loss_is_that_of_all_and_ends_when_all_have_left() -> None:
     assert outer.reason == "revoked"
 
 
+def test_progress_in_one_is_progress_of_all() -> None:
+    room = Room(max_hold_s=5.0)
+    outer, inner = room.enter(), room.enter()
+    assert inner.progress(104.0)
+    assert outer.remaining(104.0) == 5.0
+    inner.release(104.0)
+    assert not inner.progress(104.0)
+    assert outer.progress(105.0)
+    assert not outer.progress(110.0)
+    assert not outer.release(110.0)
+    assert room.left == [room.entries]
+
+
 def test_a_loss_that_shows_by_the_clock_is_told_by_the_last_to_leave() -> None:
     room, told = Room(), []
     outer, inner = room.enter(), room.enter()
@@ -90,6 +103,9 @@ def test_nobody_need_listen() -> None:
     assert room.told == [outer]
     assert not inner.release(101.0)
     assert not outer.release(101.0)
+    room = Room()
+    assert not room.enter().release(113.5)
+    assert room.whole.reason == NOT_RENEWED
 
 
 def test_a_release_that_the_store_refutes_is_a_loss() -> None:

@@ -45,6 +45,13 @@ def blocking() -> None:
     client.close()
 
 
+def hanging(client: recipes.Client) -> None:
+    with client.lock("x", max_hold=5) as grant:
+        grant.progress()
+    with client.rwlock("x", max_hold=0.5).writer as written:
+        written.progress()
+
+
 def entering_again(client: recipes.Client) -> None:
     lock = client.rlock("x")
     assert_type(lock, recipes.RLock)
