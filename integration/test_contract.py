@@ -13,6 +13,7 @@ from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
+from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 
 
@@ -49,6 +50,10 @@ class TestSessions(Sessions):
 
 
 class TestStrangers(Strangers):
+    """See the base."""
+
+
+class TestTelling(Telling):
     """See the base."""
 
 

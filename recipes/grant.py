@@ -252,11 +252,16 @@ class Grant(_BaseGrant):
             return False
         return self._runtime.run(verify(self._hold), self._asking()) and self.held
 
-    def release(self) -> bool:
+    def release(self, *, wait: bool = True) -> bool:
         """Give the lock back: deletes the own contender and never another's.
 
         Waits at most the request timeout; what is not settled by then is cleaned up behind.
         A second release, or one after a loss, does nothing.
+
+        Args:
+            wait: False: return at once, and have all of it done behind the scenes
+                (`Client.pending_cleanups`); the next in line gets the lock a moment later. That it
+                was lost unnoticed before is not found out then.
 
         Returns:
             Whether the lock was still held.
@@ -265,7 +270,7 @@ class Grant(_BaseGrant):
         try:
             if not self._hold.release(self._runtime.now(), self._runtime.emit):
                 return False
-            return not self._hold.freed or self._runtime.run(release(self._hold), call)
+            return not self._hold.freed or self._runtime.run(release(self._hold, wait=wait), call)
         except BaseException:
             if self._hold.freed:
                 call.unwind()  # an interrupt may strike before anybody withdraws it
@@ -306,12 +311,12 @@ class AsyncGrant(_BaseGrant):
             return False
         return await self._runtime.run(verify(self._hold), self._asking()) and self.held
 
-    async def release(self) -> bool:
+    async def release(self, *, wait: bool = True) -> bool:
         """Same as `Grant.release`, but awaits."""
         call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         if not self._hold.release(self._runtime.now(), self._runtime.emit):
             return False
-        return not self._hold.freed or await self._runtime.run(release(self._hold), call)
+        return not self._hold.freed or await self._runtime.run(release(self._hold, wait=wait), call)
 
     def _interrupt(self) -> None:
         """Cancel the body of the ``async with`` statement, once, and while it waits for something."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from recipes._core.deadline import duration
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Acquiring", "AsyncLock", "BlockingLock", "Lock", "TaskLock"]
 
 SHORTEST_HOLD_S = 0.1
+OnPlace = Callable[[int], object]
 OnLost = Literal["cancel", "tell"]
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
@@ -52,7 +54,13 @@ class _BaseLock:
         """The name of the lock, as it was given."""
         return self._name
 
-    def _attempt(self, timeout_s: float | None, owner: object) -> Attempt:
+    def _attempt(
+        self,
+        timeout_s: float | None,
+        owner: object,
+        on_queued: OnPlace | None = None,
+        on_position: OnPlace | None = None,
+    ) -> Attempt:
         labels = {
             "lock": self._name,
             "recipe": self._recipe,
@@ -67,7 +75,15 @@ class _BaseLock:
 
         attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
         attempt.max_hold_s = self._max_hold_s
+        if on_queued is not None:
+            attempt.on_queued = self._calling(on_queued)
+        if on_position is not None:
+            attempt.on_position = self._calling(on_position)
         return attempt
+
+    def _calling(self, callback: OnPlace) -> Callable[[int], None]:
+        """Return what has a user's callback called where it may block."""
+        return lambda position: self._runtime.call_back(partial(callback, position))
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()
@@ -123,12 +139,24 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
     _runtime: BlockingRuntime
     _grant: type[AnyGrant]
 
-    def acquire(self, *, timeout: float | None = None) -> AnyGrant:
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
+    ) -> AnyGrant:
         """Wait for the lock and return the grant; it is held when this returns.
 
         Args:
             timeout: Seconds for the whole call; None waits for ever, also through an
                 outage of the store; 0 tries once.
+            on_queued: Called with the number of those ahead if it has to wait, and each time it
+                queues again. It runs where callbacks of `Lost` do: a thread for them, or soon in
+                the loop.
+            on_position: Called with that number then, and whenever a look at the queue shows
+                another. Who waits looks when the one he watches goes, no more often for being
+                asked: deep in a queue numbers are skipped.
 
         Raises:
             LockTimeout: Not acquired in time; nothing is left in the queue.
@@ -149,7 +177,7 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
             return self._granted(again)
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
-        grant = self._take(call, acquire(self._attempt(timeout, owner)))
+        grant = self._take(call, acquire(self._attempt(timeout, owner, on_queued, on_position)))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -271,12 +299,20 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
             raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
         self._cancels = on_lost == "cancel"
 
-    def acquire(self, *, timeout: float | None = None) -> Acquiring[AnyAsyncGrant]:
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
+    ) -> Acquiring[AnyAsyncGrant]:
         """Same as `Lock.acquire`, but awaits: ``await`` it, or enter it with ``async with``."""
         duration("timeout", timeout)
-        return Acquiring(self._acquire(timeout))
+        return Acquiring(self._acquire(timeout, on_queued, on_position))
 
-    async def _acquire(self, timeout: float | None) -> AnyAsyncGrant:
+    async def _acquire(
+        self, timeout: float | None, on_queued: OnPlace | None, on_position: OnPlace | None
+    ) -> AnyAsyncGrant:
         if timeout == 0:
             grant = await self.try_acquire()
             if grant is None:
@@ -287,7 +323,7 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
             return self._granted(again)
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
-        grant = await self._take(call, acquire(self._attempt(timeout, owner)))
+        grant = await self._take(call, acquire(self._attempt(timeout, owner, on_queued, on_position)))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 

@@ -260,4 +260,4 @@ def _serve(callbacks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         try:
             callback()
         except Exception:
-            log.exception("a callback for a lost grant failed")
+            log.exception("a callback failed")

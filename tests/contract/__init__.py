@@ -15,6 +15,7 @@ MODULES = (
     "reentry",
     "sessions",
     "strangers",
+    "telling",
     "timing",
     "faces",
     "tap",

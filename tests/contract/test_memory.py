@@ -11,6 +11,7 @@ from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
+from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 
 
@@ -47,6 +48,10 @@ class TestSessions(Sessions):
 
 
 class TestStrangers(Strangers):
+    pass
+
+
+class TestTelling(Telling):
     pass
 
 

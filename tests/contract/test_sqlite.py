@@ -19,6 +19,7 @@ from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.stores import SqliteStore, Store
 from tests.contract.strangers import Strangers
+from tests.contract.telling import Telling
 
 
 @pytest.fixture
@@ -61,4 +62,8 @@ class TestSessions(Sessions):
 
 
 class TestStrangers(Strangers):
+    pass
+
+
+class TestTelling(Telling):
     pass
