@@ -38,6 +38,7 @@ WAITING = (
     "integration/faults/test_sessions.py",
     "integration/faults/test_watches.py",
     "integration/credentials",
+    "integration/faults/test_stuck.py",
 )
 SHORT = ("-m", "not long")
 """The tests that run by default; ``nox -s faults`` runs the others too."""

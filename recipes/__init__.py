@@ -35,6 +35,7 @@ from recipes.errors import (
 from recipes.grant import AsyncGrant, Grant
 from recipes.guarantees import Guarantees
 from recipes.lock import AsyncLock, Lock
+from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
     AsyncReadWriteLock,
@@ -51,6 +52,7 @@ __all__ = [
     "AsyncClient",
     "AsyncGrant",
     "AsyncLock",
+    "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
     "AsyncWriteGrant",
@@ -64,6 +66,7 @@ __all__ = [
     "LockLost",
     "LockTimeout",
     "QueueFull",
+    "RLock",
     "ReadLock",
     "ReadWriteLock",
     "RecipesError",

@@ -13,6 +13,7 @@ from recipes._run.runtime import Settings
 from recipes._run.tasks import AsyncRuntime
 from recipes.guarantees import Guarantees, Need
 from recipes.lock import AsyncLock, Lock
+from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.session import Session
 from recipes.stores.credentials import apart
@@ -137,28 +138,59 @@ class Client(_BaseClient):
         self._runtime = (engine.blocking_driver or BlockingRuntime)(engine, settings)
         self._runtime.face = self
 
-    def lock(self, name: str) -> Lock:
+    def lock(self, name: str, *, max_hold: float | None = None) -> Lock:
         """Return the exclusive lock of this name; no I/O.
 
-        Raises:
-            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes.
-        """
-        return Lock(self._runtime, name)
+        Args:
+            name: The lock's name.
+            max_hold: Seconds after which a holder that has neither released it nor called
+                `Grant.progress` gives it up, though its session lives: the grant is lost, and the
+                next in line gets it. At least 0.1; None: never.
 
-    def rwlock(self, name: str) -> ReadWriteLock:
+        Raises:
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+                ``max_hold`` is too short, or no duration.
+        """
+        return Lock(self._runtime, name, max_hold=max_hold)
+
+    def rlock(self, name: str, *, max_hold: float | None = None) -> RLock:
+        """Return the re-entrant exclusive lock of this name; no I/O.
+
+        It and the `lock` of the same name exclude each other.
+
+        Args:
+            name: The lock's name.
+            max_hold: Seconds after which a holder that has neither released it nor called
+                `Grant.progress` gives it up, though its session lives: the grant is lost, and the
+                next in line gets it. At least 0.1; None: never.
+
+        Raises:
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+                ``max_hold`` is too short, or no duration.
+        """
+        return RLock(self._runtime, name, max_hold=max_hold)
+
+    def rwlock(self, name: str, *, max_hold: float | None = None) -> ReadWriteLock:
         """Return the read-write lock of this name; no I/O.
 
         Its writer and the `lock` of the same name exclude each other.
 
+        Args:
+            name: The lock's name.
+            max_hold: Seconds after which a holder that has neither released it nor called
+                `Grant.progress` gives it up, though its session lives: the grant is lost, and the
+                next in line gets it. At least 0.1; None: never.
+
         Raises:
-            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes.
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+                ``max_hold`` is too short, or no duration.
         """
-        return ReadWriteLock(self._runtime, name)
+        return ReadWriteLock(self._runtime, name, max_hold=max_hold)
 
     @property
     def grants(self) -> list[Grant]:
         """The grants this client holds."""
-        return [hold.face for hold in self._runtime.holds if hold.face is not None]
+        return [grant for hold in self._runtime.holds for grant in hold.faces]
 
     def open(self) -> Self:
         """Start the session now; fails fast.
@@ -201,30 +233,49 @@ class AsyncClient(_BaseClient):
         self._runtime = (engine.asyncio_driver or AsyncRuntime)(engine, settings)
         self._runtime.face = self
 
-    def lock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncLock:
+    def lock(
+        self, name: str, *, max_hold: float | None = None, on_lost: Literal["cancel", "tell"] = "cancel"
+    ) -> AsyncLock:
         """Same as `Client.lock`.
 
         Args:
             name: The lock's name.
+            max_hold: As for `Client.lock`.
             on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
                 only "tell" by ``grant.lost``.
         """
-        return AsyncLock(self._runtime, name, on_lost=on_lost)
+        return AsyncLock(self._runtime, name, max_hold=max_hold, on_lost=on_lost)
 
-    def rwlock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncReadWriteLock:
+    def rlock(
+        self, name: str, *, max_hold: float | None = None, on_lost: Literal["cancel", "tell"] = "cancel"
+    ) -> AsyncRLock:
+        """Same as `Client.rlock`.
+
+        Args:
+            name: The lock's name.
+            max_hold: As for `Client.lock`.
+            on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
+                only "tell" by ``grant.lost``.
+        """
+        return AsyncRLock(self._runtime, name, max_hold=max_hold, on_lost=on_lost)
+
+    def rwlock(
+        self, name: str, *, max_hold: float | None = None, on_lost: Literal["cancel", "tell"] = "cancel"
+    ) -> AsyncReadWriteLock:
         """Same as `Client.rwlock`.
 
         Args:
             name: The lock's name.
+            max_hold: As for `Client.lock`.
             on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
                 only "tell" by ``grant.lost``.
         """
-        return AsyncReadWriteLock(self._runtime, name, on_lost=on_lost)
+        return AsyncReadWriteLock(self._runtime, name, max_hold=max_hold, on_lost=on_lost)
 
     @property
     def grants(self) -> list[AsyncGrant]:
         """The grants this client holds."""
-        return [hold.face for hold in self._runtime.holds if hold.face is not None]
+        return [grant for hold in self._runtime.holds for grant in hold.faces]
 
     async def open(self) -> Self:
         """Same as `Client.open`, but awaits."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from recipes._core.deadline import duration
@@ -27,10 +29,34 @@ if TYPE_CHECKING:
 
 __all__ = ["Acquiring", "AsyncLock", "BlockingLock", "Lock", "TaskLock"]
 
+SHORTEST_HOLD_S = 0.1
+OnPlace = Callable[[int], object]
 OnLost = Literal["cancel", "tell"]
 OnSessionLost = Literal["requeue", "fail"]
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
+
+
+@dataclass(frozen=True, slots=True)
+class _Manner:
+    """How an acquire waits; raises unless it fits."""
+
+    max_waiters: int | None = None
+    on_session_lost: OnSessionLost = "requeue"
+    on_queued: OnPlace | None = None
+    on_position: OnPlace | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_waiters is not None:
+            if isinstance(self.max_waiters, bool) or not isinstance(self.max_waiters, int):
+                raise TypeError(f"max_waiters is a number of waiters or None, not {self.max_waiters!r}")
+            if self.max_waiters < 0:
+                raise ValueError(f"max_waiters is at least 0, not {self.max_waiters}")
+        if self.on_session_lost not in ("requeue", "fail"):
+            raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {self.on_session_lost!r}")
+
+
+ANYHOW = _Manner()
 
 
 class _BaseLock:
@@ -40,9 +66,10 @@ class _BaseLock:
     _recipe: ClassVar[str] = "lock"
     _mode: ClassVar[str] = "exclusive"
 
-    def __init__(self, runtime: Any, name: str) -> None:
+    def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
         self._runtime = runtime
         self._queue = encode(name)
+        self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
         self._name = name
         self._entered: dict[object, list[Any]] = {}
 
@@ -51,13 +78,7 @@ class _BaseLock:
         """The name of the lock, as it was given."""
         return self._name
 
-    def _attempt(
-        self,
-        timeout_s: float | None,
-        owner: object,
-        max_waiters: int | None = None,
-        on_session_lost: OnSessionLost = "requeue",
-    ) -> Attempt:
+    def _attempt(self, timeout_s: float | None, owner: object, manner: _Manner) -> Attempt:
         labels = {
             "lock": self._name,
             "recipe": self._recipe,
@@ -70,16 +91,19 @@ class _BaseLock:
             if mine := self._held_by(owner):
                 raise self._deadlock(mine)
 
-        return Attempt(
-            self._queue,
-            self._order,
-            new_id,
-            labels,
-            timeout_s,
-            before_waiting,
-            max_waiters,
-            requeues=on_session_lost == "requeue",
-        )
+        attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
+        attempt.max_hold_s = self._max_hold_s
+        attempt.max_waiters = manner.max_waiters
+        attempt.requeues = manner.on_session_lost == "requeue"
+        if manner.on_queued is not None:
+            attempt.on_queued = self._calling(manner.on_queued)
+        if manner.on_position is not None:
+            attempt.on_position = self._calling(manner.on_position)
+        return attempt
+
+    def _calling(self, callback: OnPlace) -> Callable[[int], None]:
+        """Return what has a user's callback called where it may block."""
+        return lambda position: self._runtime.call_back(partial(callback, position))
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()
@@ -99,6 +123,18 @@ class _BaseLock:
         mine = self._held_by(owner)
         if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
             raise self._deadlock(mine)
+
+    def _again(self, owner: object) -> Hold | None:
+        """Return what this owner holds already, if it may have that again."""
+        return None
+
+    def _grantable(self, hold: Hold) -> Hold:
+        """Return what the grant is made of."""
+        return hold
+
+    def _granted(self, hold: Hold) -> Any:
+        """Return the grant."""
+        raise NotImplementedError
 
     def _enter(self, owner: object, grant: Any) -> None:
         self._entered.setdefault(owner, []).append(grant)
@@ -124,17 +160,6 @@ class _BaseLock:
         return f"<{type(self).__name__} {self._name!r} on {self._runtime.engine.label}>"
 
 
-def _check_waiting(max_waiters: int | None, on_session_lost: OnSessionLost) -> None:
-    """Raise unless these say how to wait."""
-    if max_waiters is not None:
-        if isinstance(max_waiters, bool) or not isinstance(max_waiters, int):
-            raise TypeError(f"max_waiters is a number of waiters or None, not {max_waiters!r}")
-        if max_waiters < 0:
-            raise ValueError(f"max_waiters is at least 0, not {max_waiters}")
-    if on_session_lost not in ("requeue", "fail"):
-        raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {on_session_lost!r}")
-
-
 class BlockingLock(_BaseLock, Generic[AnyGrant]):
     """The blocking face of every lock that queues."""
 
@@ -147,6 +172,8 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
         timeout: float | None = None,
         max_waiters: int | None = None,
         on_session_lost: OnSessionLost = "requeue",
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
     ) -> AnyGrant:
         """Wait for the lock and return the grant; it is held when this returns.
 
@@ -157,6 +184,12 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
                 more. 0: acquire it only if that takes no waiting. None: any number.
             on_session_lost: What to do when the place in the queue is gone, with the session or by
                 an operator's hand: "requeue" at the tail, or "fail".
+            on_queued: Called with the number of those ahead if it has to wait, and each time it
+                queues again. It runs where callbacks of `Lost` do: a thread for them, or soon in
+                the loop.
+            on_position: Called with that number then, and whenever a look at the queue shows
+                another. Who waits looks when the one he watches goes, no more often for being
+                asked: deep in a queue numbers are skipped.
 
         Raises:
             LockTimeout: Not acquired in time; nothing is left in the queue.
@@ -170,17 +203,18 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
                 was sent.
         """
         duration("timeout", timeout)
-        _check_waiting(max_waiters, on_session_lost)
+        manner = _Manner(max_waiters, on_session_lost, on_queued, on_position)
         if timeout == 0:
             grant = self.try_acquire()
             if grant is None:
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = threading.current_thread()
+        if again := self._again(owner):
+            return self._granted(again)
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
-        attempt = self._attempt(timeout, owner, max_waiters, on_session_lost)
-        grant = self._take(call, acquire(attempt))
+        grant = self._take(call, acquire(self._attempt(timeout, owner, manner)))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -196,16 +230,21 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
         """
         within = self._runtime.settings.request_timeout_s
         owner = threading.current_thread()
+        if again := self._again(owner):
+            return self._granted(again)
         call = self._runtime.call(owner, within, fail_fast=True)
-        return self._take(call, try_acquire(self._attempt(0.0, owner)))
+        return self._take(call, try_acquire(self._attempt(0.0, owner, ANYHOW)))
 
     def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyGrant | None:
         try:
             hold = self._runtime.run(program, call)
-            return None if hold is None else self._grant(self._runtime, hold)
+            return None if hold is None else self._granted(self._grantable(hold))
         except BaseException:
             call.unwind()
             raise
+
+    def _granted(self, hold: Hold) -> AnyGrant:
+        return self._grant(self._runtime, hold)
 
     def __enter__(self) -> AnyGrant:
         grant = self.acquire()
@@ -237,6 +276,10 @@ class Lock(BlockingLock[Grant]):
 
     It protects nothing by itself from a holder that stopped and went on too late: hand
     ``grant.token`` to the resource (see the guarantees page of the documentation).
+
+    Args:
+        max_hold: Seconds after which a grant is lost unless `Grant.progress` was called; None:
+            it may be held for as long as the session lasts.
     """
 
     _grant = Grant
@@ -285,8 +328,15 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
     _runtime: AsyncRuntime
     _grant: type[AnyAsyncGrant]
 
-    def __init__(self, runtime: AsyncRuntime, name: str, *, on_lost: OnLost = "cancel") -> None:
-        super().__init__(runtime, name)
+    def __init__(
+        self,
+        runtime: AsyncRuntime,
+        name: str,
+        *,
+        max_hold: float | None = None,
+        on_lost: OnLost = "cancel",
+    ) -> None:
+        super().__init__(runtime, name, max_hold=max_hold)
         if on_lost not in ("cancel", "tell"):
             raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
         self._cancels = on_lost == "cancel"
@@ -297,25 +347,26 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
         timeout: float | None = None,
         max_waiters: int | None = None,
         on_session_lost: OnSessionLost = "requeue",
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
     ) -> Acquiring[AnyAsyncGrant]:
         """Same as `Lock.acquire`, but awaits: ``await`` it, or enter it with ``async with``."""
         duration("timeout", timeout)
-        _check_waiting(max_waiters, on_session_lost)
-        return Acquiring(self._acquire(timeout, max_waiters, on_session_lost))
+        manner = _Manner(max_waiters, on_session_lost, on_queued, on_position)
+        return Acquiring(self._acquire(timeout, manner))
 
-    async def _acquire(
-        self, timeout: float | None, max_waiters: int | None, on_session_lost: OnSessionLost
-    ) -> AnyAsyncGrant:
+    async def _acquire(self, timeout: float | None, manner: _Manner = ANYHOW) -> AnyAsyncGrant:
         if timeout == 0:
             grant = await self.try_acquire()
             if grant is None:
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = asyncio.current_task()
+        if again := self._again(owner):
+            return self._granted(again)
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
-        attempt = self._attempt(timeout, owner, max_waiters, on_session_lost)
-        grant = await self._take(call, acquire(attempt))
+        grant = await self._take(call, acquire(self._attempt(timeout, owner, manner)))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -323,16 +374,21 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
         """Same as `Lock.try_acquire`, but awaits."""
         within = self._runtime.settings.request_timeout_s
         owner = asyncio.current_task()
+        if again := self._again(owner):
+            return self._granted(again)
         call = self._runtime.call(owner, within, fail_fast=True)
-        return await self._take(call, try_acquire(self._attempt(0.0, owner)))
+        return await self._take(call, try_acquire(self._attempt(0.0, owner, ANYHOW)))
 
     async def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyAsyncGrant | None:
         try:
             hold = await self._runtime.run(program, call)
-            return None if hold is None else self._grant(self._runtime, hold, cancels=self._cancels)
+            return None if hold is None else self._granted(self._grantable(hold))
         except BaseException:
             call.unwind()
             raise
+
+    def _granted(self, hold: Hold) -> AnyAsyncGrant:
+        return self._grant(self._runtime, hold, cancels=self._cancels)
 
     async def __aenter__(self) -> AnyAsyncGrant:
         grant = await (await self.acquire()).__aenter__()
@@ -352,6 +408,7 @@ class AsyncLock(TaskLock[AsyncGrant]):
     """Same as `Lock`, but awaits; owners are tasks.
 
     Args:
+        max_hold: As for `Lock`.
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
             only "tell" by ``grant.lost``.
     """

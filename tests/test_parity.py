@@ -15,6 +15,7 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.Client, recipes.AsyncClient),
     (recipes.Lock, recipes.AsyncLock),
     (recipes.Grant, recipes.AsyncGrant),
+    (recipes.RLock, recipes.AsyncRLock),
     (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
     (recipes.ReadLock, recipes.AsyncReadLock),
     (recipes.WriteLock, recipes.AsyncWriteLock),
@@ -28,8 +29,10 @@ IDS = [blocking.__name__ for blocking, _ in PAIRS]
 #: Where asyncio takes more, because it can do more.
 MORE = {
     ("Client", "lock"): {"on_lost"},
+    ("Client", "rlock"): {"on_lost"},
     ("Client", "rwlock"): {"on_lost"},
     ("Lock", "__init__"): {"on_lost"},
+    ("RLock", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
     ("WriteLock", "__init__"): {"on_lost"},
     ("ReadWriteLock", "__init__"): {"on_lost"},

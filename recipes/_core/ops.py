@@ -273,7 +273,11 @@ class Abandon(Op[None]):
 
 @dataclass(frozen=True, slots=True)
 class Admit(Op["Hold"]):
-    """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``."""
+    """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``.
+
+    It is lost ``max_hold_s`` after this, or after the last progress, unless that is None.
+    """
 
     place: Place
     labels: dict[str, Any]
+    max_hold_s: float | None = None

@@ -50,6 +50,10 @@ def _let_wait() -> None:
     pass
 
 
+def _tell_nobody(position: int) -> None:
+    pass
+
+
 @dataclass(slots=True)
 class Attempt:
     """What one acquire call wants, and how far it got.
@@ -64,6 +68,9 @@ class Attempt:
         max_waiters: How many may wait, with this one; None: any number.
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
+        max_hold_s: For how long it may be held without progress.
+        on_queued: Told how many are ahead, each time it queues; must not block.
+        on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
     """
 
     queue: str
@@ -77,6 +84,9 @@ class Attempt:
     position: int | None = None
     number: int = 0
     started_at: float = 0.0
+    max_hold_s: float | None = None
+    on_queued: Callable[[int], None] = _tell_nobody
+    on_position: Callable[[int], None] = _tell_nobody
 
     def next_spot(self) -> Spot:
         """Name the next contender."""
@@ -160,16 +170,19 @@ def _try_once(attempt: Attempt, spot: Spot) -> Program[Hold | None]:
     return (yield from _admit(attempt, view.mine))
 
 
-def release(hold: Hold) -> Program[bool]:
+def release(hold: Hold, *, wait: bool = True) -> Program[bool]:
     """Delete the own contender; what cannot be settled in time is left to the cleaner.
 
     The caller has ended ``hold`` as released before. Returns whether the contender was
-    there, or may have been.
+    there, or may have been. Not to ``wait`` leaves all of it to the cleaner.
     """
     lost: str | None = None
     try:
-        removed = yield from Withdraw(hold.place.spot, hold.place)
-        lost = None if removed else REMOVED
+        if wait:
+            removed = yield from Withdraw(hold.place.spot, hold.place)
+            lost = None if removed else REMOVED
+        else:
+            yield from Abandon(hold.place.spot, hold.place)
     except GeneratorExit:
         raise
     except SessionLost as ended:
@@ -230,12 +243,13 @@ def _unanswered(expired: Expired) -> BaseException:
 
 
 def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
-    hold = yield from Admit(mine, {**attempt.labels, "attempt": attempt.number})
+    labels = {**attempt.labels, "attempt": attempt.number}
+    hold = yield from Admit(mine, labels, attempt.max_hold_s)
     yield from Emit(hold.transition("lock.acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
         hold.lose(hold.epoch.reason)
-        raise SessionLost(hold.epoch.reason)
+        raise SessionLost(hold.reason or hold.epoch.reason)
     return hold
 
 
@@ -252,10 +266,13 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     told = joined = False
     disturbed = 0
     while targets := order.targets(view.ahead):
-        attempt.position = view.position
+        moved, attempt.position = view.position != attempt.position, view.position
         if not told:
             told = True
             yield from Emit(attempt.transition("lock.queued", position=view.position))
+            attempt.on_queued(view.position)
+        if moved:
+            attempt.on_position(view.position)
         if targets != armed and not (yield from Watch(mine, targets, view.as_of)):
             view, armed = (yield from Look(mine, order, ())), ()
         else:

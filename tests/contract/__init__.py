@@ -8,11 +8,14 @@ import pytest
 
 MODULES = (
     "exclusion",
+    "hanging",
     "interrupts",
     "manners",
     "naming",
+    "reentry",
     "sessions",
     "strangers",
+    "telling",
     "timing",
     "waiting",
     "faces",

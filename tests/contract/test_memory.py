@@ -3,17 +3,24 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.exclusion import Exclusion
+from tests.contract.hanging import Hanging
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
+from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
+from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 from tests.contract.waiting import Waiting
 
 
 class TestExclusion(Exclusion):
+    pass
+
+
+class TestHanging(Hanging):
     pass
 
 
@@ -33,11 +40,19 @@ class TestReading(Reading):
     pass
 
 
+class TestReentry(Reentry):
+    pass
+
+
 class TestSessions(Sessions):
     pass
 
 
 class TestStrangers(Strangers):
+    pass
+
+
+class TestTelling(Telling):
     pass
 
 
@@ -59,3 +74,9 @@ class TestWritersInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "writer"
+
+
+class TestReentrantInterrupts(Interrupts):
+    @pytest.fixture
+    def side(self) -> str:
+        return "rlock"

@@ -46,6 +46,30 @@ def blocking() -> None:
     client.close()
 
 
+def hanging(client: recipes.Client) -> None:
+    with client.lock("x", max_hold=5) as grant:
+        grant.progress()
+    with client.rwlock("x", max_hold=0.5).writer as written:
+        written.progress()
+
+
+def entering_again(client: recipes.Client) -> None:
+    lock = client.rlock("x")
+    assert_type(lock, recipes.RLock)
+    with lock as outer, lock.acquire(timeout=1) as inner:
+        assert_type(outer, recipes.Grant)
+        assert_type(inner.release(), bool)
+    assert_type(lock.try_acquire(), recipes.Grant | None)
+
+
+async def entering_again_awaiting(client: recipes.AsyncClient) -> None:
+    lock = client.rlock("x", on_lost="tell")
+    assert_type(lock, recipes.AsyncRLock)
+    async with lock as outer:
+        assert_type(outer, recipes.AsyncGrant)
+    assert_type(await lock.try_acquire(), recipes.AsyncGrant | None)
+
+
 def told(grant: recipes.Grant) -> None:
     pass
 
