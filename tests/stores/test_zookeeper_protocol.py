@@ -393,6 +393,12 @@ def test_watch_gets_each_target(zk: ZooKeeperProtocol, second: Any, result: Any)
     assert steps.result is result
 
 
+def test_who_is_bound_to_no_session_is_told_once(zk: ZooKeeperProtocol) -> None:
+    for _ in range(2):
+        feed(zk.watch(Watch(MINE, (A,)), TURN), ((b"", Stat(400, 0, 0)),))
+    assert zk.noticed() == [f"{A.ref} is bound to no session; it stands in the way until somebody deletes it"]
+
+
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_watch_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):

@@ -1,0 +1,58 @@
+"""The table of faults in integration/README.md: all forty rows, and every test that it names."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "integration/README.md"
+ROWS = 40
+BELOW_INTEGRATION = ("faults/", "clusters/", "credentials/")
+LINE = re.compile(r"^\| ([L0-9, ]+) \| .* \| (.*) \|$", re.MULTILINE)
+NAME = re.compile(r"`([\w/.]+::[\w*]+)`")
+DEFINED = re.compile(r"^(?:async )?(?:def|class) (\w+)", re.MULTILINE)
+
+
+def table() -> dict[str, list[str]]:
+    """Return the tests of each row, by the first column."""
+    section = README.read_text().partition("## Faults, row by row")[2]
+    return {row: NAME.findall(tests) for row, tests in LINE.findall(section)}
+
+
+def exists(name: str) -> bool:
+    """Whether a test, or one that a pattern means, is there."""
+    path, _, wanted = name.partition("::")
+    file = (ROOT / "integration" if path.startswith(BELOW_INTEGRATION) else ROOT) / path
+    return file.exists() and any(fnmatchcase(found, wanted) for found in DEFINED.findall(file.read_text()))
+
+
+def test_all_forty_rows_are_there() -> None:
+    rows = {int(number) for row in table() for number in re.findall(r"(?<!L)\b\d+", row)}
+    assert rows == set(range(1, ROWS + 1))
+
+
+@pytest.mark.parametrize(("row", "name"), [(row, name) for row, names in table().items() for name in names])
+def test_a_test_that_the_table_names_is_there(row: str, name: str) -> None:
+    assert exists(name), f"row {row}: integration/README.md names {name}, which is not there"
+
+
+def test_every_row_names_a_test() -> None:
+    assert [row for row, names in table().items() if not names] == []
+
+
+def test_every_test_of_a_fault_is_named() -> None:
+    """Those of files (``test_sqlite.py``) apart, which run the same rows on SQLite."""
+    named = [name.partition("::")[2] for names in table().values() for name in names]
+    folders = [
+        ROOT / "tests/run",
+        ROOT / "tests/simulation",
+        *(ROOT / "integration" / one for one in BELOW_INTEGRATION),
+    ]
+    files = [file for folder in folders for file in folder.glob("test_*.py")]
+    found = {test for file in files for test in DEFINED.findall(file.read_text())}
+    tests = [test for test in found if re.match(r"test_fault_\d", test)]
+    assert [test for test in tests if not any(fnmatchcase(test, one) for one in named)] == []
