@@ -257,6 +257,15 @@ def test_fail_fast_tries_twice(runtime: HandRuntime) -> None:
         run.fail(CUT)
 
 
+def test_fail_fast_tries_each_server(runtime: HandRuntime) -> None:
+    runtime.engine.servers = 5
+    run = Run(attached(runtime, fail_fast=True), ops.Check(MINE))
+    for _ in range(4):
+        run.fail(CUT).answer(None)
+    with pytest.raises(StoreUnavailable):
+        run.fail(CUT)
+
+
 def test_other_errors_are_not_asked_again(runtime: HandRuntime) -> None:
     run = Run(attached(runtime), ops.Check(MINE))
     with pytest.raises(StoreRefused):

@@ -19,6 +19,8 @@ from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
 from recipes.stores.base import Disturbed
 from recipes.stores.zookeeper import kazoo_client_life
 from recipes.stores.zookeeper.blocking import KazooLink
+from recipes.stores.zookeeper.handler import LeanHandler
+from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.requests import Close, Connect, Create, Exists, Get, SessionExpired
 from recipes.stores.zookeeper.tasks import AsyncKazooLink
 from tests.stores.zookeeper.conftest import Box, Links, let_go
@@ -479,3 +481,18 @@ def test_the_interpreter_exits_with_a_dead_server(server: FakeZooKeeper) -> None
         process.communicate("\n", timeout=10)
         assert process.returncode == 0
         assert time.monotonic() - started < 2
+
+
+# Several servers.
+
+
+def test_the_order_of_servers_is_drawn_once_for_each_client() -> None:
+    hosts = [f"10.0.0.{number}:2181" for number in range(1, 21)]
+    orders = []
+    for _ in range(2):
+        handler = LeanHandler()
+        client = kazoo_client_life.make_client(",".join(hosts), 4.0, handler, KazooLog(print), {})
+        assert not client.randomize_hosts  # else the next round may begin with the server that was just left
+        orders.append([f"{host}:{port}" for host, port in client.hosts])
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1]) == sorted(hosts)
