@@ -550,7 +550,7 @@ def test_check_without_evidence_arms_again(etcd: EtcdProtocol) -> None:
 
 
 def test_check_of_the_own_key_alone(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.check(Check(MINE), TURN), (), answer(found((KEY, 49))))
+    steps = feed(etcd.check(Check(MINE), TURN), answer(found((KEY, 49))))
     assert steps.result == Checked(False, frozenset())
 
 
