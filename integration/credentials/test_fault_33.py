@@ -15,7 +15,7 @@ import recipes
 from integration import servers
 from integration.credentials.servers import SENTINEL, USER, SecureEtcd, SecureZooKeeper
 from integration.faults.actors import FACES, Actor, actor
-from integration.proxy import Proxy
+from integration.proxy import Proxy, matching
 from recipes._run.clock import boot_time
 
 SOON_S = 3.0
@@ -191,6 +191,23 @@ def test_fault_33_token_expired_while_holding(etcd: SecureEtcd, prefix: str) -> 
         assert not granted.wait_lost(1.5)
         assert granted.release()
         assert third.result(SOON_S).release()
+
+
+def test_fault_33_a_watch_made_again_with_an_old_token(
+    clients: Clients, etcd: SecureEtcd, prefix: str
+) -> None:
+    proxy = clients.proxied(etcd)
+    holder, waiter = clients(etcd.url(prefix), **etcd.options), clients(proxy.url(prefix), **etcd.options)
+    held = holder.acquire("x")
+    armed = proxy.expect(matching("watch chunk"))
+    waiting = waiter.start_acquire("x")
+    assert armed.sprung.wait(SOON_S)
+    again = proxy.expect(matching("auth/authenticate"))
+    etcd.change_password(SENTINEL)  # all tokens are forgotten
+    proxy.reset()  # and the watch is the first that is asked for with an old one
+    assert again.sprung.wait(SOON_S)
+    assert held.release()
+    assert waiting.result(SOON_S).release()
 
 
 @pytest.mark.long

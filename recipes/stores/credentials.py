@@ -64,7 +64,8 @@ class Credentials:
         for name, text in (("username", username), ("password", password)):
             if isinstance(text, str) and not (text and _is_text(text)):
                 raise ValueError(f"{name}= is empty, or no text that can be sent")
-        return cls(username, Secret(password) if isinstance(password, str) else password)
+        source: Any = Secret(password) if isinstance(password, str) else password
+        return cls(username, source)
 
 
 @dataclass(frozen=True, slots=True)

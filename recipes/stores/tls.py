@@ -81,7 +81,7 @@ class FileContext(ssl.SSLContext):
         tls_key: Its key, if that is in a file of its own.
     """
 
-    def __new__(cls, **_files: str) -> Self:
+    def __new__(cls, *, tls_ca: str = "", tls_cert: str = "", tls_key: str = "") -> Self:  # noqa: ARG004
         """Be a context of the kind that clients use, for who looks at it."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 

@@ -1,8 +1,9 @@
-"""The token that one link's requests carry, and how to get the next one. No I/O."""
+"""The token that one link's requests carry, and how to get the next one; itself it sends nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from recipes.errors import StoreRefused
@@ -44,6 +45,21 @@ class Login:
         who = self._credentials
         # Its shape is as of any other call, and what it holds does not show.
         return Post(LOGIN, {"name": Secret(who.username), "password": who.password(store)})
+
+    def ask(self, store: str, done: Callable[[Post | Exception], None]) -> None:
+        """Tell ``done`` the request, from a daemon thread if the password has to be asked for."""
+
+        def work() -> None:
+            try:
+                found: Post | Exception = self.request(store)
+            except Exception as error:
+                found = error
+            done(found)
+
+        if self._credentials is not None and isinstance(self._credentials.source, Secret):
+            work()
+        else:
+            threading.Thread(target=work, name="recipes-password", daemon=True).start()
 
     def took(self, reply: Mapping[str, Any], store: str) -> int:
         """Take the token out of a reply; returns the number of this login."""

@@ -7,6 +7,7 @@ import contextlib
 import ssl
 from collections import deque
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 from recipes.errors import StoreError, StoreUnavailable
@@ -16,7 +17,7 @@ from recipes.stores.etcd.login import Login
 from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
 from recipes.stores.etcd.stream_book import Arming, split
 from recipes.stores.etcd.stream_switch import Switch
-from recipes.stores.etcd.tasks_conn import Conn, connect
+from recipes.stores.etcd.tasks_conn import Conn, connect, told
 from recipes.stores.etcd.tasks_watching import Watching
 from recipes.stores.etcd.wire import Dialect, Reply, WireError, compact
 from recipes.stores.etcd.wire_answers import document, error_of, failed, unavailable
@@ -116,14 +117,15 @@ class AsyncEtcdLink:
             async with asyncio.timeout_at(until), self._logging_in:
                 if self._login.number > after:
                     return self._login.number
-                # The password may come from a callable that blocks.
-                request = await asyncio.to_thread(self._login.request, store)
+                request = await told(partial(self._login.ask, store))
+                if isinstance(request, Exception):
+                    raise request
                 (reply,) = await self._posts([request], until)
+                if isinstance(reply, Exception):
+                    raise reply
+                return self._login.took(reply, store)
         except TimeoutError:
             raise unavailable(store, "no answer to a login in time") from None
-        if isinstance(reply, Exception):
-            raise reply
-        return self._login.took(reply, store)
 
     async def _batch(self, parts: Sequence[Request[Any]], until: float) -> tuple[Any, ...]:
         """Send the watches, then the calls; then take the replies."""

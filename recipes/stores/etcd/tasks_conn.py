@@ -8,14 +8,18 @@ import errno
 import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from recipes.stores.etcd.session_conn import readable
 from recipes.stores.etcd.wire import Exchange, Reply, WireError
 from recipes.stores.etcd.wire_dial import Address, Endpoint, look_up, numeric, tune
 from recipes.stores.tls import CLOSED
 
-__all__ = ["Conn", "connect"]
+__all__ = ["Conn", "connect", "told"]
 
+T = TypeVar("T")
 GIVEN_UP_S = 2.0
 
 
@@ -116,24 +120,29 @@ class Conn(asyncio.Protocol):
             self.closed.set_result(None)
 
 
+async def told(start: Callable[[Callable[[T], None]], None]) -> T:
+    """Return what ``start`` has somebody tell, from whatever thread."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T) -> None:
+        if not answer.done():
+            answer.set_result(result)
+
+    def done(result: T) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result)
+
+    start(done)
+    return await answer
+
+
 async def _resolve(endpoint: Endpoint) -> list[Address]:
     """Return the addresses of ``endpoint``, or raise OSError."""
     found = numeric(endpoint)
     if found is not None:
         return found
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[Address] | Exception] = loop.create_future()
-
-    def settle(result: list[Address] | Exception) -> None:
-        if not answer.done():
-            answer.set_result(result)
-
-    def done(result: list[Address] | Exception) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result)
-
-    look_up(endpoint, done)
-    outcome = await answer
+    outcome: list[Address] | Exception = await told(partial(look_up, endpoint))
     if isinstance(outcome, Exception):
         raise OSError(f"the name cannot be resolved: {outcome}")
     return outcome

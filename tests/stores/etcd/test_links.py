@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from recipes.errors import StoreFull, StoreUnavailable, StoreUntrusted
+from recipes.errors import StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.base import Batch, Changed, Disturbed, Gone
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd import session_conn, wire_dial
@@ -72,6 +74,59 @@ def test_a_login_gives_the_token_for_what_follows(connect: Connect) -> None:
         assert face.ask(LogIn(1)) == 2
         assert face.ask(PUT)
         assert etcd.tokens == [None, "t1", None, "t3"]
+
+
+APP = Credentials("app", Secret("pw"))
+
+
+def test_a_login_without_a_token_is_no_login(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.answer({"token": ""})
+        peer.hang()
+
+    with Server(script) as server, pytest.raises(StoreRefused, match="has no token; is this an etcd"):
+        connect(server.port, credentials=APP).ask(LogIn(0))
+
+
+def test_a_login_that_is_not_answered_ends_in_time(connect: Connect) -> None:
+    with Server(lambda peer, number: peer.hang()) as server:
+        face = connect(server.port, credentials=APP)
+        with pytest.raises(StoreUnavailable, match="in time"):
+            face.ask(LogIn(0), 0.05)
+
+
+def test_who_waits_for_another_login_ends_in_time_too(connect: Connect) -> None:
+    called, going_on = threading.Event(), threading.Event()
+
+    def password() -> str:
+        called.set()
+        assert going_on.wait(5)
+        return "pw"
+
+    async def on_a_loop(link: Any) -> tuple[Any, Any]:
+        first = asyncio.ensure_future(link.ask(LogIn(0), 5))
+        assert await asyncio.to_thread(called.wait, 5)
+        (late,) = await asyncio.gather(link.ask(LogIn(0), 0.05), return_exceptions=True)
+        going_on.set()
+        return late, await first
+
+    def in_threads(link: Any) -> tuple[Any, Any]:
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(link.ask, LogIn(0), 5)
+            assert called.wait(5)
+            late = pool.submit(link.ask, LogIn(0), 0.05).exception()
+            going_on.set()
+            return late, first.result()
+
+    with Server(Etcd()) as server:
+        face = connect(server.port, credentials=Credentials("app", password))
+        is_async = hasattr(face, "runner")
+        late, first = face.runner.run(on_a_loop(face.link)) if is_async else in_threads(face.link)
+        assert isinstance(late, StoreUnavailable)
+        assert "no answer to a login in time" in str(late)
+        assert first == 1
+        assert face.ask(LogIn(0)) == 1
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,16 @@ def test_a_request_is_one_piece_with_the_headers_etcd_needs() -> None:
     assert b"Authorization" not in dialect.request("/v3/kv/put", b"{}")
 
 
+def test_a_request_does_not_show_its_token() -> None:
+    data = Dialect("h").request("/v3/kv/put", b"{}", "s3cret")
+    assert b"s3cret" in data
+    assert "s3cret" not in repr([data])
+
+
+def test_a_login_carries_no_token() -> None:
+    assert b"Authorization" not in Dialect("h").request("/v3/auth/authenticate", b"{}", "old")
+
+
 def test_heads_are_not_kept_for_ever() -> None:
     dialect = Dialect("h")
     for number in range(200):
