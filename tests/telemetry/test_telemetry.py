@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import StatusCode
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 import recipes
 from recipes import Client, events, telemetry, testing
@@ -112,6 +112,20 @@ def test_readers_are_not_linked_to_readers_but_a_writer_to_all() -> None:
     assert [event.name for span in spans for event in span.events] == ["lock.downgraded"]
 
 
+def test_a_reader_that_queues_behind_a_writer_is_not_linked_to_the_readers_before_it() -> None:
+    def scene(tracer: Any) -> None:
+        def tell(event: str, mode: str, token: int | None = None) -> None:
+            events.emit(events.Transition(event, lock="x", store="s", mode=mode, token=token, waited_s=0.0))
+
+        tell("lock.acquired", "shared", 1)
+        tell("lock.queued", "shared")  # a writer waits in between
+        tell("lock.released", "shared", 1)
+        tell("lock.acquired", "shared", 3)
+
+    asked = [span for span in spans_of(scene) if span.name == "lock.acquire"]
+    assert [len(span.links) for span in asked] == [0, 0]
+
+
 def test_what_tracing_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["recipes.telemetry.otel_spans"], "MOST", 3)
 
@@ -147,6 +161,15 @@ def test_it_ends_and_can_begin_again() -> None:
     assert generate_latest(registry) == b""
     assert len(events._hooks) == before
     telemetry.prometheus(registry)()
+
+
+def test_a_registry_that_has_one_of_the_names_gets_none_of_the_others() -> None:
+    registry = CollectorRegistry()
+    Counter("recipes_lock_lost", "Somebody else's", registry=registry)
+    before = generate_latest(registry)
+    with pytest.raises(ValueError, match="Duplicated timeseries"):
+        telemetry.prometheus(registry)
+    assert generate_latest(registry) == before
 
 
 def test_locks_have_no_label_unless_they_are_given_one() -> None:
