@@ -12,10 +12,12 @@ from tests.telemetry.scenes import FACES
 
 @pytest.mark.parametrize("scene", list(FACES.values()), ids=list(FACES))
 def test_what_happened_is_measured_and_traced(url: str, scene: Any, nothing_left: None) -> None:
+    queued: list[int] = []
+
     def traced(_tracer: Any) -> None:
-        seen_by_prometheus(lambda: seen_by_otel(lambda: scene(url)))
+        queued.append(seen_by_prometheus(lambda: seen_by_otel(lambda: scene(url))))
 
     spans = spans_of(traced)
     waits = [span for span in spans if span.name == "lock.acquire"]
-    assert sorted(len(span.links) for span in waits) == [0, 0, 1, 1]
+    assert sum(len(span.links) for span in waits) == queued[0]
     assert len([span for span in spans if span.name == "lock.hold"]) == 3

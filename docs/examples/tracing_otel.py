@@ -17,7 +17,7 @@ tracer = provider.get_tracer("reports")
 async def report(client: recipes.AsyncClient) -> None:
     with tracer.start_as_current_span("report"):
         async with client.lock("reports/nightly"):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
 
 
 async def main() -> None:

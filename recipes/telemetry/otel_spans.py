@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import OrderedDict, deque
@@ -52,15 +53,14 @@ def otel_spans(tracer_provider: Any = None) -> Callable[[], None]:
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A grant, and its span; times in nanoseconds of the wall clock, as spans have them."""
+    """A grant, its span, and which event in a row ended it."""
 
     span: Any
     shared: bool
-    began: int
     ended: int | None = None
 
     def in_the_way(self, transition: Transition, since: int) -> bool:
-        """Whether it was, of a call since then: not where both are readers."""
+        """Whether it was, of a call that queued with an event: not where both are readers."""
         both_read = self.shared and transition.mode == "shared"
         return not both_read and (self.ended is None or self.ended > since)
 
@@ -74,11 +74,18 @@ class _Spans:
         self._order = threading.RLock()  # a finalizer may tell of something while its own thread is in here
         self._held: OrderedDict[tuple[Any, ...], _Held] = OrderedDict()
         self._of_late: OrderedDict[tuple[Any, ...], deque[_Held]] = OrderedDict()
+        self._queued: OrderedDict[tuple[Any, ...], int] = OrderedDict()
+        self._told = 0
 
     def tell(self, transition: Transition) -> None:
-        """Take notice of a transition."""
+        """Take notice of a transition; their order counts, for each is told a little late."""
         with self._order:
+            self._told += 1
             match transition.event:
+                case "lock.queued":
+                    self._queued.setdefault(_caller(transition), self._told)
+                    if len(self._queued) > MOST:
+                        self._queued.popitem(last=False)
                 case "lock.acquired":
                     self._acquired(transition)
                 case "lock.timeout" | "lock.cancelled":
@@ -104,7 +111,7 @@ class _Spans:
         span = self._tracer.start_span(
             "lock.hold", links=[link], start_time=now, attributes=_attributes(transition)
         )
-        held = _Held(span, transition.mode == "shared", now)
+        held = _Held(span, transition.mode == "shared")
         self._held[_grant(transition)] = held
         if len(self._held) > MOST:
             self._held.popitem(last=False)[1].span.end()
@@ -112,17 +119,17 @@ class _Spans:
 
     def _asked(self, transition: Transition, now: int) -> Any:
         """Return the span of a call that has just come to its end."""
-        began = now - int((transition.waited_s or 0) * NS)
+        queued = self._queued.pop(_caller(transition), None)
         links = [
             self._trace.Link(held.span.get_span_context())
             for held in self._line(transition)
-            if held.in_the_way(transition, began)
+            if queued is not None and held.in_the_way(transition, queued)
         ]
         outcome = transition.event.removeprefix("lock.")
         span = self._tracer.start_span(
             "lock.acquire",
             links=links,
-            start_time=began,
+            start_time=now - int((transition.waited_s or 0) * NS),
             attributes={**_attributes(transition), "recipes.outcome": outcome},
         )
         if outcome != "acquired":
@@ -133,10 +140,10 @@ class _Spans:
         held = self._held.pop(_grant(transition), None)
         if held is None:
             return
-        held.ended = time.time_ns()
+        held.ended = self._told
         if transition.event == "lock.lost":
             held.span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, transition.reason))
-        held.span.end(held.ended)
+        held.span.end()
 
     def _noted(self, transition: Transition) -> None:
         held = self._held.get(_grant(transition))
@@ -151,6 +158,15 @@ class _Spans:
         if len(self._of_late) > MOST:
             self._of_late.popitem(last=False)
         return line
+
+
+def _caller(transition: Transition) -> tuple[Any, ...]:
+    """Return who acquires what: an event of a call is told in its thread or task."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs here
+        task = None
+    return (threading.get_ident(), id(task), transition.store, transition.lock)
 
 
 def _grant(transition: Transition) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import StatusCode
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 import recipes
 from recipes import Client, events, telemetry, testing
@@ -41,9 +41,11 @@ def test_opentelemetry_reads_what_happened(url: str, scene: Any) -> None:
 
 @each_face
 def test_spans_link_who_waits_to_who_holds(url: str, scene: Any) -> None:
+    queued: list[int] = []
+
     def in_a_request(tracer: Any) -> None:
         with tracer.start_as_current_span("request"):
-            scene(url)
+            queued.append(scene(url))
 
     spans = spans_of(in_a_request)
     (request,) = [span for span in spans if span.name == "request"]
@@ -56,11 +58,11 @@ def test_spans_link_who_waits_to_who_holds(url: str, scene: Any) -> None:
     assert [link.context.span_id for link in first.links] == [free.context.span_id]
     assert [link.context.span_id for link in second.links] == [waited.context.span_id]
     assert [held[link.context.span_id] for link in waited.links] == [first]
-    assert [held[link.context.span_id] for link in late.links] == [first]
+    assert [held[link.context.span_id] for link in late.links] == [first] * (queued[0] - 1)
     assert free.links == ()
     assert reader.links == ()
     assert late.status.status_code is StatusCode.ERROR
-    assert waited.start_time <= late.start_time <= late.end_time <= waited.end_time
+    assert late.start_time <= late.end_time <= waited.end_time
     assert first.start_time < second.start_time
     assert third.attributes["recipes.mode"] == "shared"
     for span in (free, late, first):  # made by the thread or task that is in the request
@@ -97,8 +99,9 @@ def test_readers_are_not_linked_to_readers_but_a_writer_to_all() -> None:
         with recipes.connect(url) as first, recipes.connect(url) as second, recipes.connect(url) as third:
             writer = first.rwlock("x").writer.acquire()
             writer.downgrade()
-            with second.rwlock("x").reader, pytest.raises(recipes.LockTimeout):
-                third.rwlock("x").writer.acquire(timeout=0.05)
+            with second.rwlock("x").reader, pytest.raises(recipes.LockTimeout) as late:
+                third.rwlock("x").writer.acquire(timeout=0.5)
+            assert late.value.position == 2
             writer.release()
 
     spans = spans_of(scene)
@@ -107,6 +110,38 @@ def test_readers_are_not_linked_to_readers_but_a_writer_to_all() -> None:
     assert [len(span.links) for span in of_reader if span.name == "lock.acquire"] == [0]
     assert len(late.links) == 2
     assert [event.name for span in spans for event in span.events] == ["lock.downgraded"]
+
+
+def test_a_reader_that_queues_behind_a_writer_is_not_linked_to_the_readers_before_it() -> None:
+    def scene(tracer: Any) -> None:
+        def tell(event: str, mode: str, token: int | None = None) -> None:
+            events.emit(events.Transition(event, lock="x", store="s", mode=mode, token=token, waited_s=0.0))
+
+        tell("lock.acquired", "shared", 1)
+        tell("lock.queued", "shared")  # a writer waits in between
+        tell("lock.released", "shared", 1)
+        tell("lock.acquired", "shared", 3)
+
+    asked = [span for span in spans_of(scene) if span.name == "lock.acquire"]
+    assert [len(span.links) for span in asked] == [0, 0]
+
+
+def test_what_tracing_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["recipes.telemetry.otel_spans"], "MOST", 3)
+
+    def scene(tracer: Any) -> None:
+        spans = events._hooks[-1].__self__  # type: ignore[attr-defined]
+        for number in range(9):
+            for event in ("lock.queued", "lock.acquired"):
+                told = {"lock": f"x{number}", "store": "s", "token": number, "mode": "exclusive"}
+                events.emit(events.Transition(event, **told, waited_s=0.0))
+                events.emit(events.Transition("lock.queued", lock=f"y{number}", store="s"))
+        events.emit(events.Transition("lock.lost", lock="x0", store="s", token=0, reason="long forgotten"))
+        events.emit(events.Transition("lock.suspect", lock="x0", store="s", token=0))
+        assert max(len(spans._held), len(spans._of_late), len(spans._queued)) == 3
+
+    spans = spans_of(scene)
+    assert len([span for span in spans if span.name == "lock.hold"]) == 9, "the oldest are ended"
 
 
 def test_what_lasts_when_tracing_stops_is_ended() -> None:
@@ -126,6 +161,15 @@ def test_it_ends_and_can_begin_again() -> None:
     assert generate_latest(registry) == b""
     assert len(events._hooks) == before
     telemetry.prometheus(registry)()
+
+
+def test_a_registry_that_has_one_of_the_names_gets_none_of_the_others() -> None:
+    registry = CollectorRegistry()
+    Counter("recipes_lock_lost", "Somebody else's", registry=registry)
+    before = generate_latest(registry)
+    with pytest.raises(ValueError, match="Duplicated timeseries"):
+        telemetry.prometheus(registry)
+    assert generate_latest(registry) == before
 
 
 def test_locks_have_no_label_unless_they_are_given_one() -> None:
