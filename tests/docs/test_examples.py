@@ -18,6 +18,7 @@ SAYS = {
     "first.py": "nightly report published under token",
     "entering_again.py": "moved 40 under one token",
     "hanging.py": "it was held for 0.5 s (max_hold) without progress()",
+    "inspecting.py": "nightly job holds reports/nightly exclusive under token",
     "losing.py": "second page under token",
     "waiting.py": "it was free",
     "on_one_machine.py": "one process of this machine at a time; token",
