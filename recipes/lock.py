@@ -349,7 +349,7 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
         return Acquiring(self._acquire(timeout, on_queued, on_position))
 
     async def _acquire(
-        self, timeout: float | None, on_queued: OnPlace | None, on_position: OnPlace | None
+        self, timeout: float | None, on_queued: OnPlace | None = None, on_position: OnPlace | None = None
     ) -> AnyAsyncGrant:
         if timeout == 0:
             grant = await self.try_acquire()
