@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.exclusion import Exclusion
 from tests.contract.hanging import Hanging
+from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
@@ -23,6 +24,10 @@ class TestExclusion(Exclusion):
 
 
 class TestHanging(Hanging):
+    """See the base."""
+
+
+class TestInspecting(Inspecting):
     """See the base."""
 
 

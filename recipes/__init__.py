@@ -34,6 +34,7 @@ from recipes.errors import (
 )
 from recipes.grant import AsyncGrant, Grant
 from recipes.guarantees import Guarantees
+from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
@@ -59,6 +60,7 @@ __all__ = [
     "AsyncWriteLock",
     "Client",
     "ClientClosed",
+    "ContenderInfo",
     "Grant",
     "Guarantees",
     "Lock",

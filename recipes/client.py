@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from recipes import guarantees
 from recipes._core.deadline import duration
-from recipes._core.queueing import open_session
+from recipes._core.names import decode
+from recipes._core.ops import Queues, Survey
+from recipes._core.queueing import look_up, open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Settings
 from recipes._run.tasks import AsyncRuntime
 from recipes.guarantees import Guarantees, Need
+from recipes.inspection import checked_limit, described
 from recipes.lock import AsyncLock, Lock
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
@@ -22,13 +25,18 @@ from recipes.stores.engine import from_url
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from recipes._core.ops import Program
+    from recipes._core.session import Board
+    from recipes._run.runtime import Call
     from recipes.grant import AsyncGrant, Grant
+    from recipes.inspection import ContenderInfo
     from recipes.stores.engine import Engine
 
 __all__ = ["AsyncClient", "Client", "connect", "connect_async"]
 
 SHORTEST_SESSION_S = 2.0
 SHORTEST_REQUEST_S = 0.05
+LONGEST_OWNER = 200
 
 
 def connect(
@@ -37,6 +45,7 @@ def connect(
     session_timeout: float = 15,
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
+    owner: str | None = None,
     **options: Any,
 ) -> Client:
     """Return a client of the store at ``url``; validates, and does no I/O.
@@ -56,6 +65,9 @@ def connect(
             `Grant.release` and `Grant.verify`.
         require: What the store has to give, one or several of "fencing", "linearizable",
             "durable", "many_processes" and "many_machines" (see `Guarantees`).
+        owner: A label that `Lock.holders` and the like show to whoever looks, with the name of this
+            machine, the process's number, and when it joined: 1 to 200 characters, stored beside
+            each contender. None: nothing of that is stored.
         options: Only for stores on a network. ``username`` and ``password`` (text, or a callable
             that returns it and may block for a moment; they may also stand in the URL as
             ``user:password@``): whom to log in as. With TLS, ``tls_ca``, ``tls_cert`` and ``tls_key``
@@ -70,7 +82,7 @@ def connect(
         TypeError: A value of the wrong type.
     """
     url, options = apart(url, options)  # first of all: no traceback shows a password from here on
-    return Client(_engine(url, require, options), _settings(session_timeout, request_timeout))
+    return Client(_engine(url, require, options), _settings(session_timeout, request_timeout, owner))
 
 
 def connect_async(
@@ -79,11 +91,12 @@ def connect_async(
     session_timeout: float = 15,
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
+    owner: str | None = None,
     **options: Any,
 ) -> AsyncClient:
     """Same as `connect`, but for asyncio."""
     url, options = apart(url, options)
-    return AsyncClient(_engine(url, require, options), _settings(session_timeout, request_timeout))
+    return AsyncClient(_engine(url, require, options), _settings(session_timeout, request_timeout, owner))
 
 
 def _engine(url: str, needs: Need | Iterable[Need], options: dict[str, Any]) -> Engine:
@@ -92,12 +105,28 @@ def _engine(url: str, needs: Need | Iterable[Need], options: dict[str, Any]) -> 
     return engine
 
 
-def _settings(session_timeout: float, request_timeout: float) -> Settings:
+def _settings(session_timeout: float, request_timeout: float, owner: str | None) -> Settings:
     session_s = duration("session_timeout", session_timeout, least=SHORTEST_SESSION_S)
     request_s = duration("request_timeout", request_timeout, least=SHORTEST_REQUEST_S)
     if session_s is None or request_s is None:
         raise TypeError("session_timeout and request_timeout are numbers of seconds")
-    return Settings(session_s, request_s)
+    if owner is not None and not isinstance(owner, str):
+        raise TypeError(f"owner is a str or None, not {type(owner).__name__}")
+    if owner is not None and not (1 <= len(owner) <= LONGEST_OWNER and owner.isprintable()):
+        raise ValueError(f"owner is 1 to {LONGEST_OWNER} printable characters, not {owner[:40]!r}")
+    return Settings(session_s, request_s, owner)
+
+
+def _look_at_all(limit: int, board: Board) -> Program[dict[str, list[ContenderInfo]]]:
+    """Read the names of queues, then each of these."""
+    found: dict[str, list[ContenderInfo]] = {}
+    queues: tuple[str, ...] = yield from look_up(Queues(limit))
+    for queue in queues:
+        name = decode(queue)
+        standing = yield from look_up(Survey(queue, limit))
+        if name is not None and standing:
+            found[name] = described(name, standing, None if board.epoch is None else board.epoch.id)
+    return found
 
 
 class _BaseClient:
@@ -120,6 +149,14 @@ class _BaseClient:
     def pending_cleanups(self) -> int:
         """How many contenders of interrupted calls are still to be withdrawn, behind the scenes."""
         return len(self._runtime.cleaning)
+
+    def _locks(self, limit: int) -> Program[dict[str, list[ContenderInfo]]]:
+        return _look_at_all(checked_limit(limit), self._runtime.board)
+
+    def _looking(self) -> Call:
+        within = self._runtime.settings.request_timeout_s
+        call: Call = self._runtime.call(None, within, fail_fast=True)
+        return call
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._runtime.engine.label}: session {self.session.state}>"
@@ -186,6 +223,23 @@ class Client(_BaseClient):
                 ``max_hold`` is too short, or no duration.
         """
         return ReadWriteLock(self._runtime, name, max_hold=max_hold)
+
+    def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
+        """Return the locks in whose queues anybody stands, with the heads of their queues, by name.
+
+        Reads one queue after the other: not one moment of all. On ZooKeeper it also lists locks
+        that are free, whose nodes stay.
+
+        Args:
+            limit: How many locks, and how many contenders of each; 1 to 10 000.
+
+        Raises:
+            StoreUnavailable: The store gave no answer within the request timeout.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The limit does not fit; nothing was sent.
+        """
+        return self._runtime.run(self._locks(limit), self._looking())
 
     @property
     def grants(self) -> list[Grant]:
@@ -271,6 +325,10 @@ class AsyncClient(_BaseClient):
                 only "tell" by ``grant.lost``.
         """
         return AsyncReadWriteLock(self._runtime, name, max_hold=max_hold, on_lost=on_lost)
+
+    async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
+        """Same as `Client.locks`, but awaits."""
+        return await self._runtime.run(self._locks(limit), self._looking())
 
     @property
     def grants(self) -> list[AsyncGrant]:

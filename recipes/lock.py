@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from recipes._core.deadline import duration
 from recipes._core.hold import SHARED
 from recipes._core.names import encode
+from recipes._core.ops import Survey
 from recipes._core.order import EXCLUSIVE, Order
-from recipes._core.queueing import Attempt, acquire, try_acquire
+from recipes._core.queueing import Attempt, acquire, look_up, try_acquire
 from recipes._run.runtime import new_id
 from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
 from recipes.grant import AsyncGrant, Grant
+from recipes.inspection import checked_limit, described
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from recipes._core.hold import Hold
-    from recipes._core.ops import Program
+    from recipes._core.ops import Program, Standing
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime
+    from recipes.inspection import ContenderInfo
 
 __all__ = ["Acquiring", "AsyncLock", "BlockingLock", "Lock", "TaskLock"]
 
@@ -93,6 +96,7 @@ class _BaseLock:
 
         attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
         attempt.max_hold_s = self._max_hold_s
+        attempt.note = self._runtime.note
         attempt.max_waiters = manner.max_waiters
         attempt.requeues = manner.on_session_lost == "requeue"
         if manner.on_queued is not None:
@@ -100,6 +104,14 @@ class _BaseLock:
         if manner.on_position is not None:
             attempt.on_position = self._calling(manner.on_position)
         return attempt
+
+    def _survey(self, limit: int) -> Survey:
+        return Survey(self._queue, checked_limit(limit))
+
+    def _described(self, standing: tuple[Standing, ...], *, holding: bool) -> list[ContenderInfo]:
+        epoch = self._runtime.board.epoch
+        everybody = described(self._name, standing, None if epoch is None else epoch.id)
+        return [one for one in everybody if one.holds is holding]
 
     def _calling(self, callback: OnPlace) -> Callable[[int], None]:
         """Return what has a user's callback called where it may block."""
@@ -234,6 +246,32 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
             return self._granted(again)
         call = self._runtime.call(owner, within, fail_fast=True)
         return self._take(call, try_acquire(self._attempt(0.0, owner, ANYHOW)))
+
+    def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Return who holds the lock as the store shows it: nobody, one, or several readers.
+
+        Also those of other sides and clients that share the queue of this name. Reading takes at
+        most the request timeout, and holds up nobody.
+
+        Args:
+            limit: How many contenders are read, from the head of the queue on; 1 to 10 000.
+
+        Raises:
+            StoreUnavailable: The store gave no answer.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The limit does not fit; nothing was sent.
+        """
+        return self._described(self._look(limit), holding=True)
+
+    def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Return who waits, in order, among the first ``limit`` of the queue; see `holders`."""
+        return self._described(self._look(limit), holding=False)
+
+    def _look(self, limit: int) -> tuple[Standing, ...]:
+        program = look_up(self._survey(limit))
+        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        return self._runtime.run(program, call)
 
     def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyGrant | None:
         try:
@@ -378,6 +416,19 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
             return self._granted(again)
         call = self._runtime.call(owner, within, fail_fast=True)
         return await self._take(call, try_acquire(self._attempt(0.0, owner, ANYHOW)))
+
+    async def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Same as `Lock.holders`, but awaits."""
+        return self._described(await self._look(limit), holding=True)
+
+    async def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Same as `Lock.waiters`, but awaits."""
+        return self._described(await self._look(limit), holding=False)
+
+    async def _look(self, limit: int) -> tuple[Standing, ...]:
+        program = look_up(self._survey(limit))
+        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        return await self._runtime.run(program, call)
 
     async def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyAsyncGrant | None:
         try:

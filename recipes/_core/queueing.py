@@ -28,7 +28,9 @@ from recipes._core.ops import (
     Place,
     Probe,
     Program,
+    Queues,
     Spot,
+    Survey,
     View,
     Wait,
     Watch,
@@ -39,7 +41,17 @@ from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreError, Stor
 from recipes.events import Transition
 from recipes.stores.base import Changed, Disturbed, Event, Gone
 
-__all__ = ["REMOVED", "Attempt", "acquire", "downgrade", "open_session", "release", "try_acquire", "verify"]
+__all__ = [
+    "REMOVED",
+    "Attempt",
+    "acquire",
+    "downgrade",
+    "look_up",
+    "open_session",
+    "release",
+    "try_acquire",
+    "verify",
+]
 
 DISTURBED_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
@@ -69,6 +81,7 @@ class Attempt:
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
+        note: Makes what others may read beside a contender.
         on_queued: Told how many are ahead, each time it queues; must not block.
         on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
     """
@@ -85,13 +98,14 @@ class Attempt:
     number: int = 0
     started_at: float = 0.0
     max_hold_s: float | None = None
+    note: Callable[[], str] = str
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
 
     def next_spot(self) -> Spot:
         """Name the next contender."""
         self.number += 1
-        return Spot(self.queue, self.order.kind, self.new_id())
+        return Spot(self.queue, self.order.kind, self.new_id(), self.note())
 
     def transition(self, event: str, **fields: Any) -> Transition:
         """Return the record of something that happens to this attempt."""
@@ -104,6 +118,19 @@ def open_session() -> Program[None]:
         yield from Attach()
     except Expired as expired:
         raise _unanswered(expired) from None
+
+
+def look_up(op: Survey | Queues) -> Program[tuple[Any, ...]]:
+    """Read something from outside of any queue; once more if the session ends meanwhile."""
+    while True:
+        try:
+            yield from Attach()
+            found: tuple[Any, ...] = yield from op
+        except SessionLost:
+            continue
+        except Expired as expired:
+            raise _unanswered(expired) from None
+        return found
 
 
 def acquire(attempt: Attempt) -> Program[Hold]:

@@ -6,8 +6,11 @@ The parts that do not differ between threads and asyncio. A `Call` is one public
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import socket
+import time
 import uuid
 import weakref
 from abc import ABC, abstractmethod
@@ -51,6 +54,7 @@ class Settings:
 
     session_timeout_s: float
     request_timeout_s: float
+    owner: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -178,6 +182,14 @@ class Runtime(ABC):
         self.board.tell(SessionEvent())
         for hold in released:
             self.emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
+
+    def note(self) -> str:
+        """Return what others may read beside a contender that joins now; nothing unless asked for."""
+        owner = self.settings.owner
+        if owner is None:
+            return ""
+        said = {"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+        return json.dumps(said, separators=(",", ":"))
 
     def close_epoch(self, epoch: Epoch) -> None:
         """End the session in this client, as its closing; nobody else tells of holders that hung."""

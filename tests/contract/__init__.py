@@ -9,6 +9,7 @@ import pytest
 MODULES = (
     "exclusion",
     "hanging",
+    "inspecting",
     "interrupts",
     "manners",
     "naming",

@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.exclusion import Exclusion
 from tests.contract.hanging import Hanging
+from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
@@ -35,6 +36,10 @@ class TestExclusion(Exclusion):
 
 
 class TestHanging(Hanging):
+    pass
+
+
+class TestInspecting(Inspecting):
     pass
 
 

@@ -22,6 +22,7 @@ SAYS = {
     "first.py": "nightly report published under token",
     "entering_again.py": "moved 40 under one token",
     "hanging.py": "it was held for 0.5 s (max_hold) without progress()",
+    "inspecting.py": "nightly job holds reports/nightly exclusive under token",
     "losing.py": "second page under token",
     "metrics_otel.py": "recipes.lock.hold.duration",
     "metrics_prometheus.py": 'lock="reports",mode="exclusive",outcome="acquired"',

@@ -53,6 +53,14 @@ def hanging(client: recipes.Client) -> None:
         written.progress()
 
 
+def inspecting(client: recipes.Client) -> None:
+    lock = client.lock("x")
+    assert_type(lock.holders(), list[recipes.ContenderInfo])
+    assert_type(lock.waiters(limit=5), list[recipes.ContenderInfo])
+    assert_type(client.locks(), dict[str, list[recipes.ContenderInfo]])
+    lock.acquire(on_queued=print, on_position=print).release(wait=False)
+
+
 def entering_again(client: recipes.Client) -> None:
     lock = client.rlock("x")
     assert_type(lock, recipes.RLock)
