@@ -304,7 +304,7 @@ def test_a_server_that_cannot_reach_the_leader_is_left_if_there_is_another(
     server.mute("sync")
     connects = server.count("connect")
     with pytest.raises(StoreUnavailable):
-        link.ask(Sync("/"), 0.5)  # for no sixth of the timeout of 4 s
+        link.ask(Sync("/"), 0.4)  # for no eighth of the timeout of 4 s
     assert link.session._up
     with pytest.raises(StoreUnavailable):
         link.ask(Sync("/"), 0.7)
