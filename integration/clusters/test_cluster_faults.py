@@ -17,7 +17,7 @@ from integration.faults.test_connection import told_at
 from integration.harness.etcd import encoded
 from recipes._run.clock import boot_time
 
-QUORUM_SESSION_S = 5.0
+QUORUM_SESSION_S = 6.0
 BACK_S = 3.0
 """For the members to start, and to elect a leader."""
 ELECTION_S = 1.0

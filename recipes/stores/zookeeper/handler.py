@@ -43,6 +43,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         silence_limit_s: Give a connection up when something sent was followed by so many
             seconds without a byte. kazoo itself counts each request as a ping and so never
             notices that a busy connection is dead.
+        tried: Whether a connection was tried; who is told of pauses resets it, for kazoo makes
+            one pause of many short ones.
     """
 
     name = "lean_handler"
@@ -58,6 +60,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
     ) -> None:
         super().__init__()
         self.silence_limit_s: float | None = None
+        self.tried = False
         self._connect_timeout_s = connect_timeout_s
         self._on_pause = on_pause
         self._on_stop = on_stop
@@ -221,7 +224,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
     def _hold(self, sock: socket.socket) -> socket.socket:
         """Let ``abort`` reach the socket from now on."""
         with self._guard:
-            self._socket, self._connecting = sock, True
+            self._socket, self._connecting, self.tried = sock, True, True
             self._unheard, self._asked_at = True, None
         return sock
 

@@ -190,9 +190,12 @@ class KazooSession:
 
     def _on_round_failed(self) -> None:
         """Fail what waits for a connection when no server would have us; once connected, kazoo tries on."""
+        handler = self._handler
         with self._lock:
-            reached, self._reached = self._reached, False
-            refused = [] if reached else list(self._parked.values())
+            failed = handler is not None and handler.tried and not self._reached
+            if handler is not None and handler.tried:
+                handler.tried = self._reached = False
+            refused = list(self._parked.values()) if failed else []
             for call in refused:
                 del self._parked[id(call)]
         nowhere = StoreUnavailable(self._hosts, self._log.trouble() or "no connection")

@@ -70,7 +70,7 @@ def make_client(
     order = hosts.split(",")
     random.shuffle(order)
     # kazoo's own policy waits up to an hour between two tries.
-    retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0, sleep_func=handler.sleep_func)
+    retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.3, sleep_func=handler.sleep_func)
     ours: dict[str, Any] = {
         "hosts": ",".join(order),
         "randomize_hosts": False,

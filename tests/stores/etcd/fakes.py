@@ -244,8 +244,14 @@ def trusting() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(PEM))
 
 
+_closed: set[int] = set()
+
+
 def closed_port() -> int:
-    """Return a port on which nobody listens."""
+    """Return a port on which nobody listens, another each time."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port: int = sock.getsockname()[1]
+    if port in _closed:
+        return closed_port()
+    _closed.add(port)
     return port

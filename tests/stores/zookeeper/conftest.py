@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from recipes.errors import StoreUnavailable
 from recipes.stores.base import Event, Mailbox, Request
 from recipes.stores.zookeeper.blocking import KazooLink
 from recipes.stores.zookeeper.requests import Connect
@@ -131,3 +132,12 @@ def let_go(within_s: float = 1.0) -> None:
         if thread.name.startswith("recipes-kazoo"):
             thread.join(within_s)
             assert not thread.is_alive(), f"{thread.name} outlives its link"
+
+
+def answered(link: Driver, request: Request[Any]) -> Any:
+    """Ask until the connection is there again: no round of connecting that fails is waited out."""
+    while True:
+        try:
+            return link.ask(request)
+        except StoreUnavailable:
+            continue

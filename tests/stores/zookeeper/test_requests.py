@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from recipes.errors import StoreRefused, StoreUnavailable
-from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone, Request
+from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
@@ -27,7 +26,7 @@ from recipes.stores.zookeeper.requests import (
     Stat,
     Sync,
 )
-from tests.stores.zookeeper.conftest import Box, Driver, Links
+from tests.stores.zookeeper.conftest import Box, Driver, Links, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
 pytestmark = pytest.mark.timeout(20)
@@ -223,15 +222,6 @@ def test_what_nobody_waits_for_is_not_sent_later(link: Driver, server: FakeZooKe
     server.cut()
     assert answered(link, Exists("/")) is not None
     assert server.count("create2") == 0
-
-
-def answered(link: Driver, request: Request[Any]) -> Any:
-    """Ask until the connection is there again: no round of connecting that fails is waited out."""
-    while True:
-        try:
-            return link.ask(request)
-        except StoreUnavailable:
-            continue
 
 
 def test_hundreds_of_requests_wait_for_the_connection_without_blocking(
