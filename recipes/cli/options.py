@@ -1,0 +1,110 @@
+"""What the subcommands share: the store, durations, and how arguments are refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+import recipes
+
+__all__ = ["STORE_VARIABLE", "Count", "Name", "Seconds", "Store", "store_option"]
+
+STORE_VARIABLE = "RECIPES_STORE"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Store(click.ParamType):
+    """The URL of a store that several processes can share.
+
+    Args:
+        words: What may stand instead of a URL.
+    """
+
+    name = "URL"
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a URL that cannot work before anything is started."""
+        if value not in self._words:
+            try:
+                recipes.connect(value, require="many_processes").close()
+            except ValueError as error:
+                self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class Name(click.ParamType):
+    """The name of a lock."""
+
+    name = "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what no store could take."""
+        try:
+            recipes.connect("memory://").lock(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class Count(click.ParamType):
+    """How many."""
+
+    name = "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Refuse what is no number, and less than 1."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = 0
+        if number < 1:
+            self.fail(f"a whole number of at least 1, not {value!r}", param, ctx)
+        return number
+
+
+class Seconds(click.ParamType):
+    """A duration.
+
+    Args:
+        least: The shortest.
+        zero: Whether 0 may be given.
+    """
+
+    name = "S"
+
+    def __init__(self, *, least: float = 0.0, zero: bool = False) -> None:
+        self._least = least
+        self._zero = zero
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Refuse what is no number of seconds, and out of bounds."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if number == 0 and self._zero:
+            return 0.0
+        if not (0 < number < math.inf and number >= self._least):
+            bound = f"of at least {self._least:g}" if self._least else "above 0"
+            also = " (or 0)" if self._zero else ""
+            self.fail(f"a number of seconds {bound}{also}, not {value!r}", param, ctx)
+        return number
+
+
+def store_option(function: Function) -> Function:
+    """Add ``--store``."""
+    option = click.option(
+        "--store",
+        type=Store(),
+        envvar=STORE_VARIABLE,
+        required=True,
+        show_envvar=True,
+        help="The store: sqlite:///path, etcd://host:port/prefix or zookeeper://host:port/root.",
+    )
+    return option(function)
