@@ -79,6 +79,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         wrong.show()
         context = getattr(wrong, "ctx", None)
         of_run = context is not None and context.info_name == run_command.name
+        if of_run and isinstance(wrong, click.NoSuchOption):
+            click.echo("Options of the command itself: put -- before the command.", err=True)
         return codes.WRONG if of_run else codes.USAGE
     except click.Abort:
         return codes.SIGNALLED + 2

@@ -19,6 +19,7 @@ for none), to pass a ``signal`` on, and to ``resume`` what was stopped. It tells
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import select
@@ -311,8 +312,8 @@ def _become(
         for number in (*KEPT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
         os.execvpe(command[0], command, environment)
-    except OSError as error:
-        os.write(breaks, str(error.errno).encode())
+    except (OSError, ValueError) as error:  # an empty name is a ValueError
+        os.write(breaks, str(getattr(error, "errno", errno.ENOENT)).encode())
     finally:
         os._exit(1)
 
