@@ -100,7 +100,16 @@ class Worker:
             )
 
     def _locked(self, lock: Any, work: Any) -> None:
-        """Do ``work`` under ``lock``, and tell of it."""
+        """Do ``work`` under ``lock``, and tell of it; from the beginning, if the lock was lost on the way."""
+        done = False
+        while not done:
+            try:
+                self._once(lock, work)
+                done = True
+            except recipes.LockLost as lost:
+                self.tell("lost", token=lost.token, reason=lost.reason)
+
+    def _once(self, lock: Any, work: Any) -> None:
         asked_at = boot_time()
         with lock.acquire(timeout=GIVE_UP_AFTER_S) as grant:
             acquired_at = boot_time()
