@@ -24,8 +24,8 @@ WITHIN_S = 20.0
 def recipes_run(url: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run ``recipes run x ...`` to its end."""
     command = [*RECIPES, "run", "x", "--store", url, *words]
-    options = {"capture_output": True, "text": True, "timeout": 60, "check": False, **options}
-    return subprocess.run(command, **options)
+    options = {"capture_output": True, "text": True, "timeout": 60, **options}
+    return subprocess.run(command, check=False, **options)
 
 
 def child(folder: Path, *words: str) -> list[str]:

@@ -18,7 +18,6 @@ from integration import servers
 from integration.cli.runs import RECIPES, Run, alive, recipes_run
 from recipes.cli import codes
 
-
 CLOCK = "time.clock_gettime(time.CLOCK_BOOTTIME)"
 
 
@@ -146,7 +145,10 @@ def test_a_flood_passes_untouched(url: str) -> None:
 def test_a_reader_that_has_seen_enough_ends_the_command_as_without_a_lock(url: str) -> None:
     run = " ".join([*RECIPES, "run", "x", "--store", url, "--", "yes"])
     piped = subprocess.run(
-        ["bash", "-c", f"{run} | head -1; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True, check=True
+        ["bash", "-c", f"{run} | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert piped.stdout == "y\n141\n"
 
@@ -285,7 +287,5 @@ def test_stopped_with_its_guard_it_ends_the_command_when_it_goes_on(url: str, tm
 
 
 def test_without_a_terminal_and_without_files(url: str) -> None:
-    done = recipes_run(
-        url, "--", "sh", "-c", "exit 6", stdin=subprocess.DEVNULL, start_new_session=True
-    )
+    done = recipes_run(url, "--", "sh", "-c", "exit 6", stdin=subprocess.DEVNULL, start_new_session=True)
     assert (done.returncode, done.stderr) == (6, "")

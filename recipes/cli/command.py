@@ -11,6 +11,7 @@ import recipes
 from recipes.cli import codes
 from recipes.cli.demo.command import demo_command
 from recipes.cli.history.command import stats_command, timeline_command
+from recipes.cli.ping import ping_command
 from recipes.cli.running.command import run_command
 
 __all__ = ["root", "run"]
@@ -65,7 +66,7 @@ def completion_command(*, shell: str) -> int:
     return codes.OK
 
 
-for command in (run_command, timeline_command, stats_command, demo_command):
+for command in (run_command, ping_command, timeline_command, stats_command, demo_command):
     root.add_command(command)
 
 

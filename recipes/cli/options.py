@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,10 +13,14 @@ import recipes
 __all__ = ["STORE_VARIABLE", "Count", "Name", "Seconds", "Store", "store_option"]
 
 STORE_VARIABLE = "RECIPES_STORE"
+if TYPE_CHECKING:  # generic since click 8.4
+    _Kind = click.ParamType[Any]
+else:
+    _Kind = click.ParamType
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Store(click.ParamType):
+class Store(_Kind):
     """The URL of a store that several processes can share.
 
     Args:
@@ -38,7 +42,7 @@ class Store(click.ParamType):
         return str(value)
 
 
-class Name(click.ParamType):
+class Name(_Kind):
     """The name of a lock."""
 
     name = "NAME"
@@ -52,7 +56,7 @@ class Name(click.ParamType):
         return str(value)
 
 
-class Count(click.ParamType):
+class Count(_Kind):
     """How many."""
 
     name = "N"
@@ -68,7 +72,7 @@ class Count(click.ParamType):
         return number
 
 
-class Seconds(click.ParamType):
+class Seconds(_Kind):
     """A duration.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from recipes.cli.demo.orders import SESSION_S
 from recipes.cli.demo.show import ETCD, Plan, show
 from recipes.cli.options import Count, Seconds, Store
 
@@ -23,7 +24,9 @@ arguments, 130 interrupted.
 """
 
 
-@click.command("demo", short_help="Show processes sharing files under locks, and without them.", epilog=EXAMPLES)
+@click.command(
+    "demo", short_help="Show processes sharing files under locks, and without them.", epilog=EXAMPLES
+)
 @click.option(
     "--store",
     type=Store(ETCD),
@@ -33,6 +36,10 @@ arguments, 130 interrupted.
 @click.option("--processes", type=Count(), default=5, show_default=True, help="Workers.")
 @click.option("--rounds", type=Count(), help=f"Turns of each worker.  [default: {ROUNDS}]")
 @click.option("--seconds", type=Seconds(), help="Work under each lock for so long instead.")
+@click.option("--slowly", is_flag=True, help="Let each turn take a moment, to be followed by eye.")
+@click.option(
+    "--ttl", type=Seconds(least=2), default=SESSION_S, show_default=True, help="A worker's session."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every event and the verdict as JSON lines.")
 @click.option("--plain", is_flag=True, help="Print lines, and draw no view.")
 def demo_command(
@@ -41,6 +48,8 @@ def demo_command(
     processes: int,
     rounds: int | None,
     seconds: float | None,
+    slowly: bool,
+    ttl: float,
     as_json: bool,
     plain: bool,
 ) -> int:
@@ -60,6 +69,8 @@ def demo_command(
             processes=processes,
             rounds=rounds or (None if seconds else ROUNDS),
             seconds=seconds,
+            session_s=ttl,
+            slowly=slowly,
             json=as_json,
             plain=plain,
         )

@@ -54,9 +54,13 @@ files_argument = click.argument(
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
 )
 lane_option = click.option(
-    "--lane", metavar="FIELD", help="The field that says who it was.  [default: worker, or host, pid and thread]"
+    "--lane",
+    metavar="FIELD",
+    help="The field that says who it was.  [default: worker, or host, pid and thread]",
 )
-lock_option = click.option("--lock", "locks", multiple=True, metavar="NAME", help="This lock only; may be repeated.")
+lock_option = click.option(
+    "--lock", "locks", multiple=True, metavar="NAME", help="This lock only; may be repeated."
+)
 
 
 @click.command("timeline", short_help="Draw who waited and who held.", epilog=TIMELINE_EXAMPLES)
@@ -70,7 +74,9 @@ lock_option = click.option("--lock", "locks", multiple=True, metavar="NAME", hel
 )
 @lane_option
 @lock_option
-def timeline_command(*, files: tuple[str, ...], output: Path, lane: str | None, locks: tuple[str, ...]) -> int:
+def timeline_command(
+    *, files: tuple[str, ...], output: Path, lane: str | None, locks: tuple[str, ...]
+) -> int:
     """Draw from logs who waited for each lock and who held it.
 
     A lane for each contender; losses and doubts are marked, grants have their tokens, and the longest
@@ -89,7 +95,9 @@ def timeline_command(*, files: tuple[str, ...], output: Path, lane: str | None, 
 @files_argument
 @lane_option
 @lock_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, an object a lock; times in seconds.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON array, an object a lock; times in seconds."
+)
 def stats_command(*, files: tuple[str, ...], lane: str | None, locks: tuple[str, ...], as_json: bool) -> int:
     """Say for each lock how long contenders waited and held, and how often it was lost."""
     found = [summary(history) for history in _histories(files, lane, locks)]
@@ -103,7 +111,9 @@ def stats_command(*, files: tuple[str, ...], lane: str | None, locks: tuple[str,
 def _histories(files: Sequence[str], lane: str | None, locks: Sequence[str]) -> list[LockHistory]:
     try:
         with contextlib.ExitStack() as stack:
-            log = read([(name, stack.enter_context(click.open_file(name, errors="replace"))) for name in files], lane)
+            log = read(
+                [(name, stack.enter_context(click.open_file(name, errors="replace"))) for name in files], lane
+            )
     except NoEvents as nothing:
         raise click.ClickException(str(nothing)) from None
     found = [history for history in histories(log.happenings) if not locks or history.lock in locks]
@@ -125,13 +135,15 @@ def _print(found: Sequence[Summary]) -> None:
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print(table)
     for one in found:
-        console.print(
-            f"{one.lock}: {one.grants} grants to {one.contenders} in {one.seconds:.2f} s, {one.contended:.0%} had "
-            f"to queue, at most {one.longest_queue} at once; held {one.busy:.0%} of the time; {one.lost} lost, "
-            f"{one.suspect} suspect, {one.requeued} requeued, {one.timeouts} timed out, {one.cancelled} cancelled",
-            markup=False,
-            soft_wrap=True,
-        )
+        console.print(_in_words(one), markup=False, soft_wrap=True)
+
+
+def _in_words(one: Summary) -> str:
+    return (
+        f"{one.lock}: {one.grants} grants to {one.contenders} in {one.seconds:.2f} s, {one.contended:.0%} "
+        f"had to queue, at most {one.longest_queue} at once; held {one.busy:.0%} of the time; {one.lost} lost, "
+        f"{one.suspect} suspect, {one.requeued} requeued, {one.timeouts} timed out, {one.cancelled} cancelled"
+    )
 
 
 def _cell(one: Summary, index: int) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from os.path import commonprefix
 
 from recipes.cli.history.counting import Summary, gaps, longest_waits, summary
 from recipes.cli.history.spans import Hold, LockHistory, Mark, Wait
@@ -94,24 +94,24 @@ class Panel:
         return self.rows_top + ROW * (self.history.lanes.index(lane) + 0.5)
 
 
-def panels(histories: Sequence[LockHistory]) -> list[Panel]:
+def panels(histories: Sequence[LockHistory], *, figures: bool = True) -> list[Panel]:
     """Return the panels, one below the other."""
     found: list[Panel] = []
     top: float = TOP
     for history in histories:
         found.append(Panel(history, top))
-        top = found[-1].rows_bottom + FOOT + LINE * (len(figure_lines(history)) + 2)
+        top = found[-1].rows_bottom + FOOT + LINE * (len(figure_lines(history)) + 2 if figures else 1)
     return found
 
 
 def drawing(histories: Sequence[LockHistory], *, figures: bool = True) -> str:
     """Return the picture; with the figures below each lock, unless they are told elsewhere."""
-    drawn = panels(histories)
+    drawn = panels(histories, figures=figures)
     last = drawn[-1]
-    height = last.rows_bottom + FOOT + LINE * (len(figure_lines(last.history)) + 1)
+    height = last.rows_bottom + FOOT + LINE * (len(figure_lines(last.history)) + 1 if figures else 0)
+    size = f'viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="timeline" viewBox="0 0 {WIDTH} {height:.0f}" '
-        f'width="{WIDTH}" height="{height:.0f}" role="img" aria-label="timeline of locks">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="timeline" {size} role="img" aria-label="who held">',
         f"<style>{STYLE}</style>{PATTERN}",
         f'<rect width="{WIDTH}" height="{height:.0f}" fill="#fff"/>',
         *_legend(),
@@ -127,8 +127,8 @@ def _legend() -> Iterator[str]:
         yield f'<rect class="{kind}" x="{x}" y="14" width="22" height="12"/>'
         yield f'<text x="{x + 28}" y="24">{text}</text>'
         x += 46 + 6.4 * len(text)
-    for kind in GLYPHS:
-        yield f'<path class="{kind}" d="{GLYPHS[kind]}" transform="translate({x + 6},20)"/>'
+    for kind, glyph in GLYPHS.items():
+        yield f'<path class="{kind}" d="{glyph}" transform="translate({x + 6},20)"/>'
         yield f'<text x="{x + 18}" y="24">{kind}</text>'
         x += 34 + 6.4 * len(kind)
 
@@ -153,7 +153,7 @@ def _panel(number: int, panel: Panel, *, figures: bool) -> Iterator[str]:
         yield f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{escape(_short(lane))}</text>'
     yield f'<g clip-path="url(#clip{number})">'
     for wait in history.waits:
-        yield _bar(panel, "waits", wait.lane, wait.start, wait.end, words(wait), BAR / 2)
+        yield _bar(panel, "waits", wait, wait.start, wait.end)
     for hold in history.holds:
         yield from _hold(panel, hold, shown)
     for mark in history.marks:
@@ -169,8 +169,8 @@ def _panel(number: int, panel: Panel, *, figures: bool) -> Iterator[str]:
 def _subtitle(history: LockHistory, where: str) -> str:
     one = summary(history)
     return (
-        f"{one.grants} grants to {one.contenders} in {_duration(one.seconds)}; {one.contended:.0%} had to queue, "
-        f"held {one.busy:.0%} of the time{where}"
+        f"{one.grants} grants to {one.contenders} in {_duration(one.seconds)}; {one.contended:.0%} had to "
+        f"queue, held {one.busy:.0%} of the time{where}"
     )
 
 
@@ -178,10 +178,10 @@ def _axis(panel: Panel) -> Iterator[str]:
     step = _round(panel.seconds / 10)
     for index in range(math.floor(panel.seconds / step + 1e-9) + 1):
         at = panel.history.start + index * step
-        x = panel.x(at)
+        x, bottom = panel.x(at), panel.rows_bottom
         yield (
-            f'<g class="tick"><line x1="{x:.2f}" x2="{x:.2f}" y1="{panel.rows_top}" y2="{panel.rows_bottom}"/>'
-            f'<text x="{x:.2f}" y="{panel.rows_bottom + 14}" text-anchor="middle">{index * step:g} s</text></g>'
+            f'<g class="tick"><line x1="{x:.2f}" x2="{x:.2f}" y1="{panel.rows_top}" y2="{bottom}"/>'
+            f'<text x="{x:.2f}" y="{bottom + 14}" text-anchor="middle">{index * step:g} s</text></g>'
         )
 
 
@@ -195,15 +195,14 @@ def _hold(panel: Panel, hold: Hold, shown: int) -> Iterator[str]:
     """Yield the parts of a grant: alone, then shared, then lost and not told."""
     kind = "shares" if hold.mode == "shared" else "holds"
     until = hold.superseded_at or hold.end
-    said = words(hold)
     shared_at = hold.downgraded_at
     if shared_at is not None and hold.mode != "shared":
-        yield _bar(panel, "holds", hold.lane, hold.start, min(shared_at, until), said, BAR)
-        yield _bar(panel, "shares", hold.lane, shared_at, until, said, BAR)
+        yield _bar(panel, "holds", hold, hold.start, min(shared_at, until))
+        yield _bar(panel, "shares", hold, shared_at, until)
     else:
-        yield _bar(panel, kind, hold.lane, hold.start, until, said, BAR)
+        yield _bar(panel, kind, hold, hold.start, until)
     if hold.superseded_at is not None:
-        yield _bar(panel, "over", hold.lane, hold.superseded_at, hold.end, said, BAR)
+        yield _bar(panel, "over", hold, hold.superseded_at, hold.end)
     if hold.token is not None:
         label = str(hold.token)[-shown:]
         middle = panel.x(hold.start + (until - hold.start) / 2)
@@ -222,18 +221,19 @@ def _labels(holds: Sequence[Hold]) -> tuple[int, str]:
         return 0, ""
     if len({len(token) for token in tokens}) > 1:
         return max(map(len, tokens)), ""
-    shown = max(len(tokens[0]) - len(commonprefix(tokens)), 2)
+    shown = max(len(tokens[0]) - len(_common(tokens)), 2)
     if shown >= len(tokens[0]):
         return len(tokens[0]), ""
     return shown, f"; of the tokens {tokens[0]} to {max(tokens)} the last {shown} figures are shown"
 
 
-def _bar(panel: Panel, kind: str, lane: str, start: float, end: float, said: str, height: float) -> str:
+def _bar(panel: Panel, kind: str, of: Wait | Hold, start: float, end: float) -> str:
+    height = BAR / 2 if kind == "waits" else BAR
     x, wide = panel.x(start), max(panel.x(end) - panel.x(start), 0.6)
-    y = panel.y(lane) - height / 2
+    y = panel.y(of.lane) - height / 2
     return (
         f'<rect class="bar {kind}" data-a="{start:.6f}" data-b="{end:.6f}" x="{x:.2f}" y="{y}" '
-        f'width="{wide:.2f}" height="{height}"><title>{escape(said)}</title></rect>'
+        f'width="{wide:.2f}" height="{height}"><title>{escape(words(of))}</title></rect>'
     )
 
 
@@ -257,7 +257,8 @@ def words(one: Wait | Hold | Mark) -> str:
             return f"{one.lane} waited {_duration(one.seconds)} for it, {one.mode}; {how}"
         case Hold():
             ends = {"released": "released", "lost": "lost", "open": "holds where the log ends"}
-            return f"{one.lane} held it for {_duration(one.seconds)}, {one.mode}, token {one.token}; {ends[one.how]}"
+            held = f"{one.lane} held it for {_duration(one.seconds)}, {one.mode}, token {one.token}"
+            return f"{held}; {ends[one.how]}"
 
 
 def figure_lines(history: LockHistory) -> list[str]:
@@ -268,22 +269,31 @@ def figure_lines(history: LockHistory) -> list[str]:
         q = one.hand_over
         longest = sorted(gaps(history), key=lambda gap: -gap.seconds)[:LISTED]
         found.append(
-            f"Hand-overs: {q.count}, half within {_duration(q.p50_s)}, 99 % within {_duration(q.p99_s)}. The longest: "
+            f"Hand-overs: {q.count}, half within {_duration(q.p50_s)}, 99 % within {_duration(q.p99_s)}. "
+            "The longest: "
             + "; ".join(
                 f"{_duration(gap.seconds)} at {gap.at - history.start:.3f} s, {gap.giver} to {gap.taker}"
-                for gap in longest[:3]
+                for gap in longest[:2]
             )
         )
     if waits := longest_waits(history):
         found.append(
             "Longest waits: "
             + "; ".join(
-                f"{_duration(wait.seconds)} from {wait.start - history.start:.3f} s, {wait.lane}" for wait in waits[:4]
+                f"{_duration(wait.seconds)} from {wait.start - history.start:.3f} s, {wait.lane}"
+                for wait in waits[:4]
             )
         )
     if trouble := _trouble(one):
         found.append(f"Out of the ordinary: {trouble}")
     return found
+
+
+def _common(texts: Sequence[str]) -> str:
+    """Return what all of these begin with."""
+    least, most = min(texts), max(texts)
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(least, most, strict=False))
+    return "".join(letter for letter, _ in same)
 
 
 def _trouble(one: Summary) -> str:

@@ -1,4 +1,4 @@
-"""The timeline as a page: one file that needs no other, with the picture to zoom and the figures as tables."""
+"""The timeline as a page: one file that needs no other, a picture to zoom and tables of the figures."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ from recipes.cli.history.spans import LockHistory
 __all__ = ["page"]
 
 LISTED = 20
+OFFLINE = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">"
+)
+BUTTONS = (
+    '<p><button id="in">+</button> <button id="out">&minus;</button> <button id="all">all</button> '
+    "Zoom with the wheel, and move by dragging.</p>"
+)
 STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 24px auto; max-width: 1240px; color: #222; }
 h1 { font-size: 20px; } h2 { font-size: 16px; margin-top: 28px; }
@@ -31,12 +39,10 @@ def page(histories: Sequence[LockHistory], title: str) -> str:
         [
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8">',
-            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-            "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">",
+            OFFLINE,
             f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
             f"<h1>{escape(title)}</h1>",
-            '<p><button id="in">+</button> <button id="out">−</button> <button id="all">all</button> '
-            "Zoom with the wheel, and move by dragging.</p>",
+            BUTTONS,
             '<p id="said"></p>',
             f'<div id="picture">{drawing(histories, figures=False)}</div>',
             *(line for history in histories for line in _figures(history)),

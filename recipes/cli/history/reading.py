@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 __all__ = ["Happening", "Log", "NoEvents", "read"]
 
@@ -64,7 +64,7 @@ class Log:
     other: int
 
 
-def read(files: Sequence[tuple[str, TextIO]], lane: str | None = None) -> Log:
+def read(files: Sequence[tuple[str, IO[str]]], lane: str | None = None) -> Log:
     """Read logs.
 
     Args:

@@ -48,6 +48,7 @@ class Hold:
         end: Until when it was told.
         mode: What it was granted as.
         token: Its fencing token.
+        attempt: 2 and more for one that had queued anew.
         how: How it ended.
         queued: Whether somebody was ahead.
         waited_s: How long it had waited.
@@ -60,6 +61,7 @@ class Hold:
     end: float
     mode: str
     token: int | None
+    attempt: int = 1
     how: End = "open"
     queued: bool = False
     waited_s: float = 0.0
@@ -166,7 +168,8 @@ class _Lane:
                 self._ended(one, "lost")
             case "requeued":
                 self._mark(one, "requeued")
-                self._left(one, "requeued")
+                if not self._lost_at_once(one):
+                    self._left(one, "requeued")
                 self._waiting.append(Wait(self._name, one.at, one.at, one.mode))
             case "timeout" | "cancelled" as how:
                 self._mark(one, how)
@@ -192,7 +195,8 @@ class _Lane:
         if queued:
             self._left(one, "acquired")
         waited_s = one.waited_s or 0.0
-        hold = Hold(self._name, one.at, one.at, one.mode, one.token, queued=queued, waited_s=waited_s)
+        hold = Hold(self._name, one.at, one.at, one.mode, one.token, one.attempt)
+        hold.queued, hold.waited_s = queued, waited_s
         self._holding.append(hold)
         self._history.holds.append(hold)
 
@@ -207,6 +211,17 @@ class _Lane:
         wait.end, wait.how, wait.token = one.at, how, one.token
         wait.seconds = one.at - wait.start if one.waited_s is None else one.waited_s
         self._history.waits.append(wait)
+
+    def _lost_at_once(self, one: Happening) -> bool:
+        """End a grant that was lost before its caller had it; whether this is about one."""
+        if any(wait.mode == one.mode for wait in self._waiting):
+            return False
+        for hold in self._holding:
+            if hold.attempt == one.attempt:
+                self._holding.remove(hold)
+                hold.end, hold.how = one.at, "lost"
+                return True
+        return False
 
     def _holder(self, one: Happening) -> Hold:
         """Return the grant that this is about; one from before the log began is made up."""

@@ -43,9 +43,12 @@ clock; every renewal moves it on).
 @click.option("--try", "tries", is_flag=True, help="Do not wait: give up at once if it is not free.")
 @click.option("--timeout", type=Seconds(zero=True), help="Wait at most so long.  [default: for ever]")
 @click.option(
-    "--ttl", type=Seconds(least=2), default=15.0, show_default=True, help="The session: if this process dies, "
-    "the store frees the lock after so long."
-)  # fmt: skip
+    "--ttl",
+    type=Seconds(least=2),
+    default=15.0,
+    show_default=True,
+    help="The session: if this process dies, the store frees the lock after so long.",
+)
 @click.option(
     "--grace",
     type=Seconds(zero=True),

@@ -311,7 +311,7 @@ def _become(
         signal.set_wakeup_fd(-1)
         for number in (*KEPT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
-        os.execvpe(command[0], command, environment)
+        os.execvpe(command[0], command, environment)  # noqa: S606 - the user's own choice of program
     except (OSError, ValueError) as error:  # an empty name is a ValueError
         os.write(breaks, str(getattr(error, "errno", errno.ENOENT)).encode())
     finally:
@@ -333,7 +333,7 @@ def main(argv: list[str]) -> int:
     for number in KEPT:
         signal.signal(number, signal.SIG_IGN)
     control = socket.socket(fileno=int(argv[0]))
-    control.set_inheritable(False)  # noqa: FBT003 - the standard library's way
+    control.set_inheritable(False)
     become_reaper()
     Guard(control).serve()
     return 0

@@ -92,7 +92,8 @@ class Supervisor:
     def _watched(self, name: str) -> Ending:
         while True:
             self._tell_deadline()
-            ready, _, _ = select.select([self._minder, self._signals], [], [], self._nap())
+            both: list[Minder | Signals] = [self._minder, self._signals]
+            ready, _, _ = select.select(both, [], [], self._nap())
             if self._signals in ready:
                 self._signals.heard()
             while self._signals.arrived:
@@ -124,7 +125,9 @@ class Supervisor:
                 self._ended_by_us = True
                 self._minder.deadline(0.0)
             else:
-                self._say(f"lock {self._grant.name!r} was lost: {self._grant.lost_reason}; the command goes on")
+                self._say(
+                    f"lock {self._grant.name!r} was lost: {self._grant.lost_reason}; the command goes on"
+                )
         elif self._stops and now - self._lost_at >= HELP_AFTER_S:
             self._minder.kill()
 
@@ -152,6 +155,8 @@ class Supervisor:
                 if not self._ended_by_us:
                     return ending
                 return replace(ending.but_lost(self._grant.lost_reason), token=token)
+            case _:  # "started": what it is good for, the minder has kept
+                pass
         return None
 
     def _stopped(self, number: int) -> None:
