@@ -29,6 +29,7 @@ WAITING = (
     "integration/test_docs.py",
     "integration/test_guards.py",
     "integration/fleet",
+    "integration/cli",
 )
 
 DATA = Path(".coverage-data").resolve()

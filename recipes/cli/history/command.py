@@ -139,10 +139,11 @@ def _print(found: Sequence[Summary]) -> None:
 
 
 def _in_words(one: Summary) -> str:
+    share = f"{one.contended:.0%} had to queue, at most {one.longest_queue} at once"
     return (
-        f"{one.lock}: {one.grants} grants to {one.contenders} in {one.seconds:.2f} s, {one.contended:.0%} "
-        f"had to queue, at most {one.longest_queue} at once; held {one.busy:.0%} of the time; {one.lost} lost, "
-        f"{one.suspect} suspect, {one.requeued} requeued, {one.timeouts} timed out, {one.cancelled} cancelled"
+        f"{one.lock}: {one.grants} grants to {one.contenders} in {one.seconds:.2f} s, {share}; held "
+        f"{one.busy:.0%} of the time; {one.lost} lost, {one.suspect} suspect, {one.requeued} requeued, "
+        f"{one.timeouts} timed out, {one.cancelled} cancelled"
     )
 
 
