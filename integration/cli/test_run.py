@@ -254,6 +254,29 @@ def test_when_its_guard_is_killed_the_command_ends(url: str, tmp_path: Path) -> 
     assert nobody_is_there(url)
 
 
+def test_when_nobody_is_left_to_end_the_command_the_kernel_does(url: str, tmp_path: Path) -> None:
+    with Run(url, tmp_path / "run", words=("stubborn",)) as run:
+        guard = run.until("child").guard
+        run.signal(signal.SIGSTOP)
+        os.kill(guard, signal.SIGKILL)
+        run.gone_at()
+
+
+def test_on_a_file_the_guard_keeps_the_session_until_it_is_gone(url: str, tmp_path: Path) -> None:
+    def lifelines(pid: int) -> list[str]:
+        return [link for link in links(pid) if link.endswith(".lock")]
+
+    with Run(url, tmp_path / "run", words=("stubborn",)) as run:
+        guard = run.until("child").guard
+        assert lifelines(guard) == lifelines(run.process.pid) != []
+        assert lifelines(run.pid()) == []
+
+
+def links(pid: int) -> list[str]:
+    """Return what a process has open."""
+    return [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
+
+
 def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_path: Path) -> None:
     with (
         recipes.connect(url) as client,

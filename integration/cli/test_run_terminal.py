@@ -132,12 +132,24 @@ def poke(shell: Terminal) -> bool:
     return b"Stopped" in shell.drawn
 
 
-def test_beside_a_pager_the_keys_stay_with_the_pager(url: str, shell: Terminal) -> None:
-    pager = f"{sys.executable} -c 'import sys; t = sys.stdin.read(); print(open(\"/dev/tty\").readline(), t)'"
-    shell.press(typed([*run(url, "--", "echo", "from-below"), "|", pager]))
+PAGER = """
+import sys
+print("pager sees", sys.stdin.readline())
+key = open("/dev/tty").readline()  # not before the command runs: who is asked later has to be in the foreground
+open(sys.argv[1], "w").close()
+print([key, sys.stdin.read()])
+"""
+
+
+def test_beside_a_pager_the_keys_stay_with_the_pager(url: str, shell: Terminal, tmp_path: Path) -> None:
+    pressed, pager = tmp_path / "pressed", tmp_path / "pager.py"
+    pager.write_text(PAGER)
+    command = f"echo begun; while [ ! -e {pressed} ]; do sleep 0.05; done; echo from-below"
+    below = run(url, "--", "sh", "-c", f"'{command}'")
+    shell.press(typed([*below, "|", sys.executable, "-u", str(pager), str(pressed)]))
+    shell.until("pager sees begun")
     shell.press(b"a-key\n")
-    shell.until("\n from-below")
-    assert "a-key" in shell.drawn.decode()
+    shell.until(r"['a-key\n', 'from-below\n']")
 
 
 def test_one_of_a_pipeline_that_reads_is_lent_the_keys(url: str, shell: Terminal) -> None:

@@ -3,7 +3,8 @@
 It is the command's parent, and knows until when the lock is proven. It ends the command
 
 * at the deadline, whatever happens to ``recipes run``: it may be stopped, or starved;
-* at once when ``recipes run`` is gone: the socket between them then reads as ended.
+* at once when ``recipes run`` is gone: the socket between them then reads as ended. On a file,
+  the session lives until the guard is gone, too: it keeps open what the kernel has locked for it.
 
 The kernel ends the command if the guard itself is killed (``PR_SET_PDEATHSIG``). What the command
 starts belongs to it, in whatever session or process group: orphans become children of the guard
@@ -39,6 +40,7 @@ LONGEST_WAIT_S = 0.25
 """A machine that slept wakes with a clock that jumped, and with waits that did not."""
 LINGER_S = 0.2
 """What is still there when the command has ended gets so long to end by itself."""
+MOST_FILES = 16
 DYING_S = 5.0
 """A killed process that is not gone by then hangs in the kernel."""
 KEPT = frozenset(
@@ -127,6 +129,7 @@ class Guard:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._unread = b""
+        self._kept: list[int] = []
         self._child = 0
         self._deadline: float | None = None
         self._grace_s = 0.0
@@ -165,9 +168,12 @@ class Guard:
     def _listen(self) -> bool:
         """Do what was told; returns whether there is anybody to tell."""
         try:
-            chunk = self._control.recv(1 << 16)
+            chunk, files, _, _ = socket.recv_fds(self._control, 1 << 16, MOST_FILES)
         except OSError:
             return False
+        for file in files:
+            os.set_inheritable(file, False)  # the command shall not have it
+        self._kept += files
         *lines, self._unread = (self._unread + chunk).split(b"\n")
         for line in lines:
             order = json.loads(line)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from recipes.cli.running import guard
+from recipes.stores.sqlite.lifeline import descriptors
 
 __all__ = ["GuardGone", "Minder"]
 
@@ -69,7 +70,11 @@ class Minder:
         terminal: bool,
         ignored: Sequence[int],
     ) -> None:
-        """Start the command, if that is not too late."""
+        """Start the command, if that is not too late.
+
+        On a file the store sees a process die at once, and before the guard does: what shows that this
+        process lives is handed to the guard, and goes when the guard has ended the command.
+        """
         self._tell(
             "start",
             command=[_carried(word) for word in command],
@@ -78,6 +83,7 @@ class Minder:
             grace_s=grace_s,
             terminal=terminal,
             ignored=list(ignored),
+            files=descriptors(),
         )
 
     def deadline(self, at: float | None) -> None:
@@ -116,9 +122,11 @@ class Minder:
                 guard.end_all(self._command, os.getpid())
             raise GuardGone
 
-    def _tell(self, what: str, **fields: Any) -> None:
+    def _tell(self, what: str, *, files: Sequence[int] = (), **fields: Any) -> None:
+        line = json.dumps({"do": what, **fields}).encode() + b"\n"
         with suppress(BrokenPipeError, ConnectionResetError):  # its end will be read
-            self._socket.sendall(json.dumps({"do": what, **fields}).encode() + b"\n")
+            sent = socket.send_fds(self._socket, [line], files)
+            self._socket.sendall(line[sent:])
 
 
 def _carried(text: str) -> str:

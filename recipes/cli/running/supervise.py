@@ -167,6 +167,8 @@ class Supervisor:
             lent = self._lent
             if lent:
                 self._terminal.take_back()
+            left_s = max(self._grant.remaining - self._grace_s, 0.0)
+            self._say(f"stopped, and nothing renews the lock: continue within {left_s:.0f} s")
             self._terminal.stop_with_the_job()
             self._lent = lent and self._terminal.mine
         else:
