@@ -135,7 +135,7 @@ def poke(shell: Terminal) -> bool:
 PAGER = """
 import sys
 print("pager sees", sys.stdin.readline())
-key = open("/dev/tty").readline()  # not before the command runs: who is asked later has to be in the foreground
+key = open("/dev/tty").readline()  # only now: the command runs, and may have the keys
 open(sys.argv[1], "w").close()
 print([key, sys.stdin.read()])
 """
