@@ -15,10 +15,15 @@ from integration.stores import store_on
 from recipes._run.clock import boot_time
 from recipes.cli import codes
 
+LONG = [pytest.param("etcd-3.4", marks=pytest.mark.long)]
+ON_EACH = pytest.mark.parametrize("server", ["etcd-3.5", "zookeeper-3.8", *LONG], indirect=True)
+LONG += [pytest.param("zookeeper-3.8", marks=pytest.mark.long)]
+ON_ONE = pytest.mark.parametrize("server", ["etcd-3.5", *LONG], indirect=True)
 TTL_S, GRACE_S = 4.0, 1.0
 OPTIONS = ("--ttl", str(TTL_S), "--grace", str(GRACE_S))
 
 
+@ON_EACH
 def test_a_store_that_stops_ends_the_command_before_the_deadline(
     server: servers.Server, prefix: str, url: str, tmp_path: Path
 ) -> None:
@@ -59,6 +64,7 @@ def test_a_store_that_stops_ends_the_command_before_the_deadline(
     servers.clean(server, prefix)
 
 
+@ON_ONE
 def test_an_operator_that_removes_the_contender_ends_the_command(
     server: servers.Server, prefix: str, url: str, tmp_path: Path
 ) -> None:
@@ -83,17 +89,19 @@ def test_an_operator_that_removes_the_contender_ends_the_command(
         assert "removed" in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@ON_ONE
 def test_one_that_is_killed_or_stopped_has_no_command_when_the_next_holds(
-    server: servers.Server, url: str, tmp_path: Path, number: signal.Signals, nothing_left: None
+    server: servers.Server, url: str, tmp_path: Path, nothing_left: None
 ) -> None:
     with (
         recipes.connect(url, session_timeout=TTL_S) as client,
-        Run(url, tmp_path / "run", *OPTIONS, words=("family", "stubborn")) as run,
+        Run(url, tmp_path / "killed", *OPTIONS, words=("family", "stubborn"), lock="x") as killed,
+        Run(url, tmp_path / "stopped", *OPTIONS, words=("family", "stubborn"), lock="y") as stopped,
     ):
-        run.until("child").signal(number)
-        with client.lock("x").acquire(timeout=30):
-            assert run.running() == []
-        if number == signal.SIGSTOP:
-            run.signal(signal.SIGCONT)
-            assert run.ended()[0] == codes.LOST
+        stopped.until("child").signal(signal.SIGSTOP)
+        killed.until("child").signal(signal.SIGKILL)
+        for lock, run in (("y", stopped), ("x", killed)):
+            with client.lock(lock).acquire(timeout=30):
+                assert run.running() == []
+        stopped.signal(signal.SIGCONT)
+        assert stopped.ended()[0] == codes.LOST
