@@ -30,6 +30,7 @@ WAITING = (
     "integration/test_guards.py",
     "integration/fleet",
     "integration/cli",
+    "integration/faults/test_stuck.py",
 )
 
 DATA = Path(".coverage-data").resolve()

@@ -5,16 +5,28 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.exclusion import Exclusion
+from tests.contract.hanging import Hanging
+from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
+from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
+from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 
 
 class TestExclusion(Exclusion):
+    """See the base."""
+
+
+class TestHanging(Hanging):
+    """See the base."""
+
+
+class TestInspecting(Inspecting):
     """See the base."""
 
 
@@ -34,11 +46,19 @@ class TestReading(Reading):
     """See the base."""
 
 
+class TestReentry(Reentry):
+    """See the base."""
+
+
 class TestSessions(Sessions):
     """See the base."""
 
 
 class TestStrangers(Strangers):
+    """See the base."""
+
+
+class TestTelling(Telling):
     """See the base."""
 
 

@@ -30,7 +30,9 @@ from recipes.errors import (
 )
 from recipes.grant import AsyncGrant, Grant
 from recipes.guarantees import Guarantees
+from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
+from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
     AsyncReadWriteLock,
@@ -47,18 +49,21 @@ __all__ = [
     "AsyncClient",
     "AsyncGrant",
     "AsyncLock",
+    "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
     "AsyncWriteGrant",
     "AsyncWriteLock",
     "Client",
     "ClientClosed",
+    "ContenderInfo",
     "Grant",
     "Guarantees",
     "Lock",
     "LockError",
     "LockLost",
     "LockTimeout",
+    "RLock",
     "ReadLock",
     "ReadWriteLock",
     "RecipesError",

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from recipes import guarantees
 from recipes._core.deadline import duration
-from recipes._core.queueing import open_session
+from recipes._core.names import decode
+from recipes._core.ops import Queues, Survey
+from recipes._core.queueing import look_up, open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Settings
 from recipes._run.tasks import AsyncRuntime
 from recipes.guarantees import Guarantees, Need
+from recipes.inspection import checked_limit, described
 from recipes.lock import AsyncLock, Lock
+from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.session import Session
 from recipes.stores.engine import from_url
@@ -20,13 +24,18 @@ from recipes.stores.engine import from_url
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from recipes._core.ops import Program
+    from recipes._core.session import Board
+    from recipes._run.runtime import Call
     from recipes.grant import AsyncGrant, Grant
+    from recipes.inspection import ContenderInfo
     from recipes.stores.engine import Engine
 
 __all__ = ["AsyncClient", "Client", "connect", "connect_async"]
 
 SHORTEST_SESSION_S = 2.0
 SHORTEST_REQUEST_S = 0.05
+LONGEST_OWNER = 200
 
 
 def connect(
@@ -35,6 +44,7 @@ def connect(
     session_timeout: float = 15,
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
+    owner: str | None = None,
     **options: Any,
 ) -> Client:
     """Return a client of the store at ``url``; validates, and does no I/O.
@@ -54,6 +64,9 @@ def connect(
             `Grant.release` and `Grant.verify`.
         require: What the store has to give, one or several of "fencing", "linearizable",
             "durable", "many_processes" and "many_machines" (see `Guarantees`).
+        owner: A label that `Lock.holders` and the like show to whoever looks, with the name of this
+            machine, the process's number, and when it joined: 1 to 200 characters, stored beside
+            each contender. None: nothing of that is stored.
         options: ``ssl_context`` (``etcds://``): an ``ssl.SSLContext``.
 
     Raises:
@@ -61,7 +74,7 @@ def connect(
         ValueError: An unknown scheme or option, a URL or a duration that does not fit.
         TypeError: A value of the wrong type.
     """
-    return Client(_engine(url, require, options), _settings(session_timeout, request_timeout))
+    return Client(_engine(url, require, options), _settings(session_timeout, request_timeout, owner))
 
 
 def connect_async(
@@ -70,10 +83,11 @@ def connect_async(
     session_timeout: float = 15,
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
+    owner: str | None = None,
     **options: Any,
 ) -> AsyncClient:
     """Same as `connect`, but for asyncio."""
-    return AsyncClient(_engine(url, require, options), _settings(session_timeout, request_timeout))
+    return AsyncClient(_engine(url, require, options), _settings(session_timeout, request_timeout, owner))
 
 
 def _engine(url: str, needs: Need | Iterable[Need], options: dict[str, Any]) -> Engine:
@@ -82,12 +96,28 @@ def _engine(url: str, needs: Need | Iterable[Need], options: dict[str, Any]) -> 
     return engine
 
 
-def _settings(session_timeout: float, request_timeout: float) -> Settings:
+def _settings(session_timeout: float, request_timeout: float, owner: str | None) -> Settings:
     session_s = duration("session_timeout", session_timeout, least=SHORTEST_SESSION_S)
     request_s = duration("request_timeout", request_timeout, least=SHORTEST_REQUEST_S)
     if session_s is None or request_s is None:
         raise TypeError("session_timeout and request_timeout are numbers of seconds")
-    return Settings(session_s, request_s)
+    if owner is not None and not isinstance(owner, str):
+        raise TypeError(f"owner is a str or None, not {type(owner).__name__}")
+    if owner is not None and not (1 <= len(owner) <= LONGEST_OWNER and owner.isprintable()):
+        raise ValueError(f"owner is 1 to {LONGEST_OWNER} printable characters, not {owner[:40]!r}")
+    return Settings(session_s, request_s, owner)
+
+
+def _look_at_all(limit: int, board: Board) -> Program[dict[str, list[ContenderInfo]]]:
+    """Read the names of queues, then each of these."""
+    found: dict[str, list[ContenderInfo]] = {}
+    queues: tuple[str, ...] = yield from look_up(Queues(limit))
+    for queue in queues:
+        name = decode(queue)
+        standing = yield from look_up(Survey(queue, limit))
+        if name is not None and standing:
+            found[name] = described(name, standing, None if board.epoch is None else board.epoch.id)
+    return found
 
 
 class _BaseClient:
@@ -111,6 +141,14 @@ class _BaseClient:
         """How many contenders of interrupted calls are still to be withdrawn, behind the scenes."""
         return len(self._runtime.cleaning)
 
+    def _locks(self, limit: int) -> Program[dict[str, list[ContenderInfo]]]:
+        return _look_at_all(checked_limit(limit), self._runtime.board)
+
+    def _looking(self) -> Call:
+        within = self._runtime.settings.request_timeout_s
+        call: Call = self._runtime.call(None, within, fail_fast=True)
+        return call
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._runtime.engine.label}: session {self.session.state}>"
 
@@ -128,28 +166,76 @@ class Client(_BaseClient):
         self._runtime = (engine.blocking_driver or BlockingRuntime)(engine, settings)
         self._runtime.face = self
 
-    def lock(self, name: str) -> Lock:
+    def lock(self, name: str, *, max_hold: float | None = None) -> Lock:
         """Return the exclusive lock of this name; no I/O.
 
-        Raises:
-            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes.
-        """
-        return Lock(self._runtime, name)
+        Args:
+            name: The lock's name.
+            max_hold: Seconds after which a holder that has neither released it nor called
+                `Grant.progress` gives it up, though its session lives: the grant is lost, and the
+                next in line gets it. At least 0.1; None: never.
 
-    def rwlock(self, name: str) -> ReadWriteLock:
+        Raises:
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+                ``max_hold`` is too short, or no duration.
+        """
+        return Lock(self._runtime, name, max_hold=max_hold)
+
+    def rlock(self, name: str, *, max_hold: float | None = None) -> RLock:
+        """Return the re-entrant exclusive lock of this name; no I/O.
+
+        It and the `lock` of the same name exclude each other.
+
+        Args:
+            name: The lock's name.
+            max_hold: Seconds after which a holder that has neither released it nor called
+                `Grant.progress` gives it up, though its session lives: the grant is lost, and the
+                next in line gets it. At least 0.1; None: never.
+
+        Raises:
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+                ``max_hold`` is too short, or no duration.
+        """
+        return RLock(self._runtime, name, max_hold=max_hold)
+
+    def rwlock(self, name: str, *, max_hold: float | None = None) -> ReadWriteLock:
         """Return the read-write lock of this name; no I/O.
 
         Its writer and the `lock` of the same name exclude each other.
 
+        Args:
+            name: The lock's name.
+            max_hold: Seconds after which a holder that has neither released it nor called
+                `Grant.progress` gives it up, though its session lives: the grant is lost, and the
+                next in line gets it. At least 0.1; None: never.
+
         Raises:
-            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes.
+            ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+                ``max_hold`` is too short, or no duration.
         """
-        return ReadWriteLock(self._runtime, name)
+        return ReadWriteLock(self._runtime, name, max_hold=max_hold)
+
+    def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
+        """Return the locks in whose queues anybody stands, with the heads of their queues, by name.
+
+        Reads one queue after the other: not one moment of all. On ZooKeeper it also lists locks
+        that are free, whose nodes stay.
+
+        Args:
+            limit: How many locks, and how many contenders of each; 1 to 10 000.
+
+        Raises:
+            StoreUnavailable: The store gave no answer within the request timeout.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The limit does not fit; nothing was sent.
+        """
+        return self._runtime.run(self._locks(limit), self._looking())
 
     @property
     def grants(self) -> list[Grant]:
         """The grants this client holds."""
-        return [hold.face for hold in self._runtime.holds if hold.face is not None]
+        return [grant for hold in self._runtime.holds for grant in hold.faces]
 
     def open(self) -> Self:
         """Start the session now; fails fast.
@@ -192,30 +278,53 @@ class AsyncClient(_BaseClient):
         self._runtime = (engine.asyncio_driver or AsyncRuntime)(engine, settings)
         self._runtime.face = self
 
-    def lock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncLock:
+    def lock(
+        self, name: str, *, max_hold: float | None = None, on_lost: Literal["cancel", "tell"] = "cancel"
+    ) -> AsyncLock:
         """Same as `Client.lock`.
 
         Args:
             name: The lock's name.
+            max_hold: As for `Client.lock`.
             on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
                 only "tell" by ``grant.lost``.
         """
-        return AsyncLock(self._runtime, name, on_lost=on_lost)
+        return AsyncLock(self._runtime, name, max_hold=max_hold, on_lost=on_lost)
 
-    def rwlock(self, name: str, *, on_lost: Literal["cancel", "tell"] = "cancel") -> AsyncReadWriteLock:
+    def rlock(
+        self, name: str, *, max_hold: float | None = None, on_lost: Literal["cancel", "tell"] = "cancel"
+    ) -> AsyncRLock:
+        """Same as `Client.rlock`.
+
+        Args:
+            name: The lock's name.
+            max_hold: As for `Client.lock`.
+            on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
+                only "tell" by ``grant.lost``.
+        """
+        return AsyncRLock(self._runtime, name, max_hold=max_hold, on_lost=on_lost)
+
+    def rwlock(
+        self, name: str, *, max_hold: float | None = None, on_lost: Literal["cancel", "tell"] = "cancel"
+    ) -> AsyncReadWriteLock:
         """Same as `Client.rwlock`.
 
         Args:
             name: The lock's name.
+            max_hold: As for `Client.lock`.
             on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
                 only "tell" by ``grant.lost``.
         """
-        return AsyncReadWriteLock(self._runtime, name, on_lost=on_lost)
+        return AsyncReadWriteLock(self._runtime, name, max_hold=max_hold, on_lost=on_lost)
+
+    async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
+        """Same as `Client.locks`, but awaits."""
+        return await self._runtime.run(self._locks(limit), self._looking())
 
     @property
     def grants(self) -> list[AsyncGrant]:
         """The grants this client holds."""
-        return [hold.face for hold in self._runtime.holds if hold.face is not None]
+        return [grant for hold in self._runtime.holds for grant in hold.faces]
 
     async def open(self) -> Self:
         """Same as `Client.open`, but awaits."""

@@ -131,7 +131,8 @@ class WouldDeadlock(LockError):
     def __str__(self) -> str:
         return (
             f"this thread or task already holds lock {self.lock!r} (token {self.token}) and would "
-            "wait for itself; release that grant first, or use try_acquire()"
+            "wait for itself; release that grant first, use try_acquire(), or acquire it by client.rlock() "
+            "both times"
         )
 
 

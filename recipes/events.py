@@ -49,7 +49,7 @@ class Transition:
     Attributes:
         event: One of `EVENTS`.
         lock: The lock's name.
-        recipe: What kind of thing it is ("lock", "rwlock").
+        recipe: What kind of thing it is ("lock", "rlock", "rwlock").
         mode: "exclusive" or "shared".
         token: The fencing token.
         attempt: 1 for the first time in the queue, 2 after queueing again, ...

@@ -164,7 +164,7 @@ class _BaseGrant:
 
     @property
     def remaining(self) -> float:
-        """Seconds for which ``held`` is proven without another renewal."""
+        """Seconds for which ``held`` is proven without another renewal, and without `progress`."""
         return self._hold.remaining(self._runtime.now())
 
     @property
@@ -184,6 +184,19 @@ class _BaseGrant:
             LockLost: The grant was lost, or released.
         """
         if not self.held:
+            raise self._lost_error()
+
+    def progress(self) -> None:
+        """Say that the work goes on: ``max_hold`` counts from now on; no I/O.
+
+        Call it where the work really advances, between two steps of it: a thread that calls it
+        for another that may hang takes the point out of ``max_hold``. It brings nothing back.
+        Without ``max_hold`` it is the same as `check`.
+
+        Raises:
+            LockLost: The grant was lost, or released.
+        """
+        if not self._hold.progress(self._runtime.now()):
             raise self._lost_error()
 
     def _lost_error(self) -> LockLost:
@@ -239,11 +252,16 @@ class Grant(_BaseGrant):
             return False
         return self._runtime.run(verify(self._hold), self._asking()) and self.held
 
-    def release(self) -> bool:
+    def release(self, *, wait: bool = True) -> bool:
         """Give the lock back: deletes the own contender and never another's.
 
         Waits at most the request timeout; what is not settled by then is cleaned up behind.
         A second release, or one after a loss, does nothing.
+
+        Args:
+            wait: False: return at once, and have all of it done behind the scenes
+                (`Client.pending_cleanups`); the next in line gets the lock a moment later. That it
+                was lost unnoticed before is not found out then.
 
         Returns:
             Whether the lock was still held.
@@ -252,7 +270,7 @@ class Grant(_BaseGrant):
             call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
             if not self._hold.release(self._runtime.now(), self._runtime.emit):
                 return False
-            return self._runtime.run(release(self._hold), call)
+            return not self._hold.freed or self._runtime.run(release(self._hold, wait=wait), call)
         except BaseException:
             self._release_behind()
             raise
@@ -260,7 +278,7 @@ class Grant(_BaseGrant):
     def _release_behind(self) -> None:
         """Finish a release that was interrupted: before it began, or before anybody withdrew the place."""
         self._hold.release(self._runtime.now(), self._runtime.emit)
-        if self._hold.released:
+        if self._hold.released and self._hold.freed:
             self._releasing(self._runtime.call(None, 0.0)).unwind()
 
     def __enter__(self) -> Self:
@@ -302,12 +320,12 @@ class AsyncGrant(_BaseGrant):
             return False
         return await self._runtime.run(verify(self._hold), self._asking()) and self.held
 
-    async def release(self) -> bool:
+    async def release(self, *, wait: bool = True) -> bool:
         """Same as `Grant.release`, but awaits."""
         call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         if not self._hold.release(self._runtime.now(), self._runtime.emit):
             return False
-        return await self._runtime.run(release(self._hold), call)
+        return not self._hold.freed or await self._runtime.run(release(self._hold, wait=wait), call)
 
     def _interrupt(self) -> None:
         """Cancel the body of the ``async with`` statement, once, and while it waits for something."""

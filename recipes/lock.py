@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from recipes._core.deadline import duration
 from recipes._core.hold import SHARED
 from recipes._core.names import encode
+from recipes._core.ops import Survey
 from recipes._core.order import EXCLUSIVE, Order
-from recipes._core.queueing import Attempt, acquire, try_acquire
+from recipes._core.queueing import Attempt, acquire, look_up, try_acquire
 from recipes._run.runtime import new_id
 from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
 from recipes.grant import AsyncGrant, Grant
+from recipes.inspection import checked_limit, described
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from recipes._core.hold import Hold
-    from recipes._core.ops import Program
+    from recipes._core.ops import Program, Standing
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime
+    from recipes.inspection import ContenderInfo
 
 __all__ = ["Acquiring", "AsyncLock", "BlockingLock", "Lock", "TaskLock"]
 
+SHORTEST_HOLD_S = 0.1
+OnPlace = Callable[[int], object]
 OnLost = Literal["cancel", "tell"]
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
@@ -39,9 +45,10 @@ class _BaseLock:
     _recipe: ClassVar[str] = "lock"
     _mode: ClassVar[str] = "exclusive"
 
-    def __init__(self, runtime: Any, name: str) -> None:
+    def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
         self._runtime = runtime
         self._queue = encode(name)
+        self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
         self._name = name
         self._entered: dict[object, list[Any]] = {}
 
@@ -50,7 +57,13 @@ class _BaseLock:
         """The name of the lock, as it was given."""
         return self._name
 
-    def _attempt(self, timeout_s: float | None, owner: object) -> Attempt:
+    def _attempt(
+        self,
+        timeout_s: float | None,
+        owner: object,
+        on_queued: OnPlace | None = None,
+        on_position: OnPlace | None = None,
+    ) -> Attempt:
         labels = {
             "lock": self._name,
             "recipe": self._recipe,
@@ -63,7 +76,26 @@ class _BaseLock:
             if mine := self._held_by(owner):
                 raise self._deadlock(mine)
 
-        return Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
+        attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
+        attempt.max_hold_s = self._max_hold_s
+        attempt.note = self._runtime.note
+        if on_queued is not None:
+            attempt.on_queued = self._calling(on_queued)
+        if on_position is not None:
+            attempt.on_position = self._calling(on_position)
+        return attempt
+
+    def _survey(self, limit: int) -> Survey:
+        return Survey(self._queue, checked_limit(limit))
+
+    def _described(self, standing: tuple[Standing, ...], *, holding: bool) -> list[ContenderInfo]:
+        epoch = self._runtime.board.epoch
+        everybody = described(self._name, standing, None if epoch is None else epoch.id)
+        return [one for one in everybody if one.holds is holding]
+
+    def _calling(self, callback: OnPlace) -> Callable[[int], None]:
+        """Return what has a user's callback called where it may block."""
+        return lambda position: self._runtime.call_back(partial(callback, position))
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()
@@ -83,6 +115,18 @@ class _BaseLock:
         mine = self._held_by(owner)
         if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
             raise self._deadlock(mine)
+
+    def _again(self, owner: object) -> Hold | None:
+        """Return what this owner holds already, if it may have that again."""
+        return None
+
+    def _grantable(self, hold: Hold) -> Hold:
+        """Return what the grant is made of."""
+        return hold
+
+    def _granted(self, hold: Hold) -> Any:
+        """Return the grant."""
+        raise NotImplementedError
 
     def _enter(self, owner: object, grant: Any) -> None:
         self._entered.setdefault(owner, []).append(grant)
@@ -114,12 +158,24 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
     _runtime: BlockingRuntime
     _grant: type[AnyGrant]
 
-    def acquire(self, *, timeout: float | None = None) -> AnyGrant:
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
+    ) -> AnyGrant:
         """Wait for the lock and return the grant; it is held when this returns.
 
         Args:
             timeout: Seconds for the whole call; None waits for ever, also through an
                 outage of the store; 0 tries once.
+            on_queued: Called with the number of those ahead if it has to wait, and each time it
+                queues again. It runs where callbacks of `Lost` do: a thread for them, or soon in
+                the loop.
+            on_position: Called with that number then, and whenever a look at the queue shows
+                another. Who waits looks when the one he watches goes, no more often for being
+                asked: deep in a queue numbers are skipped.
 
         Raises:
             LockTimeout: Not acquired in time; nothing is left in the queue.
@@ -136,9 +192,11 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = threading.current_thread()
+        if again := self._again(owner):
+            return self._granted(again)
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
-        grant = self._take(call, acquire(self._attempt(timeout, owner)))
+        grant = self._take(call, acquire(self._attempt(timeout, owner, on_queued, on_position)))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -154,16 +212,47 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
         """
         within = self._runtime.settings.request_timeout_s
         owner = threading.current_thread()
+        if again := self._again(owner):
+            return self._granted(again)
         call = self._runtime.call(owner, within, fail_fast=True)
         return self._take(call, try_acquire(self._attempt(0.0, owner)))
+
+    def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Return who holds the lock as the store shows it: nobody, one, or several readers.
+
+        Also those of other sides and clients that share the queue of this name. Reading takes at
+        most the request timeout, and holds up nobody.
+
+        Args:
+            limit: How many contenders are read, from the head of the queue on; 1 to 10 000.
+
+        Raises:
+            StoreUnavailable: The store gave no answer.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The limit does not fit; nothing was sent.
+        """
+        return self._described(self._look(limit), holding=True)
+
+    def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Return who waits, in order, among the first ``limit`` of the queue; see `holders`."""
+        return self._described(self._look(limit), holding=False)
+
+    def _look(self, limit: int) -> tuple[Standing, ...]:
+        program = look_up(self._survey(limit))
+        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        return self._runtime.run(program, call)
 
     def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyGrant | None:
         try:
             hold = self._runtime.run(program, call)
-            return None if hold is None else self._grant(self._runtime, hold)
+            return None if hold is None else self._granted(self._grantable(hold))
         except BaseException:
             call.unwind()
             raise
+
+    def _granted(self, hold: Hold) -> AnyGrant:
+        return self._grant(self._runtime, hold)
 
     def __enter__(self) -> AnyGrant:
         grant = self.acquire()
@@ -195,6 +284,10 @@ class Lock(BlockingLock[Grant]):
 
     It protects nothing by itself from a holder that stopped and went on too late: hand
     ``grant.token`` to the resource (see the guarantees page of the documentation).
+
+    Args:
+        max_hold: Seconds after which a grant is lost unless `Grant.progress` was called; None:
+            it may be held for as long as the session lasts.
     """
 
     _grant = Grant
@@ -243,27 +336,44 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
     _runtime: AsyncRuntime
     _grant: type[AnyAsyncGrant]
 
-    def __init__(self, runtime: AsyncRuntime, name: str, *, on_lost: OnLost = "cancel") -> None:
-        super().__init__(runtime, name)
+    def __init__(
+        self,
+        runtime: AsyncRuntime,
+        name: str,
+        *,
+        max_hold: float | None = None,
+        on_lost: OnLost = "cancel",
+    ) -> None:
+        super().__init__(runtime, name, max_hold=max_hold)
         if on_lost not in ("cancel", "tell"):
             raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
         self._cancels = on_lost == "cancel"
 
-    def acquire(self, *, timeout: float | None = None) -> Acquiring[AnyAsyncGrant]:
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
+    ) -> Acquiring[AnyAsyncGrant]:
         """Same as `Lock.acquire`, but awaits: ``await`` it, or enter it with ``async with``."""
         duration("timeout", timeout)
-        return Acquiring(self._acquire(timeout))
+        return Acquiring(self._acquire(timeout, on_queued, on_position))
 
-    async def _acquire(self, timeout: float | None) -> AnyAsyncGrant:
+    async def _acquire(
+        self, timeout: float | None, on_queued: OnPlace | None, on_position: OnPlace | None
+    ) -> AnyAsyncGrant:
         if timeout == 0:
             grant = await self.try_acquire()
             if grant is None:
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = asyncio.current_task()
+        if again := self._again(owner):
+            return self._granted(again)
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
-        grant = await self._take(call, acquire(self._attempt(timeout, owner)))
+        grant = await self._take(call, acquire(self._attempt(timeout, owner, on_queued, on_position)))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -271,16 +381,34 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
         """Same as `Lock.try_acquire`, but awaits."""
         within = self._runtime.settings.request_timeout_s
         owner = asyncio.current_task()
+        if again := self._again(owner):
+            return self._granted(again)
         call = self._runtime.call(owner, within, fail_fast=True)
         return await self._take(call, try_acquire(self._attempt(0.0, owner)))
+
+    async def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Same as `Lock.holders`, but awaits."""
+        return self._described(await self._look(limit), holding=True)
+
+    async def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Same as `Lock.waiters`, but awaits."""
+        return self._described(await self._look(limit), holding=False)
+
+    async def _look(self, limit: int) -> tuple[Standing, ...]:
+        program = look_up(self._survey(limit))
+        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        return await self._runtime.run(program, call)
 
     async def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyAsyncGrant | None:
         try:
             hold = await self._runtime.run(program, call)
-            return None if hold is None else self._grant(self._runtime, hold, cancels=self._cancels)
+            return None if hold is None else self._granted(self._grantable(hold))
         except BaseException:
             call.unwind()
             raise
+
+    def _granted(self, hold: Hold) -> AnyAsyncGrant:
+        return self._grant(self._runtime, hold, cancels=self._cancels)
 
     async def __aenter__(self) -> AnyAsyncGrant:
         grant = await (await self.acquire()).__aenter__()
@@ -300,6 +428,7 @@ class AsyncLock(TaskLock[AsyncGrant]):
     """Same as `Lock`, but awaits; owners are tasks.
 
     Args:
+        max_hold: As for `Lock`.
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
             only "tell" by ``grant.lost``.
     """

@@ -127,6 +127,9 @@ class ReadWriteLock(_BaseReadWriteLock):
     Cheap to make and safe to share between threads. The rule is that of Courtois, Heymans
     and Parnas (1971) with a fair queue, as in ZooKeeper's recipe for shared locks.
 
+    Args:
+        max_hold: As for `Lock`; for the grants of both sides.
+
     Attributes:
         reader: The shared side.
         writer: The exclusive side.
@@ -135,15 +138,16 @@ class ReadWriteLock(_BaseReadWriteLock):
     reader: ReadLock
     writer: WriteLock
 
-    def __init__(self, runtime: BlockingRuntime, name: str) -> None:
-        self.reader = ReadLock(runtime, name)
-        self.writer = WriteLock(runtime, name)
+    def __init__(self, runtime: BlockingRuntime, name: str, *, max_hold: float | None = None) -> None:
+        self.reader = ReadLock(runtime, name, max_hold=max_hold)
+        self.writer = WriteLock(runtime, name, max_hold=max_hold)
 
 
 class AsyncReadWriteLock(_BaseReadWriteLock):
     """Same as `ReadWriteLock`, but its two sides await; owners are tasks.
 
     Args:
+        max_hold: As for `Lock`; for the grants of both sides.
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
             only "tell" by ``grant.lost``.
 
@@ -155,6 +159,13 @@ class AsyncReadWriteLock(_BaseReadWriteLock):
     reader: AsyncReadLock
     writer: AsyncWriteLock
 
-    def __init__(self, runtime: AsyncRuntime, name: str, *, on_lost: OnLost = "cancel") -> None:
-        self.reader = AsyncReadLock(runtime, name, on_lost=on_lost)
-        self.writer = AsyncWriteLock(runtime, name, on_lost=on_lost)
+    def __init__(
+        self,
+        runtime: AsyncRuntime,
+        name: str,
+        *,
+        max_hold: float | None = None,
+        on_lost: OnLost = "cancel",
+    ) -> None:
+        self.reader = AsyncReadLock(runtime, name, max_hold=max_hold, on_lost=on_lost)
+        self.writer = AsyncWriteLock(runtime, name, max_hold=max_hold, on_lost=on_lost)

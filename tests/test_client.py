@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any, Never
 
 import pytest
 
 import recipes
+from recipes import events
 from recipes.client import AsyncClient, Client
 from recipes.errors import LockLost, StoreUnavailable, WouldDeadlock
 from tests.core.test_order import permits
@@ -165,3 +167,26 @@ def test_a_grant_that_does_not_block_is_no_deadlock() -> None:
             with pytest.raises(WouldDeadlock):
                 lock.acquire()
         assert lock._entered == {}
+
+
+@pytest.mark.parametrize("wrong", [0, 0.05, -1, math.nan, math.inf, True, "1"])
+@pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
+def test_a_longest_hold_that_does_not_fit_is_refused(connect: Any, wrong: Any) -> None:
+    client = connect("memory://")
+    for make in (client.lock, client.rlock, client.rwlock):
+        with pytest.raises((ValueError, TypeError), match="max_hold"):
+            make("x", max_hold=wrong)
+
+
+def test_closing_tells_of_a_holder_that_hung_till_then() -> None:
+    told: list[Any] = []
+    stop = events.subscribe(told.append)
+    client = recipes.connect("memory://").open()
+    grant = client.lock("x", max_hold=60).acquire()
+    grant._hold.overheld = True  # seen, and the keeper had no time yet
+    client.close()
+    stop()
+    assert [(one.event, one.reason) for one in told if one.lock == "x" and one.event != "lock.acquired"] == [
+        ("lock.lost", grant.lost_reason)
+    ]
+    assert "max_hold" in str(grant.lost_reason)

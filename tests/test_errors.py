@@ -50,7 +50,7 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
         WouldDeadlock("x", 7),
         (
             "this thread or task already holds lock 'x' (token 7) and would wait for itself; "
-            "release that grant first, or use try_acquire()"
+            "release that grant first, use try_acquire(), or acquire it by client.rlock() both times"
         ),
     ),
     (

@@ -15,6 +15,7 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.Client, recipes.AsyncClient),
     (recipes.Lock, recipes.AsyncLock),
     (recipes.Grant, recipes.AsyncGrant),
+    (recipes.RLock, recipes.AsyncRLock),
     (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
     (recipes.ReadLock, recipes.AsyncReadLock),
     (recipes.WriteLock, recipes.AsyncWriteLock),
@@ -26,8 +27,10 @@ IDS = [blocking.__name__ for blocking, _ in PAIRS]
 #: Where asyncio takes more, because it can do more.
 MORE = {
     ("Client", "lock"): {"on_lost"},
+    ("Client", "rlock"): {"on_lost"},
     ("Client", "rwlock"): {"on_lost"},
     ("Lock", "__init__"): {"on_lost"},
+    ("RLock", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
     ("WriteLock", "__init__"): {"on_lost"},
     ("ReadWriteLock", "__init__"): {"on_lost"},
@@ -117,6 +120,7 @@ def test_the_two_connects() -> None:
 def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
     awaited = {"open", "close", "acquire", "try_acquire", "release", "verify", "wait", "downgrade"}
+    awaited |= {"holders", "waiters", "locks"}
     assert not inspect.iscoroutinefunction(one)
     assert (inspect.iscoroutinefunction(other) or name == "acquire") == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from recipes._core.order import Contender
 from recipes.events import Transition
 
 if TYPE_CHECKING:
+    from recipes._core.entry import Entries
     from recipes._core.ops import Place
     from recipes._core.session import Epoch
 
@@ -25,34 +27,86 @@ class Hold:
     gets its own mark back is the one that ended it.
     """
 
-    __slots__ = ("_end", "acquired_at", "downgraded", "epoch", "face", "labels", "on_end", "owner", "place")
+    __slots__ = (
+        "_end",
+        "acquired_at",
+        "downgraded",
+        "entries",
+        "epoch",
+        "face",
+        "labels",
+        "max_hold_s",
+        "on_end",
+        "overheld",
+        "owner",
+        "place",
+        "until",
+    )
 
     def __init__(
-        self, place: Place, epoch: Epoch, owner: object, acquired_at: float, labels: dict[str, Any]
+        self,
+        place: Place,
+        epoch: Epoch,
+        owner: object,
+        acquired_at: float,
+        labels: dict[str, Any],
+        *,
+        max_hold_s: float | None = None,
     ) -> None:
         self.place = place
         self.epoch = epoch
         self.owner = owner
         self.acquired_at = acquired_at
         self.labels = labels
+        self.max_hold_s = max_hold_s
+        self.until = math.inf if max_hold_s is None else acquired_at + max_hold_s
+        self.overheld = False  # somebody saw ``until`` pass; for ever, whatever is said later
         self.downgraded = False  # as the store confirmed
         self.face: Any = None
+        self.entries: Entries | None = None  # where its owner may enter it again
         self.on_end: Callable[[], None] | None = None
         self._end: dict[str, tuple[str]] = {}
 
     def remaining(self, now: float) -> float:
-        """Seconds for which holding is proven without another renewal."""
-        return 0.0 if self._end else self.epoch.remaining(now)
+        """Seconds for which holding is proven without another renewal, and without progress."""
+        if self._end or self.is_overheld(now):
+            return 0.0
+        return min(self.epoch.remaining(now), self.until - now)
+
+    def is_overheld(self, now: float) -> bool:
+        """Whether ``max_hold`` has passed without progress.
+
+        Whoever sees that ends it for everybody: progress comes too late from then on.
+        """
+        if now >= self.until:
+            self.overheld = True
+        return self.overheld
+
+    @property
+    def due(self) -> float:
+        """When somebody has to look whether it is held for too long; infinite if it never can be."""
+        return 0.0 if self.overheld else self.until
+
+    def progress(self, now: float) -> bool:
+        """Count ``max_hold`` from now on; False if it is not held any more."""
+        if self.remaining(now) <= 0:
+            return False
+        if self.max_hold_s is not None:
+            self.until = now + self.max_hold_s
+        return not self.overheld  # as another thread may have seen meanwhile
 
     def lose(self, reason: str) -> bool:
         """End it as lost; False if it had ended already."""
-        return self._finish(reason)
+        return self._finish(self._overheld_reason if self.overheld else reason)
 
     def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
         """End it as released; False if it had ended already, or the session no longer proves it.
 
-        ``tell`` hears of a loss that shows only now: nobody else will tell of it.
+        ``tell`` hears of a loss that shows only now: nobody else will tell of it. Where it was
+        held for too long the keeper does, and has its contender withdrawn.
         """
+        if not self._end and self.is_overheld(now):
+            return False
         if not self._end and self.epoch.remaining(now) <= 0:
             reason = self.epoch.reason
             if self.lose(reason) and tell is not None:
@@ -63,7 +117,8 @@ class Hold:
         mark = (reason,)
         first = self._end.setdefault("end", mark) is mark
         # Whoever comes second does what is left: an interrupt may have struck the first.
-        self.epoch.holds.pop(self.place.spot.id, None)
+        if self.epoch.holds.get(self.place.spot.id) is self:
+            self.epoch.holds.pop(self.place.spot.id, None)
         if self._end.setdefault("told", mark) is mark and self.on_end is not None:
             self.on_end()
         return first
@@ -73,6 +128,13 @@ class Hold:
         self._end["end"] = (reason,)
         if self.on_end is not None:
             self.on_end()
+
+    @property
+    def faces(self) -> list[Any]:
+        """The grants that users have of it."""
+        if self.entries is not None:
+            return self.entries.faces
+        return [] if self.face is None else [self.face]
 
     @property
     def contender(self) -> Contender:
@@ -102,6 +164,11 @@ class Hold:
         return self._end.get("end", ("",))[0] == RELEASED
 
     @property
+    def freed(self) -> bool:
+        """Whether its contender is to go because it was released."""
+        return self.released
+
+    @property
     def reason(self) -> str | None:
         """Why it was lost; None if it was not, as far as it was told."""
         end = self._end.get("end")
@@ -111,7 +178,13 @@ class Hold:
         """Return why it is lost, by what was told or by the clock; None if it is not."""
         if self._end:
             return self.reason
+        if self.is_overheld(now):
+            return self._overheld_reason
         return self.epoch.reason if self.epoch.remaining(now) <= 0 else None
+
+    @property
+    def _overheld_reason(self) -> str:
+        return f"it was held for {self.max_hold_s:g} s (max_hold) without progress()"
 
     def transition(self, event: str, **fields: Any) -> Transition:
         """Return the record of something that happens to it."""

@@ -8,8 +8,9 @@ no store's own rules about paths apply.
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
-__all__ = ["MAX_ENCODED_BYTES", "encode"]
+__all__ = ["MAX_ENCODED_BYTES", "decode", "encode"]
 
 MAX_ENCODED_BYTES = 1024
 
@@ -47,3 +48,12 @@ def _escape(name: str) -> str:
             f"the lock's name {name[:40]!r} has a lone surrogate at {error.start} and is no text"
         ) from None
     return _OTHER.sub(lambda match: b"%%%02X" % match[0][0], raw).decode("ascii")
+
+
+def decode(encoded: str) -> str | None:
+    """Return the name that was encoded as this component; None if none is."""
+    try:
+        name = unquote(encoded, errors="strict")
+    except UnicodeDecodeError:
+        return None
+    return name if name and encode(name) == encoded else None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from recipes._core.hold import Hold  # noqa: F401 - named in a string below
-    from recipes._core.order import Ahead, Order
+    from recipes._core.order import Ahead, Contender, Order
     from recipes._core.session import Epoch  # noqa: F401 - named in a string below
     from recipes.events import Transition
     from recipes.stores.base import Event
@@ -41,10 +41,13 @@ __all__ = [
     "Place",
     "Probe",
     "Program",
+    "Queues",
     "Renew",
     "Renewal",
     "Spot",
+    "Standing",
     "StoreOp",
+    "Survey",
     "View",
     "Wait",
     "Watch",
@@ -74,6 +77,7 @@ class Spot:
     queue: str
     kind: str
     id: str
+    note: str = ""  # what others may read beside it: who made it, if that is told
 
     @property
     def shared(self) -> bool:
@@ -116,6 +120,15 @@ class Checked:
 
     mine: bool
     present: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Somebody in a queue, for who looks at it from outside; the note is what its maker wrote beside it."""
+
+    contender: Contender
+    token: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +224,21 @@ class Downgrade(StoreOp[bool]):
 
 
 @dataclass(frozen=True, slots=True)
+class Survey(StoreOp[tuple[Standing, ...]]):
+    """Read who stands in a queue, from its head on, so many at most; nothing is written or watched."""
+
+    queue: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queues(StoreOp[tuple[str, ...]]):
+    """Read the encoded names of the queues in which anybody stands, so many at most."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Open(StoreOp[Opened]):
     """Start a session of this length (seconds)."""
 
@@ -273,7 +301,11 @@ class Abandon(Op[None]):
 
 @dataclass(frozen=True, slots=True)
 class Admit(Op["Hold"]):
-    """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``."""
+    """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``.
+
+    It is lost ``max_hold_s`` after this, or after the last progress, unless that is None.
+    """
 
     place: Place
     labels: dict[str, Any]
+    max_hold_s: float | None = None

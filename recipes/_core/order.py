@@ -14,10 +14,10 @@ watch, and the nearest only becomes interesting once it is alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["EXCLUSIVE", "SHARED", "WRITER", "Ahead", "Contender", "Order"]
+__all__ = ["EXCLUSIVE", "SHARED", "WRITER", "Ahead", "Contender", "Order", "granted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,19 @@ class Order:
     def reach(self) -> int:
         """How many contenders ahead a bounded read has to show: one more than the predicate needs."""
         return self.depth + 1
+
+
+def granted(queue: Sequence[Contender]) -> list[bool]:
+    """Return who of a queue, from its head on, holds as the store shows it; he may not know it yet."""
+    held: list[bool] = []
+    nearest: Contender | None = None  # the nearest ahead that is exclusive
+    for number, contender in enumerate(queue):
+        if contender.shared:
+            held.append(nearest is None or nearest.downgraded)
+        else:
+            held.append(number == 0)
+            nearest = contender
+    return held
 
 
 EXCLUSIVE = Order("lock")

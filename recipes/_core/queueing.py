@@ -28,7 +28,9 @@ from recipes._core.ops import (
     Place,
     Probe,
     Program,
+    Queues,
     Spot,
+    Survey,
     View,
     Wait,
     Watch,
@@ -39,7 +41,17 @@ from recipes.errors import LockTimeout, SessionLost, StoreError, StoreUnavailabl
 from recipes.events import Transition
 from recipes.stores.base import Changed, Disturbed, Event, Gone
 
-__all__ = ["REMOVED", "Attempt", "acquire", "downgrade", "open_session", "release", "try_acquire", "verify"]
+__all__ = [
+    "REMOVED",
+    "Attempt",
+    "acquire",
+    "downgrade",
+    "look_up",
+    "open_session",
+    "release",
+    "try_acquire",
+    "verify",
+]
 
 DISTURBED_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
@@ -47,6 +59,10 @@ REMOVED = "its contender was removed from the store"
 
 
 def _let_wait() -> None:
+    pass
+
+
+def _tell_nobody(position: int) -> None:
     pass
 
 
@@ -62,6 +78,10 @@ class Attempt:
         timeout_s: What the caller allowed, for the error.
         before_waiting: Called when it turns out that the attempt has to wait; may raise.
         position: How many were ahead when last looked.
+        max_hold_s: For how long it may be held without progress.
+        note: Makes what others may read beside a contender.
+        on_queued: Told how many are ahead, each time it queues; must not block.
+        on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
     """
 
     queue: str
@@ -73,11 +93,15 @@ class Attempt:
     position: int | None = None
     number: int = 0
     started_at: float = 0.0
+    max_hold_s: float | None = None
+    note: Callable[[], str] = str
+    on_queued: Callable[[int], None] = _tell_nobody
+    on_position: Callable[[int], None] = _tell_nobody
 
     def next_spot(self) -> Spot:
         """Name the next contender."""
         self.number += 1
-        return Spot(self.queue, self.order.kind, self.new_id())
+        return Spot(self.queue, self.order.kind, self.new_id(), self.note())
 
     def transition(self, event: str, **fields: Any) -> Transition:
         """Return the record of something that happens to this attempt."""
@@ -90,6 +114,19 @@ def open_session() -> Program[None]:
         yield from Attach()
     except Expired as expired:
         raise _unanswered(expired) from None
+
+
+def look_up(op: Survey | Queues) -> Program[tuple[Any, ...]]:
+    """Read something from outside of any queue; once more if the session ends meanwhile."""
+    while True:
+        try:
+            yield from Attach()
+            found: tuple[Any, ...] = yield from op
+        except SessionLost:
+            continue
+        except Expired as expired:
+            raise _unanswered(expired) from None
+        return found
 
 
 def acquire(attempt: Attempt) -> Program[Hold]:
@@ -148,16 +185,19 @@ def _try_once(attempt: Attempt, spot: Spot) -> Program[Hold | None]:
     return (yield from _admit(attempt, view.mine))
 
 
-def release(hold: Hold) -> Program[bool]:
+def release(hold: Hold, *, wait: bool = True) -> Program[bool]:
     """Delete the own contender; what cannot be settled in time is left to the cleaner.
 
     The caller has ended ``hold`` as released before. Returns whether the contender was
-    there, or may have been.
+    there, or may have been. Not to ``wait`` leaves all of it to the cleaner.
     """
     lost: str | None = None
     try:
-        removed = yield from Withdraw(hold.place.spot, hold.place)
-        lost = None if removed else REMOVED
+        if wait:
+            removed = yield from Withdraw(hold.place.spot, hold.place)
+            lost = None if removed else REMOVED
+        else:
+            yield from Abandon(hold.place.spot, hold.place)
     except GeneratorExit:
         raise
     except SessionLost as ended:
@@ -218,12 +258,13 @@ def _unanswered(expired: Expired) -> BaseException:
 
 
 def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
-    hold = yield from Admit(mine, {**attempt.labels, "attempt": attempt.number})
+    labels = {**attempt.labels, "attempt": attempt.number}
+    hold = yield from Admit(mine, labels, attempt.max_hold_s)
     yield from Emit(hold.transition("lock.acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
         hold.lose(hold.epoch.reason)
-        raise SessionLost(hold.epoch.reason)
+        raise SessionLost(hold.reason or hold.epoch.reason)
     return hold
 
 
@@ -240,10 +281,13 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     told = False
     disturbed = 0
     while targets := order.targets(view.ahead):
-        attempt.position = view.position
+        moved, attempt.position = view.position != attempt.position, view.position
         if not told:
             told = True
             yield from Emit(attempt.transition("lock.queued", position=view.position))
+            attempt.on_queued(view.position)
+        if moved:
+            attempt.on_position(view.position)
         if targets != armed and not (yield from Watch(mine, targets, view.as_of)):
             view, armed = (yield from Look(mine, order, ())), ()
         else:

@@ -11,6 +11,7 @@ Everything here is plain state and a generator; the clock's readings are passed 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +32,7 @@ __all__ = ["Board", "Epoch", "OpenFailed", "SessionClock", "SessionEvent", "keep
 
 NOT_RENEWED = "the session was not renewed in time"
 STILLBORN_S = 1.0
+SHORTEST_RENEWAL_S = 0.5  # a loss is told this late at most, while the store is silent
 
 State = Literal["held", "suspect", "lost"]
 
@@ -123,6 +125,15 @@ class Epoch:
             self.ended = NOT_RENEWED
             return 0.0
         return left
+
+    def overheld(self, now: float) -> list[Hold]:
+        """Return the grants that were held for longer than they may be without progress."""
+        return [hold for hold in list(self.holds.values()) if hold.is_overheld(now)]
+
+    @property
+    def next_due(self) -> float:
+        """When the first of its grants will be held for too long; infinite if none can be."""
+        return min((hold.due for hold in list(self.holds.values())), default=math.inf)
 
     @property
     def reason(self) -> str:
@@ -245,7 +256,7 @@ def _give_up(board: Board, epoch: Epoch, reason: str) -> Program[None]:
     yield from Abandon(None)  # first of all: a dead grant must block nobody
     yield from Emit(Transition("session.lost", session=epoch.id, reason=reason))
     for hold in lost:
-        yield from Emit(hold.transition("lock.lost", reason=reason))
+        yield from Emit(hold.transition("lock.lost", reason=hold.reason))
 
 
 def _stillborn(board: Board, sent_at: float) -> Program[None]:
@@ -268,6 +279,7 @@ def _renew(board: Board, epoch: Epoch) -> Program[str]:
             return epoch.ended or "the client was closed"
         if now >= clock.deadline:
             return NOT_RENEWED
+        yield from _give_back(epoch, now)
         if now < clock.suspect_at:
             doubted = False
         elif not doubted:
@@ -277,7 +289,7 @@ def _renew(board: Board, epoch: Epoch) -> Program[str]:
             reason = yield from _renew_once(epoch, clock, now)
         else:
             checkpoint = clock.deadline if doubted else clock.suspect_at
-            yield from Wait(min(clock.due, checkpoint) - now)
+            yield from Wait(max(min(clock.due, checkpoint, epoch.next_due) - now, 0.0))
             reason = None
         if reason is not None:
             return reason
@@ -293,8 +305,9 @@ def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[st
     """Ask once; returns the reason if the session turns out to have ended."""
     checkpoint = clock.suspect_at if sent_at < clock.suspect_at else clock.deadline
     places = tuple(hold.place for hold in list(epoch.holds.values()))
+    within_s = min(checkpoint, max(epoch.next_due, sent_at + SHORTEST_RENEWAL_S)) - sent_at
     try:
-        renewal = yield from Renew(places, within_s=checkpoint - sent_at)
+        renewal = yield from Renew(places, within_s)
     except (StoreError, Expired):
         now = yield from Now()
         clock.on_missed(now)
@@ -306,6 +319,14 @@ def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[st
         return epoch.reason
     yield from _missing(epoch, renewal.missing)
     return None
+
+
+def _give_back(epoch: Epoch, now: float) -> Program[None]:
+    """Have the contenders of holders that hang withdrawn, and tell."""
+    for hold in epoch.overheld(now):
+        if hold.lose(NOT_RENEWED):
+            yield from Abandon(hold.place.spot, hold.place)
+            yield from Emit(hold.transition("lock.lost", reason=hold.reason))
 
 
 def _missing(epoch: Epoch, places: tuple[Place, ...]) -> Program[None]:

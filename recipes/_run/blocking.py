@@ -228,7 +228,7 @@ class BlockingRuntime(Runtime):
         return released
 
     def _end(self, epoch: Any) -> None:
-        self.board.ended(epoch, "the client was closed")
+        self.give_up(epoch)
         call = self.call(None, CLOSE_WITHIN_S)
         call.epoch = epoch
         try:
@@ -260,4 +260,4 @@ def _serve(callbacks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         try:
             callback()
         except Exception:
-            log.exception("a callback for a lost grant failed")
+            log.exception("a callback failed")

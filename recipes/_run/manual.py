@@ -26,6 +26,7 @@ from recipes.stores.base import Event
 
 if TYPE_CHECKING:
     from recipes._core.cleaner import Job
+    from recipes._core.hold import Hold
     from recipes._core.session import Epoch
     from recipes._run.runtime import Call, Settings
     from recipes.stores.engine import Engine
@@ -319,6 +320,9 @@ class AsyncManualRuntime(_Manual, AsyncRuntime):
     async def _settle(self, job: Job) -> bool:
         with self._settling(job):
             return await super()._settle(job)
+
+    def watch_over(self, hold: Hold) -> None:
+        """Leave it to the keeper: while the loop is blocked no time passes."""
 
     def want_session(self) -> None:
         """Have the keeper at work; it counts as busy from now on."""

@@ -6,8 +6,11 @@ The parts that do not differ between threads and asyncio. A `Call` is one public
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import socket
+import time
 import uuid
 import weakref
 from abc import ABC, abstractmethod
@@ -28,6 +31,7 @@ from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
 if TYPE_CHECKING:
+    from recipes._core.entry import Entries
     from recipes.stores.base import Mailbox
     from recipes.stores.engine import Engine
 
@@ -50,6 +54,7 @@ class Settings:
 
     session_timeout_s: float
     request_timeout_s: float
+    owner: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +113,7 @@ class Runtime(ABC):
 
     Attributes:
         face: The client, as users know it.
+        entries: What was entered and may be entered again, by owner and encoded name.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
@@ -116,6 +122,7 @@ class Runtime(ABC):
         self.board = Board()
         self.cleaning: dict[int, Job] = {}
         self.face: Any = None
+        self.entries: dict[tuple[object, str], Entries] = {}
         self._inherited: list[object] = []
         _runtimes.add(self)
 
@@ -135,8 +142,11 @@ class Runtime(ABC):
         epoch = call.epoch
         assert epoch is not None, "a place belongs to a session"
         now = self.now()
-        call.hold = hold = Hold(op.place, epoch, call.owner, now, op.labels)
+        call.hold = hold = Hold(op.place, epoch, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
         epoch.holds[op.place.spot.id] = hold
+        if op.max_hold_s is not None:
+            self.board.tell_keeper()  # it may sleep for longer
+            self.watch_over(hold)
         if hold.remaining(now) <= 0:
             hold.lose(epoch.reason)
             raise SessionLost(epoch.reason)
@@ -173,6 +183,19 @@ class Runtime(ABC):
         for hold in released:
             self.emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
 
+    def note(self) -> str:
+        """Return what others may read beside a contender that joins now; nothing unless asked for."""
+        owner = self.settings.owner
+        if owner is None:
+            return ""
+        said = {"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+        return json.dumps(said, separators=(",", ":"))
+
+    def give_up(self, epoch: Epoch) -> None:
+        """End the session in this client, as its closing; nobody else tells of holders that hung."""
+        for hold in self.board.ended(epoch, "the client was closed"):
+            self.emit(hold.transition("lock.lost", reason=hold.reason))
+
     def session_gone(self, epoch: Epoch, reason: str) -> None:
         """The store says that this session has ended: nothing of it is held from here on."""
         if epoch.ended is None:
@@ -185,7 +208,7 @@ class Runtime(ABC):
         reason = f"renewing failed: {type(error).__name__}"
         if epoch is not None:
             for hold in self.board.ended(epoch, reason):
-                self.emit(hold.transition("lock.lost", reason=reason))
+                self.emit(hold.transition("lock.lost", reason=hold.reason))
             self.schedule(Job(epoch, None))
         self.board.failed(StoreUnavailable(self.engine.label, reason))
 
@@ -225,6 +248,10 @@ class Runtime(ABC):
 
     # What differs between threads and asyncio.
 
+    def watch_over(self, hold: Hold) -> None:
+        """Have a grant that may be held for so long only taken back, also if the keeper cannot."""
+        del hold  # a keeper with a thread of its own can
+
     @abstractmethod
     def make_link(self, on_end: Any) -> Any:
         """Return a new link of the engine."""
@@ -244,6 +271,7 @@ class Runtime(ABC):
         old, self.board = self.board, Board()
         self.board.closed = old.closed
         self.cleaning = {}
+        self.entries = {}
         epoch = old.epoch
         if epoch is not None:
             self._inherited.append(epoch)  # kept, so that no finalizer closes what the parent uses

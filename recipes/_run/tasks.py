@@ -1,7 +1,7 @@
 """The driver for asyncio: the only place of the asyncio face that waits.
 
 A call's requests are asked in the caller's own task. Two tasks serve a client, the
-keeper and the cleaner, with no thread of this package's own.
+keeper and the cleaner, with no thread of this package's own (but for `Watchdog`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from recipes._core.ops import Program
 from recipes._core.session import keep
 from recipes._run.interpret import Receive, interpret
 from recipes._run.runtime import Call, Runtime
+from recipes._run.watchdog import Watchdog
 from recipes.stores.base import AsyncLink, Event
 
 __all__ = ["AsyncRuntime"]
@@ -87,6 +88,7 @@ class AsyncRuntime(Runtime):
         self._cleaner: asyncio.Task[None] | None = None
         self._closers: set[asyncio.Task[bool]] = set()
         self._jobs: deque[Job] = deque()
+        self._watchdog: Watchdog | None = None
 
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         """Begin a public call with one deadline for all of it.
@@ -177,6 +179,12 @@ class AsyncRuntime(Runtime):
         if late is not None:  # it began while the client was being closed
             await self._end(late)
 
+    def watch_over(self, hold: Hold) -> None:
+        """Have a thread take the grant back if the loop is blocked when that is due."""
+        if self._watchdog is None:
+            self._watchdog = Watchdog(self.engine, self.settings)
+        self._watchdog.watch(hold)
+
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a task of its own if it ends a session; never blocks."""
         if self._keeper is not None and self._keeper.cancelling():
@@ -240,7 +248,7 @@ class AsyncRuntime(Runtime):
         return released
 
     async def _end(self, epoch: Any) -> None:
-        self.board.ended(epoch, "the client was closed")
+        self.give_up(epoch)
         call = self.call(None, CLOSE_WITHIN_S)
         call.epoch = epoch
         try:
@@ -250,6 +258,8 @@ class AsyncRuntime(Runtime):
 
     async def _stop_tasks(self) -> None:
         self.board.tell_keeper()
+        if self._watchdog is not None:
+            self._watchdog.look()
         known: list[asyncio.Task[Any] | None] = [self._keeper, self._cleaner, *self._closers]
         tasks = [task for task in known if task is not None and not task.done()]
         if tasks:

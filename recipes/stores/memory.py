@@ -25,10 +25,13 @@ from recipes._core.ops import (
     Opened,
     Place,
     Probe,
+    Queues,
     Renew,
     Renewal,
     Spot,
+    Standing,
     StoreOp,
+    Survey,
     View,
     Watch,
     Withdraw,
@@ -59,6 +62,7 @@ class Command(Request[Any]):
 class _Entry:
     contender: Contender
     token: int
+    note: str = ""
 
 
 @dataclass(slots=True)
@@ -158,7 +162,7 @@ class MemoryServer:
         if ref not in queue:
             kind = "W" if op.spot.kind == "lock" else op.spot.kind
             contender = Contender(ref, op.spot.id, kind, command.session)
-            queue[ref] = _Entry(contender, next(self._revision))
+            queue[ref] = _Entry(contender, next(self._revision), op.spot.note)
         return self._view(Place(op.spot, ref, queue[ref].token), op.order)
 
     def _probe(self, op: Probe, command: Command) -> View | None:
@@ -199,6 +203,13 @@ class MemoryServer:
             entry.contender = replace(entry.contender, downgraded=True)
             self._tell(Changed(op.place.ref), op.place.ref)
         return True
+
+    def _survey(self, op: Survey, command: Command) -> tuple[Standing, ...]:
+        entries = itertools.islice(self.queues.get(op.queue, {}).values(), op.most)
+        return tuple(Standing(entry.contender, entry.token, entry.note) for entry in entries)
+
+    def _queues(self, op: Queues, command: Command) -> tuple[str, ...]:
+        return tuple(sorted(name for name, queue in self.queues.items() if queue)[: op.most])
 
     def _view(self, mine: Place, order: Order) -> View:
         if not self._stands(mine):
@@ -250,7 +261,7 @@ class MemoryProtocol(StoreProtocol):
     def _pass_on(self, op: StoreOp[Any], turn: Turn) -> Steps[Any]:
         return (yield from Command(op, self.session_id, turn.mailbox))
 
-    renew = end = enqueue = probe = watch = look = check = downgrade = _pass_on
+    renew = end = enqueue = probe = watch = look = check = downgrade = survey = queues = _pass_on
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Withdraw; asked again, it was I who deleted it."""

@@ -22,9 +22,12 @@ from recipes._core.ops import (
     Open,
     Opened,
     Probe,
+    Queues,
     Renew,
     Renewal,
+    Standing,
     StoreOp,
+    Survey,
     View,
     Watch,
     Withdraw,
@@ -66,7 +69,7 @@ class StoreProtocol(ABC):
     renewal_lag: ClassVar[int] = 0
     session_id: str = ""
 
-    def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:  # noqa: PLR0911 - one for each operation
+    def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:  # noqa: PLR0911, PLR0912 - one for each operation
         """Return the generator that carries out ``op``."""
         known: Any = op
         match known:
@@ -88,6 +91,10 @@ class StoreProtocol(ABC):
                 return self.downgrade(known, turn)
             case Open():
                 return self.open(known, turn)
+            case Survey():
+                return self.survey(known, turn)
+            case Queues():
+                return self.queues(known, turn)
             case End():
                 return self.end(known, turn)
             case _:
@@ -136,3 +143,11 @@ class StoreProtocol(ABC):
     @abstractmethod
     def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
         """Mark the own contender as downgraded, in place; False if it is gone."""
+
+    @abstractmethod
+    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+        """Read a queue from its head on."""
+
+    @abstractmethod
+    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+        """Read the names of queues in which anybody stands."""

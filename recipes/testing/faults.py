@@ -15,8 +15,10 @@ from recipes._core.ops import (
     Look,
     Open,
     Probe,
+    Queues,
     Renew,
     StoreOp,
+    Survey,
     Watch,
     Withdraw,
 )
@@ -32,11 +34,12 @@ if TYPE_CHECKING:
 __all__ = ["Fault", "Operation", "Way"]
 
 Operation = Literal[
-    "acquire", "try_acquire", "wait", "release", "downgrade", "verify", "renew", "open", "close"
+    "acquire", "try_acquire", "wait", "release", "downgrade", "verify", "look", "renew", "open", "close"
 ]
 """What a client asks of the store: "acquire" joins the queue, "wait" looks at it while queueing, "release"
-also withdraws an interrupted acquire, "open", "renew" and "close" concern the session. ("open" by
-``Client.open`` or ``with`` fails fast; by any other call it is asked again.)"""
+also withdraws an interrupted acquire, "look" is asked by who inspects a queue from outside, "open", "renew"
+and "close" concern the session. ("open" by ``Client.open`` or ``with`` fails fast; by any other call it is
+asked again.)"""
 
 _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     Enqueue: "acquire",
@@ -46,6 +49,8 @@ _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     Check: "wait",
     Withdraw: "release",
     Downgrade: "downgrade",
+    Survey: "look",
+    Queues: "look",
     Renew: "renew",
     Open: "open",
     End: "close",

@@ -8,11 +8,15 @@ import pytest
 
 MODULES = (
     "exclusion",
+    "hanging",
+    "inspecting",
     "interrupts",
     "manners",
     "naming",
+    "reentry",
     "sessions",
     "strangers",
+    "telling",
     "timing",
     "faces",
     "tap",

@@ -20,7 +20,7 @@ def face(request: pytest.FixtureRequest) -> Iterator[Face]:
 
 @pytest.fixture
 def side() -> str:
-    """Return what the tests' locks are: plain ones, or a side of the read-write lock."""
+    """Return what the tests' locks are: plain ones, re-entrant ones, or a side of the read-write lock."""
     return ""
 
 

@@ -40,12 +40,14 @@ class Store(ABC):
 
     Attributes:
         mark: A part of the URL, and so of the label in events, that no other test's has.
+        has_strangers: Other clients' layouts are told from this package's.
         malformed_blocks: What is no contender of anybody's layout counts as one, and blocks.
         lands_late: A request can arrive after the next request of the same client.
     """
 
     mark: str
     malformed_blocks: ClassVar[bool] = True
+    has_strangers: ClassVar[bool] = True
     lands_late: ClassVar[bool] = True
 
     @abstractmethod
@@ -140,6 +142,7 @@ class MemoryStore(Store):
 class SqliteStore(Store):
     """A file of its own, in a directory of its own."""
 
+    has_strangers = False  # nobody else's layout is there
     lands_late = False  # requests of one link are carried out in order, or not at all
 
     def __init__(self) -> None:

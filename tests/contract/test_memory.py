@@ -3,16 +3,28 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.exclusion import Exclusion
+from tests.contract.hanging import Hanging
+from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
+from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.strangers import Strangers
+from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 
 
 class TestExclusion(Exclusion):
+    pass
+
+
+class TestHanging(Hanging):
+    pass
+
+
+class TestInspecting(Inspecting):
     pass
 
 
@@ -32,11 +44,19 @@ class TestReading(Reading):
     pass
 
 
+class TestReentry(Reentry):
+    pass
+
+
 class TestSessions(Sessions):
     pass
 
 
 class TestStrangers(Strangers):
+    pass
+
+
+class TestTelling(Telling):
     pass
 
 
@@ -54,3 +74,9 @@ class TestWritersInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "writer"
+
+
+class TestReentrantInterrupts(Interrupts):
+    @pytest.fixture
+    def side(self) -> str:
+        return "rlock"

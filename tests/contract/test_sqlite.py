@@ -10,13 +10,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.exclusion import Exclusion
+from tests.contract.hanging import Hanging
+from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
+from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.stores import SqliteStore, Store
 from tests.contract.strangers import Strangers
+from tests.contract.telling import Telling
 
 
 @pytest.fixture
@@ -27,6 +31,14 @@ def store() -> Iterator[Store]:
 
 
 class TestExclusion(Exclusion):
+    pass
+
+
+class TestHanging(Hanging):
+    pass
+
+
+class TestInspecting(Inspecting):
     pass
 
 
@@ -46,9 +58,17 @@ class TestReading(Reading):
     pass
 
 
+class TestReentry(Reentry):
+    pass
+
+
 class TestSessions(Sessions):
     pass
 
 
 class TestStrangers(Strangers):
+    pass
+
+
+class TestTelling(Telling):
     pass

@@ -30,7 +30,9 @@ class Party:
         install(self.client, self.tap)
 
     def lock(self, name: str, **options: Any) -> Any:
-        """Return a lock: the plain one, or a side of the read-write lock."""
+        """Return a lock: the plain one, the re-entrant one, or a side of the read-write lock."""
+        if self._side == "rlock":
+            return self.client.rlock(name, **options)
         if self._side:
             return getattr(self.client.rwlock(name, **options), self._side)
         return self.client.lock(name, **options)

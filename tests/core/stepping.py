@@ -131,7 +131,7 @@ def admitted(at: Epoch, now: float = 100.0) -> Callable[[Admit], Any]:
     from recipes._core.hold import Hold
 
     def admit(op: Admit) -> Hold:
-        hold = Hold(op.place, at, "owner", now, op.labels)
+        hold = Hold(op.place, at, "owner", now, op.labels, max_hold_s=op.max_hold_s)
         at.holds[op.place.spot.id] = hold
         return hold
 

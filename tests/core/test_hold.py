@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -10,9 +11,9 @@ from tests.core.stepping import epoch, place
 LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
 
 
-def hold(ttl_s: float | None = 15.0) -> Hold:
+def hold(ttl_s: float | None = 15.0, *, max_hold_s: float | None = None) -> Hold:
     at = epoch(ttl_s)
-    made = Hold(place(), at, "owner", 100.0, LABELS)
+    made = Hold(place(), at, "owner", 100.0, LABELS, max_hold_s=max_hold_s)
     at.holds[place().spot.id] = made
     return made
 
@@ -119,3 +120,61 @@ def test_its_records_carry_the_token_and_the_labels() -> None:
     record = hold().transition("lock.lost", reason="why")
     assert record.fields() == {**LABELS, "token": 7, "reason": "why"}
     assert record.event == "lock.lost"
+
+
+HUNG = "it was held for 5 s (max_hold) without progress()"
+
+
+def test_held_for_so_long_without_progress() -> None:
+    held = hold(max_hold_s=5.0)
+    assert held.due == 105.0
+    assert [held.remaining(now) for now in (100.0, 104.5)] == [5.0, 0.5]
+    assert held.progress(104.5)
+    assert held.due == 109.5
+    assert [held.remaining(now) for now in (104.5, 109.0)] == [5.0, 0.5]
+    assert held.lost(109.5) == HUNG, "by the clock, before anybody tells"
+    assert held.reason is None
+    assert held.remaining(109.0) == 0.0, "and for ever: it was seen"
+    assert not held.progress(109.0), "progress comes too late"
+    assert (held.lost(109.0), held.remaining(109.0), held.due) == (HUNG, 0.0, 0.0)
+
+
+def test_no_longer_than_the_session() -> None:
+    held = hold(max_hold_s=20.0)
+    assert held.remaining(100.0) == 13.5
+    assert held.progress(113.0)
+    assert held.remaining(113.0) == 0.5
+    assert held.lost(113.5) == NOT_RENEWED
+    assert not held.progress(113.5)
+
+
+def test_without_a_limit_progress_is_a_check() -> None:
+    held = hold()
+    assert held.progress(101.0)
+    assert held.due == math.inf
+    held.release(102.0)
+    assert not held.progress(102.0)
+
+
+def test_a_release_that_comes_too_late_leaves_the_rest_to_the_keeper() -> None:
+    held, told = hold(max_hold_s=5.0), []
+    assert not held.release(105.0, told.append)
+    assert not told
+    assert (held.ended, held.lost(105.0)) == (False, HUNG)
+    assert held.place.spot.id in held.epoch.holds, "so that the keeper finds it"
+    assert held.lose("the session ended meanwhile")
+    assert held.reason == HUNG, "why it was lost does not change"
+    assert held.epoch.holds == {}
+
+
+def test_progress_while_another_thread_sees_it_pass() -> None:
+    held = hold(max_hold_s=5.0)
+
+    def meanwhile(now: float) -> float:
+        held.is_overheld(105.0)
+        return 13.5
+
+    held.epoch.remaining = meanwhile  # type: ignore[method-assign]
+    assert not held.progress(104.9)
+    assert held.lost(104.9) == HUNG
+    assert held.due == 0.0

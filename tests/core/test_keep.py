@@ -9,7 +9,16 @@ import pytest
 from recipes._core.deadline import Expired
 from recipes._core.hold import Hold
 from recipes._core.ops import Abandon, Emit, Now, Open, Opened, Place, Renew, Renewal, Wait
-from recipes._core.session import NOT_RENEWED, STILLBORN_S, Board, Epoch, OpenFailed, SessionEvent, keep
+from recipes._core.session import (
+    NOT_RENEWED,
+    SHORTEST_RENEWAL_S,
+    STILLBORN_S,
+    Board,
+    Epoch,
+    OpenFailed,
+    SessionEvent,
+    keep,
+)
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from tests.core.stepping import Played, Script, epoch, place, play, spot
 
@@ -89,10 +98,10 @@ class Keeping:
             self.board.closed = "closed"
         return Renewal(TTL_S)
 
-    def grant(self, number: int = 1) -> Hold:
+    def grant(self, number: int = 1, max_hold_s: float | None = None) -> Hold:
         at = self.board.epoch
         assert at is not None
-        held = Hold(place(number), at, "owner", self.now, LABELS)
+        held = Hold(place(number), at, "owner", self.now, LABELS, max_hold_s=max_hold_s)
         at.holds[spot(number).id] = held
         return held
 
@@ -339,3 +348,97 @@ def test_between_renewals_it_reads_the_clock_and_waits() -> None:
     played = Keeping(renewals=2).run()
     assert played.kinds == ["Open", "Emit", *["Now", "Wait", "Now", "Renew", "Now"] * 2, "Now"]
     assert all(isinstance(op, Now | Wait | Renew | Open | Emit) for op in played.ops)
+
+
+def test_a_holder_that_hangs_is_told_and_withdrawn_when_its_time_is_over() -> None:
+    keeping, held = Keeping(renewals=3), []
+    keeping.at = {
+        105.0: lambda: held.extend((keeping.grant(1, 3.0), keeping.grant(2, 6.5), keeping.grant(3))),
+        108.0: lambda: held.append(keeping.now),
+    }
+    played = keeping.run()
+    first, second, third, at = held
+    assert at == 108.0, "the keeper wakes when it is due, between two renewals"
+    assert losses(played)[1:] == [("lock.lost", first.reason), ("lock.lost", second.reason)]
+    assert "3 s (max_hold)" in first.reason
+    assert played.abandoned == [spot(1), spot(2)]
+    assert not third.ended
+    assert keeping.renewed_at == [105.0, 110.0, 115.0]
+    assert keeping.waits[:5] == [5.0, 3.0, 2.0, 1.5, 3.5]
+
+
+def test_progress_puts_it_off() -> None:
+    keeping, held = Keeping(renewals=2), []
+    keeping.at = {
+        105.0: lambda: held.append(keeping.grant(1, 3.0)),
+        108.0: lambda: held[0].progress(107.9),
+    }
+    keeping.run()
+    assert not held[0].overheld
+    assert held[0].due == pytest.approx(110.9)
+
+
+def test_what_somebody_saw_to_be_overdue_is_withdrawn_at_once() -> None:
+    keeping, held = Keeping(renewals=2), []
+
+    def seen() -> None:
+        (hold,) = held
+        hold.is_overheld(108.0)
+        hold.until = 999.0  # as progress does that came at the same time
+
+    keeping.at = {105.0: lambda: held.append(keeping.grant(1, 3.0)), 108.0: seen}
+    played = keeping.run()
+    assert played.abandoned == [spot(1)]
+
+
+def test_what_was_released_at_that_moment_is_not_told() -> None:
+    keeping = Keeping(renewals=2)
+
+    def released_as_the_keeper_looks() -> None:
+        hold = keeping.grant(1, 3.5)
+        hold.release(105.0)
+        found = [[], [hold]]
+        hold.epoch.overheld = lambda now: found.pop() if found else []  # type: ignore[method-assign]
+
+    keeping.at = {105.0: released_as_the_keeper_looks}
+    played = keeping.run()
+    assert losses(played) == [("session.started", None)]
+    assert played.abandoned == []
+
+
+def test_a_silent_store_does_not_keep_a_loss_from_being_told() -> None:
+    keeping, held = Keeping(renewals=2, renew=[Expired()]), []
+    keeping.at = {105.0: lambda: held.append(keeping.grant(1, 0.7))}
+    played = keeping.run()
+    (renewal,) = (op for op in played.ops[: played.kinds.index("Renew") + 1] if isinstance(op, Renew))
+    assert renewal.within_s == pytest.approx(0.7)
+    assert played.abandoned == [spot(1)]
+
+
+def test_a_renewal_has_time_enough_though_a_holder_is_due() -> None:
+    keeping, held = Keeping(renewals=2, renew=[Expired()]), []
+    keeping.at = {105.0: lambda: held.append(keeping.grant(1, 0.1))}
+    played = keeping.run()
+    (renewal,) = (op for op in played.ops[: played.kinds.index("Renew") + 1] if isinstance(op, Renew))
+    assert renewal.within_s == pytest.approx(SHORTEST_RENEWAL_S)
+    assert held[0].ended
+    assert played.abandoned == [spot(1)]
+
+
+def test_a_session_that_ends_does_not_change_why_a_grant_was_lost() -> None:
+    keeping, held = Keeping(renew=[SessionLost("revoked")]), []
+
+    def late() -> None:
+        held.append(keeping.grant(1, 3.0))
+        held[0].is_overheld(keeping.now + 3.0)
+
+    def on_renew(op: Renew) -> Any:
+        late()
+        keeping.board.closed = None
+        return SessionLost("revoked")
+
+    keeping._renew = [on_renew, None]
+    keeping.reset()
+    played = keeping.run()
+    assert losses(played)[2][0] == "lock.lost"
+    assert "max_hold" in str(losses(played)[2][1])

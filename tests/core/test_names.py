@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes._core.names import MAX_ENCODED_BYTES, encode
+from recipes._core.names import MAX_ENCODED_BYTES, decode, encode
 
 ALPHABET = re.compile(r"(?:[A-Za-z0-9_.-]|%[0-9A-F]{2})+")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80)
@@ -71,3 +71,13 @@ def test_what_is_no_name() -> None:
     for other in (b"x", None, 1, ["x"]):
         with pytest.raises(TypeError, match="a lock's name is a str"):
             encode(other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["x", "a/b", ".", "..", "日本", "100%", " "])
+def test_a_name_comes_back(name: str) -> None:
+    assert decode(encode(name)) == name
+
+
+@pytest.mark.parametrize("component", ["", "%FF", "%41", "a b", "."])
+def test_what_no_name_becomes_is_no_name(component: str) -> None:
+    assert decode(component) is None

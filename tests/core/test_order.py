@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Contender, Order
+from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Contender, Order, granted
 
 PERMITS = 3
 
@@ -118,3 +118,21 @@ def test_only_readers_are_shared() -> None:
     assert Contender("x", kind="R").shared
     assert not Contender("x", kind="W").shared
     assert not Contender("x", kind="lock").shared
+
+
+def test_who_holds_as_the_store_shows_it() -> None:
+    def queue(kinds: str) -> list[Contender]:
+        return [
+            Contender(str(at), kind=kind.upper(), downgraded=kind == "w") for at, kind in enumerate(kinds)
+        ]
+
+    for kinds, holds in {
+        "": "",
+        "W": "1",
+        "WW": "10",
+        "RRWR": "1100",
+        "wRRWR": "11100",
+        "wW": "10",
+        "WR": "10",
+    }.items():
+        assert granted(queue(kinds)) == [one == "1" for one in holds], kinds

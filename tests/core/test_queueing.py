@@ -8,6 +8,7 @@ from recipes._core.deadline import Expired
 from recipes._core.hold import Hold
 from recipes._core.local import LocallyGone
 from recipes._core.ops import (
+    Admit,
     Check,
     Checked,
     Downgrade,
@@ -16,6 +17,7 @@ from recipes._core.ops import (
     Look,
     Place,
     Probe,
+    Survey,
     View,
     Wait,
     Watch,
@@ -27,6 +29,7 @@ from recipes._core.queueing import (
     Attempt,
     acquire,
     downgrade,
+    look_up,
     open_session,
     release,
     try_acquire,
@@ -490,3 +493,27 @@ def test_downgrade_with_the_session_gone() -> None:
     held = hold()
     assert play(downgrade(held), Script(Downgrade=SessionLost("x"))).result is False
     assert not held.downgraded
+
+
+# Looking from outside.
+
+
+def test_a_look_is_asked_again_on_the_next_session() -> None:
+    played = play(look_up(Survey("q", 5)), Script(Attach=epoch(), Survey=[SessionLost("revoked"), ("one",)]))
+    assert played.kinds == ["Attach", "Survey", "Attach", "Survey"]
+    assert played.result == ("one",)
+
+
+def test_a_look_without_an_answer_is_unavailable() -> None:
+    played = play(look_up(Survey("q", 5)), Script(Attach=epoch(), Survey=Expired()))
+    assert isinstance(played.error, StoreUnavailable)
+
+
+def test_a_release_that_does_not_wait_is_the_cleaners() -> None:
+    at = epoch()
+    hold = admitted(at)(Admit(place(), {"lock": "q", "mode": "exclusive"}))
+    hold.release(101.0)
+    played = play(release(hold, wait=False), Script())
+    assert played.kinds == ["Abandon", "Now", "Emit"]
+    assert played.events == ["lock.released"]
+    assert played.result is True

@@ -458,6 +458,46 @@ def test_an_interrupt_before_the_grant_is_made(
     assert client.grants == []
 
 
+def test_an_interrupt_before_the_grant_is_made_leaves_nothing_entered(
+    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with client.rlock("x") as outer:
+        monkeypatch.setattr("recipes.RLock._grant", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.rlock("x").acquire()
+        with pytest.raises(KeyboardInterrupt):
+            client.rlock("y").acquire()
+        monkeypatch.undo()
+        assert client.grants == [outer]
+        monkeypatch.setattr("recipes.rlock.Entries.enter", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.rlock("z").acquire()
+        monkeypatch.undo()
+    assert client.grants == []
+    cleaned(client)
+    assert engine.server.contenders() == []
+    for name in "xyz":
+        client.rlock(name).acquire(timeout=1).release()
+
+
+def test_who_ends_without_leaving_what_was_lost_is_forgotten(engine: FaultyEngine, client: Client) -> None:
+    thread = threading.Thread(target=client.rlock("x").acquire)
+    thread.start()
+    thread.join()
+    (grant,) = client.grants
+    assert grant.held
+    client.rlock("y").acquire().release()
+    engine.server.remove(engine.server.contenders()[0].ref)
+    assert not grant.verify()
+    assert client._runtime.entries
+    with client.rlock("y") as other:
+        assert [entries.faces for entries in client._runtime.entries.values()] == [[other]]
+    assert not client._runtime.entries
+
+
 def test_an_interrupt_that_the_program_never_saw(
     engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -529,7 +569,7 @@ def test_a_callback_runs_in_a_thread_of_its_own_and_may_fail(
     lose(client)
     assert done.wait(SOON_S)
     assert names == ["recipes-callbacks"]
-    assert "a callback for a lost grant failed" in caplog.text
+    assert "a callback failed" in caplog.text
 
 
 def test_a_release_is_no_loss(client: Client) -> None:

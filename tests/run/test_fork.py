@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -99,6 +101,43 @@ def test_the_childs_with_statement_says_that_it_is_lost() -> None:
 
         assert in_child(leave) == ["forked"]
         assert grant.held
+
+
+def test_the_child_is_not_inside_what_the_parent_entered() -> None:
+    with recipes.connect("memory://") as client, client.rlock("x") as outer, client.rlock("x") as inner:
+
+        def look() -> list[Any]:
+            found = [outer.held, inner.lost_reason, inner.release(), client.rlock("x").try_acquire()]
+            try:
+                outer.__exit__(None, None, None)
+            except LockLost as lost:
+                return [*found, lost.reason]
+            return found
+
+        with outer_guard_held(outer):
+            assert in_child(look) == [False, "forked", False, None, "forked"]
+        assert inner.release()
+        assert outer.held
+
+
+@contextmanager
+def outer_guard_held(grant: Any) -> Iterator[None]:
+    """Have another thread be in the middle of leaving it while the process forks."""
+    guard, inside, leave = grant._hold._among._guard, threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with guard:
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait(10)
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
 
 
 def test_a_child_of_a_closed_client_is_closed() -> None:

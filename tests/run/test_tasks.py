@@ -376,6 +376,32 @@ async def test_an_interrupt_before_the_grant_is_made(
         assert engine.server.contenders() == []
 
 
+@in_loop
+async def test_a_cancellation_before_the_grant_is_made_leaves_nothing_entered(
+    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any, **options: Any) -> None:
+        raise asyncio.CancelledError
+
+    async with using(engine) as client:
+        async with client.rlock("x") as outer:
+            for place in ("recipes.AsyncRLock._grant", "recipes.rlock.Entries.enter"):
+                for name in "xy":
+                    monkeypatch.setattr(place, interrupted)
+                    with pytest.raises(asyncio.CancelledError):
+                        await client.rlock(name).acquire()
+                    monkeypatch.undo()
+            assert client.grants == [outer]
+        assert client.grants == []
+        await cleaned(client)
+        assert engine.server.contenders() == []
+        await asyncio.create_task(client.rlock("y").acquire())  # its task goes without leaving
+        engine.server.remove(engine.server.contenders()[0].ref)
+        assert not await client.grants[0].verify()
+        async with client.rlock("x") as other:
+            assert [entries.faces for entries in client._runtime.entries.values()] == [[other]]
+
+
 # async with, and loss.
 
 

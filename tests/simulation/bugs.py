@@ -6,6 +6,7 @@ from typing import Any
 from unittest import mock
 
 from recipes._core import cleaner, hold, local, queueing, session
+from recipes._core import entry as re_entry
 from recipes._core.ops import View, Withdraw
 from recipes._core.order import Order
 from recipes._run import interpret
@@ -236,6 +237,83 @@ def release_is_only_said() -> list[Any]:
 
 def released_still_holds() -> list[Any]:
     return swap(hold.Hold, "_finish", lambda self, reason: True)
+
+
+# Holders that hang, and re-entrance.
+
+
+def max_hold_from_the_renewal() -> list[Any]:
+    def renew_once(epoch: Any, clock: Any, sent_at: float) -> Any:
+        for held in epoch.holds.values():
+            if held.max_hold_s is not None:
+                held.until = sent_at + held.max_hold_s
+        return (yield from original(epoch, clock, sent_at))
+
+    original = session._renew_once
+    return swap(session, "_renew_once", renew_once)
+
+
+def progress_revives() -> list[Any]:
+    def progress(self: Any, now: float) -> bool:
+        if self.max_hold_s is not None and not self.released:
+            self.until = now + self.max_hold_s
+            self.overheld = False
+            self._end.clear()
+        return not self._end
+
+    return swap(hold.Hold, "progress", progress)
+
+
+def hung_is_told_and_not_withdrawn() -> list[Any]:
+    def give_back(epoch: Any, now: float) -> Any:
+        for held in epoch.overheld(now):
+            held.lose("hung")
+        yield from ()
+
+    return swap(session, "_give_back", give_back)
+
+
+def _past_max_hold(self: Any, now: float) -> list[Any]:
+    return [held for held in self.holds.values() if now >= held.until]
+
+
+def hung_is_withdrawn_and_not_ended() -> list[Any]:
+    """The local clock is left out: a holder believes in its grant until it is told."""
+    return [
+        *swap(hold.Hold, "is_overheld", lambda self, now: False),
+        *swap(session.Epoch, "overheld", _past_max_hold),
+        *swap(hold.Hold, "remaining", lambda self, now: 0.0 if self._end else self.epoch.remaining(now)),
+    ]
+
+
+def keeper_sleeps_through_it() -> list[Any]:
+    def give_back(epoch: Any, now: float) -> Any:
+        yield from ()
+
+    return [*swap(session, "_give_back", give_back), *swap(session.Epoch, "next_due", float("inf"))]
+
+
+def first_to_leave_releases() -> list[Any]:
+    def leave(self: Any, entry: Any, now: float, tell: Any) -> bool:
+        self._inside.clear()
+        left: bool = self.whole.release(now, tell)
+        return left
+
+    return swap(re_entry.Entries, "leave", leave)
+
+
+def last_to_leave_releases_nothing() -> list[Any]:
+    def leave(self: Any, entry: Any, now: float, tell: Any) -> bool:
+        self._inside.pop(entry, None)
+        if self._inside:
+            return original(self, entry, now, tell)
+        held: bool = self.whole.remaining(now) > 0
+        if held:
+            entry.left()
+        return held
+
+    original = re_entry.Entries.leave
+    return [*swap(re_entry.Entries, "leave", leave), *swap(re_entry.Entry, "freed", False)]
 
 
 def second(ahead: Any) -> Any:

@@ -170,3 +170,15 @@ for _name, _where, _stores, _plant in (
     ("a look does not read the state", PZ, ZOOKEEPER, rw_bugs.zookeeper_state_not_read),
 ):
     MUTANTS.append(Mutant(_name, _where, _stores, _plant, orders=MIXED))
+
+HUNG = "hung"
+for _name, _where, _plant in (
+    ("max_hold counts from the renewal", "holders that hang", bugs.max_hold_from_the_renewal),
+    ("progress brings a lost grant back", "holders that hang", bugs.progress_revives),
+    ("who hangs is told and not withdrawn", "holders that hang", bugs.hung_is_told_and_not_withdrawn),
+    ("who hangs holds until told", "holders that hang", bugs.hung_is_withdrawn_and_not_ended),
+    ("the keeper sleeps through it", "holders that hang", bugs.keeper_sleeps_through_it),
+    ("the first to leave releases", "re-entrance", bugs.first_to_leave_releases),
+    ("the last to leave releases nothing", "re-entrance", bugs.last_to_leave_releases_nothing),
+):
+    MUTANTS.append(Mutant(_name, _where, BOTH, _plant, flavour=HUNG))

@@ -11,6 +11,9 @@ from tests.simulation.world import ADMITTED, Violation, World
 
 __all__ = ["Oracle"]
 
+NEVER = float("inf")
+WITHDRAWN_WITHIN_S = 4.0  # of a renewal that hangs, and requests that are asked twice
+
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -20,7 +23,9 @@ class Oracle:
     S1 and S3: tokens and a fenced register. S2: whoever is admitted is alone. S4: held
     never comes back. S5 and S7: nobody deletes what is not his. L2, L3, L4 and
     L5: wake-ups, order, herds, leftovers. S6: a downgrade is what the store shows. L7: a
-    session ended behind the client's back is noticed by the next renewal.
+    session ended behind the client's back is noticed by the next renewal. M1 and M2: nobody
+    holds for longer than ``max_hold`` without progress, or blocks others for long. R1: who
+    entered twice holds until the second time he leaves.
 
     Args:
         world: The schedule.
@@ -56,6 +61,8 @@ class Oracle:
         self.removed: dict[int, float] = {}
         self.told: dict[str, set[Any]] = {}
         self.left = 0
+        self.due: dict[int, float] = {}  # until when each may be held without progress, by its own clock
+        self.hung: dict[int, float] = {}
         self.calm = True  # no fault so far that may keep an event from coming
 
     # Called by the clients.
@@ -81,6 +88,8 @@ class Oracle:
         self._in_order(hold)
         self._woken_in_time(client, hold)
         self.live.append((client, hold))
+        if hold.max_hold_s is not None:
+            self.due[token] = client.local + hold.max_hold_s
 
     def granted(self, client: Any, hold: Any, began: int) -> None:
         """An acquire returned."""
@@ -110,9 +119,26 @@ class Oracle:
             raise Violation(f"S6: token {hold.place.token} stands, and its downgrade found it gone")
 
     def releasing(self, client: Any, hold: Any, was_held: bool) -> bool:
-        """A release is called."""
+        """A release is called; of one who entered twice, the last."""
+        if self.holds(client, hold):
+            raise Violation(f"R1: token {hold.place.token} is held by one who has left")
         self.observe()
         return was_held
+
+    def progressed(self, client: Any, hold: Any, held: bool) -> None:
+        """A holder made progress, and was told whether it still holds."""
+        due = self.due.get(hold.place.token, NEVER)
+        if client.local < due:
+            if held:
+                self.due[hold.place.token] = client.local + hold.max_hold_s
+        elif held:
+            raise Violation(f"M1: progress of token {hold.place.token} after its max_hold had passed")
+        self.observe()
+
+    def left_inner(self, client: Any, hold: Any, held: bool) -> None:
+        """One who entered twice left once."""
+        if held and not self.holds(client, hold):
+            raise Violation(f"R1: token {hold.place.token} was released by the first to leave")
 
     # Checks.
 
@@ -220,6 +246,26 @@ class Oracle:
             self._heads()
         if self.exempt or self.removed:
             self._noticed()
+        if self.due:
+            self._not_for_too_long()
+
+    def _not_for_too_long(self) -> None:
+        """M1: nobody holds past max_hold by its own clock. M2: such a contender is soon gone."""
+        now = self.world.now
+        for client, hold in self.live:
+            token = hold.place.token
+            if client.local >= self.due.get(token, NEVER) and self.holds(client, hold):
+                raise Violation(f"M1: token {token} is held past its max_hold")
+        standing = {one.token for one in self.store.standing("q")}
+        for client, hold in (*self.live, *self.lost):
+            token = hold.place.token
+            if token not in standing or client.local < self.due.get(token, NEVER):
+                continue
+            if client.paused or client.dead or hold.epoch.ended is not None:  # it goes with its session
+                continue
+            since = max(self.hung.setdefault(token, now), self.healthy_since, client.healthy_since)
+            if now - since > WITHDRAWN_WITHIN_S:
+                raise Violation(f"M2: token {token} hangs for {now - since:.1f} s, and blocks others")
 
     def _sort_out(self) -> None:
         """Put those that have ended aside: lost ones are looked at every time, released ones in turn."""
@@ -311,4 +357,5 @@ def _asks_it(client: Any, hold: Any) -> bool:
 def _peeks(client: Any, hold: Any) -> bool:
     """Whether a grant is held, without asking it: whoever asks makes a loss final."""
     epoch = hold.epoch
-    return not hold.ended and epoch.ended is None and client.local < epoch.clock.deadline
+    until = min(epoch.clock.deadline, hold.due)
+    return not hold.ended and epoch.ended is None and client.local < until

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from recipes._core.entry import Entries, Entry
 from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Order
 from recipes._core.queueing import Attempt, acquire, downgrade, release, try_acquire
 from recipes._run.interpret import Receive
-from recipes.errors import LockTimeout, SessionLost, StoreError
+from recipes.errors import LockLost, LockTimeout, SessionLost, StoreError
 from tests.simulation.clients import Cancelled, Client
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Flavour:
         timeouts: Between how many seconds those wait that do not wait for ever.
         aimed: Strike renewals, too, at the worst moment.
         tries: How often they only try.
+        max_hold_s: For how long they may hold without progress; they enter once more, too.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Flavour:
     timeouts: tuple[float, float]
     aimed: bool = False
     tries: float = 0.15
+    max_hold_s: float | None = None
 
 
 #: Most schedules are busy: what goes wrong between operations shows in many of them. What the
@@ -54,6 +57,7 @@ FLAVOURS = {
         Flavour("busy", (0.0, 0.0, 0.0, 0.0, 0.02, 0.1), (0.05, 2.0)),
         Flavour("long", (0.0, 0.0, 0.2, 0.2, 3.0, 9.0), (0.1, 8.0)),
         Flavour("aimed", (0.2, 6.0, 6.0, 9.0), (0.1, 8.0), aimed=True),
+        Flavour("hung", (0.0, 0.1, 1.0, 3.0, 6.0), (0.1, 8.0), max_hold_s=1.2),
     )
 }
 
@@ -61,7 +65,7 @@ FLAVOURS = {
 def flavour(seed: int) -> str:
     """Return what kind of schedule a seed makes; a quarter of each kind is chosen by priorities."""
     place = seed // 4 % 20
-    return "aimed" if place == 7 else "long" if place in (2, 9, 12, 19) else "busy"
+    return "aimed" if place == 7 else "hung" if place == 16 else "long" if place in (2, 9, 12, 19) else "busy"
 
 
 def mixture(seed: int) -> tuple[Order, ...]:
@@ -94,18 +98,47 @@ def _once(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[
     oracle.write(client, hold)
     if hold.place.spot.kind == "W" and random() < DOWNGRADES:
         yield from _downgrade(client, task, hold)
+    entered = hold if kind.max_hold_s is None else _enter_twice(client, hold)
     seconds = kind.holds[int(random() * len(kind.holds))]
     if seconds:
         try:
-            runtime.begin(task, None)
-            yield Receive(seconds)
+            yield from _hold(client, task, hold, entered, seconds)
         except Cancelled:
             pass  # the with statement releases all the same
         oracle.write(client, hold)
-    if oracle.releasing(client, hold, hold.release(runtime.now())):
+    was_held = entered.release(runtime.now()) and entered.freed
+    if oracle.releasing(client, hold, was_held):
         call = runtime.begin(task, 1.0)
         call.epoch, call.spot, call.place = hold.epoch, hold.place.spot, hold.place
-        yield from client.run(task, call, release(hold))
+        yield from client.run(task, call, release(entered))
+
+
+def _hold(client: Client, task: Task, hold: Hold, entered: Hold, seconds: float) -> Generator[Any, Any, None]:
+    """Hold for a while: hang, or make progress now and then, at the worst moment too."""
+    runtime, oracle, random = client.runtime, client.oracle, client.world.random
+    runtime.begin(task, None)
+    if hold.max_hold_s is None or random() < 0.5:
+        yield Receive(seconds)
+        return
+    for _ in range(3):
+        yield Receive(hold.max_hold_s * (0.9 + 0.2 * random()))
+        now = runtime.now()
+        oracle.progressed(client, hold, entered.progress(now))
+
+
+def _enter_twice(client: Client, hold: Hold) -> Entry:
+    """Enter what was granted, and once more; one of the two is left at once."""
+    oracle, now = client.oracle, client.runtime.now()
+    entries = Entries(hold, nullcontext(), lambda entries: None)
+    try:
+        outer = entries.enter(now)
+        inner = entries.enter(now)
+    except LockLost:
+        return Entry(entries)  # as if it had been entered before
+    assert outer is not None
+    assert inner is not None
+    oracle.left_inner(client, hold, inner.release(now))
+    return outer
 
 
 def _downgrade(client: Client, task: Task, hold: Hold) -> Generator[Any, Any, None]:
@@ -122,6 +155,7 @@ def _acquire(client: Client, task: Task, order: Order, kind: Flavour) -> Generat
     if way < kind.tries:
         call = runtime.begin(task, 1.0, fail_fast=True)
         attempt = Attempt("q", order, client.new_id, LABELS[order.kind != "R"], 0.0)
+        attempt.max_hold_s = kind.max_hold_s
         return (yield from client.run(task, call, try_acquire(attempt)))
     timeout = None
     if way > 0.75:
@@ -129,4 +163,5 @@ def _acquire(client: Client, task: Task, order: Order, kind: Flavour) -> Generat
         timeout = least + (most - least) * random()
     call = runtime.begin(task, timeout)
     attempt = Attempt("q", order, client.new_id, LABELS[order.kind != "R"], timeout)
+    attempt.max_hold_s = kind.max_hold_s
     return (yield from client.run(task, call, acquire(attempt)))

@@ -16,9 +16,11 @@ from recipes._core.ops import (
     Opened,
     Place,
     Probe,
+    Queues,
     Renew,
     Renewal,
     Spot,
+    Survey,
     View,
     Watch,
     Withdraw,
@@ -710,3 +712,42 @@ def test_the_value_of_another_clients_key_means_nothing(etcd: EtcdProtocol) -> N
     target = contender(b"app/x/694d8c")
     now = downgraded(found((b"app/x/694d8c", 30)))
     assert feed(etcd.watch(Watch(READER, (target,), 40), TURN), (41,), answer(now)).result is True
+
+
+# Looking from outside.
+
+
+def listed(*found: tuple[bytes, int, bytes]) -> dict[str, Any]:
+    """The reply to a range."""
+    kvs = [
+        {"key": codec.text(key), "create_revision": str(at), "value": codec.text(value)}
+        for key, at, value in found
+    ]
+    return {"header": {"revision": "90"}, "kvs": kvs, "count": str(len(kvs))}
+
+
+def test_a_survey_reads_the_head_of_the_queue(etcd: EtcdProtocol) -> None:
+    rows = ((KEY, 5, b'downgraded{"owner":"me"}'), (other(kind="R"), 7, b""), (b"app/x/1f2e", 9, b"\xffgo"))
+    asked = feed(etcd.survey(Survey("x", 3), TURN), listed(*rows))
+    (post,) = asked
+    assert (post.path, post.body["limit"], post.body["sort_order"]) == ("/kv/range", "3", "ASCEND")
+    mine, reader, stranger = asked.result
+    assert (mine.contender.downgraded, mine.token, mine.note) == (True, 5, '{"owner":"me"}')
+    assert (reader.contender.kind, reader.contender.downgraded, reader.note) == ("R", False, "")
+    assert (stranger.contender.id, stranger.note) == ("", "\ufffdgo")
+
+
+def test_queues_are_found_one_key_each(etcd: EtcdProtocol) -> None:
+    replies = [listed((key, 5, b"")) for key in (b"app/", b"app/a b/c", KEY, b"app/y/1f")]
+    asked = feed(etcd.queues(Queues(5), TURN), *replies, listed())
+    assert asked.result == ("x", "y")
+    starts = [b64decode(post.body["key"]) for post in asked]
+    assert starts == [b"app/", b"app/\0", b"app/a b/c\0", b"app/x0", b"app/y0"]
+    assert {b64decode(post.body["range_end"]) for post in asked} == {b"app/~"}
+    assert feed(etcd.queues(Queues(1), TURN), listed((KEY, 5, b""))).result == ("x",)
+
+
+def test_who_made_it_is_told_and_stays_after_a_downgrade(etcd: EtcdProtocol) -> None:
+    noted = Place(Spot("x", "W", ID, "{me}"), KEY.decode(), 50)
+    (txn,) = feed(etcd.downgrade(Downgrade(noted), TURN), {"succeeded": True})
+    assert b64decode(txn.body["success"][0]["request_put"]["value"]) == b"downgraded{me}"

@@ -23,6 +23,8 @@ OPS: list[StoreOp[Any]] = [
     ops.Check(PLACE),
     ops.Withdraw(SPOT),
     ops.Downgrade(PLACE),
+    ops.Survey("x", 1),
+    ops.Queues(1),
 ]
 
 
@@ -36,7 +38,7 @@ class Echo(StoreProtocol):
         return method
 
     enqueue = probe = watch = look = check = withdraw = downgrade = lambda self, op, turn: None
-    open = renew = end = enqueue
+    open = renew = end = survey = queues = enqueue
 
     def __init__(self) -> None:
         for op in OPS:

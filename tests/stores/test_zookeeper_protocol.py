@@ -16,9 +16,11 @@ from recipes._core.ops import (
     Opened,
     Place,
     Probe,
+    Queues,
     Renew,
     Renewal,
     Spot,
+    Survey,
     View,
     Watch,
     Withdraw,
@@ -629,3 +631,52 @@ def test_it_tells_of_so_many_strangers_and_no_more(zk: ZooKeeperProtocol) -> Non
 def test_two_underscores_alone_make_nobody_a_stranger(zk: ZooKeeperProtocol) -> None:
     enqueue(zk, ((OWN, STAT), (node(5), "some__thing-0000000003")))
     assert zk.noticed() == []
+
+
+# Looking from outside.
+
+
+def test_a_survey_reads_the_nodes_at_the_head(zk: ZooKeeperProtocol) -> None:
+    first, second, third = node(1, side="W-"), node(2, OTHER), "x-lock-0000000003"
+    replies = [
+        (None, (third, "config", second, first)),
+        ((b"downgraded{me}", Stat(5, SESSION, 1)), NoNode(), (b"downgraded", Stat(9, 7, 0))),
+    ]
+    asked = feed(zk.survey(Survey("x", 3), TURN), *replies)
+    assert [get.path for get in asked[1].parts] == [f"{QUEUE}/{name}" for name in (first, second, third)]
+    mine, stranger = asked.result
+    assert (mine.token, mine.note, mine.contender.downgraded) == (5, "{me}", True)
+    assert mine.contender.session == f"{SESSION & (2**64 - 1):x}"
+    assert (stranger.token, stranger.contender.id, stranger.contender.downgraded) == (9, "", False)
+
+
+def test_a_survey_of_a_queue_whose_numbers_say_nothing(zk: ZooKeeperProtocol) -> None:
+    one, other = node(2147483647), node(2147483647, OTHER)
+    stats = (Stat(9, 1, 0), Stat(5, 1, 0))
+    replies = [(None, (one, other)), stats, ((b"", Stat(5, 1, 0)), (b"", Stat(9, 1, 0)))]
+    asked = feed(zk.survey(Survey("x", 2), TURN), *replies)
+    assert [standing.token for standing in asked.result] == [5, 9]
+    assert {part.path for part in asked[1].parts} == {part.path for part in asked[2].parts}
+
+
+def test_a_survey_of_nothing(zk: ZooKeeperProtocol) -> None:
+    assert feed(zk.survey(Survey("x", 2), TURN), (None, NoNode())).result == ()
+
+
+def test_queues_are_those_in_which_somebody_stands(zk: ZooKeeperProtocol) -> None:
+    replies = [(("c", "~recipe", "a", "b"),), ((node(1),), (), NoNode())]
+    asked = feed(zk.queues(Queues(5), TURN), *replies)
+    assert [part.path for part in asked[1].parts] == ["/app/a", "/app/b", "/app/c"]
+    assert asked.result == ("a",)
+    assert feed(zk.queues(Queues(5), TURN), (NoNode(),)).result == ()
+
+
+def test_queues_are_listed_until_there_are_enough(zk: ZooKeeperProtocol) -> None:
+    names = tuple(f"{number:03}" for number in range(150))
+    asked = feed(zk.queues(Queues(2), TURN), (names,), ((node(1),),) * 100)
+    assert asked.result == ("000", "001")
+
+
+def test_the_root_of_all() -> None:
+    assert Layout("").root == "/"
+    assert Layout("app/x").root == "/app/x"

@@ -45,6 +45,38 @@ def blocking() -> None:
     client.close()
 
 
+def hanging(client: recipes.Client) -> None:
+    with client.lock("x", max_hold=5) as grant:
+        grant.progress()
+    with client.rwlock("x", max_hold=0.5).writer as written:
+        written.progress()
+
+
+def inspecting(client: recipes.Client) -> None:
+    lock = client.lock("x")
+    assert_type(lock.holders(), list[recipes.ContenderInfo])
+    assert_type(lock.waiters(limit=5), list[recipes.ContenderInfo])
+    assert_type(client.locks(), dict[str, list[recipes.ContenderInfo]])
+    lock.acquire(on_queued=print, on_position=print).release(wait=False)
+
+
+def entering_again(client: recipes.Client) -> None:
+    lock = client.rlock("x")
+    assert_type(lock, recipes.RLock)
+    with lock as outer, lock.acquire(timeout=1) as inner:
+        assert_type(outer, recipes.Grant)
+        assert_type(inner.release(), bool)
+    assert_type(lock.try_acquire(), recipes.Grant | None)
+
+
+async def entering_again_awaiting(client: recipes.AsyncClient) -> None:
+    lock = client.rlock("x", on_lost="tell")
+    assert_type(lock, recipes.AsyncRLock)
+    async with lock as outer:
+        assert_type(outer, recipes.AsyncGrant)
+    assert_type(await lock.try_acquire(), recipes.AsyncGrant | None)
+
+
 def told(grant: recipes.Grant) -> None:
     pass
 

@@ -20,6 +20,7 @@ __all__ = [
     "keys",
     "nearest",
     "number",
+    "oldest",
     "put",
     "read",
     "reads",
@@ -111,6 +112,11 @@ def span(key: bytes, end: bytes | None = None, limit: int = 0) -> Json:
     if limit:
         request["limit"] = str(limit)
     return request
+
+
+def oldest(key: bytes, end: bytes, limit: int) -> Json:
+    """Return the body of a call that reads the first created keys of a range."""
+    return {**span(key, end, limit), "sort_order": "ASCEND", "sort_target": "CREATE"}
 
 
 def nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> Json:

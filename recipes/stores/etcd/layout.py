@@ -14,10 +14,11 @@ import re
 from recipes._core.ops import Spot
 from recipes._core.order import Contender, Order
 
-__all__ = ["DOWNGRADED", "Layout", "prefix_end", "ref_of"]
+__all__ = ["DOWNGRADED", "Layout", "is_downgraded", "prefix_end", "ref_of"]
 
 _OURS = re.compile(r"(?P<kind>[A-Z])-(?P<lease>[0-9a-f]{1,16})-(?P<id>[0-9a-f-]{36})")
 _SHARED = "R-"
+_NAME = re.compile(rb"[A-Za-z0-9_.%-]+")
 DOWNGRADED = b"downgraded"
 
 
@@ -53,6 +54,16 @@ class Layout:
         start = self.queue(name)
         return start, prefix_end(start)
 
+    @property
+    def everything(self) -> tuple[bytes, bytes]:
+        """Return the range of all locks; ``~`` sorts behind every encoded name."""
+        return self._base.encode() or b"\0", f"{self._base}~".encode()
+
+    def name_of(self, key: bytes) -> str | None:
+        """Return the encoded name of the lock below which a key lies; None if it is no such key."""
+        name, slash, _ = key[len(self._base) :].partition(b"/")
+        return name.decode() if slash and name and _NAME.fullmatch(name) else None
+
     def ranges(self, name: str, order: Order) -> list[tuple[bytes, bytes]]:
         """Return the key ranges that hold the contenders a recipe looks at."""
         start, end = self.whole(name)
@@ -67,7 +78,12 @@ class Layout:
         ours = _OURS.fullmatch(ref, len(self.queue(name)))
         if ours is None:
             return Contender(ref)
-        return Contender(ref, ours["id"], ours["kind"], ours["lease"], value == DOWNGRADED)
+        return Contender(ref, ours["id"], ours["kind"], ours["lease"], is_downgraded(value))
+
+
+def is_downgraded(value: bytes) -> bool:
+    """Whether a value says that its writer lets readers in; who made it may stand behind that."""
+    return value.startswith(DOWNGRADED)
 
 
 def prefix_end(prefix: bytes) -> bytes:

@@ -28,9 +28,12 @@ from recipes._core.ops import (
     Opened,
     Place,
     Probe,
+    Queues,
     Renew,
     Renewal,
     Spot,
+    Standing,
+    Survey,
     View,
     Watch,
     Withdraw,
@@ -156,7 +159,7 @@ class EtcdProtocol(StoreProtocol):
         seen = [codec.read(*ends, limit=order.reach + 1) for ends in self._layout.ranges(spot.queue, order)]
         reply = yield from self._txn(
             [codec.compare_absent(key), codec.compare_absent(self._tombstone(spot))],
-            then=[codec.put(key, b"", self._lease), *seen],
+            then=[codec.put(key, spot.note.encode(), self._lease), *seen],
             otherwise=[codec.read(key)],
         )
         if not reply.get("succeeded"):
@@ -192,7 +195,7 @@ class EtcdProtocol(StoreProtocol):
         writers = [codec.read(*ends, limit=2) for ends in ranges] if spot.shared else []
         reply = yield from self._txn(
             [*nobody, codec.compare_absent(self._tombstone(spot)), codec.compare_absent(key)],
-            then=[codec.put(key, b"", self._lease)],
+            then=[codec.put(key, spot.note.encode(), self._lease)],
             otherwise=[codec.read(key), *writers],
         )
         if reply.get("succeeded"):
@@ -260,9 +263,8 @@ class EtcdProtocol(StoreProtocol):
     def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
         """Rewrite the own key's value, if it is the key that was granted."""
         key = key_of(op.place)
-        reply = yield from self._txn(
-            [compare_stands(op.place)], then=[codec.put(key, DOWNGRADED, self._lease)]
-        )
+        value = DOWNGRADED + op.place.spot.note.encode()
+        reply = yield from self._txn([compare_stands(op.place)], then=[codec.put(key, value, self._lease)])
         return bool(reply.get("succeeded"))
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
@@ -281,6 +283,34 @@ class EtcdProtocol(StoreProtocol):
         self._asked_again.discard(op.spot.id)
         deleted = reply.get("responses", ({},))[0].get("response_delete_range", {})
         return codec.number(deleted.get("deleted")) > 0 or turn.again
+
+    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+        """Read the first created keys of the queue, in one call."""
+        found = yield from self._post("/kv/range", codec.oldest(*self._layout.whole(op.queue), op.most))
+        return tuple(
+            Standing(
+                self._layout.parse(op.queue, kv.key, kv.value),
+                kv.created,
+                kv.value.removeprefix(DOWNGRADED).decode("utf-8", "replace"),
+            )
+            for kv in codec.keys(found)
+        )
+
+    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+        """Read one key of each queue: the first there is, then the first behind that queue."""
+        names: list[str] = []
+        start, end = self._layout.everything
+        while len(names) < op.most:
+            found = codec.keys((yield from self._post("/kv/range", codec.span(start, end, 1))))
+            if not found:
+                break
+            name = self._layout.name_of(found[0].key)
+            if name is None:
+                start = found[0].key + b"\0"
+                continue
+            names.append(name)
+            start = self._layout.whole(name)[1]
+        return tuple(names)
 
     # The parts.
 

@@ -8,7 +8,7 @@ from typing import Any
 from recipes._core.ops import Place
 from recipes._core.order import Contender
 from recipes.stores.etcd import codec
-from recipes.stores.etcd.layout import DOWNGRADED
+from recipes.stores.etcd.layout import DOWNGRADED, is_downgraded
 
 __all__ = ["as_seen", "compare_seen", "compare_stands", "key_of", "ref_key", "stands"]
 
@@ -49,6 +49,6 @@ def as_seen(response: Json, target: Contender, mine: Place) -> bool:
     ours = bool(target.id)  # the values of others mean nothing
     return any(
         kv.created < mine.token
-        and (not mine.spot.shared or (ours and kv.value == DOWNGRADED) == target.downgraded)
+        and (not mine.spot.shared or (ours and is_downgraded(kv.value)) == target.downgraded)
         for kv in codec.keys(response)
     )

@@ -23,9 +23,12 @@ from recipes._core.ops import (
     Opened,
     Place,
     Probe,
+    Queues,
     Renew,
     Renewal,
     Spot,
+    Standing,
+    Survey,
     View,
     Watch,
     Withdraw,
@@ -34,11 +37,13 @@ from recipes._core.order import Ahead
 from recipes.errors import SessionLost
 from recipes.stores.base import Mailbox, Request
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
-from recipes.stores.sqlite.layout import Target, kind_of, ref_of, target_of
+from recipes.stores.sqlite.layout import Target, contender_of, kind_of, ref_of, target_of
 from recipes.stores.sqlite.requests import (
     Demote,
     Finish,
     Join,
+    List,
+    ListQueues,
     NoSession,
     Present,
     Remove,
@@ -93,7 +98,9 @@ class SqliteProtocol(StoreProtocol):
         """Insert the own row once, and see who else is there."""
         spot = op.spot
         kind = kind_of(spot)
-        join = Join(self.session_id, spot.queue, kind, spot.id, op.order, turn.again, turn.mailbox)
+        join = Join(
+            self.session_id, spot.queue, kind, spot.id, op.order, turn.again, turn.mailbox, note=spot.note
+        )
         seen = yield from self._ask(join)
         self._armed[spot.id], self._known[spot.id] = seen.armed, seen.known
         return _view(spot, seen)
@@ -102,7 +109,14 @@ class SqliteProtocol(StoreProtocol):
         """Insert the own row if nobody is there who would block."""
         spot = op.spot
         free = Join(
-            self.session_id, spot.queue, kind_of(spot), spot.id, op.order, again=turn.again, only_free=True
+            self.session_id,
+            spot.queue,
+            kind_of(spot),
+            spot.id,
+            op.order,
+            again=turn.again,
+            only_free=True,
+            note=spot.note,
         )
         seen = yield from self._ask(free)
         return None if seen is None else _view(spot, seen)
@@ -146,6 +160,16 @@ class SqliteProtocol(StoreProtocol):
         queue, token = target_of(op.place.ref)
         stands: bool = yield from self._ask(Demote(self.session_id, queue, token))
         return stands
+
+    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+        """Read the first rows of the queue."""
+        rows = yield from self._ask(List(self.session_id, op.queue, op.most))
+        return tuple(Standing(contender_of(op.queue, row[:5]), row[0], row[5]) for row in rows)
+
+    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+        """Read which queues have rows."""
+        names: tuple[str, ...] = yield from self._ask(ListQueues(self.session_id, op.most))
+        return names
 
     def _present(self, mine: Place, others: Ahead, mailbox: Mailbox | None) -> Steps[frozenset[int]]:
         """Ask which of these stand; to a reader it matters whether a writer has downgraded."""

@@ -15,9 +15,12 @@ __all__ = [
     "Evict",
     "Finish",
     "Join",
+    "List",
+    "ListQueues",
     "NoSession",
     "Present",
     "Remove",
+    "Row",
     "See",
     "Seen",
     "Standing",
@@ -28,6 +31,7 @@ __all__ = [
 
 
 T = TypeVar("T")
+Row = tuple[int, str, str, str, int, str]
 
 
 class NoSession(Exception):
@@ -116,6 +120,7 @@ class Join(Ask["Seen | None"]):
         again: It may stand there already: then that is what is looked at.
         mailbox: Who hears when a watched contender goes; None: nothing is watched.
         only_free: Join only if that grants at once; the reply None says that it would not.
+        note: What others may read beside it.
     """
 
     grows: ClassVar[bool] = True
@@ -127,6 +132,7 @@ class Join(Ask["Seen | None"]):
     again: bool = False
     mailbox: Mailbox | None = None
     only_free: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +205,21 @@ class Demote(Ask[bool]):
 
     queue: str
     token: int
+
+
+@dataclass(frozen=True, slots=True)
+class List(Ask[tuple[Row, ...]]):
+    """Return so many rows of a queue, from its head on: a contender's, and what was noted beside it."""
+
+    queue: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListQueues(Ask[tuple[str, ...]]):
+    """Return the names of so many queues in which anybody stands."""
+
+    most: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["EPOCH", "Busy", "checkpoint", "connect", "meaning", "transaction"]
 
 APPLICATION = 0x52454349  # "RECI"
-VERSION = 1
+VERSION = 2
 EPOCH = 1 << 40
 """A token is the number of the boot times this, and the number of the grant within it."""
 
@@ -31,7 +31,7 @@ CREATE TABLE machine (only INTEGER PRIMARY KEY CHECK (only = 1), boot TEXT NOT N
 CREATE TABLE session (id TEXT PRIMARY KEY, ttl_s REAL NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE contender (
     queue TEXT NOT NULL, token INTEGER NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, session TEXT NOT NULL,
-    downgraded INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (queue, token)
+    downgraded INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', PRIMARY KEY (queue, token)
 ) WITHOUT ROWID;
 CREATE TABLE watch (
     token INTEGER NOT NULL, session TEXT NOT NULL, waiter INTEGER NOT NULL, PRIMARY KEY (token, session)
@@ -126,6 +126,7 @@ def connect(path: str, label: str, in_use: Callable[[sqlite3.Connection], bool])
 
 def _prepare(db: sqlite3.Connection, label: str) -> None:
     if _is_ours(db, label):
+        _upgrade(db)
         return
     db.execute(f"PRAGMA page_size = {PAGE}")
     mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -137,6 +138,16 @@ def _prepare(db: sqlite3.Connection, label: str) -> None:
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _upgrade(db: sqlite3.Connection) -> None:
+    """Add what older versions of the tables lack; who has the file open notices nothing."""
+    version = "SELECT user_version FROM pragma_user_version"
+    if db.execute(version).fetchone()[0] < VERSION:
+        with transaction(db):
+            if db.execute(version).fetchone()[0] < VERSION:  # another may have been quicker
+                db.execute("ALTER TABLE contender ADD COLUMN note TEXT NOT NULL DEFAULT ''")
+                db.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _is_ours(db: sqlite3.Connection, label: str) -> bool:

@@ -13,9 +13,12 @@ from recipes.stores.sqlite.requests import (
     Evict,
     Finish,
     Join,
+    List,
+    ListQueues,
     NoSession,
     Present,
     Remove,
+    Row,
     See,
     Seen,
     Standing,
@@ -43,7 +46,7 @@ def writes(request: Ask[Any]) -> bool:
     """Whether a request needs the one place of a writer."""
     if isinstance(request, Present | See):
         return request.watches
-    return not isinstance(request, Watched)
+    return not isinstance(request, Watched | List | ListQueues)
 
 
 def carry_out(request: Ask[Any], work: Work) -> Any:
@@ -172,8 +175,8 @@ def _insert(request: Join, work: Work) -> int:
     db = work.db
     db.execute("UPDATE machine SET token = token + 1")
     token: int = db.execute("SELECT token FROM machine").fetchone()[0]
-    row = (request.queue, token, request.id, request.kind, request.session)
-    db.execute("INSERT INTO contender (queue, token, id, kind, session) VALUES (?, ?, ?, ?, ?)", row)
+    row = (request.queue, token, request.id, request.kind, request.session, request.note)
+    db.execute("INSERT INTO contender (queue, token, id, kind, session, note) VALUES (?, ?, ?, ?, ?, ?)", row)
     return token
 
 
@@ -263,6 +266,17 @@ def _demote(request: Demote, work: Work) -> bool:
     return True
 
 
+def _list(request: List, work: Work) -> tuple[Row, ...]:
+    columns = "token, id, kind, session, downgraded, note"
+    first = f"SELECT {columns} FROM contender WHERE queue = ? ORDER BY token LIMIT ?"  # noqa: S608 - constants
+    return tuple(work.db.execute(first, (request.queue, request.most)).fetchall())
+
+
+def _list_queues(request: ListQueues, work: Work) -> tuple[str, ...]:
+    found = work.db.execute("SELECT DISTINCT queue FROM contender ORDER BY queue LIMIT ?", (request.most,))
+    return tuple(name for (name,) in found.fetchall())
+
+
 def _owner(target: Target, work: Work) -> str | None:
     """Return whose contender this is; None if it does not stand."""
     found = work.db.execute("SELECT session FROM contender WHERE queue = ? AND token = ?", target).fetchone()
@@ -292,4 +306,6 @@ _ACTS: dict[type[Ask[Any]], Callable[[Any, Work], Any]] = {
     Watched: _watched,
     Remove: _remove,
     Demote: _demote,
+    List: _list,
+    ListQueues: _list_queues,
 }

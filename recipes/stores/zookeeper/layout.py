@@ -22,7 +22,7 @@ from itertools import pairwise
 from recipes._core.ops import Spot
 from recipes._core.order import Contender
 
-__all__ = ["DOWNGRADED", "NO_CONTENDER", "Child", "Layout", "dubious"]
+__all__ = ["DOWNGRADED", "NO_CONTENDER", "Child", "Layout", "dubious", "is_downgraded"]
 
 _OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
 _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
@@ -56,6 +56,11 @@ class Layout:
     def queue(self, name: str) -> str:
         """Return the node whose children are the contenders of an encoded name."""
         return f"{self._base}{name}"
+
+    @property
+    def root(self) -> str:
+        """Return the node whose children are the queues."""
+        return self._base.rstrip("/") or "/"
 
     def ancestors(self, name: str) -> list[str]:
         """Return the nodes down to the queue's, topmost first."""
@@ -91,6 +96,11 @@ class Layout:
         if not self.children((child,)):
             return NO_CONTENDER
         return next((said for mark, said in _DEAF.items() if mark in child), None)
+
+
+def is_downgraded(data: bytes) -> bool:
+    """Whether a node's data says that its writer lets readers in; who made it may stand behind that."""
+    return data.startswith(DOWNGRADED)
 
 
 def dubious(children: list[Child]) -> bool:

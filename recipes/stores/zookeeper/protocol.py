@@ -25,9 +25,12 @@ from recipes._core.ops import (
     Opened,
     Place,
     Probe,
+    Queues,
     Renew,
     Renewal,
     Spot,
+    Standing,
+    Survey,
     View,
     Watch,
     Withdraw,
@@ -36,7 +39,7 @@ from recipes._core.order import Ahead, Contender, Order
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Request
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
-from recipes.stores.zookeeper.layout import DOWNGRADED, NO_CONTENDER, Child, Layout, dubious
+from recipes.stores.zookeeper.layout import DOWNGRADED, NO_CONTENDER, Child, Layout, dubious, is_downgraded
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
@@ -61,6 +64,7 @@ T = TypeVar("T")
 EXPIRED = "the session has expired on the store"
 PARENT_TRIES = 5
 AS_CREATED = 0
+AT_ONCE = 100  # listings sent together
 MOST_TOLD = 1000  # what others put there has no end
 
 
@@ -130,7 +134,8 @@ class ZooKeeperProtocol(StoreProtocol):
             view = yield from self._find(spot, op.order)
             if view is not None:
                 return view
-        create = Create(self._layout.contender(spot), ephemeral=True, sequence=True)
+        path = self._layout.contender(spot)
+        create = Create(path, spot.note.encode(), ephemeral=True, sequence=True)
         listing = Children(self._layout.queue(spot.queue))
         for _ in range(PARENT_TRIES):
             created, names = yield from Batch((create, listing))
@@ -191,12 +196,12 @@ class ZooKeeperProtocol(StoreProtocol):
         """Rewrite the own node's data; asked again, it may be done already."""
         place, version = op.place, AS_CREATED
         while True:
-            (stat,) = yield from Batch((SetData(place.ref, DOWNGRADED, version),))
+            (stat,) = yield from Batch((SetData(place.ref, DOWNGRADED + place.spot.note.encode(), version),))
             if not isinstance(stat, BadVersion):
                 (stat,) = self._answers((None if isinstance(stat, NoNode) else stat,))
                 return self._own(stat, place)
             (found,) = yield from self._together((Get(place.ref),))
-            if found is None or found[0] == DOWNGRADED:
+            if found is None or is_downgraded(found[0]):
                 return found is not None and self._own(found[1], place)
             version = found[1].version  # somebody wrote into it, which means nothing
 
@@ -211,6 +216,37 @@ class ZooKeeperProtocol(StoreProtocol):
                 path = f"{self._layout.queue(op.spot.queue)}/{name}"
                 removed = (yield from self._delete(path, again=turn.again)) or removed
         return removed
+
+    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+        """List the queue, then read the nodes at its head, together."""
+        queue = op.queue
+        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(queue))))
+        children = self._layout.children(names or ())
+        if dubious(children):
+            children = yield from self._by_czxid(queue, children)
+        head = [self._layout.parse(queue, name) for _, name in reversed(children)][: op.most]
+        found = yield from self._together(tuple(Get(contender.ref) for contender in head))
+        standing = []
+        for contender, there in zip(head, found, strict=True):
+            if there is not None:
+                data, stat = there
+                downgraded = bool(contender.id) and is_downgraded(data)
+                shown = replace(contender, session=f"{stat.owner & (2**64 - 1):x}", downgraded=downgraded)
+                note = data.removeprefix(DOWNGRADED).decode("utf-8", "replace")
+                standing.append(Standing(shown, stat.czxid, note))
+        return tuple(standing)
+
+    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+        """List the locks' nodes, which stay when a lock is free, and each of them until enough are taken."""
+        (names,) = yield from self._together((Children(self._layout.root),))
+        found: list[str] = []
+        waiting = sorted(name for name in names or () if not name.startswith("~"))
+        while waiting and len(found) < op.most:
+            some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+            listed = yield from self._together(tuple(Children(self._layout.queue(name)) for name in some))
+            pairs = zip(some, listed, strict=True)
+            found += [name for name, inside in pairs if self._layout.children(inside or ())]
+        return tuple(found[: op.most])
 
     # The parts.
 
@@ -273,7 +309,7 @@ class ZooKeeperProtocol(StoreProtocol):
         (found,) = yield from self._together((Get(nearest[0].ref),))
         if found is None:
             return ()
-        return (replace(nearest[0], downgraded=found[0] == DOWNGRADED),)
+        return (replace(nearest[0], downgraded=is_downgraded(found[0])),)
 
     def _by_czxid(self, queue: str, children: list[Child]) -> Steps[list[Child]]:
         """Return the children by the transaction that created them, latest first."""
@@ -357,4 +393,4 @@ def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Place) -
     """Whether a node is there as it was seen; its state matters to readers only."""
     if found is None or not mine.spot.shared:
         return found is not None
-    return (bool(target.id) and found[0] == DOWNGRADED) == target.downgraded  # others' data means nothing
+    return (bool(target.id) and is_downgraded(found[0])) == target.downgraded  # others' data means nothing

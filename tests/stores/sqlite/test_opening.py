@@ -93,11 +93,22 @@ def test_another_programs_database(tmp_path: Path) -> None:
 
 def test_a_newer_schema(tmp_path: Path) -> None:
     db = made(tmp_path / "locks.db")
-    db.execute("PRAGMA user_version = 2")
+    db.execute("PRAGMA user_version = 3")
     db.close()
-    assert "made by a newer version of this package (schema 2); upgrade here" in opening(
+    assert "made by a newer version of this package (schema 3); upgrade here" in opening(
         tmp_path / "locks.db"
     )
+
+
+def test_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    db = made(tmp_path / "locks.db")
+    db.execute("ALTER TABLE contender DROP COLUMN note")
+    db.execute("PRAGMA user_version = 1")
+    db.close()
+    for _ in range(2):
+        with recipes.connect(f"sqlite://{tmp_path}/locks.db", owner="me") as client:
+            client.lock("x").acquire()
+            assert [one.owner for one in client.lock("x").holders()] == ["me"]
 
 
 def test_a_table_that_somebody_dropped(tmp_path: Path) -> None:
@@ -242,7 +253,7 @@ def test_after_a_restart_nobody_holds_and_tokens_are_larger_than_ever(
     assert row(db, "SELECT token FROM machine") == (EPOCH,)
     db.execute("UPDATE machine SET token = token + 77")
     db.execute("INSERT INTO session VALUES ('s', 15, 1e9)")
-    db.execute("INSERT INTO contender VALUES ('x', 5, 'id', 'W', 's', 0)")
+    db.execute("INSERT INTO contender VALUES ('x', 5, 'id', 'W', 's', 0, '')")
     db.execute("INSERT INTO watch VALUES (5, 's', 6)")
     db.close()
     again = made(tmp_path / "locks.db")  # the same boot: nothing happens

@@ -1,0 +1,104 @@
+"""The watchdog of an asyncio client: takes back what a blocked event loop cannot give back.
+
+The keeper of an asyncio client is a task, so whatever blocks the loop blocks it too; on
+ZooKeeper the session even lives on, for kazoo's own threads keep it. So there is one thread
+for the grants that may be held for so long only, as long as there are any. It leaves them to
+the keeper; where that does not come, it withdraws the contender over a connection of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from recipes._core.cleaner import Job, clean
+from recipes._core.queueing import open_session
+from recipes._core.session import Epoch
+from recipes._run.blocking import BlockingRuntime
+from recipes._run.clock import boot_time
+from recipes.errors import RecipesError
+
+if TYPE_CHECKING:
+    from recipes._core.hold import Hold
+    from recipes._run.runtime import Settings
+    from recipes.stores.engine import Engine
+
+__all__ = ["Watchdog"]
+
+GRACE_S = 0.25  # for the keeper, whose task may be next in a loop that is not blocked
+AGAIN_S = 1.0
+LONGEST_S = 3600.0
+log = logging.getLogger("recipes")
+
+
+class Watchdog:
+    """Watches over grants from a thread that is there while there are any."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._watched: dict[Hold, float] = {}  # and when to look after it next, at the earliest
+        self._lock = threading.Lock()
+        self._poked = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, hold: Hold) -> None:
+        """Watch over one more grant, until it has ended."""
+        with self._lock:
+            self._watched[hold] = 0.0
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="recipes-watchdog", daemon=True)
+                self._thread.start()
+        self._poked.set()
+
+    def look(self) -> None:
+        """Have it look again: grants have ended, and maybe there is nothing left to do."""
+        self._poked.set()
+
+    def _run(self) -> None:
+        self._engine.link(_no_word).close()  # have loaded what a blocked process is slow to load
+        while True:
+            self._poked.clear()
+            with self._lock:
+                self._watched = {hold: at for hold, at in self._watched.items() if not hold.ended}
+                if not self._watched:
+                    self._thread = None
+                    return
+                watched = list(self._watched.items())
+            at, hold = min(((max(hold.until + GRACE_S, at), hold) for hold, at in watched), key=_first)
+            left = at - boot_time()
+            if left > 0:
+                self._poked.wait(min(left, LONGEST_S))
+            elif hold.is_overheld(boot_time()) and not hold.ended:
+                self._take_back(hold)
+
+    def _take_back(self, hold: Hold) -> None:
+        """Withdraw its contender; the keeper tells of it, once it comes to that."""
+        again_at = LONGEST_S
+        runtime = BlockingRuntime(self._engine, self._settings)
+        try:
+            opening = runtime.call(None, 2 * self._settings.request_timeout_s, fail_fast=True)
+            runtime.run(open_session(), opening)
+            assert opening.epoch is not None, "a session was opened"
+            # The session of the grant, by the link of another: any may delete what it made.
+            epoch = Epoch(opening.epoch.link, hold.epoch.protocol)
+            call = runtime.call(None, self._settings.session_timeout_s)
+            call.epoch = epoch
+            runtime.run(clean(Job(epoch, hold.place.spot, hold.place)), call)
+        except RecipesError as error:
+            log.warning("the contender of a blocked event loop could not be withdrawn yet: %s", error)
+            again_at = AGAIN_S
+        finally:
+            runtime.close()
+        with self._lock:
+            if hold in self._watched:
+                self._watched[hold] = boot_time() + again_at
+
+
+def _no_word(reason: str) -> None:
+    """Nobody waits for the end of a link that asks nothing."""
+
+
+def _first(pair: tuple[float, Hold]) -> float:
+    return pair[0]

@@ -1,0 +1,111 @@
+"""Looking at a lock from outside: who holds it and who waits, as the store shows it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from recipes._core.order import granted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from recipes._core.ops import Standing
+
+__all__ = ["ContenderInfo"]
+
+MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderInfo:
+    """Somebody in the queue of a lock, at the moment at which the store was asked.
+
+    Attributes:
+        lock: The lock's name.
+        position: How many stand ahead.
+        holds: Whether he holds the lock as the store shows it; he may not know yet, or have given
+            it up by his own clock already.
+        mode: "exclusive" or "shared" (a reader, or a writer that downgraded).
+        token: The fencing token that he has, or will have.
+        mine: He belongs to the session of the client that looks.
+        ours: He is of this package's layout; of others nothing else is known than what is here.
+        session: The store's id of his session in hexadecimal; empty where it is not shown.
+        key: His node, key or row.
+        owner: The label his client gave as ``connect(owner=...)``; None without. Of other clients'
+            contenders the text that they left, if they did (kazoo's ``identifier``).
+        host: The name of his machine; None unless his client was given an ``owner``.
+        pid: His process; None likewise.
+        since: When he joined the queue, by the wall clock of his machine, in seconds since 1970;
+            None likewise.
+    """
+
+    lock: str
+    position: int
+    holds: bool
+    mode: Literal["exclusive", "shared"]
+    token: int
+    mine: bool
+    ours: bool
+    session: str
+    key: str
+    owner: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    since: float | None = None
+
+
+def checked_limit(limit: int) -> int:
+    """Return how many to read.
+
+    Raises:
+        ValueError: None, or too many.
+        TypeError: It is no whole number.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"limit is a whole number, not {type(limit).__name__}")
+    if not 1 <= limit <= MOST:
+        raise ValueError(f"limit={limit}: from 1 to {MOST} are read at once")
+    return limit
+
+
+def described(lock: str, standing: Iterable[Standing], session: str | None) -> list[ContenderInfo]:
+    """Return what users see of a queue, read from its head on."""
+    queue = list(standing)
+    holding = granted([one.contender for one in queue])
+    return [
+        _described(lock, position, one, holds=holds, session=session)
+        for position, (one, holds) in enumerate(zip(queue, holding, strict=True))
+    ]
+
+
+def _described(lock: str, position: int, one: Standing, *, holds: bool, session: str | None) -> ContenderInfo:
+    contender = one.contender
+    ours = bool(contender.id)
+    return ContenderInfo(
+        lock,
+        position,
+        holds,
+        "shared" if contender.shared or contender.downgraded else "exclusive",
+        one.token,
+        bool(session) and contender.session == session,
+        ours,
+        contender.session,
+        contender.ref,
+        **_identity(one.note, ours=ours),
+    )
+
+
+def _identity(note: str, *, ours: bool) -> dict[str, Any]:
+    """Return what a note says of its maker; anybody may have written it, so nothing is taken for granted."""
+    if not ours:
+        return {"owner": note if note.isprintable() and note else None}
+    try:
+        said = json.loads(note)
+    except ValueError:
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    kinds = {"owner": str, "host": str, "pid": int, "since": float}
+    return {name: said[name] for name, kind in kinds.items() if isinstance(said.get(name), kind)}

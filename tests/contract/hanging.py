@@ -1,0 +1,158 @@
+"""Holders that hang: ``max_hold`` takes the lock from them, though their session lives."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recipes import LockLost
+from tests.contract.world import Party, Stopwatch, World, until
+
+LONG = {"session_timeout": 15}
+SOON_S = 1.0
+HUNG = r"\(max_hold\) without progress"
+
+
+def hold(party: Party, name: str, max_hold: float, **options: Any) -> Any:
+    """Acquire as this thread, to be held for so long at most."""
+    lock = party.lock(name, max_hold=max_hold)
+    return party.face.do(lambda: lock.acquire(**options))
+
+
+class Hanging:
+    """What becomes of a holder that neither ends nor makes progress."""
+
+    def test_it_is_told_and_the_next_is_served(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(**LONG)
+        clock, told = Stopwatch(), threading.Event()
+        grant = hold(a, "x", 0.4, timeout=5)
+        assert 0 < grant.remaining <= 0.4
+        grant.lost.add_callback(lambda lost: told.set() if lost is grant else None)
+        waiting = b.queue_up("x")
+        assert a.wait_lost(grant, 5)
+        assert clock.seconds >= 0.4
+        assert told.wait(SOON_S)
+        assert (grant.held, grant.remaining) == (False, 0)
+        other = waiting.result(SOON_S)
+        assert other.token > grant.token
+        with pytest.raises(LockLost, match=HUNG):
+            grant.check()
+        with pytest.raises(LockLost, match=HUNG):
+            grant.progress()  # it brings nothing back
+        assert not grant.held
+        assert not a.verify(grant)
+        assert not a.release(grant)
+        assert a.wait_clean()
+        assert len(world.store.contenders("x")) == 1
+        assert b.verify(other)
+        assert a.client.session.state == "held"  # the session lives on, and all else of it
+        (lost,) = world.heard.wait("lock.lost", lock="x")
+        assert (lost.token, lost.reason) == (grant.token, grant.lost_reason)
+        assert not world.heard.of("lock.released", token=grant.token)
+        b.release(other)
+        assert a.acquire("x", timeout=5).token > other.token
+
+    def test_progress_keeps_it(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(**LONG)
+        clock = Stopwatch()
+        grant = hold(a, "x", 0.8)
+        waiting = b.queue_up("x")
+        while clock.seconds < 1.0:
+            assert not a.wait_lost(grant, 0.2)
+            grant.progress()
+            assert grant.remaining > 0.3
+        assert a.verify(grant)
+        assert not waiting.done
+        assert a.release(grant)
+        assert waiting.result(5).held
+        with pytest.raises(LockLost, match="released"):
+            grant.progress()
+
+    def test_without_it_progress_is_a_check(self, world: World) -> None:
+        client = world.client(**LONG)
+        grant = client.acquire("x")
+        grant.progress()
+        assert grant.remaining > 2
+        client.release(grant)
+        with pytest.raises(LockLost):
+            grant.progress()
+
+    def test_it_is_told_in_time_with_a_silent_store_and_withdrawn_later(self, world: World) -> None:
+        a = world.client(session_timeout=15, request_timeout=1, frail=True)
+        b = world.client(**LONG)
+        told = threading.Event()
+        grant = hold(a, "x", 0.5)
+        grant.lost.add_callback(lambda lost: told.set())
+        left = Stopwatch()
+        a.line.silence()
+        assert told.wait(5)
+        assert left.seconds < 0.5 + 0.5 + SOON_S  # of which a second for a slow machine
+        assert not grant.held
+        assert a.client.pending_cleanups == 1
+        a.line.heal()
+        assert b.acquire("x", timeout=10).token > grant.token
+        assert a.wait_clean()
+
+    def test_the_block_ends_as_lost(self, world: World) -> None:
+        client = world.client(**LONG)
+        bodies: list[Any] = []
+        with pytest.raises(LockLost, match=HUNG):
+            client.face.do(_body(client, bodies.append))
+        (grant,) = bodies
+        assert not grant.held
+        assert until(lambda: not world.store.contenders("x"), 5)
+
+    def test_both_sides_of_a_read_write_lock(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(**LONG)
+        reading = hold(a.reader, "x", 0.3)
+        writing = b.writer.queue_up("x")
+        assert a.wait_lost(reading, 5)
+        writer = writing.result(5)
+        lock = b.client.rwlock("y", max_hold=0.3)
+        grant = b.face.do(lock.writer.acquire)
+        b.downgrade(grant)
+        assert a.writer.acquire("y").token > grant.token
+        assert b.wait_lost(grant, 1)
+        assert writer.held
+
+    def test_all_grants_of_a_re_entrant_lock(self, world: World) -> None:
+        client = world.client(**LONG)
+        lock = client.client.rlock("x", max_hold=0.6)
+        outer, inner = client.face.do(lock.acquire), client.face.do(lock.acquire)
+        assert not client.wait_lost(outer, 0.1)
+        inner.progress()
+        assert outer.remaining > 0.2
+        assert client.wait_lost(outer, 5)
+        assert client.wait_lost(inner, 1)
+        assert outer.lost_reason == inner.lost_reason
+        assert not client.release(inner)
+        assert not client.release(outer)
+        assert client.face.do(lambda: lock.acquire(timeout=5)).token > outer.token
+
+    def test_a_holder_of_the_same_client_is_replaced_too(self, world: World) -> None:
+        client = world.client(**LONG)
+        grant = hold(client, "x", 0.3)
+        waiting = client.queue_up("x")
+        assert waiting.result(5).token > grant.token
+        assert not grant.held
+
+
+def _body(party: Party, note: Callable[[Any], None]) -> Callable[[], Any]:
+    """Return a ``with`` block that hangs until it is lost; on asyncio it would hang for ever."""
+    lock = party.lock("x", max_hold=0.3)
+
+    def blocking() -> None:
+        with lock as grant:
+            note(grant)
+            grant.lost.wait()
+
+    async def tasks() -> None:
+        async with lock as grant:
+            note(grant)
+            await asyncio.Event().wait()
+
+    return tasks if party.face.is_async else blocking

@@ -1,0 +1,88 @@
+"""What a waiter is told of its place in the queue, and a release that does not wait."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any
+
+from tests.contract.world import World
+
+LONG = {"session_timeout": 15}
+
+
+class Telling:
+    """Callbacks of those who wait, and `Grant.release` without waiting."""
+
+    def test_a_waiter_is_told_its_place(self, world: World) -> None:
+        a, b, c = world.client(**LONG), world.client(**LONG), world.client(**LONG)
+        grant = a.acquire("x")
+        second = b.queue_up("x")
+        told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+        def note(what: str) -> Any:
+            return lambda position: told.put((what, position, threading.current_thread().name))
+
+        lock = c.lock("x")
+        third = c.face.start(
+            lambda: lock.acquire(timeout=20, on_queued=note("queued"), on_position=note("position"))
+        )
+        where = "test-loop" if c.face.is_async else "recipes-callbacks"
+        assert told.get(timeout=10) == ("queued", 2, where)
+        assert told.get(timeout=10) == ("position", 2, where)
+        c.tap.wait_parked()
+        a.release(grant)
+        assert told.get(timeout=10) == ("position", 1, where)
+        b.release(second.result(5))
+        assert third.result(5).held
+        assert told.empty()
+
+    def test_who_need_not_wait_is_told_nothing(self, world: World) -> None:
+        client = world.client(**LONG)
+        lock, told = client.lock("x"), []
+        grant = client.face.do(lambda: lock.acquire(on_queued=told.append, on_position=told.append))
+        client.release(grant)
+        assert not told
+
+    def test_a_callback_that_fails_harms_nobody(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(**LONG)
+        grant, called = a.acquire("x"), threading.Event()
+
+        def fail(position: int) -> None:
+            called.set()
+            raise RuntimeError(position)
+
+        lock = b.lock("x")
+        waiting = b.face.start(lambda: lock.acquire(timeout=20, on_queued=fail))
+        assert called.wait(10)
+        a.release(grant)
+        assert waiting.result(5).held
+
+    def test_a_release_that_does_not_wait(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(**LONG)
+        grant = a.acquire("x")
+        waiting = b.queue_up("x")
+        with a.tap.counting() as asked:
+            assert a.face.do(lambda: grant.release(wait=False))
+        assert not asked
+        assert not grant.held
+        assert grant.lost_reason is None
+        assert not a.face.do(lambda: grant.release(wait=False))
+        other = waiting.result(5)
+        assert other.token > grant.token
+        assert a.wait_clean()
+        assert world.heard.wait("lock.released", token=grant.token)
+        b.release(other)
+        own = a.acquire("x", timeout=5)
+        a.face.do(lambda: own.release(wait=False))
+        assert a.acquire("x", timeout=5).token > own.token  # it waits for its own to go, if it has to
+
+    def test_a_release_that_does_not_wait_ends_when_the_store_answers_again(self, world: World) -> None:
+        a, b = world.client(session_timeout=15, request_timeout=1, frail=True), world.client(**LONG)
+        grant = a.acquire("x")
+        a.line.silence()
+        assert a.face.do(lambda: grant.release(wait=False))
+        assert a.client.pending_cleanups == 1
+        a.line.heal()
+        assert b.acquire("x", timeout=10).token > grant.token
+        assert a.wait_clean()

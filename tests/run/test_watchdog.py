@@ -1,0 +1,89 @@
+"""What takes a grant back while the event loop is blocked."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from recipes._run import watchdog
+from recipes.client import AsyncClient, Client
+from recipes.errors import StoreUnavailable
+from tests.run.doubles import FAST, SETTINGS, FaultyEngine
+from tests.run.test_blocking import SOON_S
+from tests.run.test_tasks import in_loop
+
+
+def watchdogs() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "recipes-watchdog"]
+
+
+def block_until_served(engine: FaultyEngine) -> int:
+    """Block this thread, and with it its loop, until another client holds; returns its token."""
+    with Client(engine, SETTINGS) as other:
+        return other.lock("x").acquire(timeout=SOON_S).token
+
+
+@in_loop
+async def test_a_blocked_loop_loses_the_lock_and_is_told_later() -> None:
+    engine = FaultyEngine()
+    client = AsyncClient(engine, SETTINGS)
+    grant = await client.lock("x", max_hold=0.2).acquire()
+    others = await client.lock("y", max_hold=60).acquire()
+    plain = await client.lock("z").acquire()
+    assert len(watchdogs()) == 1
+    assert block_until_served(engine) > grant.token
+    assert not grant.held
+    assert grant._hold.reason is None, "told by the keeper, which could not run"
+    assert await grant.lost.wait(SOON_S)
+    assert client.session.state == "held"
+    assert others.held
+    assert plain.held
+    await client.close()
+    (thread,) = watchdogs() or [None]
+    if thread is not None:
+        await asyncio.to_thread(thread.join, SOON_S)
+    assert watchdogs() == [], "nothing is left to watch over"
+
+
+@in_loop
+async def test_a_loop_that_runs_does_without() -> None:
+    engine = FaultyEngine()
+    async with AsyncClient(engine, SETTINGS) as client:
+        grant = await client.lock("x", max_hold=0.2).acquire()
+        links = len(engine.on_ends)
+        (thread,) = watchdogs()
+        assert await grant.lost.wait(SOON_S)
+        await asyncio.to_thread(thread.join, SOON_S)
+        assert not thread.is_alive()
+        assert len(engine.on_ends) <= links + 1, "it opened no session"
+        again = await client.lock("x", max_hold=60).acquire()
+        assert len(watchdogs()) == 1
+        await again.release()
+
+
+@in_loop
+async def test_progress_and_a_store_that_is_away_have_it_look_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watchdog, "AGAIN_S", 0.05)
+    engine, failed = FaultyEngine(), threading.Event()
+
+    def away(request: Any) -> None:
+        if threading.current_thread().name == "recipes-keeper" and not failed.is_set():
+            failed.set()
+            raise StoreUnavailable("memory://", "cut")
+
+    client = AsyncClient(engine, FAST)
+    grant = await client.lock("x", max_hold=0.3).acquire()
+    await asyncio.sleep(0.2)
+    grant.progress()
+    other = Client(engine, SETTINGS).open()
+    engine.before = away
+    assert other.lock("x").acquire(timeout=SOON_S).token > grant.token
+    assert failed.is_set()
+    assert "could not be withdrawn yet" in caplog.text
+    await client.close()
+    other.close()

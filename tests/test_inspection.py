@@ -1,0 +1,50 @@
+"""What is shown of a contender; anybody may have written what stands beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import recipes
+from recipes._core.ops import Standing
+from recipes._core.order import Contender
+from recipes.inspection import described
+
+
+@pytest.mark.parametrize(
+    ("note", "says"),
+    [
+        ("", {}),
+        ("no json", {}),
+        ("[1]", {}),
+        ('{"owner":1,"host":[],"pid":"2","since":"x"}', {}),
+        (
+            '{"owner":"a","host":"h","pid":2,"since":3.5,"more":1}',
+            {"owner": "a", "host": "h", "pid": 2, "since": 3.5},
+        ),
+    ],
+)
+def test_what_is_not_as_it_should_be_is_left_out(note: str, says: dict[str, Any]) -> None:
+    (one,) = described("x", [Standing(Contender("ref", "id", session="s"), 7, note)], "s")
+    assert {name: getattr(one, name) for name in ("owner", "host", "pid", "since")} == {
+        "owner": None,
+        "host": None,
+        "pid": None,
+        "since": None,
+        **says,
+    }
+    assert (one.mine, one.ours) == (True, True)
+
+
+@pytest.mark.parametrize(("note", "owner"), [("host-thread", "host-thread"), ("", None), ("\x00\x01", None)])
+def test_of_others_the_text_is_shown_that_they_left(note: str, owner: str | None) -> None:
+    (one,) = described("x", [Standing(Contender("ref"), 7, note)], None)
+    assert (one.owner, one.mine, one.ours) == (owner, False, False)
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 201, "a\nb", 5])
+@pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
+def test_an_owner_that_does_not_fit_is_refused(connect: Any, wrong: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="owner is"):
+        connect("memory://", owner=wrong)
