@@ -120,7 +120,7 @@ def test_the_two_connects() -> None:
 def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
     awaited = {"open", "close", "acquire", "try_acquire", "release", "verify", "wait", "downgrade"}
-    awaited |= {"holders", "waiters", "locks"}
+    awaited |= {"contenders", "expel", "holders", "waiters", "locks"}
     assert not inspect.iscoroutinefunction(one)
     assert (inspect.iscoroutinefunction(other) or name == "acquire") == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")

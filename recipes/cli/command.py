@@ -11,6 +11,7 @@ import recipes
 from recipes.cli import codes
 from recipes.cli.demo.command import demo_command
 from recipes.cli.history.command import stats_command, timeline_command
+from recipes.cli.looking.command import break_command, ls_command, watch_command, who_command
 from recipes.cli.ping import ping_command
 from recipes.cli.running.command import run_command
 
@@ -66,7 +67,17 @@ def completion_command(*, shell: str) -> int:
     return codes.OK
 
 
-for command in (run_command, ping_command, timeline_command, stats_command, demo_command):
+for command in (
+    run_command,
+    ls_command,
+    who_command,
+    watch_command,
+    break_command,
+    ping_command,
+    timeline_command,
+    stats_command,
+    demo_command,
+):
     root.add_command(command)
 
 

@@ -57,9 +57,16 @@ class Name(_Kind):
 
 
 class Count(_Kind):
-    """How many."""
+    """How many.
+
+    Args:
+        most: The largest number, None for any.
+    """
 
     name = "N"
+
+    def __init__(self, *, most: int | None = None) -> None:
+        self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Refuse what is no number, and less than 1."""
@@ -69,6 +76,8 @@ class Count(_Kind):
             number = 0
         if number < 1:
             self.fail(f"a whole number of at least 1, not {value!r}", param, ctx)
+        if self._most is not None and number > self._most:
+            self.fail(f"at most {self._most}, not {value!r}", param, ctx)
         return number
 
 

@@ -9,6 +9,7 @@ import click
 from recipes.cli import codes
 from recipes.cli.options import Name, Seconds, store_option
 from recipes.cli.running.run import LONGEST_GRACE, Order, run
+from recipes.client import LONGEST_OWNER
 
 __all__ = ["run_command"]
 
@@ -61,6 +62,7 @@ clock; every renewal moves it on).
     show_default=True,
     help="End the command before the store may give the lock away; or warn, and let it run.",
 )
+@click.option("--owner", help="What recipes who shows, with host and process.  [default: the program's name]")
 @click.option(
     "--events",
     "log",
@@ -83,6 +85,7 @@ def run_command(
     ttl: float,
     grace: float | None,
     on_lost: str,
+    owner: str | None,
     log: Path | None,
     report: Path | None,
 ) -> int:
@@ -99,6 +102,8 @@ def run_command(
             f"--grace {grace:g} is more than a third of --ttl {ttl:g}: one late renewal would end the "
             "command; allow a longer --ttl"
         )
+    if owner is not None and not (owner.isprintable() and 1 <= len(owner) <= LONGEST_OWNER):
+        raise click.UsageError(f"--owner is 1 to {LONGEST_OWNER} printable characters")
     return run(
         Order(
             lock=name,
@@ -110,6 +115,13 @@ def run_command(
             grace_s=ttl / 5 if grace is None else grace,
             stops=on_lost == "stop",
             log=log,
+            owner=_owner(command) if owner is None else owner,
             report=report,
         )
     )
+
+
+def _owner(command: tuple[str, ...]) -> str:
+    """Return the program's name: its arguments may be secret."""
+    name = Path(command[0]).name
+    return name[:LONGEST_OWNER] if name.isprintable() and name else "recipes run"

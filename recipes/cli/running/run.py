@@ -42,6 +42,7 @@ class Order:
         grace_s: Seconds between SIGTERM and SIGKILL; the latter comes at the deadline.
         stops: Whether a command whose lock is lost is ended.
         log: A file to append the lock's events to, as JSON lines.
+        owner: What ``recipes who`` shows of it.
         report: A file to write how it ended to, as JSON.
     """
 
@@ -54,6 +55,7 @@ class Order:
     grace_s: float = 3.0
     stops: bool = True
     log: Path | None = None
+    owner: str = "recipes run"
     report: Path | None = None
 
 
@@ -90,7 +92,10 @@ def say(line: str) -> None:
 def _held(order: Order, signals: Signals, minder: Minder) -> Ending:
     """Run the command while the lock is held."""
     try:
-        with recipes.connect(order.store, session_timeout=order.ttl_s) as client, Terminal() as terminal:
+        with (
+            recipes.connect(order.store, session_timeout=order.ttl_s, owner=order.owner) as client,
+            Terminal() as terminal,
+        ):
             grant = _acquired(order, client)
             if grant is None:
                 return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason="somebody holds it, or waits")

@@ -23,6 +23,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -283,6 +284,12 @@ class EtcdProtocol(StoreProtocol):
         self._asked_again.discard(op.spot.id)
         deleted = reply.get("responses", ({},))[0].get("response_delete_range", {})
         return codec.number(deleted.get("deleted")) > 0 or turn.again
+
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete a key if it is the one that was created then."""
+        key = ref_key(op.ref)
+        reply = yield from self._txn([codec.compare_created(key, op.token)], then=[codec.delete(key)])
+        return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
 
     def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
         """Read the first created keys of the queue, in one call."""
