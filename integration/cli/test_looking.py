@@ -91,6 +91,23 @@ def test_nobody(url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixtu
     assert "nobody holds it, and nobody waits" in said
 
 
+def test_the_shell_completes_the_names_of_locks(url: str) -> None:
+    def completed(typed: str, store: str = url) -> list[str]:
+        words = {
+            "COMP_WORDS": f"recipes who {typed}",
+            "COMP_CWORD": "2",
+            "_RECIPES_COMPLETE": "bash_complete",
+        }
+        env = {**os.environ, "RECIPES_STORE": store, **words}
+        done = subprocess.run(RECIPES, env=env, capture_output=True, text=True, check=False)
+        return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
+
+    with recipes.connect(url) as client, client.lock("a/one"), client.lock("a/two"), client.lock("b"):
+        assert completed("a/") == ["a/one", "a/two"]
+        assert completed("x") == []
+        assert completed("a", store="etcd://127.0.0.1:1/x") == []
+
+
 def test_a_store_out_of_reach(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", "--store", "etcd://127.0.0.1:1/x"]) == codes.UNREACHABLE
     assert "127.0.0.1:1" in capsys.readouterr().err
@@ -195,7 +212,7 @@ def test_who_on_a_crowd_answers_within_a_second(
         return took
 
     async def until_all_wait(client: recipes.AsyncClient) -> None:
-        while len(await client.lock("x").contenders(limit=10_000)) <= CROWD:
+        while len(await client.lock("x").contenders(limit=10_000)) <= CROWD:  # noqa: ASYNC110 - only it knows
             await asyncio.sleep(0.2)
 
     def timed() -> float:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 import recipes
 
 __all__ = ["STORE_VARIABLE", "Count", "Name", "Seconds", "Store", "store_option"]
 
 STORE_VARIABLE = "RECIPES_STORE"
+COMPLETE_WITHIN_S = 0.5
+COMPLETE_FROM = 200
 if TYPE_CHECKING:  # generic since click 8.4
     _Kind = click.ParamType[Any]
 else:
@@ -54,6 +58,20 @@ class Name(_Kind):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the locks at which anybody stands, if the store is known and answers at once."""
+        url = ctx.params.get("store") or os.environ.get(STORE_VARIABLE)
+        if not url:
+            return []
+        try:
+            with recipes.connect(url, session_timeout=2, request_timeout=COMPLETE_WITHIN_S) as client:
+                names = client.locks(limit=COMPLETE_FROM)
+        except (recipes.RecipesError, ValueError):
+            return []
+        return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
 
 
 class Count(_Kind):

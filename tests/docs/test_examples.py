@@ -43,6 +43,7 @@ SHELL_SAYS = {
     "run.sh": ["one at a time", "token ", "it was free", "beside other readers"],
     "run_codes.sh": ["the command ended with 3", '"outcome": "exited"'],
     "draw.sh": ["hand-over", '"grants": 3'],
+    "look.sh": ["the nightly job", "reports/nightly  exclusive", "exit code 123"],
     "ping.sh": ["linearizable, fencing, durable", '"answers": false', "exit code 122"],
 }
 
