@@ -128,6 +128,7 @@ def test_one_that_waits_in_vain_says_so(url: str) -> None:
         assert recipes_run(url, "--shared", "--try", "--", "true").returncode == codes.NOT_ACQUIRED
 
 
+@pytest.mark.long
 def test_shared_runs_beside_shared(url: str) -> None:
     with recipes.connect(url) as client, client.rwlock("x").reader:
         done = recipes_run(url, "--shared", "--try", "--", "sh", "-c", "echo $RECIPES_MODE")
@@ -135,6 +136,7 @@ def test_shared_runs_beside_shared(url: str) -> None:
         assert recipes_run(url, "--try", "--", "true").returncode == codes.NOT_ACQUIRED
 
 
+@pytest.mark.long
 def test_a_flood_passes_untouched(url: str) -> None:
     flood = os.urandom(1 << 20) * 48
     done = recipes_run(url, "--", "cat", input=flood, text=False)
@@ -142,6 +144,7 @@ def test_a_flood_passes_untouched(url: str) -> None:
     assert hashlib.sha256(done.stdout).digest() == hashlib.sha256(flood).digest()
 
 
+@pytest.mark.long
 def test_a_reader_that_has_seen_enough_ends_the_command_as_without_a_lock(url: str) -> None:
     run = " ".join([*RECIPES, "run", "x", "--store", url, "--", "yes"])
     piped = subprocess.run(
@@ -189,6 +192,7 @@ def test_a_signal_that_does_not_end_it_does_not_end_the_lock(url: str, tmp_path:
         assert (code, report["outcome"]) == (137, "signalled")
 
 
+@pytest.mark.long
 def test_one_that_was_started_with_nohup_stays_so(url: str) -> None:
     show = "import signal; print(int(signal.getsignal(signal.SIGHUP)), signal.getsignal(signal.SIGINT))"
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -233,6 +237,7 @@ def test_killed_it_takes_the_command_along_before_anybody_else_holds(url: str, t
         assert run.running() == []
 
 
+@pytest.mark.long
 def test_killed_at_any_moment_it_leaves_no_command(url: str, tmp_path: Path) -> None:
     for number in range(4):
         with Run(url, tmp_path / f"run-{number}", words=("family", "stubborn")) as run:
@@ -280,7 +285,7 @@ def links(pid: int) -> list[str]:
 def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_path: Path) -> None:
     with (
         recipes.connect(url) as client,
-        Run(url, tmp_path / "run", "--ttl", "2", words=("family", "stubborn")) as run,
+        Run(url, tmp_path / "run", "--ttl", "4", words=("family", "stubborn")) as run,
     ):
         run.until("child").signal(signal.SIGSTOP)
         client.lock("x").acquire(timeout=20)
@@ -292,10 +297,11 @@ def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_pat
         assert "was lost" in said
 
 
+@pytest.mark.long
 def test_stopped_with_its_guard_it_ends_the_command_when_it_goes_on(url: str, tmp_path: Path) -> None:
     with (
         recipes.connect(url) as client,
-        Run(url, tmp_path / "run", "--ttl", "2", words=("stubborn",)) as run,
+        Run(url, tmp_path / "run", "--ttl", "4", words=("stubborn",)) as run,
     ):
         guard = run.until("child").guard
         os.kill(guard, signal.SIGSTOP)

@@ -15,15 +15,17 @@ from integration.stores import store_on
 from recipes._run.clock import boot_time
 from recipes.cli import codes
 
-LONG = [pytest.param("etcd-3.4", marks=pytest.mark.long)]
-ON_EACH = pytest.mark.parametrize("server", ["etcd-3.5", "zookeeper-3.8", *LONG], indirect=True)
-LONG += [pytest.param("zookeeper-3.8", marks=pytest.mark.long)]
-ON_ONE = pytest.mark.parametrize("server", ["etcd-3.5", *LONG], indirect=True)
-TTL_S, GRACE_S = 4.0, 1.0
+TTL_S, GRACE_S = 5.0, 1.0
 OPTIONS = ("--ttl", str(TTL_S), "--grace", str(GRACE_S))
 
 
-@ON_EACH
+def on(usual: str) -> pytest.MarkDecorator:
+    """Run a test on one server always, and on the others in the long session."""
+    others = [pytest.param(name, marks=pytest.mark.long) for name in servers.ALL if name != usual]
+    return pytest.mark.parametrize("server", [usual, *others], indirect=True)
+
+
+@on("etcd-3.5")
 def test_a_store_that_stops_ends_the_command_before_the_deadline(
     server: servers.Server, prefix: str, url: str, tmp_path: Path
 ) -> None:
@@ -64,7 +66,7 @@ def test_a_store_that_stops_ends_the_command_before_the_deadline(
     servers.clean(server, prefix)
 
 
-@ON_ONE
+@on("zookeeper-3.8")
 def test_an_operator_that_removes_the_contender_ends_the_command(
     server: servers.Server, prefix: str, url: str, tmp_path: Path
 ) -> None:
@@ -89,7 +91,7 @@ def test_an_operator_that_removes_the_contender_ends_the_command(
         assert "removed" in said
 
 
-@ON_ONE
+@pytest.mark.long
 def test_one_that_is_killed_or_stopped_has_no_command_when_the_next_holds(
     server: servers.Server, url: str, tmp_path: Path, nothing_left: None
 ) -> None:

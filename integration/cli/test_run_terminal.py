@@ -53,7 +53,9 @@ def test_ctrl_c_while_waiting(url: str) -> None:
         assert "Traceback" not in terminal.drawn.decode()
 
 
-@pytest.mark.parametrize(("words", "code"), [((), 7), (("stubborn",), 137)])
+@pytest.mark.parametrize(
+    ("words", "code"), [((), 7), pytest.param(("stubborn",), 137, marks=pytest.mark.long)]
+)
 def test_ctrl_c_is_the_command_s(url: str, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -116,6 +118,7 @@ def test_ctrl_z_stops_the_job_and_fg_continues_it(url: str, tmp_path: Path, shel
     shell.until("code=7")
 
 
+@pytest.mark.long
 def test_in_the_background_it_waits_for_fg_to_read(url: str, shell: Terminal) -> None:
     shell.press(typed([*run(url, "--", "sh", "-c"), "'read line; echo \"read <$line>\"'", "&"]))
     shell.until("[1]")

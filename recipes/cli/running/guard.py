@@ -12,7 +12,8 @@ starts belongs to it, in whatever session or process group: orphans become child
 
 It runs as a script, without this package, so that it starts fast and stays small. Both sides write
 JSON lines. It is told to ``start`` a command, the new ``deadline`` (seconds of the boot clock, null
-for none), to pass a ``signal`` on, and to ``resume`` what was stopped. It tells that the command has
+for none), to pass a ``signal`` on, and to ``resume`` what was stopped. It tells that it is ``ready``, and
+that the command has
 ``started``, ``failed`` to start, was ``stopped``, is being ended (``stopping``, ``killed``), and has
 ``ended``.
 """
@@ -144,6 +145,7 @@ class Guard:
 
     def serve(self) -> None:
         """Do what is told until the command has ended."""
+        self._tell("ready")
         while True:
             ready, _, _ = select.select([self._control, self._bell], [], [], self._patience())
             if self._bell in ready:

@@ -60,6 +60,15 @@ class Minder:
         """Return what to wait on for news."""
         return self._socket.fileno()
 
+    def await_ready(self) -> None:
+        """Wait until it hears: before the lock is held, for then every moment counts.
+
+        Raises:
+            GuardGone: It could not be started.
+        """
+        while not any(message["told"] == "ready" for message in self.news()):
+            pass
+
     def start(
         self,
         command: Sequence[str],

@@ -15,7 +15,7 @@ import recipes
 from recipes import events
 from recipes.cli import codes
 from recipes.cli.running.ending import Ending, Outcome
-from recipes.cli.running.minder import Minder
+from recipes.cli.running.minder import GuardGone, Minder
 from recipes.cli.running.signals import Signals, Struck
 from recipes.cli.running.supervise import Supervisor
 from recipes.cli.running.terminal import Terminal
@@ -96,6 +96,7 @@ def _held(order: Order, signals: Signals, minder: Minder) -> Ending:
             recipes.connect(order.store, session_timeout=order.ttl_s, owner=order.owner) as client,
             Terminal() as terminal,
         ):
+            minder.await_ready()
             grant = _acquired(order, client)
             if grant is None:
                 return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason="somebody holds it, or waits")
@@ -108,6 +109,8 @@ def _held(order: Order, signals: Signals, minder: Minder) -> Ending:
             return ending if kept or not order.stops else ending.but_lost(grant.lost_reason)
     except recipes.LockTimeout as late:
         return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason=str(late))
+    except GuardGone:
+        return Ending(Outcome.FAILED, codes.WRONG, reason="its guard could not be started")
     except recipes.RecipesError as error:
         return Ending(Outcome.UNREACHABLE, codes.UNREACHABLE, reason=str(error))
 
