@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from integration.cli.runs import RECIPES
 from recipes.cli.demo.work import SLOW_S as TURN_S
+from tests.cli.runs import RECIPES
 
 __all__ = ["draw", "logged"]
 

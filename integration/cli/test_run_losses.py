@@ -10,10 +10,10 @@ import pytest
 
 import recipes
 from integration import servers
-from integration.cli.runs import Run, alive
 from integration.stores import store_on
 from recipes._run.clock import boot_time
 from recipes.cli import codes
+from tests.cli.runs import Run, alive
 
 TTL_S, GRACE_S = 5.0, 1.0
 OPTIONS = ("--ttl", str(TTL_S), "--grace", str(GRACE_S))

@@ -12,8 +12,8 @@ import pytest
 
 import recipes
 from integration import servers
-from integration.cli.runs import RECIPES, child
 from integration.harness.terminal import CTRL_C, Terminal
+from tests.cli.runs import RECIPES, child
 
 CTRL_Z = b"\x1a"
 QUIET = {"PS1": "$ ", "TERM": "dumb"}

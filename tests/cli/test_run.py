@@ -15,8 +15,8 @@ import pytest
 
 import recipes
 from integration import servers
-from integration.cli.runs import RECIPES, Run, alive, recipes_run
 from recipes.cli import codes
+from tests.cli.runs import RECIPES, Run, alive, recipes_run
 
 CLOCK = "time.clock_gettime(time.CLOCK_BOOTTIME)"
 
