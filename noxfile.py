@@ -48,6 +48,7 @@ WAITING = (
     "integration/faults/test_sessions.py",
     "integration/faults/test_watches.py",
     "integration/credentials",
+    "integration/cli",
     "integration/faults/test_stuck.py",
 )
 SHORT = ("-m", "not long")

@@ -11,9 +11,9 @@ import pytest
 
 import recipes
 from integration import servers
-from tests.docs.pages import EXAMPLES, ON_OBJECTS, ON_SERVERS_ONLY, ROOT, TESTS, example_on
+from tests.docs.pages import EXAMPLES, ON_OBJECTS, ON_SERVERS_ONLY, ROOT, SHELL, TESTS, example_on
 
-ON_ANY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | ON_OBJECTS | TESTS]
+ON_ANY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | ON_OBJECTS | SHELL | TESTS]
 
 
 @pytest.mark.parametrize("example", ON_ANY, ids=lambda path: str(path.name))

@@ -9,6 +9,7 @@ as JSON lines; `subscribe` hands them to a function of yours.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -108,6 +109,9 @@ def subscribe(hook: Hook) -> Callable[[], None]:
 def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
     """Print every transition as one line of JSON to ``stream`` (standard error if None).
 
+    Beside its fields it has the ``timestamp`` and the ``pid``: several processes may write to one
+    file, and ``recipes timeline`` draws it.
+
     Returns:
         A function that ends it.
     """
@@ -115,7 +119,7 @@ def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
     render = structlog.processors.JSONRenderer()
 
     def write(transition: Transition) -> None:
-        entry = stamp(None, "", {"event": transition.event, **transition.fields()})
+        entry = stamp(None, "", {"event": transition.event, "pid": os.getpid(), **transition.fields()})
         print(render(None, "", entry), file=stream or sys.stderr, flush=True)
 
     return subscribe(write)

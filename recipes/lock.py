@@ -14,11 +14,11 @@ from recipes._core.hold import SHARED
 from recipes._core.names import encode
 from recipes._core.ops import Survey
 from recipes._core.order import EXCLUSIVE, Order
-from recipes._core.queueing import Attempt, acquire, look_up, try_acquire
+from recipes._core.queueing import Attempt, acquire, expel, look_up, try_acquire
 from recipes._run.runtime import new_id
 from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
 from recipes.grant import AsyncGrant, Grant
-from recipes.inspection import checked_limit, described
+from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,6 +36,7 @@ SHORTEST_HOLD_S = 0.1
 OnPlace = Callable[[int], object]
 OnLost = Literal["cancel", "tell"]
 OnSessionLost = Literal["requeue", "fail"]
+T = TypeVar("T")
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
 
@@ -108,10 +109,14 @@ class _BaseLock:
     def _survey(self, limit: int) -> Survey:
         return Survey(self._queue, checked_limit(limit))
 
-    def _described(self, standing: tuple[Standing, ...], *, holding: bool) -> list[ContenderInfo]:
+    def _described(self, standing: tuple[Standing, ...]) -> list[ContenderInfo]:
         epoch = self._runtime.board.epoch
-        everybody = described(self._name, standing, None if epoch is None else epoch.id)
-        return [one for one in everybody if one.holds is holding]
+        return described(self._name, standing, None if epoch is None else epoch.id)
+
+    def _expulsion(self, token: int) -> Program[bool]:
+        if isinstance(token, bool) or not isinstance(token, int):
+            raise TypeError(f"token is a whole number, not {type(token).__name__}")
+        return expel(self._queue, token, MOST)
 
     def _calling(self, callback: OnPlace) -> Callable[[int], None]:
         """Return what has a user's callback called where it may block."""
@@ -262,14 +267,37 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
             ClientClosed: The client was closed.
             ValueError: The limit does not fit; nothing was sent.
         """
-        return self._described(self._look(limit), holding=True)
+        return [one for one in self.contenders(limit=limit) if one.holds]
 
     def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Return who waits, in order, among the first ``limit`` of the queue; see `holders`."""
-        return self._described(self._look(limit), holding=False)
+        return [one for one in self.contenders(limit=limit) if not one.holds]
 
-    def _look(self, limit: int) -> tuple[Standing, ...]:
-        program = look_up(self._survey(limit))
+    def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Return who holds the lock and who waits, in order, at one moment; see `holders`."""
+        return self._described(self._outside(look_up(self._survey(limit))))
+
+    def expel(self, token: int) -> bool:
+        """Remove the contender with this token from the queue, whoever it is: for an operator.
+
+        Its client is told by its next renewal, not before, and may go on until then: what the lock
+        protects has to refuse the old token, or its process has to be ended first.
+
+        Args:
+            token: As `holders` and `waiters` show it; nobody else has it, now or later. He has to be
+                among the first 10 000 of the queue.
+
+        Returns:
+            Whether it was there.
+
+        Raises:
+            StoreUnavailable: The store gave no answer; it may be removed, or not.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+        """
+        return self._outside(self._expulsion(token))
+
+    def _outside(self, program: Program[T]) -> T:
         call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
         return self._runtime.run(program, call)
 
@@ -419,14 +447,21 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
 
     async def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Same as `Lock.holders`, but awaits."""
-        return self._described(await self._look(limit), holding=True)
+        return [one for one in await self.contenders(limit=limit) if one.holds]
 
     async def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Same as `Lock.waiters`, but awaits."""
-        return self._described(await self._look(limit), holding=False)
+        return [one for one in await self.contenders(limit=limit) if not one.holds]
 
-    async def _look(self, limit: int) -> tuple[Standing, ...]:
-        program = look_up(self._survey(limit))
+    async def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Same as `Lock.contenders`, but awaits."""
+        return self._described(await self._outside(look_up(self._survey(limit))))
+
+    async def expel(self, token: int) -> bool:
+        """Same as `Lock.expel`, but awaits."""
+        return await self._outside(self._expulsion(token))
+
+    async def _outside(self, program: Program[T]) -> T:
         call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
         return await self._runtime.run(program, call)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -244,7 +245,8 @@ def test_json_lines() -> None:
     entry = json.loads(line)
     stamp = entry.pop("timestamp")
     assert stamp.endswith("Z")
-    assert entry == {"event": "lock.acquired", "lock": "naïve\n", "token": 7, "waited_s": 0.25}
+    fields = {"lock": "naïve\n", "token": 7, "waited_s": 0.25}
+    assert entry == {"event": "lock.acquired", "pid": os.getpid(), **fields}
 
 
 def test_json_lines_go_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:

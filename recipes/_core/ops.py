@@ -33,6 +33,7 @@ __all__ = [
     "Emit",
     "End",
     "Enqueue",
+    "Expel",
     "Look",
     "Now",
     "Op",
@@ -236,6 +237,15 @@ class Queues(StoreOp[tuple[str, ...]]):
     """Read the encoded names of the queues in which anybody stands, so many at most."""
 
     most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expel(StoreOp[bool]):
+    """Delete somebody's contender, if it has still this token, and nobody else's; whether it was there."""
+
+    queue: str
+    ref: str
+    token: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from recipes._core.ops import (
     Downgrade,
     Emit,
     Enqueue,
+    Expel,
     Look,
     Now,
     Place,
@@ -30,6 +31,7 @@ from recipes._core.ops import (
     Program,
     Queues,
     Spot,
+    Standing,
     Survey,
     View,
     Wait,
@@ -46,6 +48,7 @@ __all__ = [
     "Attempt",
     "acquire",
     "downgrade",
+    "expel",
     "look_up",
     "open_session",
     "release",
@@ -195,6 +198,21 @@ def _try_once(attempt: Attempt, spot: Spot) -> Program[Hold | None]:
         yield from Withdraw(spot, view.mine)
         return None
     return (yield from _admit(attempt, view.mine))
+
+
+def expel(queue: str, token: int, most: int) -> Program[bool]:
+    """Remove whoever has this token from a queue, if he is among the first so many; False: nobody has it."""
+    while True:
+        standing: tuple[Standing, ...] = yield from look_up(Survey(queue, most))
+        ref = next((one.contender.ref for one in standing if one.token == token), None)
+        if ref is None:
+            return False
+        try:
+            return (yield from Expel(queue, ref, token))
+        except SessionLost:
+            continue
+        except Expired as expired:
+            raise _unanswered(expired) from None
 
 
 def release(hold: Hold, *, wait: bool = True) -> Program[bool]:

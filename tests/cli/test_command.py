@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import recipes
-from recipes.cli import command, main
+from recipes.cli import HOW_TO_HAVE_IT, main
+from recipes.cli.command import root
+from recipes.cli.demo import command
 from recipes.cli.demo.show import Plan
 
 
@@ -43,16 +45,14 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         (["--store", "redis://x"], "unknown store 'redis'"),
         (["--store", "etcd://host/?x=1"], "no ?query"),
         (["--store", ""], "unknown store ''"),
-        (["--unheard-of"], "unrecognized arguments"),
-        (["more"], "unrecognized arguments"),
+        (["--unheard-of"], "No such option"),
+        (["more"], "unexpected extra argument"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_starts(
     planned: list[Plan], capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["demo", *arguments])
-    assert ended.value.code == 2
+    assert main(["demo", *arguments]) == 2
     assert complaint in capsys.readouterr().err
     assert planned == []
 
@@ -79,14 +79,44 @@ def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[s
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert ended.value.code == 0
+    assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"recipes {recipes.__version__}\n"
 
 
-def test_as_a_module() -> None:
+@pytest.mark.parametrize("module", ["recipes", "recipes.cli"])
+def test_as_a_module(module: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "recipes.cli", "demo", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", module, "demo", "--help"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("usage: recipes demo")
+    assert done.stdout.startswith("Usage: recipes demo")
+
+
+def test_without_what_it_needs_it_says_how_to_have_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "click", None)
+    assert main(["demo"]) == 2
+    assert capsys.readouterr().err == f"{HOW_TO_HAVE_IT}\n"
+
+
+@pytest.mark.parametrize("command", [name for name in root.commands if name != "completion"])
+def test_help_teaches_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert f"\n    recipes {command} " in said
+    assert "Exit codes" in said or command in ("stats", "timeline")
+    assert max(map(len, said.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert f"_RECIPES_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_interrupted_it_says_so_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: Plan) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "show", interrupt)
+    assert main(["demo"]) == 130

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import sys
 
 import pytest
 
 from recipes.cli.demo.screen import JsonScreen, Screen
-from recipes.cli.demo.screens import HOW_TO_SEE, screen_for
+from recipes.cli.demo.screens import screen_for
 from recipes.cli.demo.view import View
 
 
@@ -56,14 +55,6 @@ def test_lines_in_a_pipe(terminal: Terminal) -> None:
 
 def test_documents_for_programs(terminal: Terminal) -> None:
     assert type(chosen(terminal, json=True)) is JsonScreen
-
-
-def test_without_rich_there_are_lines_and_the_way_to_the_view(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "rich", None)
-    assert type(chosen(terminal)) is Screen
-    assert terminal.getvalue() == f"{HOW_TO_SEE}\n"
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])

@@ -39,7 +39,7 @@ def run(
     out = io.StringIO()
     monkeypatch.setattr("sys.stdin", io.StringIO("".join(order.line() for order in orders)))
     monkeypatch.setattr("sys.stdout", out)
-    code = main([url, str(folder), str(number)])
+    code = main([url, str(folder), str(number), "10"])
     return code, [json.loads(line) for line in out.getvalue().splitlines()]
 
 

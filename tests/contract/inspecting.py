@@ -96,6 +96,39 @@ class Inspecting:
         assert planted.endswith(stranger.key.rpartition("/")[2])
         world.store.remove(planted)
 
+    def test_an_operator_expels_by_token_that_one_and_nobody_else(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(**LONG)
+        grant = a.acquire("x")
+        waiting = b.queue_up("x")
+        lock = b.client.lock("x")
+        holder, waiter = b.face.do(lock.contenders)
+        assert (holder.token, holder.holds, waiter.holds) == (grant.token, True, False)
+        assert b.face.do(lambda: lock.expel(waiter.token + 10**6)) is False
+        assert b.face.do(lambda: b.client.lock("y").expel(grant.token)) is False
+        assert b.face.do(lock.contenders) == [holder, waiter]
+        assert b.face.do(lambda: lock.expel(grant.token)) is True
+        assert b.face.do(lambda: lock.expel(grant.token)) is False
+        assert waiting.result(5).token == waiter.token
+        assert not a.verify(grant)
+        assert grant.lost_reason is not None
+        assert "removed" in grant.lost_reason
+
+    def test_one_that_is_no_client_of_ours_is_expelled_likewise(self, world: World) -> None:
+        client = world.client(**LONG)
+        world.store.plant("x", "foreign")
+        lock = client.client.lock("x")
+        assert until(lambda: client.face.do(lock.contenders), 5)
+        (stranger,) = client.face.do(lock.contenders)
+        assert client.face.do(lambda: lock.expel(stranger.token)) is True
+        assert client.face.do(lock.contenders) == []
+
+    @pytest.mark.parametrize("wrong", [None, "7", 1.0, True])
+    def test_a_token_that_is_none_is_refused(self, world: World, wrong: Any) -> None:
+        client = world.client(is_open=False)
+        with pytest.raises(TypeError, match="token is a whole number"):
+            client.face.do(lambda: client.client.lock("x").expel(wrong))
+        assert not client.tap.asked
+
     @pytest.mark.parametrize("wrong", [0, -1, 10_001, 1.5, True, None])
     def test_a_limit_that_does_not_fit_is_refused(self, world: World, wrong: Any) -> None:
         client = world.client(is_open=False)

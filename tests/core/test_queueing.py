@@ -18,6 +18,7 @@ from recipes._core.ops import (
     Look,
     Place,
     Probe,
+    Standing,
     Survey,
     View,
     Wait,
@@ -30,6 +31,7 @@ from recipes._core.queueing import (
     Attempt,
     acquire,
     downgrade,
+    expel,
     look_up,
     open_session,
     release,
@@ -555,6 +557,28 @@ def test_a_look_is_asked_again_on_the_next_session() -> None:
     played = play(look_up(Survey("q", 5)), Script(Attach=epoch(), Survey=[SessionLost("revoked"), ("one",)]))
     assert played.kinds == ["Attach", "Survey", "Attach", "Survey"]
     assert played.result == ("one",)
+
+
+def expelling(*answers: Any, surveys: int = 1) -> Played:
+    standing = [(Standing(Contender("q/4"), 4), Standing(Contender("q/5"), 5))] * surveys
+    return play(expel("q", 5, 9), Script(Attach=epoch(), Survey=standing, Expel=list(answers)))
+
+
+def test_whoever_has_the_token_is_expelled() -> None:
+    played = expelling(True)
+    assert played.kinds == ["Attach", "Survey", "Expel"]
+    assert played.result is True
+    assert play(expel("q", 6, 9), Script(Attach=epoch(), Survey=[()])).result is False
+
+
+def test_an_expulsion_is_asked_again_on_the_next_session() -> None:
+    played = expelling(SessionLost("revoked"), False, surveys=2)
+    assert played.kinds == ["Attach", "Survey", "Expel"] * 2
+    assert played.result is False
+
+
+def test_an_expulsion_without_an_answer_is_unavailable() -> None:
+    assert isinstance(expelling(Expired()).error, StoreUnavailable)
 
 
 def test_a_look_without_an_answer_is_unavailable() -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "ON_SERVERS_ONLY",
     "PAGES",
     "ROOT",
+    "SHELL",
     "TESTS",
     "Block",
     "blocks",
@@ -44,6 +45,8 @@ ON_OBJECTS = {"fencing_objects.py"}
 """Run by ``tests/fencing/test_objects.py``, on a fake of an object store."""
 ON_FILES = {"first.py", "on_one_machine.py"}
 """Run on a file, as they say."""
+SHELL = {path.name for path in EXAMPLES if path.suffix == ".sh"} - ON_SERVERS_ONLY
+"""Examples of the command line: run by a shell, on a file."""
 TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}
 """Examples of tests: run by pytest, and each brings its own store."""
 

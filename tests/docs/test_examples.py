@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import uuid
@@ -9,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import EXAMPLES, ON_FILES, ON_OBJECTS, ON_SERVERS_ONLY, ROOT, TESTS, example_on
+from tests.docs.pages import EXAMPLES, ON_FILES, ON_OBJECTS, ON_SERVERS_ONLY, ROOT, SHELL, TESTS, example_on
 
-IN_MEMORY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | ON_OBJECTS | TESTS]
+IN_MEMORY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | ON_OBJECTS | SHELL | TESTS]
 SAYS = {
     "asynchronous.py": "token",
     "fencing.py": "is older than",
@@ -44,6 +45,36 @@ def test_it_runs_and_says_what_it_should(
     code = compile(example_on(example, url), example, "exec", dont_inherit=True)
     exec(code, {"__name__": "__main__"})
     assert SAYS[example.name] in capsys.readouterr().out
+
+
+SHELL_SAYS = {
+    "run.sh": ["one at a time", "token ", "it was free", "beside other readers"],
+    "run_codes.sh": ["the command ended with 3", '"outcome": "exited"'],
+    "draw.sh": ["hand-over", '"grants": 3'],
+    "look.sh": ["the nightly job", "reports/nightly  exclusive", "exit code 123"],
+    "ping.sh": ["linearizable, fencing, durable", '"answers": false', "exit code 122"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(SHELL))
+def test_a_command_line_does_what_the_page_says(name: str, tmp_path: Path) -> None:
+    recipes = tmp_path / "bin" / "recipes"
+    recipes.parent.mkdir()
+    recipes.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m recipes "$@"\n')
+    recipes.chmod(0o755)
+    text = (ROOT / "docs/examples" / name).read_text().replace("/tmp/", f"{tmp_path}/")
+    paths = {"PATH": f"{recipes.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-euc", text],
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for words in SHELL_SAYS[name]:
+        assert words in done.stdout
 
 
 def test_the_examples_of_tests_pass() -> None:

@@ -11,6 +11,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -803,6 +804,18 @@ def test_a_survey_reads_the_head_of_the_queue(etcd: EtcdProtocol) -> None:
     assert (mine.contender.downgraded, mine.token, mine.note) == (True, 5, '{"owner":"me"}')
     assert (reader.contender.kind, reader.contender.downgraded, reader.note) == ("R", False, "")
     assert (stranger.contender.id, stranger.note) == ("", "\ufffdgo")
+
+
+def test_an_expulsion_is_guarded_by_the_token(etcd: EtcdProtocol) -> None:
+    op = Expel("x", "app/x/1f2e", 9)
+    asked = feed(etcd.expel(op, TURN), {"succeeded": True})
+    (post,) = asked
+    assert post.body == codec.txn(
+        [codec.compare_created(b"app/x/1f2e", 9)], then=[codec.delete(b"app/x/1f2e")]
+    )
+    assert asked.result is True
+    assert feed(etcd.expel(op, TURN), {}).result is False
+    assert feed(etcd.expel(op, AGAIN), {}).result is True
 
 
 def test_queues_are_found_one_key_each(etcd: EtcdProtocol) -> None:

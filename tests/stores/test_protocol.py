@@ -25,6 +25,7 @@ OPS: list[StoreOp[Any]] = [
     ops.Downgrade(PLACE),
     ops.Survey("x", 1),
     ops.Queues(1),
+    ops.Expel("x", "x/1", 1),
 ]
 
 
@@ -38,7 +39,7 @@ class Echo(StoreProtocol):
         return method
 
     enqueue = probe = watch = look = check = withdraw = downgrade = lambda self, op, turn: None
-    open = renew = end = survey = queues = enqueue
+    open = renew = end = survey = queues = expel = enqueue
 
     def __init__(self) -> None:
         for op in OPS:

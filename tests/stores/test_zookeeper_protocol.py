@@ -11,6 +11,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -29,7 +30,7 @@ from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Gone
 from recipes.stores.protocol import MOST_TOLD
-from recipes.stores.zookeeper.layout import Layout
+from recipes.stores.zookeeper.layout import NO_CONTENDER, Layout
 from recipes.stores.zookeeper.protocol import PARENT_TRIES, ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
     BadVersion,
@@ -664,6 +665,22 @@ def test_a_survey_of_a_queue_whose_numbers_say_nothing(zk: ZooKeeperProtocol) ->
     asked = feed(zk.survey(Survey("x", 2), TURN), *replies)
     assert [standing.token for standing in asked.result] == [5, 9]
     assert {part.path for part in asked[1].parts} == {part.path for part in asked[2].parts}
+
+
+def test_a_survey_tells_of_what_is_no_contender(zk: ZooKeeperProtocol) -> None:
+    feed(zk.survey(Survey("x", 3), TURN), (None, ("config", OWN)), ((b"", STAT),))
+    assert zk.noticed() == [f"{QUEUE}/config is {NO_CONTENDER}"]
+
+
+def test_an_expulsion_is_guarded_by_the_token(zk: ZooKeeperProtocol) -> None:
+    op = Expel("x", f"{QUEUE}/{OWN}", 500)
+    asked = feed(zk.expel(op, TURN), (None, STAT), None)
+    assert [type(part).__name__ for part in asked[0].parts] == ["Sync", "Exists"]
+    assert (asked[1], asked.result) == (Delete(op.ref), True)
+    for there in (NoNode(), FOREIGN_STAT):
+        for turn in (TURN, AGAIN):
+            asked = feed(zk.expel(op, turn), (None, there))
+            assert (len(asked), asked.result) == (1, turn.again)
 
 
 def test_a_survey_of_nothing(zk: ZooKeeperProtocol) -> None:

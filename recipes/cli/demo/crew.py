@@ -13,7 +13,7 @@ from typing import Self
 import recipes
 from recipes._run.clock import boot_time
 from recipes.cli.demo.member import Member, Message
-from recipes.cli.demo.orders import Order
+from recipes.cli.demo.orders import SESSION_S, Order
 from recipes.cli.throwaway import tethered
 
 __all__ = ["Crew", "CrewFailed", "Message"]
@@ -59,15 +59,17 @@ class Crew:
         url: Their store.
         folder: Where the shared files are.
         size: How many workers, and how many twins.
+        session_s: The length of a worker's session, in seconds.
 
     Attributes:
         members: Them; the workers first.
     """
 
-    def __init__(self, url: str, folder: Path, size: int) -> None:
+    def __init__(self, url: str, folder: Path, size: int, session_s: float = SESSION_S) -> None:
         self._url = url
         self._folder = folder
         self._size = size
+        self._session_s = session_s
         self.members: list[Member] = []
         self._pipes = selectors.DefaultSelector()
 
@@ -158,7 +160,7 @@ class Crew:
         errors = tempfile.TemporaryFile("w+", dir=self._folder)  # noqa: SIM115 - closed with the member
         process = subprocess.Popen(  # noqa: S603 - the command is ours
             # If this process is killed, they hear of it, give back what they hold, and tidy up.
-            tethered([*command, url, str(self._folder), str(number)], signal="TERM"),
+            tethered([*command, url, str(self._folder), str(number), str(self._session_s)], signal="TERM"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

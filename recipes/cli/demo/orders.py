@@ -12,7 +12,10 @@ from typing import Literal
 from recipes._run.clock import boot_time
 from recipes.cli.demo.work import PAUSE_S, SLOW_S
 
-__all__ = ["Order", "SceneName"]
+__all__ = ["SESSION_S", "Order", "SceneName"]
+
+SESSION_S = 10.0
+"""The session of a worker, unless another is asked for."""
 
 SceneName = Literal["counter", "bank"]
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import recipes
 from recipes.cli.demo.crew import Crew, CrewFailed
-from recipes.cli.demo.orders import Order, SceneName
+from recipes.cli.demo.orders import SESSION_S, Order, SceneName
 from recipes.cli.demo.play import play
 from recipes.cli.demo.scene import BankScene, CounterScene
 from recipes.cli.demo.screen import Screen
@@ -25,6 +25,7 @@ from recipes.cli.throwaway import ServerUnavailable, throwaway_etcd
 __all__ = ["ETCD", "Plan", "show"]
 
 INTERRUPTED = 130
+ENDLESS = 1_000_000
 ETCD = "etcd"
 """Instead of a URL: an etcd that is started for this run."""
 
@@ -38,6 +39,8 @@ class Plan:
         processes: How many workers.
         rounds: How many turns each takes in each scene, None for as many as fit.
         seconds: For how long they work under each lock, None for as long as it takes.
+        session_s: The length of a worker's session, in seconds.
+        slowly: Whether all turns are to be followed by eye.
         json: Whether to print for programs.
         plain: Whether to print lines where a view could be drawn.
     """
@@ -46,6 +49,8 @@ class Plan:
     processes: int
     rounds: int | None
     seconds: float | None = None
+    session_s: float = SESSION_S
+    slowly: bool = False
     json: bool = False
     plain: bool = False
 
@@ -85,7 +90,7 @@ def _run(plan: Plan, url: str, folder: Path, screen: Screen) -> Verdict:
         pass
     verdict = Verdict()
     try:
-        with Crew(url, folder, plan.processes) as crew, screen:
+        with Crew(url, folder, plan.processes, plan.session_s) as crew, screen:
             screen.open(url, crew.pids)
             screen.watch(crew.messages())
             counter = CounterScene(plan.processes, _order(plan, screen, "counter"))
@@ -106,7 +111,8 @@ def _run(plan: Plan, url: str, folder: Path, screen: Screen) -> Verdict:
 
 
 def _order(plan: Plan, screen: Screen, scene: SceneName) -> Order:
-    return Order(scene, plan.rounds, plan.seconds, slow=min(screen.slow, plan.rounds or screen.slow))
+    slow = plan.rounds or ENDLESS if plan.slowly else min(screen.slow, plan.rounds or screen.slow)
+    return Order(scene, plan.rounds, plan.seconds, slow=slow)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ the same time both write the same number, and one update is lost.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from recipes.cli.demo.ledger import Entry, Ledger
@@ -45,10 +46,21 @@ class Work:
         """Return the ledger, in the order in which it was written."""
         return self._ledger.entries()
 
-    def add_one(self, worker: int, token: int | None, pause_s: float = PAUSE_S) -> int:
-        """Read, pause, write: one update; returns the value written."""
+    def add_one(
+        self,
+        worker: int,
+        token: int | None,
+        pause_s: float = PAUSE_S,
+        check: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Read, pause, write: one update; returns the value written.
+
+        Calls ``check`` before it writes: it raises if the lock was lost on the way, say because
+        this process was stopped.
+        """
         value = self.counter() + 1
         time.sleep(pause_s)
+        check()
         fresh = self._counter.with_suffix(f".worker-{worker}")
         fresh.write_text(f"{value}\n")
         fresh.replace(self._counter)  # readers see the old number or the new one, never half of one

@@ -8,6 +8,7 @@ object with ``worker``, ``twin``, ``kind`` and ``at`` (boot time):
 ``transition``  an event of the package, with its fields
 ``turn``        one turn of the work: its ``value``, and under a lock the times that matter
 ``done``        an order was carried out
+``lost``        the lock was lost on the way, and the turn is taken again
 ``failed``      and why; the worker ends
 """
 
@@ -30,11 +31,10 @@ from recipes.cli.demo.bank import Bank
 from recipes.cli.demo.orders import Order
 from recipes.cli.demo.work import Work
 
-__all__ = ["LOCK", "RWLOCK", "SESSION_TIMEOUT_S", "Worker", "main", "writes"]
+__all__ = ["LOCK", "RWLOCK", "Worker", "main", "writes"]
 
 LOCK = "recipes demo"
 RWLOCK = "recipes demo accounts"
-SESSION_TIMEOUT_S = 10.0
 INTERRUPTED = 130
 GIVE_UP_AFTER_S = 30.0
 """No worker waits longer for its turn: a store that fell silent ends the demo."""
@@ -86,10 +86,11 @@ class Worker:
 
     def _turn(self, order: Order, pause_s: float) -> None:
         if self._client is None:
-            value = self._count(None, pause_s) if order.scene == "counter" else self._bare_sum(pause_s)
+            counts = order.scene == "counter"
+            value = self._work.add_one(self.number, None, pause_s) if counts else self._bare_sum(pause_s)
             self.tell("turn", value=value)
         elif order.scene == "counter":
-            self._locked(self._client.lock(LOCK), lambda grant: {"value": self._count(grant.token, pause_s)})
+            self._locked(self._client.lock(LOCK), lambda grant: {"value": self._count(grant, pause_s)})
         elif writes(self.number):
             writer = self._client.rwlock(RWLOCK).writer
             self._locked(writer, lambda grant: self._move(grant, pause_s))
@@ -100,7 +101,16 @@ class Worker:
             )
 
     def _locked(self, lock: Any, work: Any) -> None:
-        """Do ``work`` under ``lock``, and tell of it."""
+        """Do ``work`` under ``lock``, and tell of it; from the beginning, if the lock was lost on the way."""
+        done = False
+        while not done:
+            try:
+                self._once(lock, work)
+                done = True
+            except recipes.LockLost as lost:
+                self.tell("lost", token=lost.token, reason=lost.reason)
+
+    def _once(self, lock: Any, work: Any) -> None:
         asked_at = boot_time()
         with lock.acquire(timeout=GIVE_UP_AFTER_S) as grant:
             acquired_at = boot_time()
@@ -109,8 +119,8 @@ class Worker:
         times = {"asked_at": asked_at, "acquired_at": acquired_at, "release_called_at": release_called_at}
         self.tell("turn", at=release_called_at, token=grant.token, **times, **done)
 
-    def _count(self, token: int | None, pause_s: float) -> int:
-        return self._work.add_one(self.number, token, pause_s)
+    def _count(self, grant: recipes.Grant, pause_s: float) -> int:
+        return self._work.add_one(self.number, grant.token, pause_s, grant.check)
 
     def _move(self, grant: recipes.WriteGrant, pause_s: float) -> dict[str, Any]:
         """Transfer as the writer, then read back as a reader: what was written has to be there."""
@@ -136,14 +146,15 @@ class Worker:
 def main(argv: Sequence[str] | None = None) -> int:
     """Work until the orders on standard input end; returns the exit code.
 
-    The arguments are the store's URL (empty for a twin), the folder of the files, and the number.
+    The arguments are the store's URL (empty for a twin), the folder of the files, the number, and
+    the seconds of the session.
     """
-    url, folder, number = sys.argv[1:] if argv is None else argv
+    url, folder, number, session_s = sys.argv[1:] if argv is None else argv
     parent = os.getppid()
     # How the parent ends a worker. (SIGINT is ignored in what a shell starts in the background.)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return _work(url, Path(folder), int(number))
+        return _work(url, Path(folder), int(number), float(session_s))
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:
@@ -151,12 +162,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _work(url: str, folder: Path, number: int) -> int:
+def _work(url: str, folder: Path, number: int, session_s: float) -> int:
     orders = map(Order.of_line, sys.stdin)
     if not url:
         Worker(number, folder, sys.stdout, None).serve(orders)
         return 0
-    client = recipes.connect(url, session_timeout=SESSION_TIMEOUT_S)
+    client = recipes.connect(url, session_timeout=session_s)
     worker = Worker(number, folder, sys.stdout, client)
     unsubscribe = events.subscribe(worker.on_transition)
     try:

@@ -23,6 +23,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -298,6 +299,12 @@ class EtcdProtocol(StoreProtocol):
         """Delete the own key, which nobody else ever makes, beyond a quota: it refuses every transaction."""
         reply = yield from self._post("/kv/deleterange", codec.span(key))
         return codec.number(reply.get("deleted")) > 0
+
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete a key if it is the one that was created then."""
+        key = ref_key(op.ref)
+        reply = yield from self._txn([codec.compare_created(key, op.token)], then=[codec.delete(key)])
+        return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
 
     def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
         """Read the first created keys of the queue, in one call."""

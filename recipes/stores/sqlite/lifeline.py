@@ -17,7 +17,7 @@ from pathlib import Path
 
 from recipes.stores.sqlite import kernel
 
-__all__ = ["Folder", "Lifeline"]
+__all__ = ["Folder", "Lifeline", "descriptors"]
 
 MOST_TRIES = 50
 PAUSE_S = 0.002
@@ -162,6 +162,11 @@ class Lifeline:
             os.fchmod(self._descriptor, self._folder.mode)
         return kernel.take(self._descriptor) and kernel.is_at(self._descriptor, new)
 
+    @property
+    def descriptor(self) -> int:
+        """The file that is locked; below 0 if there is none."""
+        return self._descriptor
+
     def drop(self) -> None:
         """Let the lock go: whoever looks then sees that nobody keeps the session."""
         descriptor, self._descriptor = self._descriptor, -1
@@ -179,6 +184,15 @@ class Lifeline:
 
 
 _lifelines: set[Lifeline] = set()  # of this process
+
+
+def descriptors() -> list[int]:
+    """Return the files whose locks say that this process lives.
+
+    A process that is handed one, and keeps it open, lives on for others when this one is
+    killed: at most until the session runs out.
+    """
+    return [one.descriptor for one in _lifelines if one.descriptor >= 0]
 
 
 def _unlink(path: str) -> None:

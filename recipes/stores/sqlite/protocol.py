@@ -18,6 +18,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -37,6 +38,7 @@ from recipes._core.order import Ahead
 from recipes.errors import SessionLost
 from recipes.stores.base import Mailbox, Request
 from recipes.stores.protocol import Steps, StoreProtocol, Turn
+from recipes.stores.sqlite import requests
 from recipes.stores.sqlite.layout import Target, contender_of, kind_of, ref_of, target_of
 from recipes.stores.sqlite.requests import (
     Demote,
@@ -160,6 +162,11 @@ class SqliteProtocol(StoreProtocol):
         queue, token = target_of(op.place.ref)
         stands: bool = yield from self._ask(Demote(self.session_id, queue, token))
         return stands
+
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete another's row."""
+        removed: bool = yield from self._ask(requests.Expel(self.session_id, *target_of(op.ref)))
+        return removed or turn.again  # asked again: it was I who deleted it
 
     def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
         """Read the first rows of the queue."""

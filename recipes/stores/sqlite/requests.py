@@ -200,6 +200,14 @@ class Remove(Ask[bool]):
 
 
 @dataclass(frozen=True, slots=True)
+class Expel(Ask[bool]):
+    """Delete anybody's contender; whether it was there. The token is no other's, ever."""
+
+    queue: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
 class Demote(Ask[bool]):
     """Mark the own contender as downgraded, in its place; whether it was there. All its watchers hear."""
 

@@ -11,6 +11,7 @@ from recipes.stores.sqlite.requests import (
     Ask,
     Demote,
     Evict,
+    Expel,
     Finish,
     Join,
     List,
@@ -257,6 +258,11 @@ def _remove(request: Remove, work: Work) -> bool:
     return token is not None and _delete(request.queue, token, request.session, work)
 
 
+def _expel(request: Expel, work: Work) -> bool:
+    owner = _owner((request.queue, request.token), work)
+    return owner is not None and _delete(request.queue, request.token, owner, work)
+
+
 def _demote(request: Demote, work: Work) -> bool:
     queue, token = request.queue, request.token
     mark = "UPDATE contender SET downgraded = 1 WHERE queue = ? AND token = ? AND session = ?"
@@ -305,6 +311,7 @@ _ACTS: dict[type[Ask[Any]], Callable[[Any, Work], Any]] = {
     Present: _present,
     Watched: _watched,
     Remove: _remove,
+    Expel: _expel,
     Demote: _demote,
     List: _list,
     ListQueues: _list_queues,

@@ -18,6 +18,7 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -210,11 +211,19 @@ class ZooKeeperProtocol(StoreProtocol):
                 removed = (yield from self._delete(path, again=turn.again)) or removed
         return removed
 
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete a node if it is the one that was created then: no other gets its name, with its number."""
+        _, stat = yield from self._together((Sync("/"), Exists(op.ref)))
+        if stat is None or stat.czxid != op.token:
+            return turn.again  # asked again: it was I who deleted it
+        return (yield from self._delete(op.ref, again=turn.again))
+
     def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
         """List the queue, then read the nodes at its head, together."""
         queue = op.queue
         _, names = yield from self._together((Sync("/"), Children(self._layout.queue(queue))))
         children = self._layout.children(names or ())
+        self._notice(queue, names or (), children)
         if dubious(children):
             children = yield from self._by_czxid(queue, children)
         head = [self._layout.parse(queue, name) for _, name in reversed(children)][: op.most]

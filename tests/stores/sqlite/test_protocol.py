@@ -7,6 +7,7 @@ from recipes._core.ops import (
     Checked,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
@@ -22,6 +23,7 @@ from recipes._core.ops import (
 from recipes._core.order import EXCLUSIVE, Contender, Order
 from recipes.errors import SessionLost, StoreUnavailable
 from recipes.stores.base import Gone
+from recipes.stores.sqlite import requests
 from recipes.stores.sqlite.layout import contender_of, kind_of, ref_of, target_of
 from recipes.stores.sqlite.protocol import SqliteProtocol
 from recipes.stores.sqlite.requests import (
@@ -133,6 +135,12 @@ def test_a_withdrawal_that_was_asked_before_was_my_own(store: SqliteProtocol) ->
     assert (asked, asked.result) == ([Remove("s1", "x", "id-1", 7)], False)
     asked = feed(store.withdraw(Withdraw(SPOT), AGAIN), False)
     assert (asked, asked.result) == ([Remove("s1", "x", "id-1", None)], True)
+
+
+def test_an_expulsion_deletes_another_s_row(store: SqliteProtocol) -> None:
+    asked = feed(store.expel(Expel("x", "x/5", 5), TURN), False)
+    assert (asked, asked.result) == ([requests.Expel("s1", "x", 5)], False)
+    assert feed(store.expel(Expel("x", "x/5", 5), AGAIN), False).result is True
 
 
 def test_a_downgrade_marks_the_own_place(store: SqliteProtocol) -> None:

@@ -1,0 +1,80 @@
+"""Makes the picture of the documentation: the demo, with a worker that is stopped past its session.
+
+``python -m integration.cli.picture docs/images/demo.svg`` runs it and draws what was logged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from recipes.cli.demo.work import SLOW_S as TURN_S
+from tests.cli.runs import RECIPES
+
+__all__ = ["draw", "logged"]
+
+TTL_S = 2
+STOPPED = 3
+"""The worker that is stopped when it holds the lock for the second time."""
+
+
+def logged(url: str, log: Path, *, processes: int = 8, rounds: int = 3) -> list[dict[str, Any]]:
+    """Run the demo with one loss, write its log, and return it."""
+    size = ["--processes", str(processes), "--rounds", str(rounds)]
+    command = [*RECIPES, "demo", "--store", url, *size, "--slowly", "--ttl", str(TTL_S), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        lines = _watched(map(json.loads, demo.stdout))
+    assert demo.returncode == 0, lines[-1]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return lines
+
+
+def _watched(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the demo tells, and stop the worker meanwhile."""
+    told: list[dict[str, Any]] = []
+    pid = holds = 0
+    stopped = False
+    for line in lines:
+        told.append(line)
+        acquired = line.get("event") == "lock.acquired"
+        if line["kind"] == "ready" and line["worker"] == STOPPED and not line["twin"]:
+            pid = line["pid"]
+        elif acquired and line["worker"] == STOPPED:
+            holds += 1
+            if holds == 2:
+                time.sleep(TURN_S / 3)  # in the middle of its work
+                os.kill(pid, signal.SIGSTOP)
+                stopped = True
+        elif acquired and stopped:  # the store has given its lock to the next
+            time.sleep(2 * TURN_S)
+            os.kill(pid, signal.SIGCONT)
+            stopped = False
+    return told
+
+
+def draw(log: Path, output: Path) -> None:
+    """Draw a log as users do."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([*RECIPES, "timeline", str(log), "-o", str(output)], check=True)
+
+
+def main() -> int:
+    """Write the picture to the file that the argument names."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "demo.jsonl")
+        logged(f"sqlite://{folder}/locks.db", log)
+        draw(log, Path(sys.argv[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""``recipes run`` when its lock is lost on a real server: nothing of the command runs on."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from pathlib import Path
+
+import pytest
+
+import recipes
+from integration import servers
+from integration.stores import store_on
+from recipes._run.clock import boot_time
+from recipes.cli import codes
+from tests.cli.runs import Run, alive
+
+TTL_S, GRACE_S = 5.0, 1.0
+OPTIONS = ("--ttl", str(TTL_S), "--grace", str(GRACE_S))
+
+
+def on(usual: str) -> pytest.MarkDecorator:
+    """Run a test on one server always, and on the others in the long session."""
+    others = [pytest.param(name, marks=pytest.mark.long) for name in servers.ALL if name != usual]
+    return pytest.mark.parametrize("server", [usual, *others], indirect=True)
+
+
+@on("etcd-3.5")
+def test_a_store_that_stops_ends_the_command_before_the_deadline(
+    server: servers.Server, prefix: str, url: str, tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as stack:
+        cases = {"polite": ("family",), "stubborn": ("family", "stubborn"), "ignoring": ("stubborn",)}
+        runs = {
+            name: stack.enter_context(
+                Run(
+                    url,
+                    tmp_path / name,
+                    *OPTIONS,
+                    *(["--on-lost", "ignore"] if name == "ignoring" else []),
+                    words=words,
+                    lock=name,
+                )
+            )
+            for name, words in cases.items()
+        }
+        for run in runs.values():
+            run.until("child")
+        server.pause()
+        stack.callback(server.resume)
+        stopped_at = boot_time()
+        for name in ("polite", "stubborn"):
+            runs[name].gone_at()
+            assert boot_time() - stopped_at < TTL_S, name
+            assert runs[name].noted("child-SIGTERM")
+            assert runs[name].noted("far-SIGTERM")
+        server.resume()
+        for name, command_code in (("polite", 7), ("stubborn", 137)):
+            code, said, report = runs[name].ended()
+            assert (code, report["outcome"], report["command_code"]) == (codes.LOST, "lost", command_code)
+            assert "is asked to end" in said
+        assert alive(runs["ignoring"].pid())
+        runs["ignoring"].signal(signal.SIGUSR1)
+        runs["ignoring"].until("child-SIGUSR1")
+    servers.settle(server, prefix)
+    servers.clean(server, prefix)
+
+
+@on("zookeeper-3.8")
+def test_an_operator_that_removes_the_contender_ends_the_command(
+    server: servers.Server, prefix: str, url: str, tmp_path: Path
+) -> None:
+    store = store_on(server, prefix)
+    with (
+        Run(url, tmp_path / "run", *OPTIONS, words=("family", "stubborn")) as run,
+        Run(url, tmp_path / "ignoring", *OPTIONS, "--on-lost", "ignore", lock="y") as ignoring,
+    ):
+        for lock, one in (("x", run), ("y", ignoring)):
+            one.until("child")
+            (contender,) = store.contenders(lock)
+            store.remove(contender)
+        removed_at = boot_time()
+        assert run.gone_at() - removed_at < TTL_S / 3 + 2  # a renewal tells it
+        code, said, report = run.ended()
+        assert (code, report["outcome"], report["command_code"]) == (codes.LOST, "lost", 137)
+        assert "removed" in said
+        assert ignoring.running() != []
+        ignoring.signal(signal.SIGTERM)
+        code, said, report = ignoring.ended()
+        assert (code, report["outcome"]) == (7, "exited")
+        assert "removed" in said
+
+
+@pytest.mark.long
+def test_one_that_is_killed_or_stopped_has_no_command_when_the_next_holds(
+    server: servers.Server, url: str, tmp_path: Path, nothing_left: None
+) -> None:
+    with (
+        recipes.connect(url, session_timeout=TTL_S) as client,
+        Run(url, tmp_path / "killed", *OPTIONS, words=("family", "stubborn"), lock="x") as killed,
+        Run(url, tmp_path / "stopped", *OPTIONS, words=("family", "stubborn"), lock="y") as stopped,
+    ):
+        stopped.until("child").signal(signal.SIGSTOP)
+        killed.until("child").signal(signal.SIGKILL)
+        for lock, run in (("y", stopped), ("x", killed)):
+            with client.lock(lock).acquire(timeout=30):
+                assert run.running() == []
+        stopped.signal(signal.SIGCONT)
+        assert stopped.ended()[0] == codes.LOST

@@ -1,0 +1,146 @@
+"""Reads events from JSON lines: those of `recipes.events.log_json`, of structlog, and of the demo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["Happening", "Log", "NoEvents", "read"]
+
+TIMES = ("at", "timestamp", "time", "ts")
+LANES: tuple[tuple[str, ...], ...] = (("worker",), ("host", "pid", "thread"), ("process", "thread"))
+"""Fields that say who it was, in order of preference."""
+
+
+class NoEvents(Exception):
+    """There is nothing to draw; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An event of a lock, and who told it.
+
+    Attributes:
+        at: When, in seconds; only differences count.
+        lane: Who.
+        event: Which of `recipes.events.EVENTS`.
+        lock: The name of the lock.
+        mode: "exclusive" or "shared".
+        token: The fencing token, if it has one.
+        attempt: 2 and more for one that queued anew.
+        position: How many were ahead.
+        waited_s: Seconds since the call.
+        held_s: Seconds since the grant.
+        reason: Why.
+    """
+
+    at: float
+    lane: str
+    event: str
+    lock: str
+    mode: str = "exclusive"
+    token: int | None = None
+    attempt: int = 1
+    position: int | None = None
+    waited_s: float | None = None
+    held_s: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What was read.
+
+    Attributes:
+        happenings: The events of locks, in the order of their times.
+        other: How many lines were something else.
+    """
+
+    happenings: tuple[Happening, ...]
+    other: int
+
+
+def read(files: Sequence[tuple[str, IO[str]]], lane: str | None = None) -> Log:
+    """Read logs.
+
+    Args:
+        files: Their names and what is in them.
+        lane: The field that says who it was; by default "worker", or "host", "pid" and "thread", or
+            else the file.
+
+    Raises:
+        NoEvents: There is no event of a lock in it, or its times are of several clocks.
+    """
+    found: list[Happening] = []
+    clocks: set[str] = set()
+    other = 0
+    for name, file in files:
+        prefix = f"{Path(name).stem} " if len(files) > 1 else ""
+        for fields in _objects(file):
+            clock = next((key for key in TIMES if key in fields), None)
+            if clock is None or not _of_a_lock(fields):
+                other += 1
+                continue
+            clocks.add("at" if clock == "at" else "timestamp")
+            found.append(_happening(fields, clock, _lane(fields, lane, prefix, name)))
+    if not found:
+        raise NoEvents(f"no event of a lock among {other} lines; write a log with recipes.events.log_json()")
+    if len(clocks) > 1:
+        raise NoEvents("some events have the time of day, others that since boot: draw them one by one")
+    return Log(tuple(sorted(found, key=lambda one: one.at)), other)
+
+
+def _objects(file: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield what is in each line; nothing for one that is no JSON object."""
+    for line in file:
+        if line.strip():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                found = {}
+            yield found if isinstance(found, dict) else {}
+
+
+def _of_a_lock(fields: dict[str, Any]) -> bool:
+    event = fields.get("event")
+    return isinstance(event, str) and event.startswith("lock.") and isinstance(fields.get("lock"), str)
+
+
+def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, name: str) -> str:
+    if chosen is not None:
+        return f"{prefix}{fields.get(chosen, '?')}"
+    if "worker" in fields:
+        return f"{prefix}worker {fields['worker']}"
+    for names in LANES:
+        if parts := [str(fields[key]) for key in names if key in fields]:
+            return prefix + " ".join(parts)
+    return Path(name).stem
+
+
+def _happening(fields: dict[str, Any], clock: str, lane: str) -> Happening:
+    return Happening(
+        at=_seconds(fields[clock]),
+        lane=lane,
+        event=fields["event"],
+        lock=fields["lock"],
+        mode=fields.get("mode", "exclusive"),
+        token=fields.get("token"),
+        attempt=fields.get("attempt", 1),
+        position=fields.get("position"),
+        waited_s=fields.get("waited_s"),
+        held_s=fields.get("held_s"),
+        reason=fields.get("reason"),
+    )
+
+
+def _seconds(time: Any) -> float:
+    if isinstance(time, str):
+        try:
+            return datetime.fromisoformat(time).timestamp()
+        except ValueError:
+            raise NoEvents(f"{time!r} is no time: use ISO 8601, or seconds") from None
+    return float(time)

@@ -1,0 +1,258 @@
+"""Who waited and who held, from when to when: what the events of a lock add up to."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from recipes.cli.history.reading import Happening
+
+__all__ = ["Hold", "LockHistory", "Mark", "Wait", "histories"]
+
+End = Literal["acquired", "released", "lost", "timeout", "cancelled", "requeued", "open"]
+
+
+@dataclass(slots=True)
+class Wait:
+    """A stretch in the queue.
+
+    Attributes:
+        lane: Who.
+        start: From when.
+        end: Until when.
+        mode: For what.
+        how: How it ended.
+        token: What it ended with.
+        seconds: How long it was, counted from the call, as the event says.
+    """
+
+    lane: str
+    start: float
+    end: float
+    mode: str
+    how: End = "open"
+    token: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Hold:
+    """A grant.
+
+    Attributes:
+        lane: Whose.
+        start: From when.
+        end: Until when it was told.
+        mode: What it was granted as.
+        token: Its fencing token.
+        attempt: 2 and more for one that had queued anew.
+        how: How it ended.
+        queued: Whether somebody was ahead.
+        waited_s: How long it had waited.
+        downgraded_at: From when it was shared, if it was downgraded.
+        superseded_at: When another was granted what this one, that was lost, had not been told yet.
+    """
+
+    lane: str
+    start: float
+    end: float
+    mode: str
+    token: int | None
+    attempt: int = 1
+    how: End = "open"
+    queued: bool = False
+    waited_s: float = 0.0
+    downgraded_at: float | None = None
+    superseded_at: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something out of the ordinary.
+
+    Attributes:
+        lane: Whose.
+        at: When.
+        what: "suspect", "lost", "requeued", "timeout" or "cancelled".
+        reason: Why.
+    """
+
+    lane: str
+    at: float
+    what: str
+    reason: str
+
+
+@dataclass(slots=True)
+class LockHistory:
+    """All that happened to one lock.
+
+    Attributes:
+        lock: Its name.
+        start: The time of its first event.
+        end: That of its last.
+        lanes: Who came, in a natural order.
+        waits: Their waits.
+        holds: Their grants, in the order in which they were told.
+        marks: What was out of the ordinary.
+    """
+
+    lock: str
+    start: float
+    end: float
+    lanes: list[str] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+
+
+def histories(happenings: Sequence[Happening]) -> list[LockHistory]:
+    """Return what happened to each lock, in the order of their first events."""
+    locks: dict[str, list[Happening]] = defaultdict(list)
+    for one in happenings:
+        locks[one.lock].append(one)
+    return [_history(name, events) for name, events in locks.items()]
+
+
+def _history(name: str, events: Sequence[Happening]) -> LockHistory:
+    start = min(one.at - (one.waited_s or one.held_s or 0.0) for one in events)
+    history = LockHistory(name, start, events[-1].at)
+    contenders: dict[str, _Lane] = {}
+    for one in events:
+        if one.lane not in contenders:
+            contenders[one.lane] = _Lane(one.lane, history)
+        contenders[one.lane].take(one)
+    for lane in contenders.values():
+        lane.close(history.end)
+    history.lanes = sorted(contenders, key=_natural)
+    history.waits.sort(key=lambda wait: wait.start)
+    _supersede(history.holds)
+    return history
+
+
+def _natural(text: str) -> list[tuple[int, int | str]]:
+    """Return a key that puts 10 behind 9."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", text)]
+
+
+class _Lane:
+    """One that waits and holds; several at a time, where threads share a lane."""
+
+    def __init__(self, name: str, history: LockHistory) -> None:
+        self._name = name
+        self._history = history
+        self._waiting: list[Wait] = []
+        self._holding: list[Hold] = []
+
+    def take(self, one: Happening) -> None:
+        """Take the next event."""
+        match one.event.removeprefix("lock."):
+            case "queued":
+                self._queued(one)
+            case "acquired":
+                self._acquired(one)
+            case "downgraded":
+                self._holder(one).downgraded_at = one.at
+            case "released":
+                self._ended(one, "released")
+            case "lost":
+                self._mark(one, "lost")
+                self._ended(one, "lost")
+            case "requeued":
+                self._mark(one, "requeued")
+                if not self._lost_at_once(one):
+                    self._left(one, "requeued")
+                self._waiting.append(Wait(self._name, one.at, one.at, one.mode))
+            case "timeout" | "cancelled" as how:
+                self._mark(one, how)
+                self._left(one, "timeout" if how == "timeout" else "cancelled")
+            case other:
+                self._mark(one, other)
+
+    def close(self, at: float) -> None:
+        """End what is still open with the log."""
+        for wait in self._waiting:
+            wait.end, wait.seconds = at, at - wait.start
+            self._history.waits.append(wait)
+        for hold in self._holding:
+            hold.end = at
+
+    def _queued(self, one: Happening) -> None:
+        if one.attempt > 1 and self._waiting:  # it waits since it was told to queue anew
+            return
+        self._waiting.append(Wait(self._name, one.at, one.at, one.mode))
+
+    def _acquired(self, one: Happening) -> None:
+        queued = any(wait.mode == one.mode for wait in self._waiting)
+        if queued:
+            self._left(one, "acquired")
+        waited_s = one.waited_s or 0.0
+        hold = Hold(self._name, one.at, one.at, one.mode, one.token, one.attempt)
+        hold.queued, hold.waited_s = queued, waited_s
+        self._holding.append(hold)
+        self._history.holds.append(hold)
+
+    def _left(self, one: Happening, how: End) -> None:
+        """End the wait that this is about: the oldest of its kind."""
+        since = one.at - (one.waited_s or 0.0)
+        wait = next((wait for wait in self._waiting if wait.mode == one.mode), None)
+        if wait is None:
+            wait = Wait(self._name, since, one.at, one.mode)
+        else:
+            self._waiting.remove(wait)
+        wait.end, wait.how, wait.token = one.at, how, one.token
+        wait.seconds = one.at - wait.start if one.waited_s is None else one.waited_s
+        self._history.waits.append(wait)
+
+    def _lost_at_once(self, one: Happening) -> bool:
+        """End a grant that was lost before its caller had it; whether this is about one."""
+        if any(wait.mode == one.mode for wait in self._waiting):
+            return False
+        for hold in self._holding:
+            if hold.attempt == one.attempt:
+                self._holding.remove(hold)
+                hold.end, hold.how = one.at, "lost"
+                return True
+        return False
+
+    def _holder(self, one: Happening) -> Hold:
+        """Return the grant that this is about; one from before the log began is made up."""
+        for hold in self._holding:
+            if hold.token == one.token:
+                return hold
+        hold = Hold(self._name, one.at - (one.held_s or 0.0), one.at, one.mode, one.token)
+        self._holding.append(hold)
+        self._history.holds.append(hold)
+        return hold
+
+    def _ended(self, one: Happening, how: End) -> None:
+        hold = self._holder(one)
+        self._holding.remove(hold)
+        hold.end, hold.how = one.at, how
+
+    def _mark(self, one: Happening, what: str) -> None:
+        self._history.marks.append(Mark(self._name, one.at, what, one.reason or ""))
+
+
+def _supersede(holds: Sequence[Hold]) -> None:
+    """Find when what was lost had gone to another: a process that was stopped is told late."""
+    for lost in holds:
+        if lost.how != "lost":
+            continue
+        shared = lost.mode == "shared" or lost.downgraded_at is not None
+        others = (
+            other.start
+            for other in holds
+            if other is not lost
+            and lost.start < other.start < lost.end
+            and not (shared and other.mode == "shared")
+        )
+        lost.superseded_at = min(others, default=None)

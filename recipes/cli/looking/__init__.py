@@ -1,0 +1,1 @@
+"""``recipes ls``, ``who``, ``watch`` and ``break``: who holds a lock and who waits, as the store shows it."""

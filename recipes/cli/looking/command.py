@@ -1,0 +1,224 @@
+"""The arguments of ``recipes ls``, ``who``, ``watch`` and ``break``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+import recipes
+from recipes.cli import codes
+from recipes.cli.looking.queue import Queue, described, read
+from recipes.cli.options import Count, Name, Seconds, store_option
+
+__all__ = ["break_command", "ls_command", "watch_command", "who_command"]
+
+READ_AT_ONCE = 10_000
+NARROW = 100
+"""Columns where there is no terminal."""
+
+LS_EXAMPLES = """
+\b
+Examples:
+  recipes ls
+  recipes ls --json | jq -r '.[] | select(.waiters > 10) | .lock'
+
+Exit codes: 0 the store answered, 122 it did not, 2 wrong arguments.
+"""
+WHO_EXAMPLES = """
+\b
+Examples:
+  recipes who reports/nightly
+  recipes who reports/nightly --json | jq '.holders[].token'
+
+\b
+Owner, host, pid and time are shown of those who gave them: recipes run does, and
+recipes.connect(url, owner="...").
+
+Exit codes: 0 the store answered, 122 it did not, 2 wrong arguments.
+"""
+WATCH_EXAMPLES = """
+\b
+Examples:
+  recipes watch reports/nightly
+  recipes watch reports/nightly --interval 5 > changes.txt
+
+Exit codes: 130 it was interrupted (Ctrl-C), 122 the store did not answer, 2 wrong
+arguments.
+"""
+BREAK_EXAMPLES = """
+\b
+Examples:
+  recipes who reports/nightly
+  recipes break reports/nightly --token 1099511627777
+  recipes break reports/nightly --token 1099511627777 --yes
+
+Exit codes: 0 it was removed, 1 nobody has that token, or you said no, 122 the store
+did not answer, 2 wrong arguments.
+"""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+limit_option = click.option(
+    "--limit",
+    type=Count(most=READ_AT_ONCE),
+    default=READ_AT_ONCE,
+    show_default=True,
+    help="Contenders to read.",
+)
+
+
+@click.command("ls", short_help="List locks, who holds them, and how many wait.", epilog=LS_EXAMPLES)
+@store_option
+@json_option
+@click.option(
+    "--limit", type=Count(most=READ_AT_ONCE), default=1000, show_default=True, help="Locks to list."
+)
+def ls_command(*, store: str, as_json: bool, limit: int) -> int:
+    """List the locks at which anybody stands."""
+
+    def show(client: recipes.Client) -> int:
+        found = [
+            Queue(name, tuple(queue)) for name, queue in sorted(client.locks(limit=limit).items()) if queue
+        ]
+        if as_json:
+            click.echo(json.dumps([_counted(queue) for queue in found]))
+            return codes.OK
+        table = Table("lock", "held", "token", "owner", "waiting", box=None, pad_edge=False)
+        for queue in found:
+            table.add_row(*_listed(queue))
+        _console().print(table if found else "nobody holds a lock here, and nobody waits")
+        return codes.OK
+
+    return _looking(store, show)
+
+
+@click.command("who", short_help="Show who holds a lock and who waits.", epilog=WHO_EXAMPLES)
+@click.argument("name", type=Name())
+@store_option
+@json_option
+@limit_option
+def who_command(*, name: str, store: str, as_json: bool, limit: int) -> int:
+    """Show who holds the lock NAME, and who waits for it, in order.
+
+    Clients of other kinds that share the lock are shown as such, and what is no contender at all.
+    """
+
+    def show(client: recipes.Client) -> int:
+        queue = read(client, name, limit)
+        if as_json:
+            click.echo(json.dumps({"store": store, **queue.as_fields()}))
+        else:
+            _console().print(queue.drawn())
+        return codes.OK
+
+    return _looking(store, show)
+
+
+@click.command("watch", short_help="Show it live.", epilog=WATCH_EXAMPLES)
+@click.argument("name", type=Name())
+@store_option
+@click.option(
+    "--interval", type=Seconds(least=0.1), default=1.0, show_default=True, help="Between two looks."
+)
+def watch_command(*, name: str, store: str, interval: float) -> int:
+    """Show who holds the lock NAME and who waits, until Ctrl-C.
+
+    On a terminal it is a table that stays; elsewhere a line is printed whenever a holder changes.
+    """
+
+    def show(client: recipes.Client) -> int:
+        console = _console()
+        if console.is_terminal:
+            with Live(console=console, auto_refresh=False, screen=False) as live:
+                while True:
+                    live.update(
+                        read(client, name, READ_AT_ONCE).drawn(max(console.height - 6, 1)), refresh=True
+                    )
+                    time.sleep(interval)
+        seen: list[Any] | None = None
+        while True:
+            queue = read(client, name, READ_AT_ONCE)
+            if (now := [one.token for one in queue.holders]) != seen:
+                seen = now
+                click.echo(_changed(queue))
+                sys.stdout.flush()
+            time.sleep(interval)
+
+    return _looking(store, show)
+
+
+@click.command("break", short_help="Remove a holder or a waiter.", epilog=BREAK_EXAMPLES)
+@click.argument("name", type=Name())
+@click.option("--token", type=Count(), required=True, help="Whose: as recipes who shows it.")
+@store_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def break_command(*, name: str, token: int, store: str, yes: bool) -> int:
+    """Remove the contender with this token from the queue of the lock NAME, and nobody else.
+
+    Its process goes on until it finds out, by its next renewal: what the lock protects has to
+    refuse the old token by then. Better end the process, if it can be reached.
+    """
+
+    def remove(client: recipes.Client) -> int:
+        there = next((one for one in read(client, name, READ_AT_ONCE).contenders if one.token == token), None)
+        if there is None:
+            click.echo(f"recipes break: nobody at lock {name!r} has token {token}; see recipes who", err=True)
+            return codes.FAILED
+        click.echo(described(there), err=True)
+        if not yes and not _confirmed():
+            return codes.FAILED
+        if client.lock(name).expel(token):
+            click.echo("removed", err=True)
+            return codes.OK
+        click.echo("recipes break: it has left by itself meanwhile; nothing was removed", err=True)
+        return codes.FAILED
+
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask at: say --yes")
+    return _looking(store, remove)
+
+
+def _confirmed() -> bool:
+    return click.confirm("Remove it? Its process may not know for a while", err=True)
+
+
+def _looking(store: str, act: Callable[[recipes.Client], int]) -> int:
+    """Do something with a client; says what is wrong if the store does not answer."""
+    try:
+        with recipes.connect(store) as client:
+            return act(client)
+    except recipes.RecipesError as error:
+        click.echo(f"recipes: {error}", err=True)
+        return codes.UNREACHABLE
+
+
+def _console() -> Console:
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW * 2, highlight=False)
+
+
+def _counted(queue: Queue) -> dict[str, Any]:
+    tokens = [one.token for one in queue.holders]
+    return {"lock": queue.lock, "holders": len(tokens), "waiters": len(queue.waiters), "tokens": tokens}
+
+
+def _listed(queue: Queue) -> tuple[str, ...]:
+    holders = queue.holders
+    if not holders:
+        return queue.lock, "", "", "", str(len(queue.waiters))
+    first = holders[0]
+    more = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
+    owner = f"{first.owner or ''}{more}"
+    return queue.lock, first.mode, str(first.token), owner.strip(), str(len(queue.waiters))
+
+
+def _changed(queue: Queue) -> str:
+    clock = time.strftime("%H:%M:%S")
+    holders = "; ".join(described(one) for one in queue.holders) or "nobody holds it"
+    return f"{clock} {holders}; {len(queue.waiters)} wait"

@@ -1,0 +1,125 @@
+"""What is read of one lock, and how it is shown: as a table, and as fields."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+import recipes
+from recipes import events
+from recipes.inspection import ContenderInfo
+
+__all__ = ["Queue", "described", "read"]
+
+FOREIGN = "of another kind of client"
+COLUMNS = ("", "mode", "token", "owner", "host", "pid", "since")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One lock as the store showed it.
+
+    Attributes:
+        lock: Its name.
+        contenders: Who stood in its queue, in order.
+        strangers: What else was there, that is no contender, or may not wait for ours.
+        more: Whether there were more than were read.
+    """
+
+    lock: str
+    contenders: tuple[ContenderInfo, ...]
+    strangers: tuple[str, ...] = ()
+    more: bool = False
+
+    @property
+    def holders(self) -> list[ContenderInfo]:
+        """Who held it."""
+        return [one for one in self.contenders if one.holds]
+
+    @property
+    def waiters(self) -> list[ContenderInfo]:
+        """Who waited, in order."""
+        return [one for one in self.contenders if not one.holds]
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return it as it is printed for programs."""
+        return {
+            "lock": self.lock,
+            "holders": [_fields(one) for one in self.holders],
+            "waiters": [_fields(one) for one in self.waiters],
+            "strangers": list(self.strangers),
+            "more": self.more,
+        }
+
+    def drawn(self, most: int | None = None) -> RenderableType:
+        """Return it as a table; of the waiters the first ``most``."""
+        table = Table(title=self.lock, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for name in COLUMNS:
+            table.add_column(name, justify="right" if name in ("token", "pid") else "left", no_wrap=True)
+        shown = [*self.holders, *self.waiters[:most]]
+        for one in shown:
+            table.add_row(*map(Text, _row(one)))
+        left = len(self.contenders) - len(shown)
+        notes = [f"... and {left} more wait"] if left else []
+        notes += ["there are more: see --limit"] if self.more else []
+        notes += [f"beside them: {stranger}" for stranger in self.strangers]
+        nobody = [] if shown else ["nobody holds it, and nobody waits"]
+        return Group(table, *map(Text, [*nobody, *notes]))
+
+
+def described(one: ContenderInfo) -> str:
+    """Return a contender in a line."""
+    known = [f"{name} {value}" for name, value in (("host", one.host), ("pid", one.pid)) if value is not None]
+    who = ", ".join([one.owner or "owner unknown" if one.ours else FOREIGN, *known])
+    return f"{'holds it' if one.holds else 'waits'}, {one.mode}, token {one.token}: {who}; {one.key}"
+
+
+def read(client: recipes.Client, name: str, limit: int) -> Queue:
+    """Ask the store; within the client's request timeout."""
+    told: list[str] = []
+    unsubscribe = events.subscribe(lambda one: told.append(str(one.reason)) if _is_stranger(one) else None)
+    try:
+        found = client.lock(name).contenders(limit=limit)
+    finally:
+        unsubscribe()
+    return Queue(name, tuple(found), tuple(dict.fromkeys(told)), more=len(found) == limit)
+
+
+def _is_stranger(transition: events.Transition) -> bool:
+    return transition.event == "store.stranger"
+
+
+def _fields(one: ContenderInfo) -> dict[str, Any]:
+    fields = asdict(one)
+    del fields["lock"], fields["mine"]
+    return {**fields, "foreign": not one.ours}
+
+
+def _row(one: ContenderInfo) -> Iterator[str]:
+    yield "holds" if one.holds else str(one.position)
+    yield one.mode
+    yield str(one.token)
+    yield (one.owner or "") if one.ours else f"{one.owner or ''} ({FOREIGN})".strip()
+    yield one.host or ""
+    yield "" if one.pid is None else str(one.pid)
+    yield "" if one.since is None else _ago(one.since)
+
+
+def _ago(since: float) -> str:
+    """Return a moment of a machine's wall clock, and how long ago that is by ours."""
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+    seconds = max(time.time() - since, 0.0)
+    return f"{clock} ({_long(seconds)})"
+
+
+def _long(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,127 @@
+"""The arguments of ``recipes run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from recipes.cli import codes
+from recipes.cli.options import Name, Seconds, store_option
+from recipes.cli.running.run import LONGEST_GRACE, Order, run
+from recipes.client import LONGEST_OWNER
+
+__all__ = ["run_command"]
+
+EXAMPLES = f"""
+\b
+Examples:
+  recipes run reports/nightly --store sqlite:///var/lib/app/locks.db -- ./report.sh
+  export RECIPES_STORE=etcd://10.0.0.1:2379/app
+  recipes run deploy --timeout 60 -- ansible-playbook site.yml
+  recipes run backup --try -- sh -c 'backup --fence "$RECIPES_TOKEN"'
+  recipes run catalog --shared -- ./read-catalog
+
+\b
+Exit codes: the command's own, 128 + n if signal n ended it; or
+{chr(10).join(f"  {code}  {meaning}" for code, meaning in codes.MEANINGS.items())}
+A command that itself ends with one of these is named on standard error, and in
+--report.
+
+\b
+The command's environment has RECIPES_LOCK, RECIPES_TOKEN (the fencing token: hand
+it to what the lock protects), RECIPES_MODE, RECIPES_STORE, RECIPES_REMAINING
+(seconds proven when it was started) and RECIPES_DEADLINE (the same on the boot
+clock; every renewal moves it on).
+"""
+
+
+@click.command("run", short_help="Run a command while holding a lock.", epilog=EXAMPLES)
+@click.argument("name", type=Name())
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@store_option
+@click.option("--shared", is_flag=True, help="Hold it beside others that hold it shared.")
+@click.option("--try", "tries", is_flag=True, help="Do not wait: give up at once if it is not free.")
+@click.option("--timeout", type=Seconds(zero=True), help="Wait at most so long.  [default: for ever]")
+@click.option(
+    "--ttl",
+    type=Seconds(least=2),
+    default=15.0,
+    show_default=True,
+    help="The session: if this process dies, the store frees the lock after so long.",
+)
+@click.option(
+    "--grace",
+    type=Seconds(zero=True),
+    help="From SIGTERM to SIGKILL, when the session is not renewed.  [default: a fifth of --ttl]",
+)
+@click.option(
+    "--on-lost",
+    type=click.Choice(["stop", "ignore"]),
+    default="stop",
+    show_default=True,
+    help="End the command before the store may give the lock away; or warn, and let it run.",
+)
+@click.option("--owner", help="What recipes who shows, with host and process.  [default: the program's name]")
+@click.option(
+    "--events",
+    "log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append the lock's events to this file, for recipes timeline and recipes stats.",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write how it ended to this file, as JSON.",
+)
+def run_command(
+    *,
+    name: str,
+    command: tuple[str, ...],
+    store: str,
+    shared: bool,
+    tries: bool,
+    timeout: float | None,
+    ttl: float,
+    grace: float | None,
+    on_lost: str,
+    owner: str | None,
+    log: Path | None,
+    report: Path | None,
+) -> int:
+    """Run CMD while holding the lock NAME, and not a moment longer.
+
+    Waits for its turn, starts CMD, gives the lock back when CMD and all it started have ended. If
+    the session with the store cannot be renewed, CMD gets SIGTERM, and SIGKILL before the store may
+    give the lock to somebody else; also if this process is stopped, or killed.
+    """
+    if tries and timeout is not None:
+        raise click.UsageError("--try does not wait, so it is not allowed with --timeout")
+    if grace is not None and grace > ttl * LONGEST_GRACE:
+        raise click.UsageError(
+            f"--grace {grace:g} is more than a third of --ttl {ttl:g}: one late renewal would end the "
+            "command; allow a longer --ttl"
+        )
+    if owner is not None and not (owner.isprintable() and 1 <= len(owner) <= LONGEST_OWNER):
+        raise click.UsageError(f"--owner is 1 to {LONGEST_OWNER} printable characters")
+    return run(
+        Order(
+            lock=name,
+            store=store,
+            command=command,
+            shared=shared,
+            timeout_s=0.0 if tries else timeout,
+            ttl_s=ttl,
+            grace_s=ttl / 5 if grace is None else grace,
+            stops=on_lost == "stop",
+            log=log,
+            owner=_owner(command) if owner is None else owner,
+            report=report,
+        )
+    )
+
+
+def _owner(command: tuple[str, ...]) -> str:
+    """Return the program's name: its arguments may be secret."""
+    name = Path(command[0]).name
+    return name[:LONGEST_OWNER] if name.isprintable() and name else "recipes run"

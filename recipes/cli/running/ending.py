@@ -1,0 +1,111 @@
+"""How a command under a lock ended, in words, in fields, and as an exit code."""
+
+from __future__ import annotations
+
+import enum
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recipes.cli import codes
+
+__all__ = ["Ending", "Outcome", "ending_of"]
+
+
+class Outcome(enum.Enum):
+    """What happened, as ``--report`` says it."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    LOST = "lost"
+    NOT_ACQUIRED = "not-acquired"
+    UNREACHABLE = "unreachable"
+    INTERRUPTED = "interrupted"
+    NOT_STARTED = "not-started"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How it ended.
+
+    Attributes:
+        outcome: What happened.
+        code: The exit code of ``recipes run``.
+        reason: Why, in a few words.
+        command_code: What the command itself ended with, 128 and more for a signal; None if it was
+            not started.
+        token: The fencing token of the grant, None if there was none.
+        left: How many processes the command left behind, and were ended.
+    """
+
+    outcome: Outcome
+    code: int
+    reason: str | None = None
+    command_code: int | None = None
+    token: int | None = None
+    left: int = 0
+
+    def but_lost(self, reason: str | None) -> Ending:
+        """Return the same, now that it turned out that the lock was not held to the end."""
+        if self.outcome in (Outcome.LOST, Outcome.NOT_STARTED, Outcome.FAILED):
+            return self
+        return replace(self, outcome=Outcome.LOST, code=codes.LOST, reason=reason)
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return it as it is reported."""
+        return {
+            "outcome": self.outcome.value,
+            "code": self.code,
+            "command_code": self.command_code,
+            "token": self.token,
+            "reason": self.reason,
+            "left": self.left,
+        }
+
+    def words(self, lock: str, command: Sequence[str]) -> str:
+        """Return a line for people; nothing where the exit code says all."""
+        match self.outcome:
+            case Outcome.LOST:
+                ended = "" if self.command_code is None else f"; {command[0]} {_fate(self.command_code)}"
+                return f"lock {lock!r} was lost: {self.reason or 'its proof ran out'}{ended}"
+            case Outcome.NOT_ACQUIRED:
+                return f"lock {lock!r} was not acquired: {self.reason}"
+            case Outcome.UNREACHABLE:
+                return f"lock {lock!r} was not acquired: {self.reason}"
+            case Outcome.INTERRUPTED:
+                name = signal.Signals(self.code - codes.SIGNALLED).name
+                return f"{name} while waiting for lock {lock!r}; {command[0]} was not started"
+            case Outcome.NOT_STARTED | Outcome.FAILED:
+                return self.reason or ""
+            case Outcome.EXITED | Outcome.SIGNALLED:
+                return _reserved(self.code, command[0])
+
+
+def _reserved(code: int, command: str) -> str:
+    """Return what to say when a command ends with a code that has a meaning here."""
+    return f"{code} is the exit code of {command} itself" if code in codes.MEANINGS else ""
+
+
+def _fate(code: int) -> str:
+    if code > codes.SIGNALLED:
+        return f"was ended by {_signal(code - codes.SIGNALLED)}"
+    return f"ended with exit code {code}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def ending_of(status: int, token: int | None, left: int) -> Ending:
+    """Return how a command ended, from its wait status."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        number = codes.SIGNALLED - code
+        return Ending(Outcome.SIGNALLED, number, command_code=number, token=token, left=left)
+    return Ending(Outcome.EXITED, code, command_code=code, token=token, left=left)

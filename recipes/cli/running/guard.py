@@ -1,0 +1,351 @@
+"""The guard: a small process between ``recipes run`` and its command, that ends the command in time.
+
+It is the command's parent, and knows until when the lock is proven. It ends the command
+
+* at the deadline, whatever happens to ``recipes run``: it may be stopped, or starved;
+* at once when ``recipes run`` is gone: the socket between them then reads as ended. On a file,
+  the session lives until the guard is gone, too: it keeps open what the kernel has locked for it.
+
+The kernel ends the command if the guard itself is killed (``PR_SET_PDEATHSIG``). What the command
+starts belongs to it, in whatever session or process group: orphans become children of the guard
+(``PR_SET_CHILD_SUBREAPER``), and it ends them, too.
+
+It runs as a script, without this package, so that it starts fast and stays small. Both sides write
+JSON lines. It is told to ``start`` a command, the new ``deadline`` (seconds of the boot clock, null
+for none), to pass a ``signal`` on, and to ``resume`` what was stopped. It tells that it is ``ready``, and
+that the command has
+``started``, ``failed`` to start, was ``stopped``, is being ended (``stopping``, ``killed``), and has
+``ended``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+__all__ = ["KEPT", "Guard", "become_reaper", "boot_time", "end_all", "family", "main"]
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+LONGEST_WAIT_S = 0.25
+"""A machine that slept wakes with a clock that jumped, and with waits that did not."""
+LINGER_S = 0.2
+"""What is still there when the command has ended gets so long to end by itself."""
+MOST_FILES = 16
+DYING_S = 5.0
+"""A killed process that is not gone by then hangs in the kernel."""
+KEPT = frozenset(
+    number
+    for number in signal.valid_signals()
+    if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT)
+    and number < signal.SIGRTMIN
+    # What tells of an error of the guard's own stays deadly to it.
+    and number not in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+)
+"""Signals that do not end the guard; the command gets them as ``recipes run`` got them."""
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def boot_time() -> float:
+        """Return seconds since boot, as in ``recipes._run.clock``."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:  # pragma: no cover - not Linux
+
+    def boot_time() -> float:
+        """Return seconds of the monotonic clock, as in ``recipes._run.clock``."""
+        return time.monotonic()
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def become_reaper() -> None:
+    """Have the orphans among the descendants of this process become its children."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def family(root: int) -> list[int]:
+    """Return the processes that descend from ``root`` and run (zombies do not)."""
+    children: dict[int, list[tuple[int, bool]]] = {}
+    for pid, state, parent in _processes():
+        children.setdefault(parent, []).append((pid, state not in "ZX"))
+    found: list[int] = []
+    generation = [root]
+    while generation:
+        below = [child for pid in generation for child in children.get(pid, ())]
+        found += [pid for pid, runs in below if runs]
+        generation = [pid for pid, _ in below]
+    return found
+
+
+def _processes() -> Iterator[tuple[int, str, int]]:
+    """Yield id, state and parent of every process."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it is gone
+            text = (folder / "stat").read_text(errors="replace")
+            state, parent = text.rpartition(")")[2].split()[:2]
+            yield int(folder.name), state, int(parent)
+
+
+def end_all(group: int, root: int, within_s: float = DYING_S) -> list[int]:
+    """Kill the process group and all that descend from ``root``; returns those that do not die."""
+    end = boot_time() + within_s
+    signal_all(group, root, signal.SIGKILL)
+    while (left := family(root)) and boot_time() < end:
+        time.sleep(0.002)
+        signal_all(group, root, signal.SIGKILL)
+    return left
+
+
+def signal_all(group: int, root: int, number: int) -> None:
+    """Send a signal to the process group and to those who left it."""
+    with suppress(OSError):
+        os.killpg(group, number)
+    for pid in family(root):
+        with suppress(OSError):
+            if os.getpgid(pid) != group:
+                os.kill(pid, number)
+
+
+class Guard:
+    """The guard of one command.
+
+    Args:
+        control: The way to ``recipes run``.
+    """
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._unread = b""
+        self._kept: list[int] = []
+        self._child = 0
+        self._deadline: float | None = None
+        self._grace_s = 0.0
+        self._kill_at: float | None = None
+        self._terminal = False
+        self._bell, ringer = socket.socketpair()
+        for end in (self._bell, ringer):
+            end.setblocking(False)
+        self._ringer = ringer
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(ringer.fileno(), warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        """Do what is told until the command has ended."""
+        self._tell("ready")
+        while True:
+            ready, _, _ = select.select([self._control, self._bell], [], [], self._patience())
+            if self._bell in ready:
+                self._bell.recv(4096)
+            if self._control in ready and not self._listen():
+                if self._child:
+                    end_all(self._child, os.getpid())
+                return
+            if self._child and self._look():
+                return
+
+    def _patience(self) -> float | None:
+        due = self._due()
+        return None if due is None else max(0.0, min(due - boot_time(), LONGEST_WAIT_S))
+
+    def _due(self) -> float | None:
+        """Return when there is something to do to the command."""
+        if self._kill_at is not None:
+            return self._kill_at
+        return None if self._deadline is None or not self._child else self._deadline - self._grace_s
+
+    def _listen(self) -> bool:
+        """Do what was told; returns whether there is anybody to tell."""
+        try:
+            chunk, files, _, _ = socket.recv_fds(self._control, 1 << 16, MOST_FILES)
+        except OSError:
+            return False
+        for file in files:
+            os.set_inheritable(file, False)  # the command shall not have it
+        self._kept += files
+        *lines, self._unread = (self._unread + chunk).split(b"\n")
+        for line in lines:
+            order = json.loads(line)
+            getattr(self, f"_do_{order.pop('do')}")(**order)
+        return bool(chunk)
+
+    def _tell(self, what: str, **fields: Any) -> None:
+        with suppress(OSError):  # it is gone, and the next look at the socket will say so
+            self._control.sendall(json.dumps({"told": what, **fields}).encode() + b"\n")
+
+    def _do_start(
+        self,
+        *,
+        command: list[str],
+        environment: dict[str, str],
+        deadline: float | None,
+        grace_s: float,
+        terminal: bool,
+        ignored: list[int],
+    ) -> None:
+        self._deadline, self._grace_s, self._terminal = deadline, grace_s, terminal
+        if deadline is not None and boot_time() >= deadline - grace_s:
+            self._tell("killed")  # it was stopped in between: nothing is started
+            self._tell("ended", status=0, left=0)
+            return
+        words = [word.encode("latin-1") for word in command]
+        added = {name.encode("latin-1"): value.encode("latin-1") for name, value in environment.items()}
+        broken, breaks = os.pipe()
+        me = os.getpid()
+        child = os.fork()
+        if child == 0:
+            _become(words, {**os.environb, **added}, breaks, me, terminal=terminal, ignored=ignored)
+        os.close(breaks)
+        with suppress(OSError):
+            os.setpgid(child, child)
+        failure = os.read(broken, 64)
+        os.close(broken)
+        if failure:
+            os.waitpid(child, 0)
+            self._tell("failed", errno=int(failure))
+            return
+        self._child = child
+        self._tell("started", pid=child)
+
+    def _do_deadline(self, *, at: float | None) -> None:
+        self._deadline = at
+        if self._kill_at is not None and at is not None:
+            self._kill_at = min(self._kill_at, at)  # it was lost while the command was ending
+
+    def _do_signal(self, *, number: int) -> None:
+        with suppress(OSError):
+            os.killpg(self._child, number)
+
+    def _do_resume(self, *, terminal: bool) -> None:
+        if terminal:
+            _take_terminal(self._child)
+        self._do_signal(number=signal.SIGCONT)
+
+    def _look(self) -> bool:
+        """Look at the command and at the clock; returns whether the command has ended."""
+        exited = os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if exited is not None:
+            self._end()
+            return True
+        self._reap()
+        due = self._due()
+        if due is None or boot_time() < due:
+            return False
+        if self._kill_at is None:
+            self._begin_to_end()
+        else:
+            self._tell("killed")
+            end_all(self._child, os.getpid())
+        return False
+
+    def _begin_to_end(self) -> None:
+        """Ask the command to end before its deadline: it is given what is left, and no more."""
+        now = boot_time()
+        assert self._deadline is not None, "there is something due"
+        self._kill_at = min(self._deadline, now + self._grace_s)
+        if now < self._kill_at:
+            self._tell("stopping", within_s=self._kill_at - now)
+            signal_all(self._child, os.getpid(), signal.SIGTERM)
+            signal_all(self._child, os.getpid(), signal.SIGCONT)  # one that is stopped has to hear it, too
+
+    def _reap(self) -> None:
+        """Take note of a stop, and of the deaths of orphans."""
+        stopped = os.waitid(os.P_PID, self._child, os.WSTOPPED | os.WNOHANG)
+        if stopped is not None:
+            self._tell("stopped", number=stopped.si_status)
+        while True:
+            dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if dead is None or dead.si_pid == self._child:
+                return
+            os.waitpid(dead.si_pid, 0)
+
+    def _end(self) -> None:
+        """End what the command left behind, and tell how it ended.
+
+        The command itself stays a zombie until then, so that its group is nobody else's.
+        """
+        left = self._left_after(LINGER_S)
+        if left:
+            signal_all(self._child, os.getpid(), signal.SIGTERM)
+            self._left_after(self._grace_s)
+            end_all(self._child, os.getpid())
+        _, status = os.waitpid(self._child, 0)
+        self._tell("ended", status=status, left=len(left))
+
+    def _left_after(self, within_s: float) -> list[int]:
+        """Return who is left after a while, at most until the deadline, or until nobody is there to tell."""
+        end = boot_time() + within_s
+        if self._deadline is not None:
+            end = min(end, self._deadline)
+        while (left := family(os.getpid())) and (rest := end - boot_time()) > 0:
+            ready, _, _ = select.select([self._control], [], [], min(rest, 0.01))
+            if ready and not self._listen():
+                return left
+            if self._deadline is not None:
+                end = min(end, self._deadline)
+        return left
+
+
+def _become(
+    command: list[bytes],
+    environment: dict[bytes, bytes],
+    breaks: int,
+    parent: int,
+    *,
+    terminal: bool,
+    ignored: list[int],
+) -> NoReturn:
+    """Become the command: a process group of its own, that dies with its parent."""
+    try:
+        os.setpgid(0, 0)
+        if terminal:
+            _take_terminal(os.getpid())
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        for number in (*KEPT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+        os.execvpe(command[0], command, environment)  # noqa: S606 - the user's own choice of program
+    except (OSError, ValueError) as error:  # an empty name is a ValueError
+        os.write(breaks, str(getattr(error, "errno", errno.ENOENT)).encode())
+    finally:
+        os._exit(1)
+
+
+def _take_terminal(group: int) -> None:
+    """Make ``group`` the one that reads the terminal's keys; SIGTTOU is ignored here."""
+    with suppress(OSError):  # there is no terminal any more
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        try:
+            os.tcsetpgrp(terminal, group)
+        finally:
+            os.close(terminal)
+
+
+def main(argv: list[str]) -> int:
+    """Guard one command; the argument is the number of the socket to ``recipes run``."""
+    for number in KEPT:
+        signal.signal(number, signal.SIG_IGN)
+    control = socket.socket(fileno=int(argv[0]))
+    control.set_inheritable(False)
+    become_reaper()
+    Guard(control).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""The signals that reach ``recipes run``: while it waits they end it, later they are the command's."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections import deque
+from types import FrameType
+from typing import Any, Self
+
+from recipes.cli.running.guard import KEPT
+
+__all__ = ["Signals", "Struck"]
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+OWN = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Python ignores them for itself; a command expects them as the system has them."""
+UNTOUCHED = (signal.SIGTTIN, signal.SIGTTOU, *OWN)
+
+
+class Struck(KeyboardInterrupt):
+    """A signal that ends this process came before the command was started."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Signals:
+    """Takes the signals of this process for the length of a block.
+
+    Attributes:
+        ignored: What whoever started this process had it ignore (``nohup``); stays so, here and in
+            the command.
+        arrived: What came since `collect` was called.
+    """
+
+    def __init__(self) -> None:
+        known = {number: signal.getsignal(number) for number in KEPT if number not in OWN}
+        self.ignored = [int(number) for number, handler in known.items() if handler is signal.SIG_IGN]
+        self.arrived: deque[int] = deque()
+        self._collects = False
+        self._before: dict[int, Any] = {}
+        self._bell, self._ringer = socket.socketpair()
+        for end in (self._bell, self._ringer):
+            end.setblocking(False)
+
+    def __enter__(self) -> Self:
+        for number in ENDING:
+            self._take(number)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._collects:
+            signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._bell.close()
+        self._ringer.close()
+
+    def collect(self) -> None:
+        """From now on no signal ends this process: each is put into `arrived`."""
+        self._collects = True
+        signal.set_wakeup_fd(self._ringer.fileno(), warn_on_full_buffer=False)
+        for number in KEPT:
+            if number not in UNTOUCHED:
+                self._take(number)
+        signal.signal(signal.SIGCONT, self._on_signal)
+
+    def fileno(self) -> int:
+        """Return what to wait on for signals."""
+        return self._bell.fileno()
+
+    def ring(self) -> None:
+        """Wake whoever waits; from any thread."""
+        try:
+            self._ringer.send(b"\0")
+        except OSError:  # it is full, or nobody waits any more
+            pass
+
+    def heard(self) -> None:
+        """Begin to wait anew."""
+        try:
+            self._bell.recv(4096)
+        except BlockingIOError:
+            pass
+
+    def _take(self, number: int) -> None:
+        if number not in self.ignored and number not in self._before:
+            self._before[number] = signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if not self._collects:
+            raise Struck(number)
+        self.arrived.append(number)

@@ -1,0 +1,176 @@
+"""A command that runs: its guard is told the deadline, signals are passed on, the terminal is lent."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import recipes
+from recipes._run.clock import boot_time
+from recipes.cli import codes
+from recipes.cli.running.ending import Ending, Outcome, ending_of
+from recipes.cli.running.minder import GuardGone, Minder
+from recipes.cli.running.signals import Signals
+from recipes.cli.running.terminal import Terminal
+
+__all__ = ["Supervisor"]
+
+SHORTEST_NAP_S = 0.02
+HELP_AFTER_S = 0.25
+"""A guard that has not ended a command by then, after its lock was lost, is helped."""
+JOB_CONTROL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+
+class Supervisor:
+    """Runs one command under one grant.
+
+    Args:
+        grant: The proof that the lock is held.
+        minder: The way to the guard.
+        signals: The signals of this process.
+        terminal: The terminal of this process.
+        say: Prints a line for people.
+        stops: Whether the command ends when the lock is lost.
+    """
+
+    def __init__(
+        self,
+        grant: recipes.Grant,
+        minder: Minder,
+        signals: Signals,
+        terminal: Terminal,
+        say: Callable[[str], None],
+        *,
+        stops: bool,
+    ) -> None:
+        self._grant = grant
+        self._minder = minder
+        self._signals = signals
+        self._terminal = terminal
+        self._say = say
+        self._stops = stops
+        self._grace_s = 0.0
+        self._told: float | None = None
+        self._warned = False
+        self._lent = False
+        self._ended_by_us = False
+        self._lost_at: float | None = None
+
+    @staticmethod
+    def deadline_of(grant: recipes.Grant) -> float:
+        """Return until when the boot clock proves the grant, by what is known now; 0 if it is lost."""
+        remaining = grant.remaining
+        return boot_time() + remaining if remaining > 0 else 0.0
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str], grace_s: float) -> Ending:
+        """Run it to its end."""
+        self._grace_s = grace_s
+        self._lent = self._terminal.wanted
+        self._told = self.deadline_of(self._grant)
+        self._minder.start(
+            command,
+            environment,
+            deadline=self._told if self._stops else None,
+            grace_s=grace_s,
+            terminal=self._lent,
+            ignored=self._signals.ignored,
+        )
+        self._grant.lost.add_callback(lambda _grant: self._signals.ring())
+        try:
+            return self._watched(command[0])
+        except GuardGone:
+            words = f"the guard of {command[0]} was killed, and {command[0]} was ended with it"
+            return Ending(Outcome.FAILED, codes.WRONG, reason=words, token=self._grant.token)
+        finally:
+            if self._lent:
+                self._terminal.take_back()
+
+    def _watched(self, name: str) -> Ending:
+        while True:
+            self._tell_deadline()
+            both: list[Minder | Signals] = [self._minder, self._signals]
+            ready, _, _ = select.select(both, [], [], self._nap())
+            if self._signals in ready:
+                self._signals.heard()
+            while self._signals.arrived:
+                self._minder.signal(self._signals.arrived.popleft())
+            if self._minder in ready:
+                for message in self._minder.news():
+                    if (ending := self._hear(message, name)) is not None:
+                        return ending
+
+    def _nap(self) -> float | None:
+        """Return how long nothing has to be done: half the time to when the command would be ended."""
+        if self._lost_at is not None:
+            return HELP_AFTER_S if self._stops else None
+        assert self._told is not None, "it was told before the first wait"
+        return max((self._told - self._grace_s - boot_time()) / 2, SHORTEST_NAP_S)
+
+    def _tell_deadline(self) -> None:
+        """Tell the guard what the last renewal proved; or that the lock is lost."""
+        deadline = self.deadline_of(self._grant)
+        if deadline:
+            if self._stops and self._told != deadline:
+                self._minder.deadline(deadline)
+            self._told = deadline
+            return
+        now = boot_time()
+        if self._lost_at is None:
+            self._lost_at = now
+            if self._stops:
+                self._ended_by_us = True
+                self._minder.deadline(0.0)
+            else:
+                self._say(
+                    f"lock {self._grant.name!r} was lost: {self._grant.lost_reason}; the command goes on"
+                )
+        elif self._stops and now - self._lost_at >= HELP_AFTER_S:
+            self._minder.kill()
+
+    def _hear(self, message: dict[str, Any], name: str) -> Ending | None:
+        """Take what the guard told; returns how the command ended, if it has."""
+        token = self._grant.token
+        match message["told"]:
+            case "stopped":
+                self._stopped(message["number"])
+            case "stopping":
+                self._ended_by_us = True
+                within_s = message["within_s"]
+                self._say(f"no renewal of the session; {name} is asked to end, within {within_s:.1f} s")
+            case "killed":
+                self._ended_by_us = True
+            case "failed":
+                number = message["errno"]
+                code = codes.NOT_FOUND if number in (2, 20) else codes.CANNOT_RUN
+                reason = f"{name} could not be started: {os.strerror(number)}"
+                return Ending(Outcome.NOT_STARTED, code, reason=reason, token=token)
+            case "ended":
+                if message["left"]:
+                    self._say(f"{name} left {message['left']} processes behind, which were ended")
+                ending = ending_of(message["status"], token, message["left"])
+                if not self._ended_by_us:
+                    return ending
+                return replace(ending.but_lost(self._grant.lost_reason), token=token)
+            case _:  # "started": what it is good for, the minder has kept
+                pass
+        return None
+
+    def _stopped(self, number: int) -> None:
+        """Stop with the command, as a job; or lend it the terminal that it stopped for."""
+        if number not in JOB_CONTROL:
+            return
+        if number == signal.SIGTSTP or not self._terminal.mine:
+            lent = self._lent
+            if lent:
+                self._terminal.take_back()
+            left_s = max(self._grant.remaining - self._grace_s, 0.0)
+            self._say(f"stopped, and nothing renews the lock: continue within {left_s:.0f} s")
+            self._terminal.stop_with_the_job()
+            self._lent = lent and self._terminal.mine
+        else:
+            self._lent = True
+        self._minder.resume(terminal=self._lent)

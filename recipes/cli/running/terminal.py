@@ -1,0 +1,70 @@
+"""The terminal that ``recipes run`` was started on: lent to the command, and taken back as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import termios
+from contextlib import suppress
+from typing import Self
+
+__all__ = ["Terminal"]
+
+
+class Terminal:
+    """The controlling terminal, if there is one.
+
+    The command is a process group of its own, and only the group in the foreground may read the
+    keys. It gets there at once if standard input and output are the terminal, and otherwise, as in
+    ``recipes run ... | less``, when it first reads.
+    """
+
+    def __init__(self) -> None:
+        self._file = -1
+        self._settings: list[object] = []
+
+    def __enter__(self) -> Self:
+        with suppress(OSError, termios.error):
+            self._file = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+            self._settings = termios.tcgetattr(self._file)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    @property
+    def mine(self) -> bool:
+        """Whether this process is in the foreground: the keys are for it to read, or to lend."""
+        try:
+            return self._file >= 0 and os.tcgetpgrp(self._file) == os.getpgrp()
+        except OSError:
+            return False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a command that is started now shall have it at once."""
+        return self.mine and os.isatty(0) and os.isatty(1)
+
+    def take_back(self) -> None:
+        """Be in the foreground again, with the terminal set as it was before it was lent."""
+        if self._file < 0:
+            return
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        try:
+            with suppress(OSError, termios.error):
+                os.tcsetpgrp(self._file, os.getpgrp())
+                termios.tcsetattr(self._file, termios.TCSADRAIN, self._settings)  # type: ignore[arg-type]
+        finally:
+            signal.signal(signal.SIGTTOU, before)
+
+    def stop_with_the_job(self) -> None:
+        """Stop this process, as the command was; returns when the shell continues it."""
+        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        try:
+            sys.stderr.flush()
+            os.kill(os.getpid(), signal.SIGTSTP)  # nothing happens where no shell could continue it
+        finally:
+            signal.signal(signal.SIGTSTP, before)

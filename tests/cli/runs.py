@@ -1,0 +1,116 @@
+"""``recipes run`` as a process, and its command, that notes what there is of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+from integration import servers
+from recipes._run.clock import boot_time
+
+__all__ = ["RECIPES", "Run", "alive", "child", "recipes_run"]
+
+RECIPES = [sys.executable, "-m", "recipes"]
+CHILD = Path(__file__).with_name("child.py")
+WITHIN_S = 20.0
+
+
+def recipes_run(url: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run ``recipes run x ...`` to its end."""
+    command = [*RECIPES, "run", "x", "--store", url, *words]
+    options = {"capture_output": True, "text": True, "timeout": 60, **options}
+    return subprocess.run(command, check=False, **options)
+
+
+def child(folder: Path, *words: str) -> list[str]:
+    """Return the command that notes its processes in ``folder``."""
+    return [sys.executable, "-S", "-E", str(CHILD), str(folder), *words]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs: a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
+
+
+class Run:
+    """A ``recipes run`` whose command notes its processes; whatever is left of it ends with the block.
+
+    Args:
+        url: The store.
+        folder: Where the processes are noted.
+        options: Of ``recipes run``.
+        words: What the command is to be, see ``child.py``.
+        lock: The name of the lock.
+    """
+
+    def __init__(
+        self, url: str, folder: Path, *options: str, words: tuple[str, ...] = (), lock: str = "x"
+    ) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        report = ["--report", str(folder / "report")]
+        command = [*RECIPES, "run", lock, "--store", url, *options, *report, "--", *child(folder, *words)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in (*self.pids(), self.process.pid):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def until(self, *words: str) -> Self:
+        """Wait until these were noted."""
+        there = servers.eventually(lambda: all(map(self.noted, words)), WITHIN_S, every_s=0.01)
+        assert there, (words, sorted(path.name for path in self.folder.iterdir()), self.process.poll())
+        return self
+
+    def noted(self, word: str) -> bool:
+        """Whether the command noted this."""
+        return (self.folder / word).exists()
+
+    def pid(self, word: str = "child") -> int:
+        """Return the process that noted this."""
+        return int((self.folder / word).read_text())
+
+    def pids(self) -> list[int]:
+        """Return the processes of the command."""
+        return [self.pid(word) for word in ("child", "near", "far") if self.noted(word)]
+
+    @property
+    def guard(self) -> int:
+        """The process between."""
+        text = Path(f"/proc/{self.pid()}/stat").read_text()
+        return int(text.rpartition(")")[2].split()[1])
+
+    def running(self) -> list[int]:
+        """Return the processes of the command that run now."""
+        return [pid for pid in self.pids() if alive(pid)]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to ``recipes run`` alone."""
+        self.process.send_signal(number)
+
+    def gone_at(self) -> float:
+        """Wait until nothing of the command runs, and return when that was."""
+        assert servers.eventually(lambda: not self.running(), WITHIN_S, every_s=0.005), self.running()
+        return boot_time()
+
+    def ended(self) -> tuple[int, str, dict[str, Any]]:
+        """Wait for the end; returns the exit code, what was said, and the report."""
+        _, said = self.process.communicate(timeout=WITHIN_S)
+        path = self.folder / "report"
+        return self.process.returncode, said, json.loads(path.read_text()) if path.exists() else {}

@@ -1,0 +1,412 @@
+"""From a log to who waited and held, to the figures, and to the picture."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recipes
+from recipes import events
+from recipes.cli import main
+from recipes.cli.history.counting import gaps, longest_waits, summary
+from recipes.cli.history.drawing import drawing, words
+from recipes.cli.history.page import page
+from recipes.cli.history.reading import Log, NoEvents, read
+from recipes.cli.history.spans import LockHistory, histories
+
+SVG = "{http://www.w3.org/2000/svg}"
+QUEUED = '{"event": "lock.queued", "lock": "x", %s: 1}\n'
+RECORDED = Path(__file__).with_name("recorded.jsonl")
+
+
+def line(at: float, worker: int, event: str, **fields: Any) -> dict[str, Any]:
+    return {"at": at, "worker": worker, "event": f"lock.{event}", "lock": "x", "mode": "exclusive", **fields}
+
+
+def log(*lines: dict[str, Any]) -> Log:
+    return read([("log.jsonl", io.StringIO("".join(json.dumps(one) + "\n" for one in lines)))])
+
+
+def history(*lines: dict[str, Any]) -> LockHistory:
+    (one,) = histories(log(*lines).happenings)
+    return one
+
+
+HAND_OVER = (
+    line(10.0, 1, "acquired", token=7, waited_s=0.001),
+    line(10.1, 2, "queued", position=1),
+    line(10.5, 1, "released", token=7, held_s=0.5),
+    line(10.503, 2, "acquired", token=8, waited_s=0.403),
+    line(11.0, 2, "released", token=8, held_s=0.497),
+)
+
+
+def test_a_hand_over() -> None:
+    one = history(*HAND_OVER)
+    assert one.lanes == ["worker 1", "worker 2"]
+    (wait,) = one.waits
+    assert (wait.lane, wait.start, wait.end, wait.how, wait.token) == (
+        "worker 2",
+        10.1,
+        10.503,
+        "acquired",
+        8,
+    )
+    assert [(hold.lane, hold.start, hold.end, hold.token, hold.how) for hold in one.holds] == [
+        ("worker 1", 10.0, 10.5, 7, "released"),
+        ("worker 2", 10.503, 11.0, 8, "released"),
+    ]
+    (gap,) = gaps(one)
+    assert (gap.giver, gap.taker, gap.token) == ("worker 1", "worker 2", 8)
+    assert gap.seconds == pytest.approx(0.003)
+    figures = summary(one)
+    assert (figures.grants, figures.contenders, figures.contended, figures.longest_queue) == (2, 2, 0.5, 1)
+    assert figures.busy == pytest.approx(0.998 / 1.001, abs=1e-3)
+    assert figures.wait is not None
+    assert (figures.wait.p50_s, figures.wait.longest_s) == (0.001, 0.403)
+
+
+def test_a_grant_that_is_told_before_the_release_is_a_gap_of_nothing() -> None:
+    early = [dict(one) for one in HAND_OVER]
+    early[3]["at"], early[3]["waited_s"] = 10.49, 0.39
+    assert [gap.seconds for gap in gaps(history(*early))] == [0.0]
+
+
+def test_readers_take_over_from_a_writer_and_from_its_downgrade() -> None:
+    one = history(
+        line(1.0, 1, "acquired", token=1, waited_s=0.0),
+        line(1.1, 2, "queued", mode="shared", position=1),
+        line(1.1, 3, "queued", mode="shared", position=1),
+        line(2.0, 1, "downgraded", token=1, held_s=1.0),
+        line(2.01, 2, "acquired", mode="shared", token=2, waited_s=0.91),
+        line(2.02, 3, "acquired", mode="shared", token=3, waited_s=0.92),
+        line(2.5, 4, "queued", position=3),
+        line(3.0, 1, "released", token=1, held_s=2.0),
+        line(3.1, 2, "released", token=2, held_s=1.09),
+        line(4.0, 3, "released", token=3, held_s=1.98),
+        line(4.1, 4, "acquired", token=4, waited_s=1.6),
+    )
+    found = [(gap.giver, gap.taker, round(gap.seconds, 3)) for gap in gaps(one)]
+    assert found == [
+        ("worker 1", "worker 2", 0.01),
+        ("worker 1", "worker 3", 0.02),
+        ("worker 3", "worker 4", 0.1),
+    ]
+    assert one.holds[0].downgraded_at == 2.0
+    assert [hold.how for hold in one.holds][-1] == "open"
+
+
+def test_a_loss_that_was_told_late_shows_when_another_held() -> None:
+    one = history(
+        line(1.0, 1, "acquired", token=1, waited_s=0.0),
+        line(1.5, 2, "queued", position=1),
+        line(2.0, 1, "suspect", token=1),
+        line(3.0, 2, "acquired", token=2, waited_s=1.5),
+        line(4.0, 1, "lost", token=1, reason="stopped"),
+        line(5.0, 2, "released", token=2, held_s=2.0),
+    )
+    lost = one.holds[0]
+    assert (lost.how, lost.end, lost.superseded_at) == ("lost", 4.0, 3.0)
+    assert gaps(one) == []
+    assert [(mark.what, mark.at, mark.reason) for mark in one.marks] == [
+        ("suspect", 2.0, ""),
+        ("lost", 4.0, "stopped"),
+    ]
+    figures = summary(one)
+    assert (figures.lost, figures.suspect) == (1, 1)
+    assert figures.busy == pytest.approx(1.0)
+
+
+def test_a_shared_grant_that_was_lost_is_superseded_by_a_writer_only() -> None:
+    def with_other(mode: str) -> float | None:
+        return (
+            history(
+                line(1.0, 1, "acquired", token=1, mode="shared"),
+                line(2.0, 2, "acquired", token=2, mode=mode),
+                line(3.0, 1, "lost", token=1, mode="shared"),
+            )
+            .holds[0]
+            .superseded_at
+        )
+
+    assert with_other("shared") is None
+    assert with_other("exclusive") == 2.0
+
+
+def test_one_that_queues_anew_waits_on_and_one_that_gives_up_does_not() -> None:
+    one = history(
+        line(1.0, 1, "queued", position=1),
+        line(1.5, 2, "queued", position=2),
+        line(2.0, 1, "requeued", reason="session lost"),
+        line(2.2, 1, "queued", position=1, attempt=2),
+        line(2.5, 2, "timeout", waited_s=1.0),
+        line(3.0, 3, "cancelled", waited_s=0.25, reason="KeyboardInterrupt"),
+        line(4.0, 1, "acquired", token=3, attempt=2, waited_s=3.0),
+    )
+    assert [(wait.lane, wait.start, wait.end, wait.how) for wait in one.waits] == [
+        ("worker 1", 1.0, 2.0, "requeued"),
+        ("worker 2", 1.5, 2.5, "timeout"),
+        ("worker 1", 2.0, 4.0, "acquired"),
+        ("worker 3", 2.75, 3.0, "cancelled"),
+    ]
+    assert [wait.lane for wait in longest_waits(one)] == ["worker 1", "worker 1", "worker 2", "worker 3"]
+    figures = summary(one)
+    assert (figures.requeued, figures.timeouts, figures.cancelled) == (1, 1, 1)
+
+
+def test_a_grant_that_was_lost_before_its_caller_had_it_ends_where_it_queues_anew() -> None:
+    one = history(
+        line(1.0, 1, "queued", position=1),
+        line(2.0, 1, "acquired", token=3, waited_s=1.0),
+        line(5.0, 1, "requeued", reason="stopped"),
+        line(5.1, 1, "queued", position=1, attempt=2),
+        line(6.0, 1, "acquired", token=9, attempt=2, waited_s=5.0),
+    )
+    assert [(hold.start, hold.end, hold.how) for hold in one.holds] == [
+        (2.0, 5.0, "lost"),
+        (6.0, 6.0, "open"),
+    ]
+
+
+def test_a_log_that_begins_and_ends_in_the_middle() -> None:
+    one = history(
+        line(5.0, 1, "released", token=1, held_s=2.0),
+        line(5.2, 2, "requeued", reason="session lost"),
+        line(6.0, 3, "queued", position=1),
+        line(7.0, 4, "acquired", token=4, waited_s=0.5),
+    )
+    assert one.start == 3.0
+    assert [(hold.start, hold.end, hold.how) for hold in one.holds] == [
+        (3.0, 5.0, "released"),
+        (7.0, 7.0, "open"),
+    ]
+    assert [(wait.lane, wait.end, wait.how) for wait in one.waits][-1] == ("worker 3", 7.0, "open")
+
+
+def test_threads_that_share_a_lane_are_told_apart_by_token() -> None:
+    one = history(
+        line(1.0, 1, "acquired", token=1, mode="shared"),
+        line(1.1, 1, "acquired", token=2, mode="shared"),
+        line(1.2, 1, "released", token=2, mode="shared"),
+        line(1.5, 1, "released", token=1, mode="shared"),
+    )
+    assert [(hold.token, hold.end) for hold in one.holds] == [(1, 1.5), (2, 1.2)]
+
+
+def test_lanes_are_in_the_order_of_their_numbers() -> None:
+    one = history(*(line(1.0 + number, number, "acquired", token=number) for number in (10, 9, 2)))
+    assert one.lanes == ["worker 2", "worker 9", "worker 10"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "chosen", "lane"),
+    [
+        ({"worker": 3, "pid": 7}, None, "worker 3"),
+        ({"host": "a", "pid": 7, "thread": "T"}, None, "a 7 T"),
+        ({"pid": 7}, None, "7"),
+        ({"process": 7}, None, "7"),
+        ({}, None, "log"),
+        ({"service": "mail", "pid": 7}, "service", "mail"),
+        ({"pid": 7}, "service", "?"),
+    ],
+)
+def test_who_it_was(fields: dict[str, Any], chosen: str | None, lane: str) -> None:
+    text = json.dumps({"timestamp": "2026-01-01T00:00:00Z", "event": "lock.acquired", "lock": "x", **fields})
+    (one,) = read([("some/log.jsonl", io.StringIO(text))], chosen).happenings
+    assert one.lane == lane
+
+
+def test_several_files_are_several_places() -> None:
+    texts = [json.dumps({"time": 5, "event": "lock.queued", "lock": "x", "pid": 7})] * 2
+    found = read([(f"logs/{name}.jsonl", io.StringIO(text)) for name, text in zip("ab", texts, strict=True)])
+    assert {one.lane for one in found.happenings} == {"a 7", "b 7"}
+
+
+def test_other_lines_are_passed_over() -> None:
+    text = '\n[1]\nno json\n{"event": "session.started", "at": 1}\n' + QUEUED % '"at"'
+    found = read([("log", io.StringIO(text))])
+    assert (len(found.happenings), found.other) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "no event of a lock among 0 lines"),
+        ("words\n", "no event of a lock among 1 lines"),
+        ('{"event": "lock.queued", "lock": "x", "timestamp": "noon"}\n', "'noon' is no time"),
+        (QUEUED % '"at"' + QUEUED % '"ts"', "draw them one by one"),
+    ],
+)
+def test_nothing_to_draw_is_said(text: str, complaint: str) -> None:
+    with pytest.raises(NoEvents, match=complaint):
+        read([("log", io.StringIO(text))])
+
+
+def test_the_log_of_the_package_is_understood() -> None:
+    stream = io.StringIO()
+    stop = events.log_json(stream)
+    with recipes.connect("memory://") as client:
+        with client.lock("x"):
+            assert client.lock("x").try_acquire() is None
+        with client.rwlock("y").writer as grant:
+            grant.downgrade()
+    stop()
+    stream.seek(0)
+    found = {one.lock: one for one in histories(read([("log", stream)]).happenings)}
+    assert [hold.how for hold in found["x"].holds] == ["released"]
+    assert found["y"].holds[0].downgraded_at is not None
+
+
+def some_log(seed: int) -> list[dict[str, Any]]:
+    """Return events in which everything happens, in no sensible order."""
+    dice = random.Random(seed)
+    kinds = [
+        "queued",
+        "acquired",
+        "released",
+        "lost",
+        "suspect",
+        "requeued",
+        "timeout",
+        "cancelled",
+        "downgraded",
+    ]
+    return [
+        line(
+            dice.random() * 10,
+            dice.randint(1, 9),
+            dice.choice(kinds),
+            token=dice.choice([None, dice.randint(1, 30)]),
+            mode=dice.choice(["shared", "exclusive"]),
+            waited_s=dice.choice([None, dice.random()]),
+            held_s=dice.choice([None, dice.random()]),
+            lock=dice.choice(["x", "<b>&amp;</b>"]),
+            reason="<i>&",
+        )
+        for _ in range(dice.randint(1, 120))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_was_logged_is_drawn_and_counted(seed: int) -> None:
+    found = histories(log(*some_log(seed)).happenings)
+    root = ET.fromstring(drawing(found))
+    assert len(root.findall(f"{SVG}g[@class='panel']")) == len(found)
+    bars = root.findall(f".//{SVG}rect[@data-a]")
+    assert len(bars) >= sum(len(one.waits) + len(one.holds) for one in found)
+    for bar in bars:
+        assert 0 < float(bar.attrib["width"]) <= 1100
+        assert 100 <= float(bar.attrib["x"]) <= 1200
+    for one in found:
+        figures = summary(one)
+        assert 0 <= figures.contended <= 1
+        assert 0 <= figures.busy <= 1.000001
+        assert all(gap.seconds >= 0 for gap in gaps(one))
+        json.dumps(figures.as_fields())
+
+
+class Elements(HTMLParser):
+    """What a page loads, and what is in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_needs_nothing_else_and_says_what_names_say() -> None:
+    found = histories(log(*some_log(1)).happenings)
+    seen = Elements(page(found, "Timeline of <b>"))
+    assert seen.loads == []
+    assert "Timeline of <b>" in seen.text
+    assert "<b>&amp;</b>" in seen.text  # the lock's name, not markup
+
+
+def test_a_picture_names_its_parts_and_shows_the_end_of_tokens() -> None:
+    lines = [dict(one) for one in HAND_OVER]
+    for one in lines:
+        if "token" in one:
+            one["token"] += 1_099_511_627_700
+    found = history(*lines)
+    text = drawing([found])
+    titles = [title.text for title in ET.fromstring(text).iter(f"{SVG}title")]
+    assert titles == [words(part) for part in (*found.waits, *found.holds)]
+    assert ">07</text>" in text
+    assert "of the tokens 1099511627707 to 1099511627708 the last 2 figures are shown" in text
+    assert "Hand-overs: 1, half within 3 ms" in text
+    assert "Longest waits: 403 ms from 0.101 s, worker 2" in text
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> Path:
+    path = tmp_path / "events.jsonl"
+    lock = ""
+    lines = [json.loads(text) for text in RECORDED.read_text().splitlines()]
+    with path.open("w") as file:
+        for one in lines:
+            lock = {"counter": "recipes demo", "bank": "recipes demo accounts"}.get(
+                one.get("scene", ""), lock
+            )
+            print(json.dumps({**one, "lock": lock}), file=file)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html", "HTML"])
+def test_the_command_draws(logged: Path, suffix: str) -> None:
+    output = logged.with_suffix(f".{suffix}")
+    assert main(["timeline", str(logged), "-o", str(output)]) == 0
+    assert "recipes demo accounts" in output.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["-o", "x.png"], 2, "ends with .svg or .html"),
+        ([], 2, "Missing option"),
+        (["-o", "x.svg", "--lock", "nobody's"], 2, "there are recipes demo, recipes demo accounts"),
+    ],
+)
+def test_the_command_refuses(
+    logged: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, complaint: str
+) -> None:
+    assert main(["timeline", str(logged), *arguments]) == code
+    assert complaint in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_command_counts(logged: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", str(logged)]) == 0
+    said = capsys.readouterr().out
+    assert "hand-over" in said
+    assert "recipes demo: 30 grants to 5 in" in said
+    assert main(["stats", "--json", "--lock", "recipes demo", str(logged)]) == 0
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["lock"], one["grants"], one["lost"]) == ("recipes demo", 30, 0)
+    assert one["wait"]["count"] == 30
+
+
+def test_the_command_reads_standard_input(
+    logged: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(logged.read_text()))
+    assert main(["stats", "--json", "-"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_a_file_without_events_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").write_text("")
+    assert main(["stats", str(tmp_path / "empty")]) == 2
+    assert "no event of a lock" in capsys.readouterr().err

@@ -1,0 +1,157 @@
+"""``recipes ls``, ``who``, ``watch`` and ``break``, on a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recipes
+from integration import servers
+from integration.harness.terminal import CTRL_C, Terminal
+from recipes.cli import codes, main
+from tests.cli.runs import RECIPES, Run
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    found = f"sqlite://{tmp_path}/locks.db"
+    monkeypatch.setenv("RECIPES_STORE", found)
+    return found
+
+
+@pytest.fixture
+def asked(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Return what runs a command in this process, and returns its JSON."""
+
+    def ask(*words: str) -> Any:
+        assert main([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return ask
+
+
+@pytest.fixture
+def queue(url: str, tmp_path: Path) -> Iterator[tuple[Run, recipes.Client]]:
+    """Yield a command that holds the lock, and a client of which a thread waits for it."""
+    with (
+        Run(url, tmp_path / "run", "--owner", "the holder", "--ttl", "4") as run,
+        recipes.connect(url, owner="the looker") as client,
+    ):
+        run.until("child")
+        yield run, client
+
+
+def test_who_holds_and_who_waits(
+    queue: tuple[Run, recipes.Client],
+    tmp_path: Path,
+    url: str,
+    asked: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, client = queue
+    with Run(url, tmp_path / "other", "--shared") as other:
+        assert servers.eventually(lambda: len(client.lock("x").contenders()) == 2, 20)
+        found = asked("who", "x")
+        ((holder,), (waiter,)) = found["holders"], found["waiters"]
+        assert (holder["owner"], holder["host"]) == ("the holder", socket.gethostname())
+        assert (holder["pid"], waiter["pid"]) == (run.process.pid, other.process.pid)
+        assert (holder["mode"], waiter["mode"], waiter["position"]) == ("exclusive", "shared", 1)
+        assert waiter["owner"].startswith("python")  # the program, without its arguments
+        assert (found["strangers"], found["more"]) == ([], False)
+        assert asked("who", "x", "--limit", "1")["more"]
+        (listed,) = asked("ls")
+        assert listed == {"lock": "x", "holders": 1, "waiters": 1, "tokens": [holder["token"]]}
+        assert main(["who", "x"]) == main(["ls"]) == 0
+        said = capsys.readouterr().out
+        assert f"holds  exclusive  {holder['token']}  the holder" in said
+        other.signal(signal.SIGTERM)
+        other.ended()
+
+
+def test_nobody(url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked("ls") == []
+    assert asked("who", "x")["holders"] == []
+    assert main(["ls"]) == main(["who", "x"]) == 0
+    said = capsys.readouterr().out
+    assert "nobody holds a lock here" in said
+    assert "nobody holds it, and nobody waits" in said
+
+
+def test_the_shell_completes_the_names_of_locks(url: str) -> None:
+    def completed(typed: str, store: str = url) -> list[str]:
+        words = {
+            "COMP_WORDS": f"recipes who {typed}",
+            "COMP_CWORD": "2",
+            "_RECIPES_COMPLETE": "bash_complete",
+        }
+        env = {**os.environ, "RECIPES_STORE": store, **words}
+        done = subprocess.run(RECIPES, env=env, capture_output=True, text=True, check=False)
+        return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
+
+    with recipes.connect(url) as client, client.lock("a/one"), client.lock("a/two"), client.lock("b"):
+        assert completed("a/") == ["a/one", "a/two"]
+        assert completed("x") == []
+        assert completed("a", store="etcd://127.0.0.1:1/x") == []
+
+
+def test_a_store_out_of_reach(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "--store", "etcd://127.0.0.1:1/x"]) == codes.UNREACHABLE
+    assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_break_removes_the_holder_that_was_seen_and_nobody_else(
+    queue: tuple[Run, recipes.Client], asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, client = queue
+    (holder,) = asked("who", "x")["holders"]
+    assert main(["break", "x", "--token", str(holder["token"] + 1), "--yes"]) == 1
+    assert "nobody at lock 'x' has token" in capsys.readouterr().err
+    assert run.running() != []
+    assert main(["break", "x", "--token", str(holder["token"]), "--yes"]) == 0
+    assert "the holder" in capsys.readouterr().err
+    with client.lock("x").acquire(timeout=5) as grant:
+        assert grant.token > holder["token"]
+        assert run.ended()[0] == codes.LOST  # and nothing of it runs
+        assert run.running() == []
+        assert grant.verify()
+
+
+def test_break_asks_and_not_without_a_terminal(queue: tuple[Run, recipes.Client], url: str) -> None:
+    _, client = queue
+    (holder,) = client.lock("x").holders()
+    command = [*RECIPES, "break", "x", "--token", str(holder.token), "--store", url]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (done.returncode, "say --yes" in done.stderr) == (2, True)
+    for answer, code, left in ((b"n\n", 1, 1), (CTRL_C, 130, 1), (b"y\n", 0, 0)):
+        with Terminal(command, environment={}) as terminal:
+            terminal.until("Remove it?")
+            terminal.press(answer)
+            assert terminal.ended() == code
+        assert len(client.lock("x").contenders()) == left
+
+
+def test_watch_on_a_terminal_and_in_a_pipe(url: str) -> None:
+    watch = [*RECIPES, "watch", "x", "--store", url, "--interval", "0.1"]
+    with recipes.connect(url, owner="seen") as client:
+        piped = subprocess.Popen(watch, stdout=subprocess.PIPE, text=True)
+        assert piped.stdout is not None
+        with Terminal(watch, environment={}) as terminal, piped:
+            terminal.until("nobody holds it")
+            assert "nobody holds it; 0 wait" in piped.stdout.readline()
+            with client.lock("x") as grant:
+                terminal.until("seen")
+                assert f"token {grant.token}: seen" in piped.stdout.readline()
+            assert "nobody holds it" in piped.stdout.readline()
+            terminal.press(CTRL_C)
+            assert terminal.ended() == 130
+            assert terminal.attributes == terminal.before
+            piped.send_signal(signal.SIGINT)
+            assert piped.wait(10) == 130

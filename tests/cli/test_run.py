@@ -1,0 +1,320 @@
+"""``recipes run`` on a file: exit codes, pipes, signals, and the death of any of its processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import recipes
+from integration import servers
+from recipes.cli import codes
+from tests.cli.runs import RECIPES, Run, alive, recipes_run
+
+CLOCK = "time.clock_gettime(time.CLOCK_BOOTTIME)"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/locks.db"
+
+
+def nobody_is_there(url: str) -> bool:
+    """Whether the lock can be had at once."""
+    with recipes.connect(url) as client:
+        return client.lock("x").try_acquire() is not None
+
+
+def in_one_process(url: str, cases: list[list[str]]) -> list[tuple[int, str]]:
+    """Return exit code and words of ``recipes run x`` for each of these, in one interpreter to save time."""
+    program = """
+import contextlib, io, json, sys
+from recipes.cli import main
+for words in json.load(sys.stdin):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        code = main(words)
+    print(json.dumps([code, said.getvalue()]), flush=True)
+"""
+    lines = [["run", "x", "--store", url, *words] for words in cases]
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True, check=True)
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def test_the_exit_code_is_the_command_s(url: str) -> None:
+    cases: list[tuple[list[str], int, str]] = [
+        (["true"], 0, ""),
+        (["sh", "-c", "exit 1"], 1, ""),
+        (["sh", "-c", "exit 255"], 255, ""),
+        (["sh", "-c", "exit 123"], 123, "123 is the exit code of sh itself"),
+        (["sh", "-c", "kill -KILL $$"], 137, ""),
+        (["sh", "-c", "kill -SEGV $$"], 139, ""),
+        (["sh", "-c", "kill -40 $$"], 168, ""),
+        (["no-such-program"], codes.NOT_FOUND, "no-such-program could not be started: No such file"),
+        (["./nowhere/program"], codes.NOT_FOUND, "could not be started: No such file"),
+        (["/"], codes.CANNOT_RUN, "/ could not be started: Permission denied"),
+        ([""], codes.NOT_FOUND, "could not be started: No such file"),
+    ]
+    seen = in_one_process(url, [["--", *command] for command, _, _ in cases])
+    for (command, code, words), (found, said) in zip(cases, seen, strict=True):
+        assert found == code, (command, said)
+        assert words in said
+        assert bool(words) == bool(said), said
+
+
+def test_wrong_arguments_have_a_code_of_their_own(url: str) -> None:
+    cases = [
+        (["--"], "Missing argument"),
+        (["ls", "-l"], "put -- before the command"),
+        (["--ttl", "1", "--", "true"], "a number of seconds of at least 2"),
+        (["--grace", "6", "--", "true"], "more than a third of --ttl"),
+        (["--try", "--timeout", "3", "--", "true"], "--try does not wait"),
+        (["--timeout", "-1", "--", "true"], "a number of seconds above 0 (or 0)"),
+        (["--on-lost", "panic", "--", "true"], "panic"),
+        (["--events", "/nowhere/log", "--", "true"], "/nowhere/log"),
+        (["--store", "nonsense://x", "--", "true"], "unknown store"),
+        (["--store", "memory://", "--", "true"], "does not give many_processes"),
+    ]
+    seen = in_one_process(url, [words for words, _ in cases])
+    for (words, expected), (code, said) in zip(cases, seen, strict=True):
+        assert code == codes.WRONG, (words, said)
+        assert expected in said
+        assert "Traceback" not in said
+
+
+def test_a_store_out_of_reach_has_one_too() -> None:
+    done = recipes_run("etcd://127.0.0.1:1/x", "--", "true")
+    assert done.returncode == codes.UNREACHABLE
+    assert "127.0.0.1:1" in done.stderr
+
+
+def test_the_store_may_be_in_the_environment(url: str) -> None:
+    command = [*RECIPES, "run", "x", "--", "sh", "-c", 'echo "$RECIPES_STORE $RECIPES_LOCK $RECIPES_MODE"']
+    done = subprocess.run(
+        command, env={**os.environ, "RECIPES_STORE": url}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{url} x exclusive\n"
+
+
+def test_the_command_knows_its_token_and_how_long_it_is_proven(url: str, tmp_path: Path) -> None:
+    names = "TOKEN", "REMAINING", "DEADLINE"
+    print_it = f"import os, time; print(*(os.environ['RECIPES_' + n] for n in {names}), {CLOCK})"
+    report = tmp_path / "report"
+    words = ["--ttl", "10", "--report", str(report), "--", sys.executable, "-c", print_it]
+    tokens = []
+    for _ in range(2):
+        token, remaining, deadline, now = recipes_run(url, *words).stdout.split()
+        assert 5 < float(remaining) <= 9
+        assert float(now) < float(deadline) < float(now) + 9
+        tokens.append(int(token))
+    assert tokens[0] < tokens[1]
+    said = json.loads(report.read_text())
+    assert (said["outcome"], said["code"], said["command_code"], said["token"]) == ("exited", 0, 0, tokens[1])
+
+
+def test_one_that_waits_in_vain_says_so(url: str) -> None:
+    with recipes.connect(url) as client, client.lock("x"):
+        tried = recipes_run(url, "--try", "--", "true")
+        assert (tried.returncode, "somebody holds it" in tried.stderr) == (codes.NOT_ACQUIRED, True)
+        late = recipes_run(url, "--timeout", "0.3", "--", "true")
+        assert (late.returncode, "within 0.3 s" in late.stderr) == (codes.NOT_ACQUIRED, True)
+        assert recipes_run(url, "--shared", "--try", "--", "true").returncode == codes.NOT_ACQUIRED
+
+
+@pytest.mark.long
+def test_shared_runs_beside_shared(url: str) -> None:
+    with recipes.connect(url) as client, client.rwlock("x").reader:
+        done = recipes_run(url, "--shared", "--try", "--", "sh", "-c", "echo $RECIPES_MODE")
+        assert (done.returncode, done.stdout) == (0, "shared\n")
+        assert recipes_run(url, "--try", "--", "true").returncode == codes.NOT_ACQUIRED
+
+
+@pytest.mark.long
+def test_a_flood_passes_untouched(url: str) -> None:
+    flood = os.urandom(1 << 20) * 48
+    done = recipes_run(url, "--", "cat", input=flood, text=False)
+    assert done.returncode == 0
+    assert hashlib.sha256(done.stdout).digest() == hashlib.sha256(flood).digest()
+
+
+@pytest.mark.long
+def test_a_reader_that_has_seen_enough_ends_the_command_as_without_a_lock(url: str) -> None:
+    run = " ".join([*RECIPES, "run", "x", "--store", url, "--", "yes"])
+    piped = subprocess.run(
+        ["bash", "-c", f"{run} | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert piped.stdout == "y\n141\n"
+
+
+def test_files_that_are_open_for_it_reach_the_command(url: str, tmp_path: Path) -> None:
+    with (tmp_path / "extra").open("w") as extra:
+        code = f"import os; os.write({extra.fileno()}, b'written')"
+        done = recipes_run(url, "--", sys.executable, "-c", code, pass_fds=(extra.fileno(),))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "extra").read_text() == "written"
+
+
+def test_nothing_of_the_client_reaches_the_command(url: str) -> None:
+    done = recipes_run(url, "--", "sh", "-c", "ls -l /proc/self/fd")
+    opened = [line.split()[8:] for line in done.stdout.splitlines()[1:]]
+    assert all(int(words[0]) <= 2 or "/proc/" in words[-1] for words in opened), done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_the_command_s(url: str, tmp_path: Path, number: signal.Signals) -> None:
+    with Run(url, tmp_path / "run", words=("family",)) as run:
+        run.until("child").signal(number)
+        code, _, report = run.ended()
+        assert (code, report["outcome"]) == (7, "exited")
+        assert run.noted(f"child-{number.name}")
+        assert run.running() == []
+    assert nobody_is_there(url)
+
+
+def test_a_signal_that_does_not_end_it_does_not_end_the_lock(url: str, tmp_path: Path) -> None:
+    with Run(url, tmp_path / "run", words=("stubborn",)) as run:
+        run.until("child").signal(signal.SIGUSR1)
+        run.until("child-SIGUSR1").signal(signal.SIGTERM)
+        run.until("child-SIGTERM")
+        assert not nobody_is_there(url)
+        os.kill(run.pid(), signal.SIGKILL)
+        code, _, report = run.ended()
+        assert (code, report["outcome"]) == (137, "signalled")
+
+
+@pytest.mark.long
+def test_one_that_was_started_with_nohup_stays_so(url: str) -> None:
+    show = "import signal; print(int(signal.getsignal(signal.SIGHUP)), signal.getsignal(signal.SIGINT))"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        done = recipes_run(url, "--", sys.executable, "-c", show)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert done.stdout == "1 <built-in function default_int_handler>\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_while_waiting_leaves_nothing_in_the_queue(
+    url: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    log = tmp_path / "events"
+    with recipes.connect(url) as client:
+        with client.lock("x"), Run(url, tmp_path / "run", "--events", str(log)) as run:
+            assert servers.eventually(lambda: log.exists() and "lock.queued" in log.read_text(), 10)
+            run.signal(number)
+            code, said, report = run.ended()
+        assert (code, report["outcome"]) == (128 + number, "interrupted")
+        assert f"{number.name} while waiting" in said
+        assert not run.noted("child")
+        assert client.lock("x").try_acquire() is not None
+
+
+def test_what_the_command_leaves_behind_ends_before_the_lock_does(url: str, tmp_path: Path) -> None:
+    with Run(url, tmp_path / "run", "--grace", "0.5", words=("family", "stubborn", "ends")) as run:
+        code, said, report = run.ended()
+        assert (code, report["left"]) == (5, 2)
+        assert "left 2 processes behind" in said
+        assert run.noted("near-SIGTERM")
+        assert run.noted("far-SIGTERM")
+        assert run.running() == []
+    assert nobody_is_there(url)
+
+
+def test_killed_it_takes_the_command_along_before_anybody_else_holds(url: str, tmp_path: Path) -> None:
+    with recipes.connect(url) as client, Run(url, tmp_path / "run", words=("family", "stubborn")) as run:
+        run.until("child").signal(signal.SIGKILL)
+        client.lock("x").acquire(timeout=20)
+        assert run.running() == []
+
+
+@pytest.mark.long
+def test_killed_at_any_moment_it_leaves_no_command(url: str, tmp_path: Path) -> None:
+    for number in range(4):
+        with Run(url, tmp_path / f"run-{number}", words=("family", "stubborn")) as run:
+            time.sleep(0.25 + number * 0.1)  # while it starts: there is nothing to wait for
+            run.signal(signal.SIGKILL)
+            run.process.wait(10)
+            with recipes.connect(url) as client:
+                client.lock("x").acquire(timeout=20)
+                assert run.running() == []
+
+
+def test_when_its_guard_is_killed_the_command_ends(url: str, tmp_path: Path) -> None:
+    with Run(url, tmp_path / "run", words=("family", "stubborn")) as run:
+        os.kill(run.until("child").guard, signal.SIGKILL)
+        code, said, report = run.ended()
+        assert (code, report["outcome"]) == (codes.WRONG, "failed")
+        assert "guard" in said
+        assert run.running() == []
+    assert nobody_is_there(url)
+
+
+def test_when_nobody_is_left_to_end_the_command_the_kernel_does(url: str, tmp_path: Path) -> None:
+    with Run(url, tmp_path / "run", words=("stubborn",)) as run:
+        guard = run.until("child").guard
+        run.signal(signal.SIGSTOP)
+        os.kill(guard, signal.SIGKILL)
+        run.gone_at()
+
+
+def test_on_a_file_the_guard_keeps_the_session_until_it_is_gone(url: str, tmp_path: Path) -> None:
+    def lifelines(pid: int) -> list[str]:
+        return [link for link in links(pid) if link.endswith(".lock")]
+
+    with Run(url, tmp_path / "run", words=("stubborn",)) as run:
+        guard = run.until("child").guard
+        assert lifelines(guard) == lifelines(run.process.pid) != []
+        assert lifelines(run.pid()) == []
+
+
+def links(pid: int) -> list[str]:
+    """Return what a process has open."""
+    return [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_path: Path) -> None:
+    with (
+        recipes.connect(url) as client,
+        Run(url, tmp_path / "run", "--ttl", "4", words=("family", "stubborn")) as run,
+    ):
+        run.until("child").signal(signal.SIGSTOP)
+        client.lock("x").acquire(timeout=20)
+        assert run.running() == []
+        assert run.noted("child-SIGTERM")
+        run.signal(signal.SIGCONT)
+        code, said, report = run.ended()
+        assert (code, report["outcome"], report["command_code"]) == (codes.LOST, "lost", 137)
+        assert "was lost" in said
+
+
+@pytest.mark.long
+def test_stopped_with_its_guard_it_ends_the_command_when_it_goes_on(url: str, tmp_path: Path) -> None:
+    with (
+        recipes.connect(url) as client,
+        Run(url, tmp_path / "run", "--ttl", "4", words=("stubborn",)) as run,
+    ):
+        guard = run.until("child").guard
+        os.kill(guard, signal.SIGSTOP)
+        run.signal(signal.SIGSTOP)
+        client.lock("x").acquire(timeout=20)
+        assert run.running() == [run.pid()]  # with both stopped nobody is left to end it: a token is
+        run.signal(signal.SIGCONT)
+        run.gone_at()  # by recipes run itself, for the guard still stands
+        os.kill(guard, signal.SIGCONT)
+        assert run.ended()[0] == codes.LOST
+        assert not alive(guard)
+
+
+def test_without_a_terminal_and_without_files(url: str) -> None:
+    done = recipes_run(url, "--", "sh", "-c", "exit 6", stdin=subprocess.DEVNULL, start_new_session=True)
+    assert (done.returncode, done.stderr) == (6, "")

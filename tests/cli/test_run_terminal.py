@@ -1,0 +1,161 @@
+"""``recipes run`` on a terminal: who has the keys, Ctrl-C and Ctrl-Z at each stage, and how it is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import recipes
+from integration import servers
+from integration.harness.terminal import CTRL_C, Terminal
+from tests.cli.runs import RECIPES, child
+
+CTRL_Z = b"\x1a"
+QUIET = {"PS1": "$ ", "TERM": "dumb"}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/locks.db"
+
+
+def run(url: str, *words: str) -> list[str]:
+    """Return the command line."""
+    return [*RECIPES, "run", "x", "--store", url, *words]
+
+
+def stopped(pid: int) -> bool:
+    """Whether a process is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_the_command_reads_the_keys(url: str) -> None:
+    words = ["--", "sh", "-c", 'read line; echo "read $line"']
+    with Terminal(run(url, *words), environment={}) as terminal:
+        terminal.press(b"hello\n")
+        assert terminal.ended() == 0
+        assert "read hello" in terminal.drawn.decode()
+        assert terminal.attributes == terminal.before
+
+
+def test_ctrl_c_while_waiting(url: str) -> None:
+    with recipes.connect(url) as client, client.lock("x"):
+        with Terminal(run(url, "--", "true"), environment={}) as terminal:
+            terminal.until("waiting for lock 'x', 1 ahead")
+            terminal.press(CTRL_C)
+            assert terminal.ended() == 130
+        assert "SIGINT while waiting for lock 'x'; true was not started" in terminal.drawn.decode()
+        assert "Traceback" not in terminal.drawn.decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [((), 7), pytest.param(("stubborn",), 137, marks=pytest.mark.long)]
+)
+def test_ctrl_c_is_the_command_s(url: str, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    with Terminal(run(url, "--", *child(folder, *words)), environment={}) as terminal:
+        assert servers.eventually((folder / "child").exists, 20)
+        terminal.press(CTRL_C)
+        assert servers.eventually((folder / "child-SIGINT").exists, 20)
+        if words:  # it goes on, and so does the lock
+            with recipes.connect(url) as client:
+                assert client.lock("x").try_acquire() is None
+            os.kill(int((folder / "child").read_text()), signal.SIGKILL)
+        assert terminal.ended() == code
+        assert terminal.attributes == terminal.before
+
+
+def test_ctrl_c_ends_a_command_that_does_nothing_about_it(url: str) -> None:
+    with Terminal(run(url, "--", "sh", "-c", "echo begun; exec sleep 1000"), environment={}) as terminal:
+        terminal.until("begun")
+        terminal.press(CTRL_C)
+        assert terminal.ended() == 130
+    with recipes.connect(url) as client:
+        assert client.lock("x").try_acquire() is not None
+
+
+def test_a_command_that_dies_with_the_terminal_in_its_hands_leaves_it_as_it_was(url: str) -> None:
+    words = ["--", "sh", "-c", "stty raw -echo; kill -KILL $$"]
+    with Terminal(run(url, *words), environment={}) as terminal:
+        assert terminal.ended() == 137
+        assert terminal.attributes == terminal.before
+
+
+@pytest.fixture
+def shell() -> Iterator[Terminal]:
+    """Yield an interactive shell."""
+    with Terminal(["/bin/bash", "--norc", "--noprofile", "-i"], environment=QUIET) as terminal:
+        terminal.until("$ ")
+        yield terminal
+        terminal.press(b"exit 0\n")
+
+
+def typed(words: list[str]) -> bytes:
+    """Return a command line as it is typed."""
+    return " ".join(words).encode() + b"\n"
+
+
+def test_ctrl_z_stops_the_job_and_fg_continues_it(url: str, tmp_path: Path, shell: Terminal) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    shell.press(typed(run(url, "--", *child(folder))))
+    assert servers.eventually((folder / "child").exists, 20)
+    pid = int((folder / "child").read_text())
+    shell.press(CTRL_Z)
+    shell.until("Stopped")
+    assert servers.eventually(lambda: stopped(pid), 10)
+    shell.press(b"fg\n")
+    assert servers.eventually(lambda: not stopped(pid), 10)
+    shell.press(CTRL_C)
+    assert servers.eventually((folder / "child-SIGINT").exists, 10)
+    shell.press(b"echo code=$?\n")
+    shell.until("code=7")
+
+
+@pytest.mark.long
+def test_in_the_background_it_waits_for_fg_to_read(url: str, shell: Terminal) -> None:
+    shell.press(typed([*run(url, "--", "sh", "-c"), "'read line; echo \"read <$line>\"'", "&"]))
+    shell.until("[1]")
+    assert servers.eventually(lambda: b"Stopped" in shell.drawn or poke(shell), 20)
+    shell.press(b"fg\n")
+    shell.press(b"late\n")
+    shell.until("read <late>")
+
+
+def poke(shell: Terminal) -> bool:
+    """Have the shell tell of its jobs."""
+    shell.press(b"jobs\n")
+    shell._read(0.2)
+    return b"Stopped" in shell.drawn
+
+
+PAGER = """
+import sys
+print("pager sees", sys.stdin.readline())
+key = open("/dev/tty").readline()  # only now: the command runs, and may have the keys
+open(sys.argv[1], "w").close()
+print([key, sys.stdin.read()])
+"""
+
+
+def test_beside_a_pager_the_keys_stay_with_the_pager(url: str, shell: Terminal, tmp_path: Path) -> None:
+    pressed, pager = tmp_path / "pressed", tmp_path / "pager.py"
+    pager.write_text(PAGER)
+    command = f"echo begun; while [ ! -e {pressed} ]; do sleep 0.05; done; echo from-below"
+    below = run(url, "--", "sh", "-c", f"'{command}'")
+    shell.press(typed([*below, "|", sys.executable, "-u", str(pager), str(pressed)]))
+    shell.until("pager sees begun")
+    shell.press(b"a-key\n")
+    shell.until(r"['a-key\n', 'from-below\n']")
+
+
+def test_one_of_a_pipeline_that_reads_is_lent_the_keys(url: str, shell: Terminal) -> None:
+    shell.press(typed([*run(url, "--", "sh", "-c"), "'read line; echo \"read <$line>\"'", "|", "cat"]))
+    shell.press(b"now\n")
+    shell.until("read <now>")
