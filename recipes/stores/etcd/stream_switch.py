@@ -121,11 +121,11 @@ class Switch:
             store = channel.endpoint.store
             self.broken(channel, error_of(store, f"HTTP {refused.status}", refused.body))
 
-    def broken(self, channel: Channel, error: Exception) -> None:
+    def broken(self, channel: Channel, error: Exception, *, blames: bool = True) -> None:
         """Give up ``channel``: its watches are lost, and the next one is made elsewhere."""
         if not channel.live:
             return
-        if isinstance(error, StoreUnavailable):
+        if blames and isinstance(error, StoreUnavailable):
             self._endpoints.failed(channel.endpoint)
         number = self._number_of(channel)
         if number is None:
@@ -143,9 +143,9 @@ class Switch:
                 self.broken(channel, unavailable(channel.endpoint.store, "another server is asked by now"))
 
     def lose_all(self, error: Exception) -> None:
-        """Give up every channel and watch."""
+        """Give up every channel and watch, for no fault of any server."""
         for channel in self._channels():
-            self.broken(channel, error)
+            self.broken(channel, error, blames=False)
         self.book.lose(self.book.numbers(), error)
 
     def due(self) -> float | None:

@@ -168,6 +168,8 @@ class AsyncEtcdLink:
             server.drain()
             failure = failed(store, error)
             found += [failure] * (len(posts) - len(found))
+        if self._closed:
+            return found  # which is no fault of the server
         if any(isinstance(reply, StoreUnavailable) for reply in found):
             self._endpoints.unanswered(attempt, loop.time())
             self._watching.follow()

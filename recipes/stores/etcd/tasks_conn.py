@@ -69,6 +69,8 @@ class Conn(asyncio.Protocol):
         etcd 3.5.1 was seen to panic when a connection goes while it reads in a transaction (etcd
         issue 14110, mended later in 3.5).
         """
+        if self._given_up:
+            return
         given_up = self._given_up = not self._over
         if not given_up:
             self.fail(error)
@@ -167,7 +169,8 @@ async def connect(
                         await _connect(address, endpoint.host, context, protocol)
                         return
                 except OSError:
-                    if position == len(found):
+                    # What was made too late is still going down, and would tell of the next one's end.
+                    if position == len(found) or getattr(protocol, "transport", None) is not None:
                         raise
     except TimeoutError as error:
         raise TimeoutError(error.strerror or "no connection in time") from None
@@ -189,5 +192,10 @@ async def _connect(
         sock.close()
         raise ConnectionResetError(errno.ECONNRESET, error.strerror or CLOSED) from error
     except BaseException:
+        # In the very turn in which a handshake ends asyncio only begins to close: the transport would keep
+        # the number of the socket, and the next connection that gets this number could not be used.
+        made = getattr(protocol, "transport", None)
+        if made is not None:
+            made.abort()
         sock.close()
         raise

@@ -111,7 +111,8 @@ class Watching:
             closes, switch.closes = switch.closes, []
             for channel in opens:
                 if channel.live:
-                    self._openings[channel] = loop.create_task(self._open(channel))
+                    opening = self._openings[channel] = loop.create_task(self._open(channel))
+                    opening.add_done_callback(lambda _, channel=channel: self._openings.pop(channel, None))
             for channel in closes:
                 self._close(channel)
         for channel, stream in self._streams.items():
@@ -148,7 +149,7 @@ class Watching:
         loop = asyncio.get_running_loop()
         try:
             await connect(channel.endpoint, self._context, stream, loop.time() + DIAL_S)
-        except OSError as error:
+        except Exception as error:  # whatever it was: this channel never comes to be
             failure = failed(channel.endpoint.store, error)
             self._step(lambda _now: self._switch.broken(channel, failure))
         else:
@@ -156,5 +157,3 @@ class Watching:
             if not channel.live and stream.transport is not None:
                 stream.transport.abort()
             self._step(lambda now: self._switch.connected(channel, now))
-        finally:
-            self._openings.pop(channel, None)

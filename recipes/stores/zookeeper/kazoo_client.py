@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -103,12 +104,13 @@ class KazooSession:
         if missing and isinstance(call.request, Close):
             return None  # it goes on behind
         if missing and not parked:
-            self._leave_if_cut_off(call, timeout_s)
+            self._leave_if_cut_off(call)
         return call.result(partial(self._unanswered, timeout_s))
 
-    def _leave_if_cut_off(self, call: Call, waited_s: float) -> None:
+    def _leave_if_cut_off(self, call: Call) -> None:
         """Go to another server from one that does not reach the leader, whatever it answers by itself."""
         info = self._info
+        waited_s = 0.0 if call.sent_at is None else time.monotonic() - call.sent_at
         enough = info is not None and waited_s >= info.timeout_s * LEADERLESS
         if enough and "," in self._hosts and any(isinstance(part, Sync) for part in call.parts):
             log.warning(
@@ -326,6 +328,7 @@ class KazooSession:
     # Requests and replies.
 
     def _send(self, call: Call) -> None:
+        call.sent_at = time.monotonic()
         for position, part in enumerate(call.parts):
             if call.over:
                 return  # it was parked, and its time is up

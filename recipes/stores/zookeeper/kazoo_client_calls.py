@@ -32,12 +32,13 @@ class Call:
         wake: Called once when all is there, in any thread; must not block.
     """
 
-    __slots__ = ("_left", "_lock", "_replies", "_wake", "over", "parts", "request")
+    __slots__ = ("_left", "_lock", "_replies", "_wake", "over", "parts", "request", "sent_at")
 
     def __init__(self, request: Request[Any], wake: Callable[[], None]) -> None:
         self.request = request
         self.parts: tuple[Request[Any], ...] = request.parts if isinstance(request, Batch) else (request,)
         self.over = False
+        self.sent_at: float | None = None
         self._wake = wake
         self._replies: list[Any] = [_NOTHING] * len(self.parts)
         self._left = len(self.parts)

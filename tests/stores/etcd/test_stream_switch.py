@@ -377,6 +377,7 @@ def test_losing_all_loses_all(desk: Desk) -> None:
     assert (replies, box.events) == ([7], [Disturbed()])
     assert not main.live
     assert not solo.live
+    assert desk.endpoints.current() == main.endpoint, "and blames nobody"
     desk.switch.lose_all(StoreUnavailable("a:1", "closed"))
 
 

@@ -12,6 +12,8 @@ from recipes.errors import StoreUnavailable
 from recipes.stores.etcd import tasks, tasks_conn
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.etcd.tasks import AsyncEtcdLink
+from recipes.stores.etcd.tasks_conn import Conn, connect
+from recipes.stores.etcd.wire_dial import Endpoint
 from tests.stores.etcd.fakes import Box, Peer, Server, closed_port, trusting
 
 PUT = Post("/kv/put", {})
@@ -80,6 +82,52 @@ def test_a_call_cancelled_while_it_connects_leaves_nothing(tls: bool) -> None:
 
     with Server(script) as server:
         asyncio.run(main(server.port))
+
+
+def test_a_call_cancelled_as_the_handshake_ends_frees_the_socket() -> None:
+    """What a half-made transport keeps of it would be in the way of the next connection."""
+
+    class Hasty(Conn):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            task.cancel()
+
+    async def main(port: int) -> None:
+        nonlocal task
+        endpoint, until = Endpoint("127.0.0.1", port), asyncio.get_running_loop().time() + 5
+        for _ in range(3):
+            conn = Hasty()
+            task = asyncio.ensure_future(connect(endpoint, trusting(), conn, until))
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.wait_for(conn.closed, 5)
+            sound = Conn()
+            await connect(endpoint, trusting(), sound, until)
+            sound.transport.abort()
+            await asyncio.wait_for(sound.closed, 5)
+
+    task: Any = None
+    with Server(lambda peer, number: peer.ended() and None, tls=True) as server:
+        asyncio.run(main(server.port))
+
+
+def test_a_connection_that_was_given_up_twice_still_waits_for_the_server() -> None:
+    aborted: list[None] = []
+
+    class Transport(asyncio.Transport):
+        def abort(self) -> None:
+            aborted.append(None)
+
+    async def main() -> None:
+        conn = Conn()
+        conn.connection_made(Transport())
+        conn.give_up(TimeoutError("late"))
+        conn.give_up(TimeoutError("cancelled"))
+        assert not aborted
+        conn.data_received(b"HTTP/1.1 200 OK")
+        assert aborted
+
+    asyncio.run(main())
 
 
 def test_closing_ends_calls_and_connecting_streams() -> None:
