@@ -199,6 +199,13 @@ class _BaseGrant:
         if not self._hold.progress(self._runtime.now()):
             raise self._lost_error()
 
+    def _check_or_leave(self) -> None:
+        """Check as a ``with`` block begins: one that does not begin has no end to release it."""
+        if not self.held:
+            lost = self._lost_error()
+            self._hold.release(self._runtime.now(), self._runtime.emit)
+            raise lost
+
     def _lost_error(self) -> LockLost:
         return LockLost(self.name, self.token, self.lost_reason or "it was released")
 
@@ -279,10 +286,10 @@ class Grant(_BaseGrant):
         """Finish a release that was interrupted: before it began, or before anybody withdrew the place."""
         self._hold.release(self._runtime.now(), self._runtime.emit)
         if self._hold.freed:
-            self._releasing(self._runtime.call(None, 0.0)).unwind()
+            self._runtime.withdraw_behind(self._hold)
 
     def __enter__(self) -> Self:
-        self.check()
+        self._check_or_leave()
         return self
 
     def __exit__(
@@ -339,7 +346,7 @@ class AsyncGrant(_BaseGrant):
         body.cancel()
 
     async def __aenter__(self) -> Self:
-        self.check()
+        self._check_or_leave()
         if self._cancels:
             self._body = asyncio.current_task()
             assert self._body is not None, "an async with statement runs in a task"

@@ -141,8 +141,8 @@ class _BaseLock:
         if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
             raise self._deadlock(mine)
 
-    def _again(self, owner: object) -> Hold | None:
-        """Return what this owner holds already, if it may have that again."""
+    def _again(self, owner: object) -> Any:
+        """Return a grant of what this owner holds already, if it may have that again."""
         return None
 
     def _grantable(self, hold: Hold) -> Hold:
@@ -228,7 +228,7 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
             return grant
         owner = threading.current_thread()
         if again := self._again(owner):
-            return self._granted(again)
+            return again
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
         grant = self._take(call, acquire(self._attempt(timeout, owner, manner)))
@@ -248,7 +248,7 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
         within = self._runtime.settings.request_timeout_s
         owner = threading.current_thread()
         if again := self._again(owner):
-            return self._granted(again)
+            return again
         call = self._runtime.call(owner, within, fail_fast=True)
         return self._take(call, try_acquire(self._attempt(0.0, owner, ANYHOW)))
 
@@ -429,7 +429,7 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
             return grant
         owner = asyncio.current_task()
         if again := self._again(owner):
-            return self._granted(again)
+            return again
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
         grant = await self._take(call, acquire(self._attempt(timeout, owner, manner)))
@@ -441,7 +441,7 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
         within = self._runtime.settings.request_timeout_s
         owner = asyncio.current_task()
         if again := self._again(owner):
-            return self._granted(again)
+            return again
         call = self._runtime.call(owner, within, fail_fast=True)
         return await self._take(call, try_acquire(self._attempt(0.0, owner, ANYHOW)))
 

@@ -23,9 +23,18 @@ class _BaseRLock(_BaseLock):
 
     _recipe: ClassVar[str] = "rlock"
 
-    def _again(self, owner: object) -> Hold | None:
+    def _again(self, owner: object) -> Any:
         entries = self._runtime.entries.get((owner, self._queue))
-        return None if entries is None else entries.enter(self._runtime.now())
+        if entries is None:
+            return None
+        entry = entries.new()
+        try:
+            return self._granted(entry) if entries.enter(entry, self._runtime.now()) else None
+        except BaseException:
+            entry.release(self._runtime.now())  # nobody else would leave it
+            if entry.freed:
+                self._runtime.withdraw_behind(entry)
+            raise
 
     def _grantable(self, hold: Hold) -> Hold:
         known = self._runtime.entries
@@ -34,15 +43,9 @@ class _BaseRLock(_BaseLock):
                 known.pop(key, None)  # lost, and its owner went without leaving
         key = (hold.owner, self._queue)
         known[key] = entries = Entries(hold, self._guard(), self._left)
-        entry: Hold | None = entries.enter(self._runtime.now())
-        return hold if entry is None else entry  # it ended at once: whoever asks will see
-
-    def _granted(self, hold: Hold) -> Any:
-        try:
-            return super()._granted(hold)
-        except BaseException:
-            hold.release(self._runtime.now())  # nobody else would leave it
-            raise
+        entry = entries.new()
+        entered = entries.enter(entry, self._runtime.now())
+        return entry if entered else hold  # it ended at once: whoever asks will see
 
     def _left(self, entries: Entries) -> None:
         key = (entries.whole.owner, self._queue)

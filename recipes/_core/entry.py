@@ -40,8 +40,12 @@ class Entries:
         whole.on_end = self._on_end
         whole.entries = self
 
-    def enter(self, now: float) -> Entry | None:
-        """Enter once more; None if the hold was released: then it takes a new one.
+    def new(self) -> Entry:
+        """Return an entry to enter with; whoever has it can leave it, entered or not."""
+        return Entry(self)
+
+    def enter(self, entry: Entry, now: float) -> bool:
+        """Enter once more; False if the hold was released: then it takes a new one.
 
         Raises:
             LockLost: The hold was lost, and its owner still stands in it. To hold anew, under a
@@ -51,11 +55,10 @@ class Entries:
         with self._guard:
             reason = whole.lost(now)
             if reason is None and not whole.ended:
-                entry = Entry(self)
                 self._inside[entry] = None
-                return entry
+                return True
         if reason is None:
-            return None
+            return False
         raise LockLost(whole.labels["lock"], whole.place.token, f"{reason}, {NOT_LEFT}")
 
     def leave(self, entry: Entry, now: float, tell: Callable[[Transition], None] | None) -> bool:
@@ -67,9 +70,11 @@ class Entries:
         else:
             with self._guard:
                 if entry not in self._inside and self._inside:
+                    entry.left()  # it was, but for this, if an interrupt struck
                     return False
                 # If nobody is inside, an interrupt struck the last to leave: go on where it did.
                 self._inside.pop(entry, None)
+                entry.last = not self._inside
                 held = self.whole.remaining(now) > 0 if self._inside else self.whole.release(now, told.append)
         if not self._inside:
             self._on_left(self)
@@ -94,13 +99,14 @@ class Entries:
 class Entry(Hold):
     """One entry into a hold."""
 
-    __slots__ = ("_among", "_whole")
+    __slots__ = ("_among", "_whole", "last")
 
     def __init__(self, among: Entries) -> None:
         whole = among.whole
         super().__init__(whole.place, whole.epoch, whole.owner, whole.acquired_at, whole.labels)
         self._among = among
         self._whole = whole
+        self.last = False  # nobody was inside any more as it was left
 
     def remaining(self, now: float) -> float:
         """As long as the whole is held and it was not left."""
@@ -135,7 +141,7 @@ class Entry(Hold):
     @property
     def freed(self) -> bool:
         """Whether leaving it released the whole."""
-        return self._whole.released
+        return self.last and self._whole.released
 
     @property
     def reason(self) -> str | None:

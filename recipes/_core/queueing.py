@@ -344,7 +344,7 @@ def _join_if_there_is_room(attempt: Attempt, mine: Place) -> Program[None]:
         return
     view = yield from Look(mine, EVERYBODY, ())
     _standing(view)
-    if waiting(view.ahead) >= attempt.max_waiters:
+    if attempt.order.blockers(view.ahead) and waiting(view.ahead) >= attempt.max_waiters:
         yield from Withdraw(mine.spot, mine)
         raise QueueFull(attempt.labels["lock"], attempt.max_waiters, view.position)
 

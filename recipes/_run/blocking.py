@@ -132,6 +132,8 @@ class BlockingRuntime(Runtime):
         try:
             self._keep_on()
         except BaseException:  # somebody ends threads; the next call that needs one starts another
+            with self._starting:  # first: whoever waits is told by the next line, and asks at once
+                self._keeper = None
             self.give_up("the thread that renews was ended")
             raise
 

@@ -162,6 +162,10 @@ class Runtime(ABC):
         if spot is call.spot:
             call.spot = None  # last: an interrupt before this has it done twice, which does no harm
 
+    def withdraw_behind(self, hold: Hold) -> None:
+        """Have the cleaner withdraw what was held."""
+        self.schedule(Job(hold.epoch, hold.place.spot, hold.place))
+
     def schedule(self, job: Job) -> None:
         """Have the cleaner do a job, and remember it until it is done."""
         self.cleaning[id(job)] = job

@@ -47,7 +47,7 @@ class Watchdog:
         """Watch over one more grant, until it has ended."""
         with self._lock:
             self._watched[hold] = 0.0
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="recipes-watchdog", daemon=True)
                 self._thread.start()
         self._poked.set()
@@ -57,7 +57,10 @@ class Watchdog:
         self._poked.set()
 
     def _run(self) -> None:
-        self._engine.link(_no_word).close()  # have loaded what a blocked process is slow to load
+        try:
+            self._engine.link(_no_word).close()  # have loaded what a blocked process is slow to load
+        except Exception:  # it will be said when it is needed
+            log.debug("no link could be made", exc_info=True)
         while True:
             self._poked.clear()
             with self._lock:
@@ -74,26 +77,35 @@ class Watchdog:
                 self._take_back(hold)
 
     def _take_back(self, hold: Hold) -> None:
-        """Withdraw its contender; the keeper tells of it, once it comes to that."""
-        again_at = LONGEST_S
+        """Have its contender withdrawn; the keeper tells of it, once it comes to that."""
+        again_at = AGAIN_S
+        try:
+            if self._withdrawn(hold):
+                again_at = LONGEST_S
+        except RecipesError as error:
+            log.warning("the contender of a blocked event loop could not be withdrawn yet: %s", error)
+        except Exception:
+            log.exception("the contender of a blocked event loop could not be withdrawn yet")
+        with self._lock:
+            if hold in self._watched:
+                self._watched[hold] = boot_time() + again_at
+
+    def _withdrawn(self, hold: Hold) -> bool:
+        """Withdraw its contender over a session of our own; whether that is certain."""
         runtime = BlockingRuntime(self._engine, self._settings)
+        within_s = self._settings.session_timeout_s
+        late_at = boot_time() + within_s
         try:
             opening = runtime.call(None, 2 * self._settings.request_timeout_s, fail_fast=True)
             runtime.run(open_session(), opening)
             assert opening.epoch is not None, "a session was opened"
             # The session of the grant, by the link of another: any may delete what it made.
-            epoch = Epoch(opening.epoch.link, hold.epoch.protocol)
-            call = runtime.call(None, self._settings.session_timeout_s)
-            call.epoch = epoch
-            runtime.run(clean(Job(epoch, hold.place.spot, hold.place)), call)
-        except RecipesError as error:
-            log.warning("the contender of a blocked event loop could not be withdrawn yet: %s", error)
-            again_at = AGAIN_S
+            call = runtime.call(None, within_s)
+            call.epoch = Epoch(opening.epoch.link, hold.epoch.protocol)
+            done = runtime.run(clean(Job(call.epoch, hold.place.spot, hold.place)), call)
+            return done and boot_time() < late_at
         finally:
             runtime.close()
-        with self._lock:
-            if hold in self._watched:
-                self._watched[hold] = boot_time() + again_at
 
 
 def _no_word(reason: str) -> None:

@@ -23,8 +23,8 @@ class Room:
         self.entries = Entries(self.whole, nullcontext(), self.left.append)
 
     def enter(self, now: float = 101.0) -> Entry:
-        entry = self.entries.enter(now)
-        assert entry is not None
+        entry = self.entries.new()
+        assert self.entries.enter(entry, now)
         entry.on_end = lambda: self.told.append(entry)
         return entry
 
@@ -44,7 +44,7 @@ def test_the_last_to_leave_releases_the_whole() -> None:
     assert room.whole.released
     assert room.left == [room.entries]
     assert room.told == [outer, inner]
-    assert room.entries.enter(103.0) is None, "it was released: the next holds anew"
+    assert not room.entries.enter(room.entries.new(), 103.0), "it was released: the next holds anew"
 
 
 def test_a_loss_is_that_of_all_and_ends_when_all_have_left() -> None:
@@ -58,7 +58,7 @@ def test_a_loss_is_that_of_all_and_ends_when_all_have_left() -> None:
     assert [one.lost(102.0) for one in (outer, inner, gone)] == ["revoked", "revoked", None]
     assert outer.ended
     with pytest.raises(LockLost, match="revoked, and this thread or task has not released"):
-        room.entries.enter(102.0)
+        room.entries.enter(room.entries.new(), 102.0)
     assert not outer.release(102.0)
     assert not outer.release(102.0)
     assert not room.left
@@ -86,7 +86,7 @@ def test_a_loss_that_shows_by_the_clock_is_told_by_the_last_to_leave() -> None:
     assert not inner.release(113.5, told.append)
     assert not told
     with pytest.raises(LockLost, match=NOT_RENEWED):
-        room.entries.enter(113.0)
+        room.entries.enter(room.entries.new(), 113.0)
     assert not outer.release(113.5, told.append)
     assert [transition.event for transition in told] == ["lock.lost"]
     assert outer.reason == NOT_RENEWED
