@@ -123,7 +123,7 @@ def layer(module: str) -> str:
         if len(parts) > 2:
             return "protocols" if is_pure(module) else "transports"
         return inside.get("".join(parts[1:]), "engines")
-    places = {"": "root", "_core": "core", "_run": "run", "cli": "cli", "testing": "kit"}
+    places = {"": "root", "_core": "core", "_run": "run", "cli": "cli", "__main__": "cli", "testing": "kit"}
     places |= (
         dict.fromkeys(FACES, "faces") | dict.fromkeys(GUARDS, "guards") | dict.fromkeys(VALUES, "values")
     )
@@ -173,7 +173,8 @@ def test_only_its_own_folder_imports_what_one_place_is_built_on(module: str) -> 
         "kazoo": "recipes.stores.zookeeper",
         "etcd3gw": "recipes.stores.etcd",
         "h11": "recipes.stores.etcd",
-        "rich": "recipes.cli.demo",
+        "rich": "recipes.cli",
+        "click": "recipes.cli",
         "sqlite3": "recipes.stores.sqlite",
     }
     for name in imports(module):
