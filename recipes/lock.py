@@ -227,7 +227,8 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = threading.current_thread()
-        if again := self._again(owner):
+        again: AnyGrant | None = self._again(owner)
+        if again is not None:
             return again
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
@@ -247,7 +248,8 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
         """
         within = self._runtime.settings.request_timeout_s
         owner = threading.current_thread()
-        if again := self._again(owner):
+        again: AnyGrant | None = self._again(owner)
+        if again is not None:
             return again
         call = self._runtime.call(owner, within, fail_fast=True)
         return self._take(call, try_acquire(self._attempt(0.0, owner, ANYHOW)))
@@ -428,7 +430,8 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
         owner = asyncio.current_task()
-        if again := self._again(owner):
+        again: AnyAsyncGrant | None = self._again(owner)
+        if again is not None:
             return again
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, timeout)
@@ -440,7 +443,8 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
         """Same as `Lock.try_acquire`, but awaits."""
         within = self._runtime.settings.request_timeout_s
         owner = asyncio.current_task()
-        if again := self._again(owner):
+        again: AnyAsyncGrant | None = self._again(owner)
+        if again is not None:
             return again
         call = self._runtime.call(owner, within, fail_fast=True)
         return await self._take(call, try_acquire(self._attempt(0.0, owner, ANYHOW)))

@@ -124,8 +124,8 @@ def layer(module: str) -> str:
         if len(parts) > 2:
             return "protocols" if is_pure(module) else "transports"
         return inside.get("".join(parts[1:]), "engines")
-    places = {"": "root", "_core": "core", "_run": "run", "cli": "cli", "testing": "kit", "fencing": "gates"}
-    places["telemetry"] = "telemetry"
+    places = {"": "root", "_core": "core", "_run": "run", "cli": "cli", "__main__": "cli", "testing": "kit"}
+    places |= {"fencing": "gates", "telemetry": "telemetry"}
     places |= (
         dict.fromkeys(FACES, "faces") | dict.fromkeys(GUARDS, "guards") | dict.fromkeys(VALUES, "values")
     )
@@ -180,8 +180,9 @@ def test_only_its_own_folder_imports_what_one_place_is_built_on(module: str) -> 
         "h11": "recipes.stores.etcd",
         "opentelemetry": "recipes.telemetry.otel",
         "prometheus_client": "recipes.telemetry.prometheus",
-        "rich": "recipes.cli.demo",
         "sqlalchemy": "recipes.fencing.connections",
+        "rich": "recipes.cli",
+        "click": "recipes.cli",
         "sqlite3": "recipes.stores.sqlite",
     }
     for name in imports(module):

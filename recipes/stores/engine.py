@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from recipes.stores.base import AsyncLink, Link, OnEnd
     from recipes.stores.protocol import StoreProtocol
 
-__all__ = ["Engine", "from_url", "hosts_of", "root_of"]
+__all__ = ["Engine", "from_url", "hosts_of", "lifelines", "root_of"]
 
 
 class Engine(ABC):
@@ -114,6 +114,16 @@ def _sqlite(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[st
     from recipes.stores.sqlite import SqliteEngine
 
     return SqliteEngine.named(parts), set()
+
+
+def lifelines() -> list[int]:
+    """Return the open files by which a store sees at once that this process has died, if one does.
+
+    Who is handed them keeps this process alive for that store, until its session runs out.
+    """
+    from recipes.stores.sqlite import lifelines as of_files
+
+    return of_files()
 
 
 def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ import pytest
 import recipes
 from integration import servers
 from recipes.cli import codes
-from tests.cli.runs import RECIPES, Run, alive, recipes_run
+from tests.cli.runs import RECIPES, Run, recipes_run
 
 CLOCK = "time.clock_gettime(time.CLOCK_BOOTTIME)"
 
@@ -128,34 +126,6 @@ def test_one_that_waits_in_vain_says_so(url: str) -> None:
         assert recipes_run(url, "--shared", "--try", "--", "true").returncode == codes.NOT_ACQUIRED
 
 
-@pytest.mark.long
-def test_shared_runs_beside_shared(url: str) -> None:
-    with recipes.connect(url) as client, client.rwlock("x").reader:
-        done = recipes_run(url, "--shared", "--try", "--", "sh", "-c", "echo $RECIPES_MODE")
-        assert (done.returncode, done.stdout) == (0, "shared\n")
-        assert recipes_run(url, "--try", "--", "true").returncode == codes.NOT_ACQUIRED
-
-
-@pytest.mark.long
-def test_a_flood_passes_untouched(url: str) -> None:
-    flood = os.urandom(1 << 20) * 48
-    done = recipes_run(url, "--", "cat", input=flood, text=False)
-    assert done.returncode == 0
-    assert hashlib.sha256(done.stdout).digest() == hashlib.sha256(flood).digest()
-
-
-@pytest.mark.long
-def test_a_reader_that_has_seen_enough_ends_the_command_as_without_a_lock(url: str) -> None:
-    run = " ".join([*RECIPES, "run", "x", "--store", url, "--", "yes"])
-    piped = subprocess.run(
-        ["bash", "-c", f"{run} | head -1; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert piped.stdout == "y\n141\n"
-
-
 def test_files_that_are_open_for_it_reach_the_command(url: str, tmp_path: Path) -> None:
     with (tmp_path / "extra").open("w") as extra:
         code = f"import os; os.write({extra.fileno()}, b'written')"
@@ -192,17 +162,6 @@ def test_a_signal_that_does_not_end_it_does_not_end_the_lock(url: str, tmp_path:
         assert (code, report["outcome"]) == (137, "signalled")
 
 
-@pytest.mark.long
-def test_one_that_was_started_with_nohup_stays_so(url: str) -> None:
-    show = "import signal; print(int(signal.getsignal(signal.SIGHUP)), signal.getsignal(signal.SIGINT))"
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        done = recipes_run(url, "--", sys.executable, "-c", show)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert done.stdout == "1 <built-in function default_int_handler>\n"
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_while_waiting_leaves_nothing_in_the_queue(
     url: str, tmp_path: Path, number: signal.Signals
@@ -235,18 +194,6 @@ def test_killed_it_takes_the_command_along_before_anybody_else_holds(url: str, t
         run.until("child").signal(signal.SIGKILL)
         client.lock("x").acquire(timeout=20)
         assert run.running() == []
-
-
-@pytest.mark.long
-def test_killed_at_any_moment_it_leaves_no_command(url: str, tmp_path: Path) -> None:
-    for number in range(4):
-        with Run(url, tmp_path / f"run-{number}", words=("family", "stubborn")) as run:
-            time.sleep(0.25 + number * 0.1)  # while it starts: there is nothing to wait for
-            run.signal(signal.SIGKILL)
-            run.process.wait(10)
-            with recipes.connect(url) as client:
-                client.lock("x").acquire(timeout=20)
-                assert run.running() == []
 
 
 def test_when_its_guard_is_killed_the_command_ends(url: str, tmp_path: Path) -> None:
@@ -295,24 +242,6 @@ def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_pat
         code, said, report = run.ended()
         assert (code, report["outcome"], report["command_code"]) == (codes.LOST, "lost", 137)
         assert "was lost" in said
-
-
-@pytest.mark.long
-def test_stopped_with_its_guard_it_ends_the_command_when_it_goes_on(url: str, tmp_path: Path) -> None:
-    with (
-        recipes.connect(url) as client,
-        Run(url, tmp_path / "run", "--ttl", "4", words=("stubborn",)) as run,
-    ):
-        guard = run.until("child").guard
-        os.kill(guard, signal.SIGSTOP)
-        run.signal(signal.SIGSTOP)
-        client.lock("x").acquire(timeout=20)
-        assert run.running() == [run.pid()]  # with both stopped nobody is left to end it: a token is
-        run.signal(signal.SIGCONT)
-        run.gone_at()  # by recipes run itself, for the guard still stands
-        os.kill(guard, signal.SIGCONT)
-        assert run.ended()[0] == codes.LOST
-        assert not alive(guard)
 
 
 def test_without_a_terminal_and_without_files(url: str) -> None:

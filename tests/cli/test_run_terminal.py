@@ -53,9 +53,7 @@ def test_ctrl_c_while_waiting(url: str) -> None:
         assert "Traceback" not in terminal.drawn.decode()
 
 
-@pytest.mark.parametrize(
-    ("words", "code"), [((), 7), pytest.param(("stubborn",), 137, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("words", "code"), [((), 7), (("stubborn",), 137)])
 def test_ctrl_c_is_the_command_s(url: str, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -116,23 +114,6 @@ def test_ctrl_z_stops_the_job_and_fg_continues_it(url: str, tmp_path: Path, shel
     assert servers.eventually((folder / "child-SIGINT").exists, 10)
     shell.press(b"echo code=$?\n")
     shell.until("code=7")
-
-
-@pytest.mark.long
-def test_in_the_background_it_waits_for_fg_to_read(url: str, shell: Terminal) -> None:
-    shell.press(typed([*run(url, "--", "sh", "-c"), "'read line; echo \"read <$line>\"'", "&"]))
-    shell.until("[1]")
-    assert servers.eventually(lambda: b"Stopped" in shell.drawn or poke(shell), 20)
-    shell.press(b"fg\n")
-    shell.press(b"late\n")
-    shell.until("read <late>")
-
-
-def poke(shell: Terminal) -> bool:
-    """Have the shell tell of its jobs."""
-    shell.press(b"jobs\n")
-    shell._read(0.2)
-    return b"Stopped" in shell.drawn
 
 
 PAGER = """

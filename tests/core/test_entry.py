@@ -94,8 +94,8 @@ def test_a_loss_that_shows_by_the_clock_is_told_by_the_last_to_leave() -> None:
 
 def test_nobody_need_listen() -> None:
     room = Room()
-    outer, inner = room.enter(), room.entries.enter(101.0)
-    assert inner is not None
+    outer, inner = room.enter(), room.entries.new()
+    assert room.entries.enter(inner, 101.0)
     assert room.entries.faces == []
     inner.face = "grant"
     assert room.whole.faces == ["grant"]
@@ -140,3 +140,20 @@ def test_an_interrupted_leaving_is_finished_by_the_next() -> None:
     room.entries._inside.clear()  # it struck behind this
     assert entry.release(101.0)
     assert room.whole.released
+
+
+def test_of_two_that_leave_at_once_only_the_last_withdraws() -> None:
+    room = Room()
+    outer, inner = room.enter(), room.enter()
+    assert outer.release(101.0)
+    assert inner.release(101.0)
+    assert (outer.freed, inner.freed) == (False, True)
+
+
+def test_an_interrupted_leaving_of_one_among_others_is_over_all_the_same() -> None:
+    room = Room()
+    outer, inner = room.enter(), room.enter()
+    room.entries._inside.pop(inner)  # it struck behind this
+    assert not inner.release(101.0)
+    assert inner.remaining(101.0) == 0
+    assert outer.remaining(101.0) > 0

@@ -113,3 +113,22 @@ def test_an_acquire_and_release_by_with_interrupted_anywhere(client: recipes.Cli
         assert client.grants == [], where
         assert lock.acquire(timeout=SOON_S).release(), where
     assert at > 50
+
+
+def test_an_acquire_again_interrupted_anywhere_leaves_only_what_was_there(client: recipes.Client) -> None:
+    lock = client.rlock("x")
+
+    def again() -> None:
+        lock.acquire(timeout=SOON_S).release()
+
+    for at in itertools.count(1):
+        outer = lock.acquire(timeout=SOON_S)
+        where = struck(again, at)
+        assert outer.held, where
+        left = [grant for grant in client.grants if grant is not outer]
+        assert outer.release(), where
+        assert not left, where
+        assert client.lock("x").try_acquire().release(), where  # type: ignore[union-attr]
+        if not where:
+            break
+    assert at > 20

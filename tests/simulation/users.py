@@ -130,13 +130,12 @@ def _enter_twice(client: Client, hold: Hold) -> Entry:
     """Enter what was granted, and once more; one of the two is left at once."""
     oracle, now = client.oracle, client.runtime.now()
     entries = Entries(hold, nullcontext(), lambda entries: None)
+    outer, inner = entries.new(), entries.new()
     try:
-        outer = entries.enter(now)
-        inner = entries.enter(now)
+        assert entries.enter(outer, now)
+        assert entries.enter(inner, now)
     except LockLost:
-        return Entry(entries)  # as if it had been entered before
-    assert outer is not None
-    assert inner is not None
+        return outer  # as if it had been entered before
     oracle.left_inner(client, hold, inner.release(now))
     return outer
 

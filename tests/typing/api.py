@@ -57,6 +57,8 @@ def inspecting(client: recipes.Client) -> None:
     lock = client.lock("x")
     assert_type(lock.holders(), list[recipes.ContenderInfo])
     assert_type(lock.waiters(limit=5), list[recipes.ContenderInfo])
+    assert_type(lock.contenders(), list[recipes.ContenderInfo])
+    assert_type(lock.expel(7), bool)
     assert_type(client.locks(), dict[str, list[recipes.ContenderInfo]])
     lock.acquire(on_queued=print, on_position=print).release(wait=False)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from recipes.cli.running import guard
-from recipes.stores.sqlite.lifeline import descriptors
+from recipes.stores.engine import lifelines
 
 __all__ = ["GuardGone", "Minder"]
 
@@ -92,7 +92,7 @@ class Minder:
             grace_s=grace_s,
             terminal=terminal,
             ignored=list(ignored),
-            files=descriptors(),
+            files=lifelines(),
         )
 
     def deadline(self, at: float | None) -> None:

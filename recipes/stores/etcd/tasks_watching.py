@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from functools import partial
 
 from recipes.stores.base import Mailbox
 from recipes.stores.etcd.stream import Channel
@@ -112,7 +113,7 @@ class Watching:
             for channel in opens:
                 if channel.live:
                     opening = self._openings[channel] = loop.create_task(self._open(channel))
-                    opening.add_done_callback(lambda _, channel=channel: self._openings.pop(channel, None))
+                    opening.add_done_callback(partial(self._opened, channel))
             for channel in closes:
                 self._close(channel)
         for channel, stream in self._streams.items():
@@ -143,6 +144,9 @@ class Watching:
     def _tick(self) -> None:
         self._timer = None
         self._step(self._switch.tick)
+
+    def _opened(self, channel: Channel, _: asyncio.Task[None]) -> None:
+        self._openings.pop(channel, None)
 
     async def _open(self, channel: Channel) -> None:
         stream = _Stream(self, channel)

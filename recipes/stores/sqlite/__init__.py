@@ -14,7 +14,14 @@ from recipes.stores.sqlite.protocol import SqliteProtocol
 if TYPE_CHECKING:
     from recipes.stores.base import AsyncLink, Link, OnEnd
 
-__all__ = ["SqliteEngine"]
+__all__ = ["SqliteEngine", "lifelines"]
+
+
+def lifelines() -> list[int]:
+    """Return the files whose kernel locks say that this process lives."""
+    from recipes.stores.sqlite.lifeline import descriptors
+
+    return descriptors()
 
 
 class SqliteEngine(Engine):
