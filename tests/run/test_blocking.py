@@ -1059,6 +1059,18 @@ def test_a_keeper_that_somebody_ended_gives_the_session_up_and_the_next_call_sta
     assert again.release()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_who_waits_as_the_keeper_is_ended_queues_again_under_another(
+    engine: FaultyEngine, client: Client
+) -> None:
+    client.lock("x").acquire()
+    waiter = queued(engine, client)
+    engine.before = on("Renew", SystemExit)
+    client._runtime.board.epoch.clock.due = 0.0
+    client._runtime.board.tell_keeper()
+    assert waiter.outcome().release()
+
+
 def test_close_does_not_wait_for_a_keeper_that_pauses(engine: FaultyEngine, client: Client) -> None:
     engine.before = on("Open", ZeroDivisionError, times=10**9)
     with pytest.raises(StoreUnavailable):
