@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from recipes._core.order import granted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from recipes._core.ops import Standing
 
 __all__ = ["ContenderInfo"]
 
 MOST = 10_000
+LATEST = 4e9  # seconds of the epoch: what a calendar can show
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,5 +108,16 @@ def _identity(note: str, *, ours: bool) -> dict[str, Any]:
         return {}
     if not isinstance(said, dict):
         return {}
-    kinds = {"owner": str, "host": str, "pid": int, "since": float}
-    return {name: said[name] for name, kind in kinds.items() if isinstance(said.get(name), kind)}
+    return {name: said[name] for name, is_sound in _SOUND.items() if is_sound(said.get(name))}
+
+
+def _is_shown(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+_SOUND: dict[str, Callable[[Any], bool]] = {
+    "owner": _is_shown,
+    "host": _is_shown,
+    "pid": lambda value: isinstance(value, int),
+    "since": lambda value: isinstance(value, float) and 0 <= value < LATEST,
+}

@@ -19,6 +19,7 @@ from recipes.inspection import described
         ("no json", {}),
         ("[1]", {}),
         ('{"owner":1,"host":[],"pid":"2","since":"x"}', {}),
+        ('{"owner":"\\u001b[2J","host":"\\ud800","since":1e300}', {}),
         (
             '{"owner":"a","host":"h","pid":2,"since":3.5,"more":1}',
             {"owner": "a", "host": "h", "pid": 2, "since": 3.5},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 import recipes
 
-__all__ = ["STORE_VARIABLE", "Count", "Name", "Seconds", "Store", "store_option"]
+__all__ = ["STORE_VARIABLE", "Count", "Name", "Seconds", "Store", "store_option", "without_secret"]
 
 STORE_VARIABLE = "RECIPES_STORE"
 COMPLETE_WITHIN_S = 0.5
@@ -22,6 +23,11 @@ if TYPE_CHECKING:  # generic since click 8.4
 else:
     _Kind = click.ParamType
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def without_secret(url: str) -> str:
+    """Return a store's URL without user and password, to be shown."""
+    return re.sub(r"(?<=://)[^/@]*@", "", url)
 
 
 class Store(_Kind):

@@ -13,7 +13,7 @@ import click
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.options import Count, Seconds, store_option
+from recipes.cli.options import Count, Seconds, store_option, without_secret
 
 __all__ = ["LOCK", "ping_command"]
 
@@ -48,7 +48,7 @@ def ping_command(*, store: str, count: int, ttl: float, request_timeout: float, 
         found = _measured(store, count, ttl, request_timeout)
     except recipes.RecipesError as error:
         if as_json:
-            click.echo(json.dumps({"store": store, "answers": False, "reason": str(error)}))
+            click.echo(json.dumps({"store": without_secret(store), "answers": False, "reason": str(error)}))
         click.echo(f"recipes ping: {error}", err=True)
         return codes.UNREACHABLE
     click.echo(json.dumps(found) if as_json else "\n".join(_lines(found)))
@@ -63,7 +63,7 @@ def _measured(store: str, count: int, ttl: float, request_timeout: float) -> dic
         reads = [_timed(grant.verify)[1] for _ in range(count)]
         _, release_s = _timed(grant.release)
         return {
-            "store": store,
+            "store": without_secret(store),
             "answers": True,
             "session": session.id,
             "session_timeout_s": session.timeout,

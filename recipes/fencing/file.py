@@ -27,7 +27,7 @@ class FileGate:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(os.path.realpath(path))  # links to one file are one file, wherever we go
         self._fence = self.path.with_name(self.path.name + SUFFIX)
 
     def write(self, grant: Proof, data: bytes) -> None:
@@ -104,7 +104,8 @@ class FileGate:
                 os.fsync(fence)
             yield
         finally:
-            os.close(fence)  # which unlocks it
+            fcntl.flock(fence, fcntl.LOCK_UN)  # closing would not, if a child inherited it
+            os.close(fence)
 
     def _locked(self) -> int:
         """Open the fence file and lock it, however often it was replaced meanwhile."""

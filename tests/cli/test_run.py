@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,33 @@ def test_when_its_guard_is_killed_the_command_ends(url: str, tmp_path: Path) -> 
         assert "guard" in said
         assert run.running() == []
     assert nobody_is_there(url)
+
+
+@pytest.mark.parametrize("unread", [False, True])
+def test_when_a_guard_that_was_stopped_is_killed_the_command_ends(
+    url: str, tmp_path: Path, unread: bool
+) -> None:
+    with Run(url, tmp_path / "run", "--ttl", "2", words=("family", "stubborn")) as run:
+        guard = run.until("child").guard
+        os.kill(guard, signal.SIGSTOP)
+        if unread:  # orders wait for it, of renewals
+            threading.Event().wait(1.5)
+        os.kill(guard, signal.SIGKILL)
+        code, _, report = run.ended()
+        assert (code, report["outcome"]) == (codes.WRONG, "failed")
+        assert run.running() == []
+    assert nobody_is_there(url)
+
+
+def test_when_its_guard_is_stopped_and_the_lock_is_lost_the_command_ends(url: str, tmp_path: Path) -> None:
+    with recipes.connect(url) as client, Run(url, tmp_path / "run", words=("family", "stubborn")) as run:
+        os.kill(run.until("child").guard, signal.SIGSTOP)
+        (holder,) = client.lock("x").contenders()
+        assert holder.token is not None
+        assert client.lock("x").expel(holder.token)
+        code, _, report = run.ended()
+        assert (code, report["outcome"]) == (codes.LOST, "lost")
+        assert run.running() == []
 
 
 def test_when_nobody_is_left_to_end_the_command_the_kernel_does(url: str, tmp_path: Path) -> None:

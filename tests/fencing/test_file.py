@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import stat
 import threading
 from pathlib import Path
@@ -129,3 +130,30 @@ def test_no_file_stays_open(gate: FileGate) -> None:
         except StaleToken:
             continue
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_link_to_a_file_is_the_file(gate: FileGate, tmp_path: Path) -> None:
+    gate.write(9, b"new")
+    link = tmp_path / "link"
+    link.symlink_to(gate.path)
+    with pytest.raises(StaleToken):
+        FileGate(link).write(3, b"old")
+    assert link.is_symlink()
+    FileGate(link).write(10, b"newer")
+    assert gate.path.read_bytes() == b"newer"
+
+
+def test_a_child_that_was_forked_in_the_block_keeps_nobody_out(gate: FileGate) -> None:
+    reading, writing = os.pipe()
+    with gate.admit(1):
+        child = os.fork()
+        if not child:
+            os.read(reading, 1)
+            os._exit(0)
+    try:
+        gate.write(2, b"next")  # or it waits for as long as the child lives
+    finally:
+        os.write(writing, b".")
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)

@@ -16,7 +16,7 @@ from rich.table import Table
 import recipes
 from recipes.cli import codes
 from recipes.cli.looking.queue import Queue, described, read
-from recipes.cli.options import Count, Name, Seconds, store_option
+from recipes.cli.options import Count, Name, Seconds, store_option, without_secret
 
 __all__ = ["break_command", "ls_command", "watch_command", "who_command"]
 
@@ -113,7 +113,7 @@ def who_command(*, name: str, store: str, as_json: bool, limit: int) -> int:
     def show(client: recipes.Client) -> int:
         queue = read(client, name, limit)
         if as_json:
-            click.echo(json.dumps({"store": store, **queue.as_fields()}))
+            click.echo(json.dumps({"store": without_secret(store), **queue.as_fields()}))
         else:
             _console().print(queue.drawn())
         return codes.OK
@@ -200,7 +200,13 @@ def _looking(store: str, act: Callable[[recipes.Client], int]) -> int:
 
 
 def _console() -> Console:
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else NARROW * 2, highlight=False)
+    return Console(
+        file=sys.stdout,
+        width=None if sys.stdout.isatty() else NARROW * 2,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
 
 
 def _counted(queue: Queue) -> dict[str, Any]:

@@ -49,6 +49,10 @@ class Minder:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the guard, and with it all that is left of the command; again does no harm."""
         self._socket.close()  # it hears that, kills what is left, and ends
         try:
             self._process.wait(END_WITHIN_S)
@@ -108,10 +112,14 @@ class Minder:
         self._tell("resume", terminal=terminal)
 
     def kill(self) -> None:
-        """Kill the command's process group from here, should the guard itself be stopped."""
+        """Kill the command from here, should the guard be stopped; and the guard, so that its end is read.
+
+        What the command started outside its process group becomes ours then, and is ended by `news`.
+        """
         if self._command and not self._over:
             with suppress(OSError):
                 os.killpg(self._command, signal.SIGKILL)
+            self._process.kill()
 
     def news(self) -> Iterator[dict[str, Any]]:
         """Yield what the guard has told; something is there to be read.
@@ -119,7 +127,10 @@ class Minder:
         Raises:
             GuardGone: It ended before the command did; what was left is killed.
         """
-        chunk = self._socket.recv(1 << 16)
+        try:
+            chunk = self._socket.recv(1 << 16)
+        except ConnectionResetError:  # it was killed with an order unread
+            chunk = b""
         *lines, self._unread = (self._unread + chunk).split(b"\n")
         for line in lines:
             message: dict[str, Any] = json.loads(line)

@@ -63,8 +63,9 @@ class Supervisor:
     @staticmethod
     def deadline_of(grant: recipes.Grant) -> float:
         """Return until when the boot clock proves the grant, by what is known now; 0 if it is lost."""
+        now = boot_time()  # first: a pause between the two then makes it earlier, not later
         remaining = grant.remaining
-        return boot_time() + remaining if remaining > 0 else 0.0
+        return now + remaining if remaining > 0 else 0.0
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], grace_s: float) -> Ending:
         """Run it to its end."""
@@ -83,8 +84,14 @@ class Supervisor:
         try:
             return self._watched(command[0])
         except GuardGone:
+            if self._ended_by_us:  # it was stopped, and we killed it
+                lost = self._grant.lost_reason
+                return Ending(Outcome.LOST, codes.LOST, reason=lost, token=self._grant.token)
             words = f"the guard of {command[0]} was killed, and {command[0]} was ended with it"
             return Ending(Outcome.FAILED, codes.WRONG, reason=words, token=self._grant.token)
+        except BaseException:
+            self._minder.end()  # before anybody gives the lock back
+            raise
         finally:
             if self._lent:
                 self._terminal.take_back()
