@@ -97,6 +97,7 @@ def test_fault_11_quorum_lost_and_back(lab: ClusterLab) -> None:
     assert waiting.result(5).token > first.token
 
 
+@pytest.mark.long
 @pytest.mark.hub
 @on_clusters(known=("the follower", "all members"))
 def test_fault_39_follower_cut_off_with_the_client_attached_to_it(lab: ClusterLab, known: str) -> None:

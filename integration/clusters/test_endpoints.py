@@ -60,6 +60,7 @@ def test_members_go_away_one_after_the_other_and_come_back(lab: ClusterLab) -> N
     assert held.release()
 
 
+@pytest.mark.long
 @pytest.mark.hub
 @on_clusters()
 def test_a_member_takes_no_connections(lab: ClusterLab) -> None:
