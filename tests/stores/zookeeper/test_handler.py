@@ -21,7 +21,7 @@ from recipes.errors import StoreUntrusted
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, poll, tls_context
 from recipes.stores.zookeeper.requests import Connect, Create, Exists
-from tests.stores.zookeeper.conftest import Links
+from tests.stores.zookeeper.conftest import Links, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
 pytestmark = pytest.mark.timeout(20)
@@ -297,7 +297,7 @@ def test_tls_all_the_way(links: Links) -> None:
         link = links.connected(hosts, use_ssl=True, ca=CERTIFICATE, check_hostname=True)
         link.ask(Create("/q"))
         server.drop()
-        assert link.ask(Exists("/q")) is not None
+        assert answered(link, Exists("/q")) is not None
         link.close()
         server.until(lambda: not server.sessions)
 

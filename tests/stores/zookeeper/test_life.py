@@ -23,7 +23,7 @@ from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.requests import Close, Connect, Create, Exists, Get, SessionExpired
 from recipes.stores.zookeeper.tasks import AsyncKazooLink
-from tests.stores.zookeeper.conftest import Box, Links, let_go
+from tests.stores.zookeeper.conftest import Box, Links, answered, let_go
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
 pytestmark = pytest.mark.timeout(20)
@@ -159,6 +159,7 @@ def test_no_secret_is_logged(
     logging.getLogger("recipes.kazoo").setLevel(1)
     link = links.connected(server.hosts, auth_data=[("digest", "user:password")])
     server.drop()
+    answered(link, Exists("/"))
     link.ask(Create("/q", b"password"))
     link.ask(Close())
     said = caplog.text + "".join(capfd.readouterr())
@@ -234,7 +235,7 @@ def test_silence_is_noticed_though_requests_go_out(links: Links, server: FakeZoo
         link.ask(Exists("/"))
     link.session._handler.silence_limit_s = 5.0  # a slow answer is no silence
     server.mute("nothing")
-    assert link.ask(Exists("/")) is not None
+    assert answered(link, Exists("/")) is not None
     assert len(server.sessions) == 1
 
 
