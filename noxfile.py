@@ -117,6 +117,14 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session
+def bench(session: nox.Session) -> None:
+    """This package and its peers in one run: ``nox -s bench -- alone churn``, ``--rounds 8``, ``--long``."""
+    session.install("-e", ".", *group("bench"))
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "bench", *session.posargs)
+
+
+@nox.session
 def lowest(session: nox.Session) -> None:
     """The tests again, with the oldest dependencies that are promised to do."""
     project = PROJECT["project"]
