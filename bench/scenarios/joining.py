@@ -67,8 +67,8 @@ async def _join(url: str, name: str, count: int) -> list[float]:
             await queued.wait()
             joining_now.cancel()
             await asyncio.gather(joining_now, return_exceptions=True)
-            while client.pending_cleanups:
-                await asyncio.sleep(0.0005)  # noqa: ASYNC110 - nobody tells when it is tidy
+            while client.pending_cleanups:  # noqa: ASYNC110 - nobody tells when it is tidy
+                await asyncio.sleep(0.0005)
         stop()
     return took
 

@@ -23,11 +23,17 @@ class LeanSocket(socket.socket):
     """A TCP socket that reads ahead: kazoo asks for a header and then a body, both are in one ``recv``.
 
     kazoo asks ``pending()`` before it waits, as TLS sockets have it; ``poll`` does too.
+
+    Attributes:
+        ripe: It was readable, and nothing was received since.
+        full: It took no more when something was sent last: then one has to wait for it.
     """
 
     def __init__(self, family: int) -> None:
         super().__init__(family, socket.SOCK_STREAM)
         self._held = b""
+        self.ripe = False
+        self.full = False
 
     def pending(self) -> int:
         """Return how many bytes can be received without a system call."""
@@ -36,9 +42,22 @@ class LeanSocket(socket.socket):
     def recv(self, bufsize: SupportsIndex, flags: int = 0, /) -> bytes:
         """Receive at most ``bufsize`` bytes."""
         wanted = bufsize.__index__()
-        held = self._held or super().recv(max(wanted, READ_AHEAD), flags)
+        held = self._held
+        if not held:
+            self.ripe = False
+            held = super().recv(max(wanted, READ_AHEAD), flags)
         self._held = held[wanted:]
         return held[:wanted]
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        """Send what fits in; if nothing does, say so in the words that have kazoo wait and try again."""
+        try:
+            sent = super().send(data, flags)
+        except BlockingIOError:
+            self.full = True
+            raise ssl.SSLWantWriteError(ssl.SSL_ERROR_WANT_WRITE, "the send buffer is full") from None
+        self.full = False
+        return sent
 
 
 class Bell:
@@ -58,18 +77,23 @@ class Bell:
         self._read.setblocking(False)
         self._write.setblocking(False)
 
+    @property
+    def rung(self) -> bool:
+        """Whether the count is not zero."""
+        return self._rung > 0
+
     def fileno(self) -> int:
         """Return the descriptor that is readable while the count is not zero."""
         return self._read.fileno()
 
     def send(self, data: bytes) -> int:
-        """Count one more; OSError once closed."""
+        """Count one more for each byte; OSError once closed."""
         with self._lock:
             if self._closed:
                 raise OSError(errno.EBADF, "closed")
             if not self._rung:
                 self._write.send(b"\0")
-            self._rung += 1
+            self._rung += len(data)
         return len(data)
 
     def recv(self, size: int) -> bytes:
@@ -98,16 +122,26 @@ def poll(rlist: Sequence[Any], wlist: Sequence[Any], timeout_s: float | None) ->
     select would sleep on) is readable at once, and the others are still looked at.
     """
     poller = select.poll()
-    ahead = [one for one in rlist if isinstance(one, _READERS_AHEAD) and one.pending()]
-    reads = {_fileno(one): one for one in rlist}
-    writes = {_fileno(one): one for one in wlist}
-    for fd in reads:
-        poller.register(fd, select.POLLIN | (select.POLLOUT if fd in writes else 0))
-    for fd in writes.keys() - reads.keys() if reads else writes:
-        poller.register(fd, select.POLLOUT)
+    masks: dict[int, int] = {}
+    reads: dict[int, Any] = {}
+    writes: dict[int, Any] = {}
+    ahead: list[Any] = []
+    for one in rlist:
+        fd = _fileno(one)
+        reads[fd], masks[fd] = one, select.POLLIN
+        if isinstance(one, _READERS_AHEAD) and one.pending():
+            ahead.append(one)
+    for one in wlist:
+        fd = _fileno(one)
+        writes[fd], masks[fd] = one, masks.get(fd, 0) | select.POLLOUT
+    for fd, mask in masks.items():
+        poller.register(fd, mask)
     wait_ms = 0 if ahead else None if timeout_s is None else math.ceil(max(0.0, timeout_s) * 1000)
     found = poller.poll(wait_ms)
     readable = [reads[fd] for fd, mask in found if mask & _READABLE and fd in reads]
+    for one in readable:
+        if isinstance(one, LeanSocket):
+            one.ripe = True
     readable += [one for one in ahead if one not in readable]
     return readable, [writes[fd] for fd, mask in found if mask & _WRITABLE and fd in writes]
 
