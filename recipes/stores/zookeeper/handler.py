@@ -20,7 +20,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.retry import InterruptedError as NoMoreTries
 
 from recipes.stores.zookeeper.handler_results import LeanResult, survive
-from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, poll, tls_context
+from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, Pair, poll, tls_context
 
 __all__ = ["LeanHandler"]
 
@@ -67,6 +67,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         self._unheard = False  # nothing received on this connection yet
         self._asked_at: float | None = None  # when something was sent that nothing came back for
         self._retired = threading.Event()
+        self._pair: Pair | None = None
         self._in_a_row = 0  # answers of `select` that asked nobody
 
     # Ending.
@@ -195,40 +196,46 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
 
     def select(
         self, rlist: Sequence[Any], wlist: Sequence[Any], _xlist: Sequence[Any], timeout: float | None = None
-    ) -> tuple[list[Any], list[Any], list[Any]]:
+    ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Wait as ``select.select`` does; KazooTimeoutError when the server has been silent too long.
 
         What is known to be ready is not asked for: kazoo calls this several times for each request.
         """
         sock = self._socket
         if isinstance(sock, LeanSocket) and self._in_a_row < MOST_IN_A_ROW:
-            known = [one for one in rlist if _ready(one)] if rlist else [] if sock.full else list(wlist)
-            if known:
+            readable = [one for one in rlist if one.ripe]
+            writable = [] if rlist or sock.full else wlist
+            if readable or writable:
                 self._in_a_row += 1
-                return self._seen(known if rlist else [], [] if rlist else known)
+                self._note(readable, writable)
+                return readable, writable, []
         self._in_a_row = 0
-        return self._seen(*self._select(rlist, wlist, timeout))
+        readable, writable = self._wait(rlist, wlist, timeout)
+        self._note(readable, writable)
+        return readable, writable, []
 
-    def _select(
+    def _wait(
         self, rlist: Sequence[Any], wlist: Sequence[Any], timeout: float | None
-    ) -> tuple[list[Any], list[Any]]:
-        """Wait, as long as the server may be silent."""
+    ) -> tuple[list[Any], Sequence[Any]]:
+        """Wait, but no longer than the server may be silent."""
         patience_s = self._patience_s() if self._socket in rlist else None
-        if patience_s is not None and (timeout is None or patience_s < timeout):
-            readable, writable = poll(rlist, wlist, patience_s)
-            if self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
-                raise KazooTimeoutError(f"the server did not answer for {self._limit_s():.1f} s")
+        short = patience_s is not None and (timeout is None or patience_s < timeout)
+        limit_s = patience_s if short else timeout
+        pair = self._pair
+        if pair is not None and rlist == pair.both and not wlist:
+            readable, writable = pair.wait(limit_s), wlist
         else:
-            readable, writable = poll(rlist, wlist, timeout)
+            readable, writable = poll(rlist, wlist, limit_s)
+        if short and self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
+            raise KazooTimeoutError(f"the server did not answer for {self._limit_s():.1f} s")
         return readable, writable
 
-    def _seen(self, readable: list[Any], writable: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def _note(self, readable: Sequence[Any], writable: Sequence[Any]) -> None:
         """Note when the server was heard, and since when it owes an answer."""
         if self._socket in readable:
             self._unheard, self._asked_at = False, None
         elif self._asked_at is None and self._socket in writable:
             self._asked_at = time.monotonic()
-        return readable, writable, []
 
     # The parts.
 
@@ -237,6 +244,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         with self._guard:
             self._socket, self._connecting = sock, True
             self._unheard, self._asked_at = True, None
+            self._pair = Pair(sock, self._bells[0]) if isinstance(sock, LeanSocket) and self._bells else None
         return sock
 
     def _check_wanted(self) -> None:
@@ -252,10 +260,3 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         if self._asked_at is None or limit_s is None:
             return None
         return max(0.0, self._asked_at + limit_s - time.monotonic())
-
-
-def _ready(one: Any) -> bool:
-    """Whether it is known, without asking the system, that ``one`` can be read."""
-    if isinstance(one, LeanSocket):
-        return one.ripe or one.pending() > 0
-    return isinstance(one, Bell) and one.rung

@@ -97,11 +97,12 @@ class Handled:
         self.bell, _ = self.handler.create_socket_pair()
         self.handler._hold(near)
         self.waits = 0
-        monkeypatch.setattr("recipes.stores.zookeeper.handler.poll", self._poll)
+        self._wait = self.handler._wait
+        monkeypatch.setattr(self.handler, "_wait", self._counted)
 
-    def _poll(self, *args: Any) -> Any:
+    def _counted(self, *args: Any) -> Any:
         self.waits += 1
-        return poll(*args)
+        return self._wait(*args)
 
     def round(self, timeout_s: float = 0) -> list[Any]:
         """What kazoo's loop asks."""
@@ -144,6 +145,11 @@ def test_a_bell_that_never_stops_ringing_does_not_drown_the_server(
     pair[1].send(b"a reply")
     handled.bell.send(b"\0")
     assert any(pair[0] in handled.round() for _ in range(100))
+    assert handled.waits == 1
+    assert pair[0].recv(2) == b"a "
+    for _ in range(100):
+        assert handled.round(60) == [pair[0], handled.bell]  # nor does what was read ahead wait for news
+    assert handled.waits == 2
 
 
 def test_a_full_buffer_is_waited_for(handled: Handled, pair: tuple[LeanSocket, socket.socket]) -> None:
