@@ -26,6 +26,7 @@ WAITING = (
     "integration/test_contract.py",
     "integration/test_budget.py",
     "integration/test_budget_rwlock.py",
+    "integration/test_cost.py",
     "integration/test_docs.py",
     "integration/test_guards.py",
     "integration/fleet",

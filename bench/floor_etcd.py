@@ -137,25 +137,33 @@ NEWEST = {"sort_order": "DESCEND", "sort_target": "CREATE"}
 def _wait_turn(wire: Wire, mine: Json, nearest: Json, ahead: list[str]) -> None:
     """Watch the second ahead; when it goes, watch the nearest and look, in one round trip."""
     own = ("/kv/range", {"key": mine["key"]})
-    if not ahead:
-        return
-    wire.watch(ahead[1] if len(ahead) > 1 else ahead[0])
-    wire.created()
-    ahead = _keys(wire.ask(("/kv/range", nearest))[0]) if len(ahead) > 1 else ahead
-    stepped = len(ahead) > 1
     while ahead:
         absent = {**mine, "key": ahead[0], "create_revision": "0"}
-        proof = {"compare": [mine, absent], "failure": [{"request_range": own[1]}]}
-        if not stepped and wire.ask(("/kv/txn", proof))[0].get("succeeded"):
+        proof = ("/kv/txn", {"compare": [mine, absent], "failure": [{"request_range": own[1]}]})
+        if len(ahead) > 1:
+            wire.watch(ahead[1])
+            wire.created()
+            seen = _keys(wire.ask(("/kv/range", nearest))[0])
+            if ahead[1] not in seen:
+                ahead = seen
+                continue
+            wire.wait_gone()
+            wire.watch(ahead[0])
+            found, _ = wire.ask(("/kv/range", nearest), own)
+            began = wire.created()
+            if ahead[0] not in _keys(found):
+                ahead = _keys(found)
+                continue
+            missed = began > int(found["header"]["revision"])
+        else:
+            wire.watch(ahead[0])
+            wire.created()
+            missed = True
+        if missed and wire.ask(proof)[0].get("succeeded"):
             return  # it went before it was watched
         wire.wait_gone()
-        if not stepped:
-            wire.ask(("/kv/txn", proof))
-            return
-        wire.watch(ahead[0])
-        found, _ = wire.ask(("/kv/range", nearest), own)
-        wire.created()
-        ahead, stepped = _keys(found), False
+        wire.ask(proof)
+        return
 
 
 def _keys(found: Json, before: int | None = None) -> list[str]:

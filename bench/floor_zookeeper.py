@@ -41,6 +41,7 @@ class Wire:
         self._socket = socket.create_connection((host, int(port)))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
+        self._gone: set[str] = set()
         self._xids = itertools.count(1)
         self._socket.sendall(_frame(struct.pack(">iqiqi16s", 0, 0, LONGEST_MS, 0, 16, b"")))
         self._next_frame()
@@ -54,22 +55,20 @@ class Wire:
             reply = self.next()
             if reply.xid != EVENT:
                 replies.append(reply)
-            else:
-                self.early = True
         return replies
 
-    early = False
-
-    def wait_for_event(self) -> None:
-        """Wait for the one event that is due."""
-        while not self.early:
-            self.early = self.next().xid == EVENT
-        self.early = False
+    def wait_gone(self, path: str) -> None:
+        """Wait for the event of a node that is watched."""
+        while path not in self._gone:
+            self.next()
+        self._gone.discard(path)
 
     def next(self) -> Reply:
-        """Return what the server says next."""
+        """Return what the server says next; events are noted."""
         frame = self._next_frame()
         xid, _, error = struct.unpack_from(">iqi", frame)
+        if xid == EVENT:
+            self._gone.add(_string(frame[24:]))
         return Reply(xid, error, frame[16:])
 
     def close(self) -> None:
@@ -127,19 +126,22 @@ class Floor(Taker):
 def _wait_turn(wire: Wire, node: str, own: str, ahead: list[str]) -> None:
     """Watch the second ahead; when it goes, watch the nearest and look, in one round trip."""
     while ahead:
+        nearest = f"{node}/{ahead[-1]}"
         if len(ahead) > 1:
-            (found,) = wire.ask((GET, _text(f"{node}/{ahead[-2]}") + b"\1"))
+            second = f"{node}/{ahead[-2]}"
+            (found,) = wire.ask((GET, _text(second) + b"\1"))
             if found.error != NO_NODE:
-                wire.wait_for_event()
-            found, listed = wire.ask(
-                (GET, _text(f"{node}/{ahead[-1]}") + b"\1"), (CHILDREN, _text(node) + b"\0")
-            )
+                wire.wait_gone(second)
+            found, listed = wire.ask((GET, _text(nearest) + b"\1"), (CHILDREN, _text(node) + b"\0"))
             ahead = _ahead(listed.body, own)
+            if len(ahead) > 1:
+                continue
         else:
-            (found,) = wire.ask((GET, _text(f"{node}/{ahead[-1]}") + b"\1"))
-        if found.error != NO_NODE and len(ahead) == 1:
-            wire.wait_for_event()
+            (found,) = wire.ask((GET, _text(nearest) + b"\1"))
+        if found.error != NO_NODE:
+            wire.wait_gone(nearest)
             return
+        ahead = ahead[:-1]
 
 
 def _ahead(listed: bytes, own: str) -> list[str]:

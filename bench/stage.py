@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -169,10 +169,12 @@ class Stage:
 
     Args:
         etcd: Which etcd of ``integration.servers.ALL``.
+        only: No other kinds than these; all if there are none.
     """
 
-    def __init__(self, etcd: str = "etcd-3.4") -> None:
+    def __init__(self, etcd: str = "etcd-3.4", only: Collection[str] = ()) -> None:
         self._etcd = etcd
+        self._only = only
         self._open = contextlib.ExitStack()
         self._servers: dict[str, Server] = {}
         self._crews: dict[str, Crew] = {}
@@ -198,6 +200,8 @@ class Stage:
         """Return the crews of those kinds that can be had; the others are noted in `missing`."""
         found = []
         for name in names:
+            if self._only and name not in self._only:
+                continue
             try:
                 found.append(self._crew(KINDS[name]))
             except ServerUnavailable as reason:

@@ -19,15 +19,21 @@ class Plan:
         rounds: How often everybody has a turn.
         scale: How long a turn is, and how large a sample, of what is usual.
         long: With 10 000 waiters.
+        most: No more processes at a time than so many; only to see whether all runs.
     """
 
     rounds: int = 4
     scale: float = 1.0
     long: bool = False
+    most: int = 1000
 
     def count(self, usual: int) -> int:
         """Return how many, of so many usually."""
         return max(2, round(usual * self.scale))
+
+    def processes(self, usual: int) -> int:
+        """Return how many processes, of so many usually."""
+        return min(usual, self.most)
 
     def seconds(self, usual: float) -> float:
         """Return how long, of so long usually."""

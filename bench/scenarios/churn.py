@@ -24,10 +24,10 @@ CHURNING = [
 
 def churn(stage: Stage, plan: Plan) -> list[Table]:
     """Measure the mean time from grant to grant."""
-    crews = stage.crews(*CHURNING)
+    crews, few = stage.crews(*CHURNING), plan.processes(CONTENDERS)
     for crew in crews:
-        crew.muster(CONTENDERS)
-    found = in_turn(crews, plan.rounds, lambda crew: crew.contend(CONTENDERS, plan.seconds(FOR_S), 0.0))
+        crew.muster(few)
+    found = in_turn(crews, plan.rounds, lambda crew: crew.contend(few, plan.seconds(FOR_S), 0.0))
     table = Table("churn", f"Churn: {CONTENDERS} contenders that hold for no time and come again at once")
     for crew in crews:
         turns = found[crew.kind.name]

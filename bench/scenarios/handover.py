@@ -22,11 +22,11 @@ def handover(stage: Stage, plan: Plan) -> list[Table]:
 
 
 def _measured(stage: Stage, plan: Plan, count: int, hold_s: float, for_s: float, kinds: list[str]) -> Table:
-    crews = stage.crews(*kinds)
+    crews, few = stage.crews(*kinds), plan.processes(count)
     for crew in crews:
-        crew.muster(count)
-    length = max(plan.seconds(for_s), 1.5 * count * hold_s)
-    found = in_turn(crews, plan.rounds, lambda crew: crew.contend(count, length, hold_s))
+        crew.muster(few)
+    length = max(plan.seconds(for_s), 3 * few * hold_s)
+    found = in_turn(crews, plan.rounds, lambda crew: crew.contend(few, length, hold_s))
     title = f"Hand-over between processes, {count} contenders, each holds {hold_s * 1000:g} ms"
     table = Table(f"handover-{count}", title)
     for crew in crews:

@@ -89,7 +89,7 @@ def _puts(server: servers.Etcd, plan: Plan) -> Table:
     for _ in range(plan.rounds):
         took.setdefault("alone", []).extend(_put(server, plan.count(PUTS)))
         for length in lengths:
-            with joiners(server.url("bench"), f"beside-{length}"):
+            with joiners(server.url("bench"), f"beside-{length}", plan.processes(JOINERS)):
                 took.setdefault(f"beside-{length}", []).extend(_put(server, plan.count(PUTS)))
                 labels[f"beside-{length}"] = f"beside joiners of a queue of {length:,}"
     for who, found in took.items():
@@ -117,12 +117,10 @@ def _put(server: servers.Etcd, count: int) -> list[float]:
 
 
 @contextmanager
-def joiners(url: str, name: str) -> Iterator[None]:
+def joiners(url: str, name: str, count: int) -> Iterator[None]:
     """Have processes join and leave, for the time of the block."""
     command = [sys.executable, "-m", "bench.joiner", url, name]
-    running = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(JOINERS)
-    ]
+    running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
     try:
         for one in running:
             assert one.stdout is not None

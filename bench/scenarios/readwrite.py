@@ -31,10 +31,11 @@ def readwrite(stage: Stage, plan: Plan) -> list[Table]:
 
 def _measured(stage: Stage, plan: Plan, hold_s: float) -> Table:
     crews = stage.crews(*KINDS)
+    sides = SIDES[: plan.processes(len(SIDES))]
     for crew in crews:
-        crew.muster(len(SIDES))
+        crew.muster(len(sides))
     turns = in_turn(
-        crews, plan.rounds, lambda crew: crew.contend(len(SIDES), plan.seconds(FOR_S), hold_s, SIDES)
+        crews, plan.rounds, lambda crew: crew.contend(len(sides), plan.seconds(FOR_S), hold_s, sides)
     )
     words = f"each holds {hold_s * 1000:g} ms" if hold_s else "each holds for no time"
     table = Table(

@@ -19,7 +19,7 @@ FACES = ("threads", "asyncio")
 
 def waiters(stage: Stage, plan: Plan) -> list[Table]:
     """Measure 10, 100 and 1 000 waiters (10 000 in the long form); all come again at once."""
-    sizes = [10, 100, 1000] if plan.scale >= 1 else [10, plan.count(1000)]
+    sizes = [10, 100, 1000] if plan.scale >= 1 else [plan.count(1000)]
     turns: dict[tuple[str, str, int], list[Turn]] = {}
     names = itertools.count()
     for _ in range(max(1, plan.rounds // 2)):
@@ -42,6 +42,7 @@ def waiters(stage: Stage, plan: Plan) -> list[Table]:
 
 
 def _turn(stage: Stage, plan: Plan, store: str, face: str, size: int, name: str) -> Turn:
-    sizes = [size // PROCESSES + (number < size % PROCESSES) for number in range(PROCESSES)]
+    count = plan.processes(PROCESSES)
+    sizes = [size // count + (number < size % count) for number in range(count)]
     url = stage.server(store).url("bench")
     return together(face, url, name, sizes, max(plan.seconds(FOR_S), 0.5), HOLD_S)

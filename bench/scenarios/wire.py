@@ -46,9 +46,10 @@ def _count(crew: Crew, proxy: Proxy, plan: Plan, alone: Table, among: Table, *, 
     alone.add(crew.kind.name, **_figures(counts, grants, raw=raw))
     if not KINDS[crew.kind.name].waits or crew.kind.name == "tooz":
         return
-    crew.muster(CONTENDERS)
+    few = plan.processes(CONTENDERS)
+    crew.muster(few)
     with proxy.counting() as counts:
-        turn = crew.contend(CONTENDERS, plan.seconds(FOR_S), HOLD_S)
+        turn = crew.contend(few, plan.seconds(FOR_S), HOLD_S)
     among.add(crew.kind.name, **_figures(counts, sum(map(len, turn.spans)), raw=raw))
 
 
