@@ -2,7 +2,8 @@
 
 Run as ``python -m bench.many FACE URL`` with FACE "asyncio", "threads", or "kazoo" (and its address):
 ``join NAME COUNT APART`` has so many wait for one lock (APART 1: each for a lock of its own,
-``NAME-0`` and so on; not with kazoo) and answers when all stand in the queue; ``spans END HOLD`` waits
+``NAME-0`` and so on; not with kazoo), some at a time, and answers when all stand in the queue; ``trace``
+has Python count its memory from now on; ``spans END HOLD`` waits
 until END (nanoseconds of CLOCK_MONOTONIC) while each holds for HOLD seconds and comes again, and
 answers who held when; ``size`` tells memory, threads and connections.
 """
@@ -16,6 +17,7 @@ import os
 import sys
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from recipes.events import Transition, subscribe
 
 SESSION_S = 60
 QUEUE_WITHIN_S = 300.0
+AT_ONCE = 25
 
 
 class Book:
@@ -38,6 +41,11 @@ class Book:
         self.all_queued = threading.Event()
         self.deaf = subscribe(self.told)
 
+    def expect(self, count: int) -> None:
+        """So many more are to stand in the queue."""
+        self.wanted += count
+        self.all_queued.clear()
+
     def told(self, transition: Transition) -> None:
         """Count who stands in the queue."""
         self.queued += transition.event == "lock.queued"
@@ -51,7 +59,9 @@ class Book:
 
     def wait(self) -> str:
         """Wait until all stand in the queue."""
-        assert self.all_queued.wait(QUEUE_WITHIN_S), f"{self.queued} of {self.wanted} stand in the queue"
+        assert not self.wanted or self.all_queued.wait(QUEUE_WITHIN_S), (
+            f"{self.queued} of {self.wanted} stand in the queue"
+        )
         return "joined"
 
 
@@ -64,10 +74,12 @@ class Threads:
 
     def join(self, name: str, count: int, *, apart: bool) -> str:
         """Have threads wait."""
-        self.book.wanted += count
         for number in range(count):
             lock = f"{name}-{number}" if apart else name
+            self.book.expect(1)
             threading.Thread(target=self.wait, args=(lock, number), daemon=True).start()
+            if number % AT_ONCE == AT_ONCE - 1:
+                self.book.wait()
         return self.book.wait()
 
     def wait(self, name: str, number: int) -> None:
@@ -133,10 +145,12 @@ class Tasks:
 
     async def join(self, name: str, count: int, *, apart: bool) -> str:
         """Have tasks wait."""
-        self.book.wanted += count
         for number in range(count):
             lock = self.client.lock(f"{name}-{number}" if apart else name)
+            self.book.expect(1)
             self.tasks.append(asyncio.create_task(self.wait(lock, number)))
+            if number % AT_ONCE == AT_ONCE - 1:
+                await asyncio.to_thread(self.book.wait)
         return await asyncio.to_thread(self.book.wait)
 
     async def wait(self, lock: Any, number: int) -> None:
@@ -172,6 +186,7 @@ def size() -> dict[str, float]:
     tcp = {line.split()[9] for table in tables for line in table}
     return {
         "kib": int(fields["VmRSS"].split()[0]),
+        "live_kib": tracemalloc.get_traced_memory()[0] / 1024,
         "threads": int(fields["Threads"]),
         "connections": len(inodes & tcp),
     }
@@ -187,6 +202,8 @@ def serve(face: str, url: str) -> None:
                 _say(many.join(name, int(count), apart=apart == "1"))
             case ["spans", end, hold]:
                 _say(many.spans(int(end), float(hold)))
+            case ["trace"]:
+                tracemalloc.start()
             case ["size"]:
                 _say(size())
     many.close()
@@ -203,6 +220,8 @@ async def serve_async(url: str) -> None:
                 _say(await many.join(name, int(count), apart=apart == "1"))
             case ["spans", end, hold]:
                 _say(await many.spans(int(end), float(hold)))
+            case ["trace"]:
+                tracemalloc.start()
             case ["size"]:
                 _say(size())
     await many.close()

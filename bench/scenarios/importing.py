@@ -27,7 +27,7 @@ PROGRAMS = {
 def importing(_: Stage, plan: Plan) -> list[Table]:
     """Run each program in turn; wall time and peak memory above those of a bare Python."""
     took: dict[str, list[tuple[float, float]]] = {label: [] for label in PROGRAMS}
-    for _ in range(plan.rounds * plan.count(TIMES)):
+    for _ in range(max(plan.rounds, round(plan.rounds * TIMES * plan.scale))):
         for label, program in PROGRAMS.items():
             took[label].append(_run(program))
     bare_s, bare_mib = (statistics.median(column) for column in zip(*took["bare Python"], strict=True))
