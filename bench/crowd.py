@@ -64,7 +64,7 @@ def together(face: str, url: str, name: str, sizes: list[int], for_s: float, hol
             crowd.callback(one.close)
         with holding(url, name) as held:
             for one, size in zip(many, sizes, strict=True):
-                one.tell("join", name, size, 0)
+                one.tell("join", name, size, 0, 1)
             assert all(one.answer() == "joined" for one in many)
             start = time.monotonic_ns()
             end = start + int(for_s * 1e9)

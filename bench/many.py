@@ -1,7 +1,7 @@
 """Many waiters of one client, told what to do on standard input, line by line.
 
 Run as ``python -m bench.many FACE URL`` with FACE "asyncio", "threads", or "kazoo" (and its address):
-``join NAME COUNT APART`` has so many wait for one lock (APART 1: each for a lock of its own,
+``join NAME COUNT APART AT_ONCE`` has so many wait for one lock (APART 1: each for a lock of its own,
 ``NAME-0`` and so on; not with kazoo), some at a time, and answers when all stand in the queue; ``trace``
 has Python count its memory from now on; ``spans END HOLD`` waits
 until END (nanoseconds of CLOCK_MONOTONIC) while each holds for HOLD seconds and comes again, and
@@ -26,7 +26,6 @@ from recipes.events import Transition, subscribe
 
 SESSION_S = 60
 QUEUE_WITHIN_S = 300.0
-AT_ONCE = 25
 
 
 class Book:
@@ -72,13 +71,13 @@ class Threads:
         self.client = recipes.connect(url, session_timeout=SESSION_S).open()
         self.book = Book()
 
-    def join(self, name: str, count: int, *, apart: bool) -> str:
+    def join(self, name: str, count: int, *, apart: bool, at_once: int) -> str:
         """Have threads wait."""
         for number in range(count):
             lock = f"{name}-{number}" if apart else name
             self.book.expect(1)
             threading.Thread(target=self.wait, args=(lock, number), daemon=True).start()
-            if number % AT_ONCE == AT_ONCE - 1:
+            if number % at_once == at_once - 1:
                 self.book.wait()
         return self.book.wait()
 
@@ -91,7 +90,7 @@ class Threads:
                     got = time.monotonic_ns()
                     time.sleep(self.book.hold_s)
                     self.book.spans.append((got, time.monotonic_ns(), number))
-        except recipes.ClientClosed:
+        except (recipes.ClientClosed, recipes.LockLost):  # sent home, perhaps while it released
             return
 
     def spans(self, end: int, hold_s: float) -> list[tuple[int, int, int]]:
@@ -115,7 +114,7 @@ class Kazoo(Threads):
         self.kazoo.start()
         self.book = Book()
 
-    def join(self, name: str, count: int, *, apart: bool) -> str:
+    def join(self, name: str, count: int, *, apart: bool, at_once: int) -> str:
         """Have threads wait."""
         path = f"/bench/{name}"
         for _ in range(count):
@@ -143,13 +142,13 @@ class Tasks:
         """Connect."""
         self.client = await recipes.connect_async(self.url, session_timeout=SESSION_S).open()
 
-    async def join(self, name: str, count: int, *, apart: bool) -> str:
+    async def join(self, name: str, count: int, *, apart: bool, at_once: int) -> str:
         """Have tasks wait."""
         for number in range(count):
             lock = self.client.lock(f"{name}-{number}" if apart else name)
             self.book.expect(1)
             self.tasks.append(asyncio.create_task(self.wait(lock, number)))
-            if number % AT_ONCE == AT_ONCE - 1:
+            if number % at_once == at_once - 1:
                 await asyncio.to_thread(self.book.wait)
         return await asyncio.to_thread(self.book.wait)
 
@@ -198,8 +197,8 @@ def serve(face: str, url: str) -> None:
     _say("hello")
     for line in sys.stdin:
         match line.split():
-            case ["join", name, count, apart]:
-                _say(many.join(name, int(count), apart=apart == "1"))
+            case ["join", name, count, apart, at_once]:
+                _say(many.join(name, int(count), apart=apart == "1", at_once=int(at_once)))
             case ["spans", end, hold]:
                 _say(many.spans(int(end), float(hold)))
             case ["trace"]:
@@ -216,8 +215,8 @@ async def serve_async(url: str) -> None:
     _say("hello")
     while line := await asyncio.to_thread(sys.stdin.readline):
         match line.split():
-            case ["join", name, count, apart]:
-                _say(await many.join(name, int(count), apart=apart == "1"))
+            case ["join", name, count, apart, at_once]:
+                _say(await many.join(name, int(count), apart=apart == "1", at_once=int(at_once)))
             case ["spans", end, hold]:
                 _say(await many.spans(int(end), float(hold)))
             case ["trace"]:

@@ -13,6 +13,7 @@ from bench.tables import Plan, Table
 __all__ = ["footprint"]
 
 WAITERS = 1000
+AT_ONCE = 25
 SETTLE_S = 3.5  # what a burst of calls leaves behind is closed after a second
 
 
@@ -33,8 +34,8 @@ def footprint(stage: Stage, plan: Plan) -> list[Table]:
         "kazoo-one", label="zookeeper, kazoo `Lock`, a thread each, all for one lock", **_kazoo(stage, count)
     )
     table.notes.append(
-        "What the process grew by (RSS), Python's own objects for a task or thread included, after they came "
-        "25 at a time and 3.5 s went by. Live: what Python's objects take of it (tracemalloc, in a run apart)."
+        "What the process grew by (RSS), Python's own objects of a task or thread included, after they came "
+        "25 at a time and 3.5 s went by. Live: what Python's objects take of it (tracemalloc, another run)."
     )
     return [table]
 
@@ -67,7 +68,7 @@ def _kazoo(stage: Stage, count: int) -> dict[str, float | None]:
 def _grown(many: Many, name: str, count: int, *, apart: bool) -> dict[str, float | None]:
     try:
         before = many.size()
-        many.tell("join", name, count, int(apart))
+        many.tell("join", name, count, int(apart), AT_ONCE)
         assert many.answer() == "joined"
         if count >= WAITERS:
             time.sleep(SETTLE_S)
