@@ -39,6 +39,7 @@ def main(words: list[str] | None = None) -> int:
                 tables[table.name] = table
                 print(table.markdown(), flush=True)
             print(f"({name} took {time.monotonic() - since:.0f} s; load {load()})\n", flush=True)
+            write(options.out, tables, run, stage.missing)  # a run that is broken off keeps what it found
         run |= {"servers": dict(stage.versions()), "rounds": plan.rounds, "scale": plan.scale}
         missing = dict(stage.missing)
     run |= {"load after": load(), "took": f"{time.monotonic() - began:.0f} s"}

@@ -111,7 +111,7 @@ class Floor(Taker):
             key = _b64(f"{prefix}W-{int(lease['ID']):x}-{uuid.uuid4()}")
             absent = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
             put = {"request_put": {"key": key, "value": "", "lease": lease["ID"]}}
-            seen = {"request_range": {**span, "limit": "10"}}
+            seen = {"request_range": {**span, "limit": "3"}}
             (reply,) = wire.ask(("/kv/txn", {"compare": [absent], "success": [put, seen]}))
             at = reply["header"]["revision"]
             found = reply["responses"][1]["response_range"]

@@ -100,9 +100,9 @@ def test_joining_a_held_lock_takes_at_most_three_requests(world: World, kind: st
     if kind == "zookeeper":
         expected = [[("Create", "Children"), ("Get",)]] * length
     else:
-        # The enqueue shows ten keys, the own one among them; a longer queue takes a bounded read.
+        # The enqueue shows three keys, the own one among them; a longer queue takes a bounded read.
         short, long = [("/kv/txn",), ("Watch",)], [("/kv/txn",), ("/kv/range",), ("Watch",)]
-        expected = [short if n < 9 else long for n in range(length)]
+        expected = [short if n < 2 else long for n in range(length)]
     assert [trips(join) for join in queue.joins] == expected
     assert max(requests(join) for join in queue.joins) <= 3
     assert queue.asked() == before

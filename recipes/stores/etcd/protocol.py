@@ -56,7 +56,6 @@ __all__ = ["EtcdProtocol"]
 
 NOT_FOUND = 5
 TOMB_STANDS_S = 60.0
-SHOWN = 10  # a queue as short as this is seen whole as it is joined: keys in no order cost the server little
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
 
 Json = Mapping[str, Any]
@@ -154,8 +153,7 @@ class EtcdProtocol(StoreProtocol):
         spot, order = op.spot, op.order
         self._note(spot, turn)
         key = self._layout.contender(spot, self.session_id)
-        most = max(order.reach + 1, SHOWN)
-        seen = [codec.read(*ends, limit=most) for ends in self._layout.ranges(spot.queue, order)]
+        seen = [codec.read(*ends, limit=order.reach + 1) for ends in self._layout.ranges(spot.queue, order)]
         reply = yield from self._txn(
             [codec.compare_absent(key), codec.compare_absent(self._tombstone(spot))],
             then=[codec.put(key, b"", self._lease), *seen],
@@ -173,8 +171,7 @@ class EtcdProtocol(StoreProtocol):
             others = total if spot.shared else total - 1  # a reader does not see itself
             return View(view.mine, view.ahead, view.complete, max(others, view.position), view.as_of)
         ahead = self._contenders(spot.queue, known, before=at)
-        nearest = ahead[: order.reach]
-        return View(mine, nearest, complete=nearest == ahead, position=len(ahead), as_of=at)
+        return View(mine, ahead, complete=True, position=len(ahead), as_of=at)
 
     def _found_again(self, spot: Spot, key: bytes, order: Order, reply: Json) -> Steps[View]:
         """See where an attempt stands whose reply was lost."""
