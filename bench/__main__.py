@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from bench.bars import judged
+from bench.kinds import KINDS
 from bench.report import conditions, load, write
 from bench.scenarios import SCENARIOS
 from bench.stage import Stage
@@ -32,7 +33,7 @@ def main(words: list[str] | None = None) -> int:
     run = conditions()
     tables: dict[str, Table] = {}
     began = time.monotonic()
-    with Stage(options.etcd) as stage:
+    with Stage(options.etcd, options.only) as stage:
         for name in options.scenario or SCENARIOS:
             since = time.monotonic()
             for table in SCENARIOS[name](stage, plan):
@@ -69,6 +70,9 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4, help="how often everybody has a turn")
     parser.add_argument("--scale", type=float, default=1.0, help="length of turns and size of samples")
     parser.add_argument("--long", action="store_true", help="with 10 000 waiters")
+    parser.add_argument(
+        "--only", nargs="+", default=(), choices=list(KINDS), metavar="KIND", help="no other kinds"
+    )
     parser.add_argument("--etcd", default="etcd-3.4", choices=["etcd-3.4", "etcd-3.5"])
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="folder of what is written")
     options = parser.parse_args(words)
