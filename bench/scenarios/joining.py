@@ -95,8 +95,8 @@ def _puts(server: servers.Etcd, plan: Plan) -> Table:
     for who, found in took.items():
         table.add(who, summary(found), label=labels[who])
     table.notes.append(
-        "Each joiner joins, leaves and pauses 20 ms. Beside the joiners of a queue of 10 one sees what the "
-        "processes themselves take from the machine; what is more beside the long queue, the queue takes."
+        "Each joiner waits for 20 ms at most, joining included, leaves, and comes again at once. Beside the "
+        "joiners of a queue of 10 one sees what the processes themselves take from the machine."
     )
     return table
 
