@@ -196,7 +196,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
 
     def select(
         self, rlist: Sequence[Any], wlist: Sequence[Any], _xlist: Sequence[Any], timeout: float | None = None
-    ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    ) -> tuple[list[Any], list[Any], list[Any]]:
         """Wait as ``select.select`` does; KazooTimeoutError when the server has been silent too long.
 
         What is known to be ready is not asked for: kazoo calls this several times for each request.
@@ -204,7 +204,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         sock = self._socket
         if isinstance(sock, LeanSocket) and self._in_a_row < MOST_IN_A_ROW:
             readable = [one for one in rlist if one.ripe]
-            writable = [] if rlist or sock.full else wlist
+            writable = [] if rlist or sock.full else list(wlist)
             if readable or writable:
                 self._in_a_row += 1
                 self._note(readable, writable)
@@ -216,14 +216,14 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
 
     def _wait(
         self, rlist: Sequence[Any], wlist: Sequence[Any], timeout: float | None
-    ) -> tuple[list[Any], Sequence[Any]]:
+    ) -> tuple[list[Any], list[Any]]:
         """Wait, but no longer than the server may be silent."""
         patience_s = self._patience_s() if self._socket in rlist else None
         short = patience_s is not None and (timeout is None or patience_s < timeout)
         limit_s = patience_s if short else timeout
         pair = self._pair
         if pair is not None and rlist == pair.both and not wlist:
-            readable, writable = pair.wait(limit_s), wlist
+            readable, writable = pair.wait(limit_s), []
         else:
             readable, writable = poll(rlist, wlist, limit_s)
         if short and self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
