@@ -223,7 +223,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         limit_s = patience_s if short else timeout
         pair = self._pair
         if pair is not None and rlist == pair.both and not wlist:
-            readable, writable = pair.wait(limit_s), []
+            readable, writable = pair.wait(limit_s), list(wlist)
         else:
             readable, writable = poll(rlist, wlist, limit_s)
         if short and self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
