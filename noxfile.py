@@ -28,6 +28,7 @@ WAITING = (
     "integration/test_budget.py",
     "integration/test_counter.py",
     "integration/test_budget_rwlock.py",
+    "integration/test_cost.py",
     "integration/test_docs.py",
     "integration/fencing",
     "integration/test_telemetry.py",
@@ -157,6 +158,14 @@ def mutants(session: nox.Session) -> None:
     """Plant each known bug, and say at which schedule the simulation finds it."""
     session.install("-e", ".", *group("tests"))
     session.run("python", "-m", "tests.simulation", "--mutants", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """This package and its peers in one run: ``nox -s bench -- alone churn``, ``--rounds 8``, ``--long``."""
+    session.install("-e", ".", *group("bench"))
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "bench", *session.posargs)
 
 
 @nox.session

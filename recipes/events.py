@@ -16,8 +16,6 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import IO, Any
 
-import structlog
-
 __all__ = ["EVENTS", "Transition", "log_json", "subscribe"]
 
 _LOCK = ("lock", "recipe", "mode", "attempt", "store")
@@ -87,7 +85,8 @@ _FIELDS = tuple(field.name for field in fields(Transition) if field.name != "eve
 
 Hook = Callable[[Transition], None]
 
-logging.getLogger("recipes").addHandler(logging.NullHandler())
+_standard = logging.getLogger("recipes")
+_standard.addHandler(logging.NullHandler())
 _hooks: list[Hook] = []
 
 
@@ -115,6 +114,8 @@ def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
     Returns:
         A function that ends it.
     """
+    import structlog  # noqa: PLC0415 - as in _wrapped
+
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     render = structlog.processors.JSONRenderer()
 
@@ -127,9 +128,9 @@ def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
 
 def wanted(event: str) -> bool:
     """Whether anybody would see this event; saves making the record of it."""
-    if _hooks or structlog.is_configured():
+    if _hooks or _configured() is not None:
         return True
-    return logging.getLogger("recipes").isEnabledFor(_LEVELS[EVENTS[event][0]])
+    return _standard.isEnabledFor(_LEVELS[EVENTS[event][0]])
 
 
 def emit(transition: Transition) -> None:
@@ -138,22 +139,31 @@ def emit(transition: Transition) -> None:
         try:
             hook(transition)
         except Exception:
-            logging.getLogger("recipes").exception("a subscriber of recipes.events failed")
+            _standard.exception("a subscriber of recipes.events failed")
 
 
 def _log(transition: Transition) -> None:
     level = EVENTS[transition.event][0]
-    if structlog.is_configured():
+    structlog = _configured()
+    if structlog is not None:
         getattr(structlog.get_logger("recipes"), level)(transition.event, **transition.fields())
-        return
-    standard = logging.getLogger("recipes")
-    if standard.isEnabledFor(_LEVELS[level]):
-        getattr(_wrapped(standard), level)(transition.event, **transition.fields())
+    elif _standard.isEnabledFor(_LEVELS[level]):
+        getattr(_wrapped(_standard), level)(transition.event, **transition.fields())
+
+
+def _configured() -> Any:
+    """Return structlog, if the application configured it; who did not import it did not."""
+    structlog = sys.modules.get("structlog")
+    is_configured = getattr(structlog, "is_configured", None)  # none while another thread imports it
+    return structlog if is_configured is not None and is_configured() else None
 
 
 @cache
 def _wrapped(standard: logging.Logger) -> Any:
     """Wrap the standard logger once; its records read ``lock.acquired lock=x token=7``."""
+    # Importing structlog takes as long as all the rest of the package, and most never need it.
+    import structlog  # noqa: PLC0415
+
     render = structlog.processors.LogfmtRenderer(bool_as_flag=False)
 
     def rendered(logger: Any, name: str, entry: Any) -> Any:

@@ -360,6 +360,8 @@ class Acquiring(Coroutine[Any, Any, AnyAsyncGrant]):
     awaited.
     """
 
+    __slots__ = ("_grant", "_work")
+
     def __init__(self, work: Coroutine[Any, Any, AnyAsyncGrant]) -> None:
         self._work = work
         self._grant: AnyAsyncGrant | None = None

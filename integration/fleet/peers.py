@@ -90,6 +90,11 @@ class Process:
             self._lines.put(line.strip())
         self._lines.put("")  # it has ended
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
     def next_line(self, within_s: float) -> str | None:
         """Return the next line, "" if it has ended, None if it is silent."""
         try:

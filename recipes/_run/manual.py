@@ -167,7 +167,7 @@ class ManualThreadMailbox(ManualMailbox, ThreadMailbox):
         """Wait for an event; None if none came in time."""
         with self._time.lock:
             self.wait(self._time.after(at_most_s), lambda: bool(self._events))
-            return self._events.popleft() if self._events else None
+            return self._events.pop(0) if self._events else None
 
     def wait(self, until: float | None, over: Callable[[], bool]) -> None:
         """Wait until that time, or until ``over()``, which is asked again at each event."""
@@ -195,7 +195,7 @@ class ManualTaskMailbox(ManualMailbox, TaskMailbox):
     async def receive(self, at_most_s: float | None) -> Event | None:
         """Wait for an event; None if none came in time."""
         await self.wait(self._time.after(at_most_s), lambda: bool(self._events))
-        return self._events.popleft() if self._events else None
+        return self._events.pop(0) if self._events else None
 
     async def wait(self, until: float | None, over: Callable[[], bool]) -> None:
         """Same as `ManualThreadMailbox.wait`, but awaits."""

@@ -39,7 +39,7 @@ class TaskMailbox:
     def __init__(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
         self._loop = loop
         self._thread = thread
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []  # a deque is ten times as large, and here are one or two
         self._waiter: asyncio.Future[None] | None = None
 
     def post(self, event: Event) -> None:
@@ -71,7 +71,7 @@ class TaskMailbox:
                 self._waiter = None
                 if timer is not None:
                     timer.cancel()
-        return self._events.popleft() if self._events else None
+        return self._events.pop(0) if self._events else None
 
 
 class AsyncRuntime(Runtime):
@@ -128,7 +128,7 @@ class AsyncRuntime(Runtime):
                 except BaseException as error:
                     effect = effects.throw(error)
                 else:
-                    effect = effects.send(result)
+                    effect, result = effects.send(result), None  # kept by nobody while it waits
         except StopIteration as stop:
             finished: T = stop.value
             return finished

@@ -26,22 +26,58 @@ from recipes.stores.secret import Sealed
 
 __all__ = ["AsyncEtcdLink"]
 
-_IDLE_KEPT = 32
+MOST_AT_ONCE = 32
+"""Calls on their way to one server; those behind wait for one to be answered."""
+
+IDLE_KEPT = 2
+SWEEP_S = 1.0
 _PREFIX = "/v3"
 
 
 class _Server:
-    """One endpoint: its dialect and its idle connections."""
+    """One endpoint: its dialect and its idle connections, which a burst of calls leaves for a second."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.dialect = Dialect(endpoint.store)
-        self.idle: deque[Conn] = deque()
+        self.slots = asyncio.Semaphore(MOST_AT_ONCE)
+        self._idle: deque[Conn] = deque()
+        self._unused = 0  # how many were idle all the time since the last sweep
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    def take(self) -> Conn | None:
+        """Return the idle connection that was used last; None if there is none that is good."""
+        while self._idle:
+            conn = self._idle.pop()
+            self._unused = min(self._unused, len(self._idle))
+            if conn.good():
+                return conn
+            conn.transport.abort()
+        return None
+
+    def give(self, conn: Conn) -> None:
+        """Keep a connection that has answered all it was asked."""
+        self._idle.append(conn)
+        if self._sweeping is None and len(self._idle) > IDLE_KEPT:
+            self._unused = len(self._idle)
+            self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what nobody used since the last time, but for a few."""
+        self._sweeping = None
+        for _ in range(min(self._unused, len(self._idle)) - IDLE_KEPT):
+            self._idle.popleft().transport.abort()
+        if len(self._idle) > IDLE_KEPT:
+            self._unused = len(self._idle)
+            self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def drain(self) -> None:
         """Close the idle connections."""
-        while self.idle:
-            self.idle.pop().transport.abort()
+        while self._idle:
+            self._idle.pop().transport.abort()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
 
     def meaning(self, reply: Reply) -> Json | Exception:
         """Return the document of ``reply``, or the error it stands for."""
@@ -102,6 +138,8 @@ class AsyncEtcdLink:
     async def close(self) -> None:
         """Let go of connections and tasks, within a second; never raises."""
         self._closed = True
+        for server in self._servers.values():
+            server.drain()
         conns = list(self._conns)
         for conn in conns:
             conn.fail(WireError("this link was closed"))
@@ -160,10 +198,14 @@ class AsyncEtcdLink:
         data = Sealed(b"".join(parts))
         found: list[Json | Exception] = []
         try:
-            conn = await self._take(server, attempt.until)
-            with self._using(conn, server, attempt.until):
-                for waiting in conn.send(data, len(posts)):
-                    found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
+            await _enter(server.slots, attempt.until)
+            try:
+                conn = await self._take(server, attempt.until)
+                with self._using(conn, server, attempt.until):
+                    for waiting in conn.send(data, len(posts)):
+                        found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
+            finally:
+                server.slots.release()
         except (OSError, WireError) as error:
             server.drain()
             failure = failed(store, error)
@@ -188,19 +230,17 @@ class AsyncEtcdLink:
             raise
         finally:
             late.cancel()
-        if conn.good() and not self._closed and len(server.idle) < _IDLE_KEPT:
-            server.idle.append(conn)
+        if conn.good() and not self._closed:
+            server.give(conn)
         else:
             conn.transport.abort()
 
     async def _take(self, server: _Server, until: float) -> Conn:
         if self._closed:
             raise WireError("this link is closed")
-        while server.idle:
-            conn = server.idle.pop()
-            if conn.good():
-                return conn
-            conn.transport.abort()
+        idle = server.take()
+        if idle is not None:
+            return idle
         conn = Conn()
         await connect(server.endpoint, self._context, conn, until)
         self._conns.add(conn)
@@ -247,6 +287,18 @@ class _Armed:
     def _resolve(self, result: int | Exception) -> None:
         if not self._result.done():
             self._result.set_result(result)
+
+
+async def _enter(slots: asyncio.Semaphore, until: float) -> None:
+    """Take one of the slots; TimeoutError if there is none in time."""
+    if not slots.locked():
+        await slots.acquire()
+        return
+    try:
+        async with asyncio.timeout_at(until):
+            await slots.acquire()
+    except TimeoutError:
+        raise TimeoutError("too many calls were before this one") from None
 
 
 def _encode(body: Json) -> bytes:

@@ -21,11 +21,13 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.retry import InterruptedError as NoMoreTries
 
 from recipes.stores.zookeeper.handler_results import LeanResult, survive
-from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, poll, tls_context
+from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, Pair, poll, tls_context
 
 __all__ = ["LeanHandler"]
 
 log = logging.getLogger("recipes.kazoo")
+
+MOST_IN_A_ROW = 64  # so that a client that never stops asking hears the server all the same
 
 
 class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships no types
@@ -75,6 +77,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         self._unheard = False  # nothing received on this connection yet
         self._asked_at: float | None = None  # when something was sent that nothing came back for
         self._retired = threading.Event()
+        self._pair: Pair | None = None
+        self._in_a_row = 0  # answers of `select` that asked nobody
 
     # Ending.
 
@@ -205,19 +209,45 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
     def select(
         self, rlist: Sequence[Any], wlist: Sequence[Any], _xlist: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Wait as ``select.select`` does; KazooTimeoutError when the server has been silent too long."""
+        """Wait as ``select.select`` does; KazooTimeoutError when the server has been silent too long.
+
+        What is known to be ready is not asked for: kazoo calls this several times for each request.
+        """
+        sock = self._socket
+        if isinstance(sock, LeanSocket) and self._in_a_row < MOST_IN_A_ROW:
+            readable = [one for one in rlist if one.ripe]
+            writable = [] if rlist or sock.full else list(wlist)
+            if readable or writable:
+                self._in_a_row += 1
+                self._note(readable, writable)
+                return readable, writable, []
+        self._in_a_row = 0
+        readable, writable = self._wait(rlist, wlist, timeout)
+        self._note(readable, writable)
+        return readable, writable, []
+
+    def _wait(
+        self, rlist: Sequence[Any], wlist: Sequence[Any], timeout: float | None
+    ) -> tuple[list[Any], list[Any]]:
+        """Wait, but no longer than the server may be silent."""
         patience_s = self._patience_s() if self._socket in rlist else None
-        if patience_s is not None and (timeout is None or patience_s < timeout):
-            readable, writable = poll(rlist, wlist, patience_s)
-            if self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
-                raise KazooTimeoutError(f"the server did not answer for {self._limit_s():.1f} s")
+        short = patience_s is not None and (timeout is None or patience_s < timeout)
+        limit_s = patience_s if short else timeout
+        pair = self._pair
+        if pair is not None and rlist == pair.both and not wlist:
+            readable, writable = pair.wait(limit_s), list(wlist)
         else:
-            readable, writable = poll(rlist, wlist, timeout)
+            readable, writable = poll(rlist, wlist, limit_s)
+        if short and self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
+            raise KazooTimeoutError(f"the server did not answer for {self._limit_s():.1f} s")
+        return readable, writable
+
+    def _note(self, readable: Sequence[Any], writable: Sequence[Any]) -> None:
+        """Note when the server was heard, and since when it owes an answer."""
         if self._socket in readable:
             self._unheard, self._asked_at = False, None
         elif self._asked_at is None and self._socket in writable:
             self._asked_at = time.monotonic()
-        return readable, writable, []
 
     # The parts.
 
@@ -226,6 +256,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         with self._guard:
             self._socket, self._connecting, self.tried = sock, True, True
             self._unheard, self._asked_at = True, None
+            self._pair = Pair(sock, self._bells[0]) if isinstance(sock, LeanSocket) and self._bells else None
         return sock
 
     def _check_wanted(self) -> None:

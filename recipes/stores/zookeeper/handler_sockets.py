@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
-__all__ = ["Bell", "LeanSocket", "poll", "tls_context"]
+__all__ = ["Bell", "LeanSocket", "Pair", "poll", "tls_context"]
 
 READ_AHEAD = 16384
 _TROUBLE = select.POLLERR | select.POLLHUP | select.POLLNVAL
@@ -23,11 +23,17 @@ class LeanSocket(socket.socket):
     """A TCP socket that reads ahead: kazoo asks for a header and then a body, both are in one ``recv``.
 
     kazoo asks ``pending()`` before it waits, as TLS sockets have it; ``poll`` does too.
+
+    Attributes:
+        ripe: Something was read ahead, or can be received: it was readable, and nothing was received since.
+        full: It took no more when something was sent last: then one has to wait for it.
     """
 
     def __init__(self, family: int) -> None:
         super().__init__(family, socket.SOCK_STREAM)
         self._held = b""
+        self.ripe = False
+        self.full = False
 
     def pending(self) -> int:
         """Return how many bytes can be received without a system call."""
@@ -36,9 +42,23 @@ class LeanSocket(socket.socket):
     def recv(self, bufsize: SupportsIndex, flags: int = 0, /) -> bytes:
         """Receive at most ``bufsize`` bytes."""
         wanted = bufsize.__index__()
-        held = self._held or super().recv(max(wanted, READ_AHEAD), flags)
-        self._held = held[wanted:]
+        held = self._held
+        if not held:
+            self.ripe = False
+            held = super().recv(max(wanted, READ_AHEAD), flags)
+        self._held = left = held[wanted:]
+        self.ripe = bool(left)
         return held[:wanted]
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        """Send what fits in; if nothing does, say so in the words that have kazoo wait and try again."""
+        try:
+            sent = super().send(data, flags)
+        except BlockingIOError:
+            self.full = True
+            raise ssl.SSLWantWriteError(ssl.SSL_ERROR_WANT_WRITE, "the send buffer is full") from None
+        self.full = False
+        return sent
 
 
 class Bell:
@@ -48,11 +68,15 @@ class Bell:
     that holds some 280 of them: a caller (an event loop!) would block when the thread is
     stuck in a write. This one counts, never blocks, and makes a system call only when the
     count leaves or reaches zero.
+
+    Attributes:
+        ripe: The count is not zero, or the descriptor was readable.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rung = 0
+        self.ripe = False
         self._closed = False
         self._read, self._write = socket.socketpair()
         self._read.setblocking(False)
@@ -63,13 +87,14 @@ class Bell:
         return self._read.fileno()
 
     def send(self, data: bytes) -> int:
-        """Count one more; OSError once closed."""
+        """Count one more for each byte; OSError once closed."""
         with self._lock:
             if self._closed:
                 raise OSError(errno.EBADF, "closed")
             if not self._rung:
                 self._write.send(b"\0")
-            self._rung += 1
+            self._rung += len(data)
+            self.ripe = True
         return len(data)
 
     def recv(self, size: int) -> bytes:
@@ -77,6 +102,7 @@ class Bell:
         with self._lock:
             self._rung = max(0, self._rung - 1)
             if not self._rung:
+                self.ripe = False
                 self._read.recv(READ_AHEAD)  # all of it: a forked child may have rung as well
         return b"\0"[:size]
 
@@ -86,6 +112,28 @@ class Bell:
             self._closed = True
             self._read.close()
             self._write.close()
+
+
+class Pair:
+    """The two that kazoo's loop waits for, again and again: registered once."""
+
+    def __init__(self, sock: LeanSocket, bell: Bell) -> None:
+        self.both: list[Any] = [sock, bell]
+        self._sock = sock
+        self._by_fd: dict[int, LeanSocket | Bell] = {_fileno(sock): sock, _fileno(bell): bell}
+        self._poller = select.poll()
+        for fd in self._by_fd:
+            self._poller.register(fd, select.POLLIN)
+
+    def wait(self, timeout_s: float | None) -> list[Any]:
+        """Return which of them can be read within so many seconds; trouble shows as it is read."""
+        ahead = self._sock.pending()
+        found: list[Any] = [
+            self._by_fd[fd] for fd, _ in self._poller.poll(0 if ahead else _wait_ms(timeout_s))
+        ]
+        for one in found:
+            one.ripe = True
+        return [self._sock, *found] if ahead and self._sock not in found else found
 
 
 _READERS_AHEAD = (LeanSocket, ssl.SSLSocket)
@@ -98,18 +146,31 @@ def poll(rlist: Sequence[Any], wlist: Sequence[Any], timeout_s: float | None) ->
     select would sleep on) is readable at once, and the others are still looked at.
     """
     poller = select.poll()
-    ahead = [one for one in rlist if isinstance(one, _READERS_AHEAD) and one.pending()]
-    reads = {_fileno(one): one for one in rlist}
-    writes = {_fileno(one): one for one in wlist}
-    for fd in reads:
-        poller.register(fd, select.POLLIN | (select.POLLOUT if fd in writes else 0))
-    for fd in writes.keys() - reads.keys() if reads else writes:
-        poller.register(fd, select.POLLOUT)
-    wait_ms = 0 if ahead else None if timeout_s is None else math.ceil(max(0.0, timeout_s) * 1000)
-    found = poller.poll(wait_ms)
+    masks: dict[int, int] = {}
+    reads: dict[int, Any] = {}
+    writes: dict[int, Any] = {}
+    ahead: list[Any] = []
+    for one in rlist:
+        fd = _fileno(one)
+        reads[fd], masks[fd] = one, select.POLLIN
+        if isinstance(one, _READERS_AHEAD) and one.pending():
+            ahead.append(one)
+    for one in wlist:
+        fd = _fileno(one)
+        writes[fd], masks[fd] = one, masks.get(fd, 0) | select.POLLOUT
+    for fd, mask in masks.items():
+        poller.register(fd, mask)
+    found = poller.poll(0 if ahead else _wait_ms(timeout_s))
     readable = [reads[fd] for fd, mask in found if mask & _READABLE and fd in reads]
+    for one in readable:
+        if isinstance(one, LeanSocket):
+            one.ripe = True
     readable += [one for one in ahead if one not in readable]
     return readable, [writes[fd] for fd, mask in found if mask & _WRITABLE and fd in writes]
+
+
+def _wait_ms(timeout_s: float | None) -> int | None:
+    return None if timeout_s is None else math.ceil(max(0.0, timeout_s) * 1000)
 
 
 def _fileno(one: Any) -> int:

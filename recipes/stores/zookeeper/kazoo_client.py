@@ -25,7 +25,7 @@ from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.base import Mailbox, OnEnd
 from recipes.stores.zookeeper.access import Access
 from recipes.stores.zookeeper.handler import LeanHandler
-from recipes.stores.zookeeper.kazoo_client_calls import Call, issue, reply_of
+from recipes.stores.zookeeper.kazoo_client_calls import Call, kazoo_request, reply_of
 from recipes.stores.zookeeper.kazoo_client_errors import translated
 from recipes.stores.zookeeper.kazoo_client_life import connect_timeout, make_client, stop_client
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
@@ -328,19 +328,23 @@ class KazooSession:
     # Requests and replies.
 
     def _send(self, call: Call) -> None:
+        if call.over:
+            return  # it was parked, and its time is up
         call.sent_at = time.monotonic()
+        client, told = self._client, self._watches.told
+        asked = []
         for position, part in enumerate(call.parts):
-            if call.over:
-                return  # it was parked, and its time is up
             if isinstance(part, Get) and part.mailbox is not None:
                 self._watches.add(part.path, part.mailbox)
             try:
-                result = issue(self._client, part, self._watches.told)
-            except Exception as error:
-                known = isinstance(error, KazooException)
-                call.settle(position, translated(error, self._hosts) if known else error)
-            else:
-                result.rawlink(partial(self._on_reply, call, position))
+                request = kazoo_request(client, part, told)
+            except Exception as error:  # a mistake of the caller's comes back as it is
+                call.settle(position, error)
+                continue
+            result = client.handler.async_result()
+            result.rawlink(partial(self._on_reply, call, position))
+            asked.append((request, result))
+        client.ask(asked)
 
     def _on_reply(self, call: Call, position: int, result: Any) -> None:
         part = call.parts[position]

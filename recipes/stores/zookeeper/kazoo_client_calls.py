@@ -6,6 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from kazoo.protocol import serialization
+from kazoo.security import OPEN_ACL_UNSAFE
+
 from recipes.errors import StoreUnavailable
 from recipes.stores.base import Batch, Request
 from recipes.stores.zookeeper.requests import (
@@ -19,7 +22,7 @@ from recipes.stores.zookeeper.requests import (
     Sync,
 )
 
-__all__ = ["Call", "issue", "reply_of"]
+__all__ = ["Call", "kazoo_request", "reply_of"]
 
 _NOTHING = object()
 
@@ -82,25 +85,35 @@ class Call:
         return replies[0]
 
 
-def issue(  # noqa: PLR0911 - one return for each kind of request
+def kazoo_request(  # noqa: PLR0911 - one return for each kind of request
     client: Any, request: Request[Any], watcher: Callable[[Any], None]
 ) -> Any:
-    """Hand a request to kazoo, and return kazoo's asynchronous result."""
+    """Return what kazoo's own methods would queue for a request; paths are as kazoo would write them.
+
+    Raises:
+        TypeError: The path is no text.
+        UnicodeEncodeError: It cannot be sent; that would end kazoo's thread.
+    """
+    path = getattr(request, "path", "")
+    if not isinstance(path, str):
+        raise TypeError(f"a path is text, not {type(path).__name__}")
+    path.encode()
     match request:
         case Create(path, data, ephemeral, sequence):
-            return client.create_async(path, data, ephemeral=ephemeral, sequence=sequence, include_data=True)
+            acl = client.default_acl or OPEN_ACL_UNSAFE
+            return serialization.Create2(path, data, acl, ephemeral | sequence << 1)
         case Children(path):
-            return client.get_children_async(path)
+            return serialization.GetChildren(path, None)
         case Get(path, mailbox):
-            return client.get_async(path, watch=None if mailbox is None else watcher)
+            return serialization.GetData(path, None if mailbox is None else watcher)
         case Exists(path):
-            return client.exists_async(path)
+            return serialization.Exists(path, None)
         case SetData(path, data, version):
-            return client.set_async(path, data, version)
+            return serialization.SetData(path, data, version)
         case Delete(path, version):
-            return client.delete_async(path, version)
+            return serialization.Delete(path, version)
         case Sync(path):
-            return client.sync_async(path)
+            return serialization.Sync(path)
         case _:
             raise AssertionError(f"ZooKeeper should not be asked {type(request).__name__} here")
 

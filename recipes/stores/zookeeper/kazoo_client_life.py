@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -37,29 +37,40 @@ _OVER = {
 }
 
 
-class _InterruptibleClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
-    """kazoo's client, where an interrupt that strikes while a request is queued is not swallowed.
+class _LeanClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
+    """kazoo's client, which takes several requests at once and wakes its thread once for them.
 
-    kazoo takes *any* exception from waking its thread for a closed connection, a
-    ``KeyboardInterrupt`` too: seen as 7 % of interrupts that had no effect at all.
+    An interrupt that strikes while a request is queued is not swallowed. kazoo takes *any*
+    exception from waking its thread for a closed connection, a ``KeyboardInterrupt`` too: seen as
+    7 % of interrupts that had no effect at all.
     """
 
-    def _call(self, request: Any, async_object: Any) -> Any:
-        """Queue a request and wake the connection's thread; False if the session is over."""
+    def ask(self, asked: Sequence[tuple[Any, Any]]) -> bool:
+        """Queue requests, each with its result, and wake kazoo's thread; False if the session is over."""
         over = _OVER.get(self._state)
         if over is not None:
-            async_object.set_exception(over())
+            _fail(asked, over())
             return False
-        self._queue.append((request, async_object))
+        self._queue.extend(asked)
         bell: Any = self._connection._write_sock
+        rings = b"\0" * len(asked)
         try:
-            bell.send(b"\0")
+            bell.send(rings)
         except (AttributeError, OSError):  # closed in between: there is no socket, or a closed one
-            async_object.set_exception(ConnectionClosedError("the connection was closed"))
-        except BaseException:  # the request is queued: its thread must not wait for the next one
-            bell.send(b"\0")
+            _fail(asked, ConnectionClosedError("the connection was closed"))
+        except BaseException:  # they are queued: the thread must not wait for the next one
+            bell.send(rings)
             raise
-        return None
+        return True
+
+    def _call(self, request: Any, async_object: Any) -> Any:
+        """Do for kazoo's own requests what `ask` does; it compares with False."""
+        return self.ask([(request, async_object)])
+
+
+def _fail(asked: Sequence[tuple[Any, Any]], error: Exception) -> None:
+    for _, result in asked:
+        result.set_exception(error)
 
 
 def make_client(
@@ -82,7 +93,7 @@ def make_client(
         "command_retry": retry.copy(),
         "logger": logger,
     }
-    return _InterruptibleClient(**{**options, **ours})
+    return _LeanClient(**{**options, **ours})
 
 
 def stop_client(client: Any, handler: LeanHandler, grace_s: float) -> None:

@@ -28,13 +28,15 @@ class Watches:
         self._lock = threading.Lock()
         # By identity: a mailbox need not be hashable.
         self._by_path: dict[str, dict[int, Mailbox]] = {}
-        self._paths: dict[int, set[str]] = {}
+        self._paths: dict[int, tuple[str, ...]] = {}  # one or two each
 
     def add(self, path: str, mailbox: Mailbox) -> None:
         """Have ``mailbox`` told of the next event of ``path``."""
         with self._lock:
             self._by_path.setdefault(path, {})[id(mailbox)] = mailbox
-            self._paths.setdefault(id(mailbox), set()).add(path)
+            paths = self._paths.get(id(mailbox), ())
+            if path not in paths:
+                self._paths[id(mailbox)] = (*paths, path)
 
     def drop(self, path: str, mailbox: Mailbox) -> None:
         """Undo ``add``."""
@@ -44,7 +46,7 @@ class Watches:
     def forget(self, mailbox: Mailbox) -> None:
         """Undo every ``add`` of ``mailbox``."""
         with self._lock:
-            for path in tuple(self._paths.get(id(mailbox), ())):
+            for path in self._paths.get(id(mailbox), ()):
                 self._drop(path, id(mailbox))
 
     def told(self, event: Any) -> None:
@@ -77,13 +79,12 @@ class Watches:
             _post(mailbox, event)
 
     def _drop(self, path: str, key: int) -> None:
-        boxes, paths = self._by_path.get(path), self._paths.get(key)
+        boxes = self._by_path.get(path)
         if boxes is not None and boxes.pop(key, None) is not None and not boxes:
             del self._by_path[path]
-        if paths is not None:
-            paths.discard(path)
-            if not paths:
-                del self._paths[key]
+        left = tuple(other for other in self._paths.pop(key, ()) if other != path)
+        if left:
+            self._paths[key] = left
 
 
 def _post(mailbox: Mailbox, event: Event) -> None:

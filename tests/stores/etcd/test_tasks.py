@@ -182,8 +182,10 @@ def test_a_link_closed_while_a_call_connects_keeps_no_connection(monkeypatch: py
         asyncio.run(main(server.port))
 
 
-def test_no_more_than_so_many_are_kept_and_dead_ones_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_IDLE_KEPT", 2)
+def test_a_burst_leaves_few_connections_and_dead_ones_are_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "SWEEP_S", 0.05)
 
     def script(peer: Peer, number: int) -> None:
         while True:
@@ -192,12 +194,71 @@ def test_no_more_than_so_many_are_kept_and_dead_ones_are_passed_over(monkeypatch
 
     async def main(port: int) -> None:
         link: Any = AsyncEtcdLink([("127.0.0.1", port)])
-        await asyncio.gather(*(link.ask(PUT, 5) for _ in range(4)))
+        await asyncio.gather(*(link.ask(PUT, 5) for _ in range(6)))
         (server,) = link._servers.values()
-        assert len(server.idle) == 2
-        server.idle[-1].transport.abort()
+        conns = set(link._conns)
+        assert len(conns) == 6
+        while len(link._conns) > tasks.IDLE_KEPT:
+            await asyncio.wait(
+                [conn.closed for conn in link._conns], return_when="FIRST_COMPLETED", timeout=5
+            )
+        assert link._conns < conns
+        server._idle[-1].transport.abort()
         assert await link.ask(PUT, 5) == {}
-        assert len(server.idle) == 1
+        assert len(link._conns) == 1
+        await link.close()
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
+def test_what_is_in_use_is_not_swept_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "SWEEP_S", 0.05)
+
+    def script(peer: Peer, number: int) -> None:
+        while True:
+            peer.request()
+            peer.answer({})
+
+    async def main(port: int) -> None:
+        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
+        (server,) = link._servers.values()
+        await asyncio.gather(*(link.ask(PUT, 5) for _ in range(4)))
+        conns = set(link._conns)
+        for _ in range(3):  # sweeps, and before each a burst
+            await asyncio.gather(*(link.ask(PUT, 5) for _ in range(4)))
+            server._sweep()
+        assert link._conns == conns
+        await link.close()
+        assert server._sweeping is None
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
+def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "MOST_AT_ONCE", 2)
+    go_on = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        while True:
+            peer.request()
+            go_on.wait(5)
+            peer.answer({})
+
+    async def main(port: int) -> None:
+        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
+        first = [asyncio.create_task(link.ask(PUT, 5)) for _ in range(2)]
+        late = asyncio.create_task(link.ask(PUT, 0.1))
+        waiting = [asyncio.create_task(link.ask(PUT, 5)) for _ in range(2)]
+        with pytest.raises(StoreUnavailable, match="before this one"):
+            await late
+        waiting.pop().cancel()
+        go_on.set()
+        assert await asyncio.gather(*first, *waiting) == [{}, {}, {}]
+        assert len(link._conns) == 2
         await link.close()
 
     with Server(script) as server:

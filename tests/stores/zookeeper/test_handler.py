@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import select
 import socket
@@ -86,6 +87,88 @@ def test_a_closed_socket_is_a_lost_connection(pair: tuple[LeanSocket, socket.soc
     near.close()
     with pytest.raises(OSError, match="closed"):
         poll([near], [], 1)
+
+
+class Handled:
+    """A handler with a socket and a bell in it, and a count of what it asked the system."""
+
+    def __init__(self, near: LeanSocket, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.handler = LeanHandler()
+        self.near = near
+        self.bell, _ = self.handler.create_socket_pair()
+        self.handler._hold(near)
+        self.waits = 0
+        self._wait = self.handler._wait
+        monkeypatch.setattr(self.handler, "_wait", self._counted)
+
+    def _counted(self, *args: Any) -> Any:
+        self.waits += 1
+        return self._wait(*args)
+
+    def round(self, timeout_s: float = 0) -> list[Any]:
+        """What kazoo's loop asks."""
+        found: list[Any] = self.handler.select([self.near, self.bell], [], [], timeout_s)[0]
+        return found
+
+
+@pytest.fixture
+def handled(pair: tuple[LeanSocket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> Iterator[Handled]:
+    one = Handled(pair[0], monkeypatch)
+    yield one
+    one.bell.close()
+
+
+def test_what_is_known_to_be_ready_is_not_asked_for(
+    handled: Handled, pair: tuple[LeanSocket, socket.socket]
+) -> None:
+    near, far = pair
+    handled.bell.send(b"\0\0")
+    assert handled.round() == [handled.bell]  # two rings: both are known
+    handled.bell.recv(1)
+    assert handled.handler.select([], [near], [], 1)[1] == [near]
+    assert handled.waits == 0
+    far.send(b"a reply")
+    handled.bell.recv(1)
+    assert handled.round(5) == [near]
+    assert handled.waits == 1
+    assert handled.handler.select([near], [], [], 1)[0] == [near]  # nothing was received since
+    assert near.recv(2) == b"a "
+    assert handled.round() == [near]  # read ahead
+    assert near.recv(100) == b"reply"
+    assert handled.waits == 1
+    assert handled.round() == []
+    assert handled.waits == 2
+
+
+def test_a_bell_that_never_stops_ringing_does_not_drown_the_server(
+    handled: Handled, pair: tuple[LeanSocket, socket.socket]
+) -> None:
+    pair[1].send(b"a reply")
+    handled.bell.send(b"\0")
+    assert any(pair[0] in handled.round() for _ in range(100))
+    assert handled.waits == 1
+    assert pair[0].recv(2) == b"a "
+    for _ in range(100):
+        assert handled.round(60) == [pair[0], handled.bell]  # nor does what was read ahead wait for news
+    assert handled.waits == 2
+
+
+def test_a_full_buffer_is_waited_for(handled: Handled, pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    near.setblocking(False)
+    endless = iter(lambda: near.send(b"x" * 65_536), None)
+    with pytest.raises(ssl.SSLWantWriteError):  # kazoo's word for: wait, and try again
+        list(endless)
+    assert handled.handler.select([], [near], [], 0)[1] == []
+    assert handled.waits == 1
+    far.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while far.recv(65_536):
+            pass
+    assert handled.handler.select([], [near], [], 5)[1] == [near]
+    assert near.send(b"x") == 1
+    assert handled.handler.select([], [near], [], 0)[1] == [near]
+    assert handled.waits == 2
 
 
 def test_the_bell_counts_and_never_blocks() -> None:

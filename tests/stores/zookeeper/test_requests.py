@@ -335,9 +335,21 @@ def test_a_closed_link_answers_session_expired(link: Driver, server: FakeZooKeep
     link.close()
 
 
+def test_a_batch_wakes_kazoos_thread_once(link: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    bell = link.session._handler._bells[0]
+    rings: list[bytes] = []
+    with monkeypatch.context() as patch:
+        send = bell.send
+        patch.setattr(bell, "send", lambda data: (rings.append(data), send(data))[1])
+        link.ask(Batch((Exists("/"), Exists("/"), Exists("/"))))
+    assert rings == [b"\0\0\0"]
+
+
 def test_wrong_arguments_come_back_as_they_are(link: Driver) -> None:
     with pytest.raises(TypeError):
         link.ask(Exists(7))  # type: ignore[arg-type]
+    with pytest.raises(UnicodeEncodeError):
+        link.ask(Exists("/\ud800"))
     (reply,) = link.ask(Batch((Connect(1.0),)))
     assert isinstance(reply, AssertionError)
     with pytest.raises(AssertionError, match="once"):

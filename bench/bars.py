@@ -1,0 +1,184 @@
+"""The bars of the project: which quotient of which two figures may be how large."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench.figures import ratio
+from bench.tables import Table
+
+__all__ = ["BARS", "Bar", "Judged", "judged"]
+
+Figure = tuple[str, str, str]  # table, who, figure
+P50, P90, MEAN = "p50 us", "p90 us", "mean us a grant"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A promise about a figure, or (with ``over``) about the quotient of two.
+
+    Attributes:
+        words: What is compared with what.
+        figure: What is measured.
+        over: What that is divided by; None: nothing.
+        bar: What has to be reached.
+        stretch: What would be better still; None: nothing.
+        least: The figure has to be at least the bar, not at most.
+        floor: Who shows what could be reached at best, in the same table.
+    """
+
+    words: str
+    figure: Figure
+    over: Figure | None
+    bar: float
+    stretch: float | None = None
+    least: bool = False
+    floor: str | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A bar, and what was measured; None where that was not."""
+
+    bar: Bar
+    found: float | None
+    floor: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Return one of: stretch (met as well), met, missed, not measured."""
+        if self.found is None:
+            return "not measured"
+        reaches = operator.ge if self.bar.least else operator.le
+        if self.bar.stretch is not None and reaches(self.found, self.bar.stretch):
+            return "stretch"
+        return "met" if reaches(self.found, self.bar.bar) else "missed"
+
+    def markdown(self) -> str:
+        """Return a line of a table."""
+        sign = "≥" if self.bar.least else "≤"
+        stretch = "" if self.bar.stretch is None else f"{sign} {self.bar.stretch:g}"
+        found = "-" if self.found is None else f"{self.found:.3g}"
+        floor = "" if self.floor is None else f"{self.floor:.2g}"
+        return (
+            f"| {self.bar.words} | {sign} {self.bar.bar:g} | {stretch} | {found} | {floor} | {self.verdict} |"
+        )
+
+
+def judged(tables: Mapping[str, Table]) -> list[Judged]:
+    """Return every bar with what was measured."""
+    return [_judge(bar, tables) for bar in BARS]
+
+
+def _judge(bar: Bar, tables: Mapping[str, Table]) -> Judged:
+    mine = _find(bar.figure, tables)
+    if bar.over is None:
+        return Judged(bar, mine)
+    theirs = _find(bar.over, tables)
+    table, _, figure = bar.figure
+    floor = None if bar.floor is None else ratio(_find((table, bar.floor, figure), tables), theirs)
+    return Judged(bar, ratio(mine, theirs), floor)
+
+
+def _find(figure: Figure, tables: Mapping[str, Table]) -> float | None:
+    table, who, name = figure
+    found: float | None = tables[table].find(who, name) if table in tables else None
+    return found
+
+
+def _pair(
+    words: str, table: str, mine: str, theirs: str, figure: str, bar: float, stretch: float | None
+) -> Bar:
+    floor = "floor-etcd" if "etcd" in mine else "floor-zookeeper"
+    return Bar(words, (table, mine, figure), (table, theirs, figure), bar, stretch, floor=floor)
+
+
+def _zookeeper(words: str, table: str, theirs: str, figure: str, bar: float, stretch: float) -> Bar:
+    return _pair(f"ZooKeeper, {words}", table, "recipes-zookeeper", theirs, figure, bar, stretch)
+
+
+def _etcd(words: str, table: str, theirs: str, figure: str, bar: float, stretch: float) -> Bar:
+    return _pair(f"etcd, {words}", table, "recipes-etcd", theirs, figure, bar, stretch)
+
+
+def _footprint(store: str, face: str) -> list[Bar]:
+    most = 3 if store == "etcd" else 1
+    bars = []
+    for which, words in (("one", "one lock"), ("apart", "a lock each")):
+        who, said = f"{store}-{face}-{which}", f"{store}, 1 000 asyncio waiters, {words}"
+        bars.append(Bar(f"{said}: KiB a waiter", ("footprint", who, "KiB a waiter"), None, 8, 4))
+        bars.append(Bar(f"{said}: connections", ("footprint", who, "connections"), None, most))
+        bars.append(Bar(f"{said}: threads", ("footprint", who, "threads"), None, 4))
+    return bars
+
+
+BARS = (
+    _zookeeper("uncontended, vs kazoo, p50", "alone", "kazoo", P50, 0.60, 0.50),
+    _zookeeper("hand-over at 2, vs kazoo, p50", "handover-2", "kazoo", P50, 0.65, 0.50),
+    _zookeeper("hand-over at 2, vs Curator, p50", "handover-2", "curator", P50, 0.75, 0.55),
+    _zookeeper("hand-over at 8, vs kazoo, p50", "handover-8", "kazoo", P50, 0.60, 0.45),
+    _zookeeper("hand-over at 8, vs Curator, p50", "handover-8", "curator", P50, 0.90, 0.65),
+    _zookeeper("hand-over at 32, vs kazoo, p50", "handover-32", "kazoo", P50, 0.60, 0.45),
+    _zookeeper("hand-over at 32, vs Curator, p50", "handover-32", "curator", P50, 0.90, 0.65),
+    _zookeeper("churn at 10, vs kazoo, mean", "churn", "kazoo", MEAN, 0.65, 0.50),
+    _zookeeper("churn at 10, vs Curator, mean", "churn", "curator", MEAN, 1.2, 1.0),
+    _etcd("uncontended, vs etcd3gw, p50", "alone", "etcd3gw", P50, 0.33, 0.25),
+    _etcd("uncontended, vs Go, p50", "alone", "go", P50, 2.3, 1.6),
+    _etcd("hand-over at 2, vs Go, p50", "handover-2", "go", P50, 0.08, 0.03),
+    _etcd("hand-over at 2, vs Go, p90", "handover-2", "go", P90, 0.06, 0.025),
+    _etcd("hand-over at 8, vs Go, p50", "handover-8", "go", P50, 1.1, 0.75),
+    _etcd("hand-over at 8, vs Go, p90", "handover-8", "go", P90, 0.9, 0.75),
+    _etcd("hand-over at 32, vs Go, p50", "handover-32", "go", P50, 1.1, 0.75),
+    _etcd("hand-over at 32, vs Go, p90", "handover-32", "go", P90, 0.9, 0.75),
+    _etcd("churn at 10, vs Go, mean", "churn", "go", MEAN, 0.20, 0.13),
+    *(
+        Bar(
+            f"8 readers and 1 writer, operations/s of ours on {store} vs kazoo",
+            ("readwrite-0", f"recipes-{store}", "operations/s"),
+            ("readwrite-0", "kazoo", "operations/s"),
+            1.5,
+            2.5,
+            least=True,
+        )
+        for store in ("zookeeper", "etcd")
+    ),
+    *(
+        Bar(
+            f"{store}, hand-over at 1 000 waiters ({face}) vs at 10, p50",
+            ("waiters", f"{store}-{face}-1000", P50),
+            ("waiters", f"{store}-{face}-10", P50),
+            2.5,
+            1.5,
+        )
+        for store in ("zookeeper", "etcd")
+        for face in ("threads", "asyncio")
+    ),
+    Bar(
+        "etcd, join of a queue of 1 000 vs of 10, p50",
+        ("joining", "join-1000", P50),
+        ("joining", "join-10", P50),
+        3,
+    ),
+    Bar(
+        "etcd, unrelated put beside 4 joiners of 10 000 vs alone, p50",
+        ("put-beside", "beside-10000", P50),
+        ("put-beside", "alone", P50),
+        2,
+    ),
+    *_footprint("etcd", "asyncio"),
+    *_footprint("zookeeper", "asyncio"),
+    *(
+        Bar(
+            f"{store}, asyncio vs blocking, uncontended, p50",
+            ("alone", f"recipes-{store}-asyncio", P50),
+            ("alone", f"recipes-{store}", P50),
+            bar,
+            1.0,
+        )
+        for store, bar in (("etcd", 1.3), ("zookeeper", 1.5))
+    ),
+    Bar("import recipes over bare Python: ms", ("importing", "import recipes", "ms"), None, 100),
+    Bar("import recipes over bare Python: MiB", ("importing", "import recipes", "MiB"), None, 20),
+)

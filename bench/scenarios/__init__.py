@@ -1,0 +1,31 @@
+"""What is measured; each scenario takes a stage and a plan, and returns tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bench.scenarios.alone import alone
+from bench.scenarios.churn import churn
+from bench.scenarios.footprint import footprint
+from bench.scenarios.handover import handover
+from bench.scenarios.importing import importing
+from bench.scenarios.joining import joining
+from bench.scenarios.readwrite import readwrite
+from bench.scenarios.waiters import waiters
+from bench.scenarios.wire import wire
+from bench.stage import Stage
+from bench.tables import Plan, Table
+
+__all__ = ["SCENARIOS"]
+
+SCENARIOS: Mapping[str, Callable[[Stage, Plan], list[Table]]] = {
+    "importing": importing,
+    "alone": alone,
+    "footprint": footprint,
+    "joining": joining,
+    "waiters": waiters,
+    "wire": wire,
+    "readwrite": readwrite,
+    "handover": handover,
+    "churn": churn,
+}

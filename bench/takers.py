@@ -1,0 +1,218 @@
+"""This package and its peers for threads: ``use`` gives what takes, which gives what releases.
+
+What a peer needs is imported when one is made: a peer that is missing is missing alone.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["KINDS", "SESSION_S", "Take", "Taker"]
+
+SESSION_S = 10
+Release = Callable[[], object]
+Take = Callable[[], Release]
+
+
+class Taker(ABC):
+    """One client, on the server at ``address`` (``host:port``, or a folder)."""
+
+    @abstractmethod
+    def __init__(self, address: str) -> None:
+        """Connect."""
+
+    @abstractmethod
+    def use(self, name: str, side: str) -> Take:
+        """Return what waits for the lock ``name`` (side "lock", "reader" or "writer")."""
+
+    def close(self) -> None:  # noqa: B027 - most end with their process
+        """Let go of the client."""
+
+
+class Ours(Taker):
+    """This package."""
+
+    url: str
+
+    def __init__(self, address: str) -> None:
+        import recipes
+
+        self.client = recipes.connect(self.url.format(address), session_timeout=SESSION_S).open()
+
+    def use(self, name: str, side: str) -> Take:
+        lock: Any
+        lock = self.client.lock(name) if side == "lock" else getattr(self.client.rwlock(name), side)
+        return lambda: lock.acquire().release
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class OursOnZooKeeper(Ours):
+    """This package, on ZooKeeper."""
+
+    url = "zookeeper://{}/bench"
+
+
+class OursOnEtcd(Ours):
+    """This package, on etcd."""
+
+    url = "etcd://{}/bench"
+
+
+class OursOnSqlite(Ours):
+    """This package, on a file."""
+
+    url = "sqlite://{}/bench.db"
+
+
+class OursInMemory(Ours):
+    """This package, in memory: what it costs without any store."""
+
+    url = "memory://"
+
+
+class Kazoo(Taker):
+    """kazoo's ``Lock``, ``ReadLock`` and ``WriteLock``."""
+
+    def __init__(self, address: str) -> None:
+        from kazoo.client import KazooClient
+
+        self.client = KazooClient(address, timeout=SESSION_S)
+        self.client.start()
+
+    def use(self, name: str, side: str) -> Take:
+        made = {"lock": self.client.Lock, "reader": self.client.ReadLock, "writer": self.client.WriteLock}
+        lock = made[side](f"/bench/{name}")
+
+        def take() -> Release:
+            lock.acquire()
+            return lock.release
+
+        return take
+
+    def close(self) -> None:
+        self.client.stop()
+        self.client.close()
+
+
+class Etcd3gw(Taker):
+    """etcd3gw's ``Lock``, which cannot wait."""
+
+    def __init__(self, address: str) -> None:
+        import etcd3gw
+
+        host, _, port = address.partition(":")
+        self.client = etcd3gw.client(host, int(port), api_path="/v3/")
+
+    def use(self, name: str, side: str) -> Take:
+        lock = self.client.lock(name, ttl=SESSION_S)
+
+        def take() -> Release:
+            if not lock.acquire():
+                raise AssertionError("nobody else should hold it: this lock cannot wait")
+            return lock.release
+
+        return take
+
+
+class Tooz(Taker):
+    """tooz on etcd."""
+
+    def __init__(self, address: str) -> None:
+        from tooz import coordination
+
+        url = f"etcd3+http://{address}?api_version=v3"
+        self.client = coordination.get_coordinator(url, b"member")
+        self.client.start()
+
+    def use(self, name: str, side: str) -> Take:
+        lock = self.client.get_lock(name.encode())
+
+        def take() -> Release:
+            lock.acquire()
+            return lock.release
+
+        return take
+
+
+class RedisLock(Taker):
+    """python-redis-lock."""
+
+    def __init__(self, address: str) -> None:
+        import redis
+
+        host, _, port = address.partition(":")
+        self.client = redis.Redis(host, int(port))
+
+    def use(self, name: str, side: str) -> Take:
+        import redis_lock
+
+        def take() -> Release:
+            lock = redis_lock.Lock(self.client, name, expire=SESSION_S, auto_renewal=False)
+            lock.acquire()
+            return lock.release
+
+        return take
+
+
+class RedisPy(RedisLock):
+    """redis-py's own ``Lock``."""
+
+    def use(self, name: str, side: str) -> Take:
+        def take() -> Release:
+            lock = self.client.lock(name, timeout=SESSION_S)
+            lock.acquire()
+            return lock.release
+
+        return take
+
+
+class FileLock(Taker):
+    """filelock, in a folder."""
+
+    def __init__(self, address: str) -> None:
+        self.folder = address
+
+    def use(self, name: str, side: str) -> Take:
+        import filelock
+
+        lock = filelock.FileLock(f"{self.folder}/{name}.lock")
+
+        def take() -> Release:
+            lock.acquire()
+            return lock.release
+
+        return take
+
+
+def _floor(module: str) -> Callable[[str], Taker]:
+    """Return what makes the client of raw sockets in a module."""
+
+    def make(address: str) -> Taker:
+        import importlib
+
+        taker: Taker = importlib.import_module(module).Floor(address)
+        return taker
+
+    return make
+
+
+KINDS: dict[str, Callable[[str], Taker]] = {
+    "recipes-zookeeper": OursOnZooKeeper,
+    "recipes-etcd": OursOnEtcd,
+    "recipes-sqlite": OursOnSqlite,
+    "recipes-memory": OursInMemory,
+    "kazoo": Kazoo,
+    "etcd3gw": Etcd3gw,
+    "tooz": Tooz,
+    "python-redis-lock": RedisLock,
+    "redis-py": RedisPy,
+    "filelock": FileLock,
+    "floor-zookeeper": _floor("bench.floor_zookeeper"),
+    "floor-etcd": _floor("bench.floor_etcd"),
+}

@@ -1,0 +1,97 @@
+"""Same as `bench.takers`, but awaits."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bench.takers import SESSION_S
+
+__all__ = ["KINDS", "Take", "Taker"]
+
+Take = Callable[[], Awaitable[Callable[[], Awaitable[object]]]]
+
+
+class Taker(ABC):
+    """One client of one loop, on the server at ``address``."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect."""
+
+    @abstractmethod
+    def use(self, name: str, side: str) -> Take:
+        """Return what waits for the lock ``name``."""
+
+    async def close(self) -> None:  # noqa: B027 - most end with their process
+        """Let go of the client."""
+
+
+class Ours(Taker):
+    """This package."""
+
+    url: str
+
+    async def open(self) -> None:
+        import recipes
+
+        url = self.url.format(self.address)
+        self.client = await recipes.connect_async(url, session_timeout=SESSION_S).open()
+
+    def use(self, name: str, side: str) -> Take:
+        lock: Any
+        lock = self.client.lock(name) if side == "lock" else getattr(self.client.rwlock(name), side)
+
+        async def take() -> Callable[[], Awaitable[object]]:
+            release: Callable[[], Awaitable[object]] = (await lock.acquire()).release
+            return release
+
+        return take
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
+class OursOnZooKeeper(Ours):
+    """This package, on ZooKeeper."""
+
+    url = "zookeeper://{}/bench"
+
+
+class OursOnEtcd(Ours):
+    """This package, on etcd."""
+
+    url = "etcd://{}/bench"
+
+
+class Aetcd(Taker):
+    """aetcd's ``Lock``, over gRPC."""
+
+    async def open(self) -> None:
+        import aetcd
+
+        host, _, port = self.address.partition(":")
+        self.client = aetcd.Client(host, int(port))
+
+    def use(self, name: str, side: str) -> Take:
+        lock = self.client.lock(name.encode(), ttl=SESSION_S)
+
+        async def take() -> Callable[[], Awaitable[object]]:
+            await lock.acquire(timeout=None)
+            release: Callable[[], Awaitable[object]] = lock.release
+            return release
+
+        return take
+
+
+KINDS: dict[str, Callable[[str], Taker]] = {
+    "recipes-zookeeper-asyncio": OursOnZooKeeper,
+    "recipes-etcd-asyncio": OursOnEtcd,
+    "aetcd": Aetcd,
+}

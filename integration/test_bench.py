@@ -1,0 +1,85 @@
+"""The measurements themselves, in small: every scenario runs, and what it says can be judged and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import figures
+from bench.bars import BARS, Bar, judged
+from bench.kinds import KINDS
+from bench.report import write
+from bench.scenarios import SCENARIOS
+from bench.stage import Stage, Turn
+from bench.tables import Plan, Table
+
+SMALL = Plan(rounds=2, scale=0.02, most=2)
+ONLY = {"recipes-zookeeper", "recipes-etcd", "recipes-etcd-asyncio", "kazoo", "floor-zookeeper", "floor-etcd"}
+"""Of each sort one; what else is there needs more than the tests install."""
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with Stage(only=ONLY) as one:
+        yield one
+
+
+def test_every_scenario_runs(stage: Stage, tmp_path: Path) -> None:
+    tables = {table.name: table for run in SCENARIOS.values() for table in run(stage, SMALL)}
+    assert all(row.figures for table in tables.values() for row in table.rows)
+    assert not stage.missing
+    wanted = {bar.figure for bar in BARS} | {bar.over for bar in BARS if bar.over is not None}
+    assert {table for table, _, _ in wanted} <= set(tables)
+    here = [one for one in judged(tables) if one.found is not None]
+    assert {one.bar.figure[0] for one in here} >= {"alone", "handover-2", "churn", "footprint", "importing"}
+    page = write(tmp_path, tables, {"servers": stage.versions()}, {"curator": "not asked for"})
+    assert "NOT MEASURED: Curator" in page.read_text()
+    found = json.loads((tmp_path / "results.json").read_text())["tables"]
+    assert {name: Table.from_json(name, one) for name, one in found.items()} == tables
+
+
+def turn(*spans: list[tuple[int, int]], end: int = 1000) -> Turn:
+    return Turn(list(spans), 0, end, 0.0, 0.0)
+
+
+def test_handovers_are_between_contenders_while_all_contend() -> None:
+    spans = turn([(10, 20), (50, 60), (61, 70)], [(25, 30), (100, 110), (2000, 2001)])
+    assert figures.handovers(spans) == [20, 30]  # of 30 -> 50 and 70 -> 100; not before all came
+    assert figures.handed(spans) == [5, 20, 30]
+    assert figures.spacing(spans) == [(100 - 25) / 3]
+    assert figures.handovers(turn([], [])) == []
+
+
+def test_two_that_hold_at_once_are_no_figure() -> None:
+    with pytest.raises(AssertionError, match="at once"):
+        figures.handovers(turn([(10, 20)], [(15, 30)]))
+
+
+def test_percentiles() -> None:
+    found = figures.summary([3000, 1000, 2000])
+    assert found is not None
+    assert (found.count, found.p50, found.p90, found.mean) == (3, 2.0, 2.8, 2.0)
+    assert figures.summary([]) is None
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "verdict"),
+    [(40, 100, "stretch"), (60, 100, "met"), (61, 100, "missed"), (40, None, "not measured")],
+)
+def test_a_bar_is_judged(mine: int, theirs: int | None, verdict: str) -> None:
+    table = Table("alone", "")
+    table.add("recipes-zookeeper", **{"p50 us": mine})
+    table.add("kazoo", **{"p50 us": theirs})
+    table.add("floor-zookeeper", **{"p50 us": 30})
+    (one,) = [one for one in judged({"alone": table}) if "uncontended, vs kazoo" in one.bar.words]
+    assert one.verdict == verdict
+    assert one.floor == (None if theirs is None else 0.3)
+    more = Bar("", ("alone", "recipes-zookeeper", "p50 us"), None, 40, least=True)
+    assert more.least
+
+
+def test_every_kind_is_told_apart() -> None:
+    assert len({(kind.store, kind.label) for kind in KINDS.values()}) == len(KINDS)

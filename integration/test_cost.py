@@ -1,0 +1,60 @@
+"""What an uncontended acquire and release may cost, where that does not depend on the machine.
+
+How the bounds were found: ``python -m integration.cost FACE URL`` on Python 3.11 and 3.13, the larger of
+the two figures, and a fifth more for instructions and memory (a new Python counts otherwise, and a
+change that is worth it may take some); nothing more for requests, and little for calls of the
+system. Who breaks one has made every acquire of every user slower: say in the commit what is had
+for it, or mend it. ``test_budget.py`` counts requests in every other situation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from integration import servers
+from integration.cost import Cost, measured
+from integration.counting import on_the_wire
+from integration.proxy import Proxy
+from integration.stores import ServerStore
+from tests.contract.world import World
+
+pytestmark = pytest.mark.usefixtures("no_periodic_reading")
+
+KIB = 1024
+MOST = {
+    ("zookeeper", "blocking"): Cost(6_500, 16, 27 * KIB, 20, 0),
+    ("zookeeper", "asyncio"): Cost(8_800, 28, 27 * KIB, 20, 8 * KIB),  # calls: as the two threads meet
+    ("etcd", "blocking"): Cost(7_900, 8, 86 * KIB, 20, 0),
+    ("etcd", "asyncio"): Cost(10_500, 14, 330 * KIB, 20, 8 * KIB),  # asyncio reads into 256 KiB
+}
+BYTES = {"zookeeper": (300, 320), "etcd": (1_500, 1_400)}
+"""Up and down, with names as long as here; the gateway speaks JSON."""
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_what_a_cycle_costs(
+    server: servers.Server, prefix: str, face: str, figure: Callable[[str], None]
+) -> None:
+    most, found = MOST[server.scheme, face], measured(face, server.url(prefix))
+    figure(str(found))
+    assert found.instructions <= most.instructions
+    assert found.system_calls <= most.system_calls
+    assert found.peak_bytes <= most.peak_bytes
+    assert found.left_blocks <= most.left_blocks
+    assert found.waiter_bytes <= most.waiter_bytes
+
+
+def test_what_a_cycle_sends(
+    server: servers.Server, proxy: Proxy, world: World, store: ServerStore, figure: Callable[[str], None]
+) -> None:
+    party = world.client(url=proxy.url(store.prefix), session_timeout=60)
+    party.release(party.acquire("x"))
+    with proxy.counting() as counts:
+        party.release(party.acquire("x"))
+    figure(f"{counts.bytes_up} bytes up, {counts.bytes_down} down")
+    assert on_the_wire(counts) == (2 if server.scheme == "etcd" else 3)
+    most_up, most_down = BYTES[server.scheme]
+    assert counts.bytes_up <= most_up
+    assert counts.bytes_down <= most_down
