@@ -1,0 +1,8 @@
+export RECIPES_STORE=etcd://127.0.0.1:2379/app
+
+recipes run reports/nightly -- sleep 2 &
+until etcdctl get app/reports --prefix --keys-only | grep app/; do sleep 0.1; done
+
+recipes who reports/nightly
+etcdctl lock app/reports%2Fnightly echo "and now etcdctl has it"
+wait
