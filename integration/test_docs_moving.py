@@ -24,7 +24,7 @@ def test_an_example_of_another_package_on_etcd(etcd35: servers.Etcd, prefix: str
 
 def test_the_example_of_kazoo(zookeeper: servers.ZooKeeper, prefix: str) -> None:
     text = source("before_kazoo.py", prefix).replace("127.0.0.1:2181", zookeeper.address)
-    assert "before us: nightly job" in python(text)
+    assert "the report is made by nightly job" in python(text)
     servers.clean(zookeeper, prefix)
 
 

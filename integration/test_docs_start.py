@@ -59,6 +59,7 @@ def test_the_first_steps_on_zookeeper(tmp_path: Path) -> None:
     with newcomer.serving("zookeeper_server.sh"):
         assert "100 visits of 100" in newcomer.types("zookeeper_move.sh")
         said = newcomer.types("zookeeper_look.sh")
+    assert "exclusive" in said
     assert "-lock-0000000000" in said.splitlines()[-1]
 
 

@@ -10,7 +10,7 @@ except LockTimeout:
     print("somebody else has it")
 else:
     try:
-        print("the report is made; before us:", lock.contenders()[0])
+        print("the report is made by", lock.contenders()[0])
     finally:
         lock.release()
 kazoo.stop()

@@ -25,7 +25,7 @@ def once_a_day(client: recipes.Client, database: sqlite3.Connection, job: str, d
 
 with (
     contextlib.closing(sqlite3.connect("app.db")) as database,
-    recipes.connect("etcd://127.0.0.1:2379/app") as client,
+    recipes.connect("sqlite://./locks.db") as client,
 ):
     with database:  # once, in a migration of yours
         database.execute(gate.ddl())

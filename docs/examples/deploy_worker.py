@@ -18,9 +18,13 @@ signal.signal(signal.SIGTERM, stop)
 
 with recipes.connect("sqlite://./locks.db") as client:
     while not stopping.is_set():
-        with client.lock("worker") as grant:  # others wait here, and take over
-            working.set()
-            while grant.held and not stopping.is_set():
-                print(version, "does a step under token", grant.token, flush=True)
-                stopping.wait(0.1)
-        working.clear()
+        try:
+            with client.lock("worker") as grant:  # others wait here, and take over
+                working.set()
+                while grant.held and not stopping.is_set():
+                    print(version, "does a step under token", grant.token, flush=True)
+                    stopping.wait(0.1)
+        except recipes.LockLost as lost:
+            print(version, "queues again:", lost.reason)
+        finally:
+            working.clear()

@@ -1,6 +1,6 @@
 until etcdctl endpoint health; do sleep 0.5; done
 
-sed -i 's|sqlite://./locks.db|etcd://127.0.0.1:2379/app|' first_lock.py
+sed -i 's|connect("[^"]*"|connect("etcd://127.0.0.1:2379/app"|' first_lock.py
 echo 0 > visits.txt
 python first_lock.py &
 python first_lock.py &

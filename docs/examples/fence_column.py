@@ -13,7 +13,7 @@ def publish(database: sqlite3.Connection, body: str, token: int) -> bool:
 
 with (
     contextlib.closing(sqlite3.connect("app.db")) as database,
-    recipes.connect("etcd://127.0.0.1:2379/app") as client,
+    recipes.connect("sqlite://./locks.db") as client,
 ):
     with database:
         database.execute(

@@ -62,7 +62,16 @@ ON_SERVERS_ONLY = {
 """Run in ``integration`` alone: by its ``test_docs*.py``, in ``fleet``, ``fencing`` and ``credentials``."""
 ON_OBJECTS = {"fencing_objects.py"}
 """Run by ``tests/fencing/test_objects.py``, on a fake of an object store."""
-ON_FILES = {"first.py", "first_asyncio.py", "on_one_machine.py"}
+ON_FILES = {
+    "cron_once.py",
+    "fence_column.py",
+    "first.py",
+    "first_asyncio.py",
+    "loss_async.py",
+    "loss_callback.py",
+    "loss_steps.py",
+    "on_one_machine.py",
+}
 """Run on a file, as they say."""
 ON_ITS_STORE = {
     "after_curator.py",
