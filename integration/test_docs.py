@@ -14,6 +14,7 @@ from integration import servers
 from tests.docs.pages import (
     BY_A_SHELL,
     EXAMPLES,
+    ON_FILES,
     ON_ITS_STORE,
     ON_OBJECTS,
     ON_SERVERS_ONLY,
@@ -32,7 +33,7 @@ def test_an_example_runs_on_every_server(example: Path, url: str, tmp_path: Path
     python(example_on(example, url), tmp_path)
 
 
-@pytest.mark.parametrize("example", sorted(ON_ITS_STORE))
+@pytest.mark.parametrize("example", sorted(ON_ITS_STORE - ON_FILES))
 def test_an_example_runs_on_the_server_it_names(
     request: pytest.FixtureRequest, example: str, prefix: str, tmp_path: Path
 ) -> None:

@@ -88,7 +88,7 @@ ON_ITS_STORE = {
     "loss_steps.py",
     "timeouts.py",
 }
-"""Run on one kind of server, the one they name, or etcd; the others run on each."""
+"""Run on the one store that they name, a server or a file; the others run on each."""
 BY_A_SHELL = {"deploy_worker.py", "first_fenced.py", "first_lock.py", "first_race.py"}
 """Run by the examples of the command line that name them, as the reader has saved them."""
 SHELL = {path.name for path in EXAMPLES if path.suffix == ".sh"} - ON_SERVERS_ONLY
