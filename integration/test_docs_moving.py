@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tooz import coordination
 
+import recipes
 from integration import servers
 from integration.test_docs import python
 from tests.docs.pages import ROOT
@@ -26,6 +28,22 @@ def test_the_example_of_kazoo(zookeeper: servers.ZooKeeper, prefix: str) -> None
     text = source("before_kazoo.py", prefix).replace("127.0.0.1:2181", zookeeper.address)
     assert "the report is made by nightly job" in python(text)
     servers.clean(zookeeper, prefix)
+
+
+def test_tooz_on_zookeeper_does_not_wait_for_ours(zookeeper: servers.ZooKeeper, prefix: str) -> None:
+    """So its page wants a release that takes both."""
+    coordinator = coordination.get_coordinator(f"zookeeper://{zookeeper.address}", b"worker-1")
+    coordinator.start()
+    theirs = coordinator.get_lock(prefix.encode())
+    with recipes.connect(zookeeper.url("tooz/locks")) as client:
+        ours = client.lock(prefix)
+        with ours:
+            assert theirs.acquire(blocking=False)
+        assert ours.try_acquire() is None
+        assert theirs.release()
+    coordinator.stop()
+    coordinator._coord.close()  # which it leaves to others
+    servers.clean(zookeeper, "tooz")
 
 
 @pytest.mark.parametrize(
