@@ -12,7 +12,7 @@ gate = fencing.SqlGate("fences")  # a table that remembers the largest token
 
 with (
     contextlib.closing(sqlite3.connect("shop.db")) as shop,
-    recipes.connect("sqlite://./locks.db", session_timeout=2) as client,
+    recipes.connect("sqlite://./locks.db", session_timeout=3) as client,
 ):
     with shop:  # a transaction
         shop.execute(gate.ddl())

@@ -4,7 +4,7 @@ import recipes
 
 
 async def main() -> None:
-    async with recipes.connect_async("sqlite://./locks.db", session_timeout=2) as client:
+    async with recipes.connect_async("sqlite://./locks.db", session_timeout=3) as client:
         lock = client.lock("reports/nightly")
         try:
             async with lock as grant:

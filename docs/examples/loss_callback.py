@@ -2,7 +2,7 @@ import subprocess
 
 import recipes
 
-with recipes.connect("sqlite://./locks.db", session_timeout=2) as client:
+with recipes.connect("sqlite://./locks.db", session_timeout=3) as client:
     lock = client.lock("reports/nightly")
     try:
         with lock as grant, subprocess.Popen(["sleep", "60"]) as work:

@@ -1,6 +1,6 @@
 import recipes
 
-with recipes.connect("sqlite://./locks.db", session_timeout=2) as client:
+with recipes.connect("sqlite://./locks.db", session_timeout=3) as client:
     lock = client.lock("reports/nightly")
     try:
         with lock as grant:

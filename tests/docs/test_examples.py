@@ -48,7 +48,7 @@ SAYS = {
     "inspecting.py": "nightly job holds reports/nightly exclusive under token",
     "loss_async.py": "the task itself was not cancelled: True",
     "loss_callback.py": "the work ended with -15",
-    "loss_steps.py": "stopped before page 3 - its contender was removed",
+    "loss_steps.py": "stopped before page 3 - ",
     "losing.py": "second page under token",
     "metrics_otel.py": "recipes.lock.hold.duration",
     "metrics_prometheus.py": 'lock="reports",mode="exclusive",outcome="acquired"',
