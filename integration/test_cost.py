@@ -68,13 +68,13 @@ def test_what_a_renewal_sends(
     party = world.client(url=proxy.url(store.prefix), session_timeout=2)
     party.acquire("x")
     asked = matching("sync") if server.scheme == "zookeeper" else matching("lease/keepalive")
-    proxy.expect(asked).sprung.wait(5)
     with proxy.counting() as counts:
-        assert proxy.expect(asked, n=2).sprung.wait(5)
+        assert proxy.expect(asked, n=3).sprung.wait(5)
     renewals = counts.requests["sync"] or counts.requests["/v3/lease/keepalive"]
-    up, down = counts.bytes_up / renewals, counts.bytes_down / renewals
-    figure(f"{on_the_wire(counts) / renewals:.2f} requests, {up:.0f} bytes up, {down:.0f} down")
-    most, most_up, most_down = RENEWAL[server.scheme]
-    assert on_the_wire(counts) <= most * renewals + 1
-    assert up <= 1.2 * most_up
-    assert down <= 1.2 * most_down
+    figure(
+        f"{on_the_wire(counts)} requests, {counts.bytes_up} bytes up, {counts.bytes_down} down: {renewals}"
+    )
+    most, most_up, most_down = (each * (renewals + 1) for each in RENEWAL[server.scheme])  # one may be cut
+    assert on_the_wire(counts) <= most
+    assert counts.bytes_up <= 1.1 * most_up
+    assert counts.bytes_down <= 1.1 * most_down
