@@ -100,7 +100,7 @@ def test_open_takes_what_the_server_grants() -> None:
     assert steps == [Connect(15.0)]
     assert steps.result == Opened("fffffffffffffffd", 10.0)
     assert zk.session_id == "fffffffffffffffd"
-    assert (zk.renewals_per_ttl, zk.renewal_lag) == (8, 1 / 4)
+    assert (zk.renewals_per_ttl, zk.renewal_lag) == (7, 1.1 / 4)
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)

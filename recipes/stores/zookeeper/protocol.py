@@ -71,17 +71,18 @@ class ZooKeeperProtocol(StoreProtocol):
     """One session with ZooKeeper.
 
     A server passes on to the leader every half tick whom it heard from, and dies with what it
-    has not passed on. That it answered a request shows that all of this went well up to half a
-    tick before. No session is shorter than two ticks: so a renewal counts once another one, sent
-    a quarter of the timeout after it, was answered.
+    has not passed on. That the leader answered shows that what the server had heard half a tick
+    before was passed on. No session is shorter than two ticks: so a renewal counts once another
+    one was answered that was sent a quarter of the timeout after its answer, and a tenth more for
+    clocks that go at different rates.
 
     Args:
         label: Where the store is, for errors.
         layout: Where its nodes are.
     """
 
-    renewals_per_ttl: ClassVar[int] = 8
-    renewal_lag: ClassVar[float] = 1 / 4
+    renewals_per_ttl: ClassVar[int] = 7
+    renewal_lag: ClassVar[float] = 1.1 / 4
 
     def __init__(self, label: str, layout: Layout) -> None:
         self._label = label
