@@ -72,7 +72,9 @@ class SessionClock:
         self.ttl_s = ttl_s
         self.counted = self._answered[0][0]
         self.deadline = self.counted + ttl_s - max(ttl_s / 10, 0.5)
-        self.due = max(sent_at + self.interval_s, now + lag_s / 2)  # the next but one shows that this one counts
+        self.due = max(
+            sent_at + self.interval_s, now + lag_s / 2
+        )  # the next but one shows that this one counts
         self.suspect_at = min(sent_at + 2.25 * self.interval_s, self.deadline)
 
     @property
