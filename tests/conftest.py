@@ -15,6 +15,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("long", settings.get_profile("recipes"), max_examples=1_000, derandomize=False)
 settings.load_profile("recipes")
 
 if os.environ.get("RECIPES_TEST_MUTANT"):  # `nox -s mutants`: these tests have to fail

@@ -14,8 +14,11 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from recipes._core.order import Order
+from tests.simulation import bulk
 from tests.simulation.exhaustive import ALL, QUICK, replay, search
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, Verdict, run
@@ -149,6 +152,7 @@ def main(argv: list[str] | None = None) -> int:
         "--exhaustive", action="store_true", help="every order of messages and every fault, within bounds"
     )
     parser.add_argument("--recipe", choices=("lock", "rwlock"), help="search this one alone")
+    parser.add_argument("--out", type=Path, help="append the tally as JSON lines, and go on from the last")
     parser.add_argument("--json", action="store_true", help="print the numbers, one line a store")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--quick", action="store_true", help="of --exhaustive, what the default run has")
@@ -185,6 +189,21 @@ def exhaustive(stores: tuple[str, ...], options: argparse.Namespace) -> int:
 
 def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     """Run many schedules; show the first violation in its shortest form."""
+    if options.out is not None:
+        seeds = range(options.first, options.first + options.count)
+        orders, recipe = (MIXED, "mixed") if options.mixed else ((), "by turns")
+        done = [
+            bulk.run(
+                options.out,
+                Tally(store),
+                seeds,
+                partial(chunk, store, orders=orders),
+                jobs=options.jobs,
+                recipe=recipe,
+            )
+            for store in stores
+        ]
+        return int(any(done))
     broken = 0
     for store in stores:
         began = time.monotonic()
