@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from recipes._core.order import Order
 from tests.simulation import bulk
@@ -152,7 +153,11 @@ def main(argv: list[str] | None = None) -> int:
         "--exhaustive", action="store_true", help="every order of messages and every fault, within bounds"
     )
     parser.add_argument("--recipe", choices=("lock", "rwlock"), help="search this one alone")
-    parser.add_argument("--out", type=Path, help="append the tally as JSON lines, and go on from the last")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="append the tally as JSON lines, and go on from the last; of --exhaustive, keep the results",
+    )
     parser.add_argument("--json", action="store_true", help="print the numbers, one line a store")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--quick", action="store_true", help="of --exhaustive, what the default run has")
@@ -179,8 +184,12 @@ def exhaustive(stores: tuple[str, ...], options: argparse.Namespace) -> int:
         bound for bound in (QUICK if options.quick else ALL) if options.recipe in (None, bound.recipe)
     )
     broken = 0
+    kept: dict[str, Any] = {"commit": bulk.commit(), "searches": []}
     for found in search(stores, bounds, options.jobs):
         print(json.dumps(found.numbers()) if options.json else found.line(), flush=True)
+        kept["searches"].append(found.numbers())
+        if options.out is not None:
+            options.out.write_text(json.dumps(kept, indent=1) + "\n")
         if found.violation is not None:
             broken += 1
             print("\n".join(replay(found)))

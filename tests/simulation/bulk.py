@@ -28,10 +28,12 @@ NUMBERS = ("schedules", "counted", "requests", "grants")
 
 
 def commit() -> str:
-    """Return the commit that is checked out, with a + if something was changed."""
-    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """Return the commit that is checked out, with a + if its code was changed."""
+    head, changed = (
+        subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+        for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "recipes", "tests"))
+    )
+    return (head.strip() or "unknown") + ("+" if changed else "")
 
 
 def run(

@@ -11,6 +11,7 @@ search may be bounded by the number of deviations, or not at all.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -74,6 +75,7 @@ class Found:
     schedules: int = 0
     states: int = 0
     longest: int = 0
+    seconds: float = 0.0
     exhausted: bool = False
     violation: str | None = None
     path: tuple[int, ...] = ()
@@ -82,7 +84,7 @@ class Found:
         """Return what another program wants to know."""
         counts = {"schedules": self.schedules, "states": self.states, "longest": self.longest}
         end = {"exhausted": self.exhausted, "violation": self.violation}
-        return {"store": self.store, **asdict(self.bound), **counts, **end}
+        return {"store": self.store, **asdict(self.bound), **counts, **end, "seconds": round(self.seconds, 1)}
 
     def line(self) -> str:
         """Return it in one line."""
@@ -93,7 +95,7 @@ class Found:
             f"{self.store:9}  {bound.recipe:6}  {bound.clients:3}  "
             f"{bound.losses} lost, {bound.expiries} expired, {most} deviations: "
             f"{self.schedules} schedules, {self.states} states, "
-            f"up to {self.longest} choices: {end}, {self.violation or '0 violations'}"
+            f"up to {self.longest} choices: {end}, {self.violation or '0 violations'} ({self.seconds:.0f} s)"
         )
 
 
@@ -289,8 +291,11 @@ def _no_chance() -> Iterator[None]:
 
 def explore(store: str, bound: Bound, most: int = 10**9) -> Found:
     """Search one bound on one model; after so many schedules, or at a violation, it ends early."""
+    began = time.process_time()
     with _no_chance():
-        return _Search(store, bound).go(most)
+        found = _Search(store, bound).go(most)
+    found.seconds = time.process_time() - began
+    return found
 
 
 def replay(found: Found) -> list[str]:
