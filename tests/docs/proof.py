@@ -45,7 +45,7 @@ def chaos(kept: Any) -> str:
 TABLES: dict[str, Callable[[Any], str]] = {
     "exhaustive": exhaustive,
     "simulation": bulk.table,
-    "mutants": lambda kept: mutants.table(),
+    "mutants": mutants.table,
     "chaos": chaos,
 }
 
