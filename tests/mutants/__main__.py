@@ -2,7 +2,8 @@
 
 Without more it looks for each until it is found: by schedule after schedule of the simulation,
 or by the tests of a driver or transport. ``--default`` lets the default test run alone look for it.
-``--out`` keeps the results, ``--table`` prints what was kept as Markdown.
+``--out`` keeps the results as they come, and goes on from those of the same commit; ``--table`` prints
+what was kept as Markdown.
 """
 
 from __future__ import annotations
@@ -33,37 +34,53 @@ def main(argv: list[str] | None = None) -> int:
     """Run what the command line says; 1 if a bug survives, or by default more than a quarter."""
     parser = argparse.ArgumentParser(prog="nox -s mutants --", description=__doc__)
     parser.add_argument("--default", action="store_true", help="what the default run alone notices")
-    parser.add_argument("--only", default="", help="those with these words in their names")
+    parser.add_argument("--only", default="", help="those with these words in their part or name")
     parser.add_argument("--store", choices=("etcd", "zookeeper", "both"), default="both")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
-        "--out", type=Path, nargs="?", const=KEPT, help=f"keep the results, in {KEPT.relative_to(ROOT)}"
+        "--out",
+        type=Path,
+        nargs="?",
+        const=KEPT,
+        help=f"keep the results, in {KEPT.relative_to(ROOT)}, and go on from there",
     )
     parser.add_argument("--table", action="store_true", help="print what was kept, as Markdown")
     options = parser.parse_args(argv)
     if options.table:
         print(table(json.loads(KEPT.read_text())))
         return 0
-    began, of, run = time.monotonic(), commit(), RUNS[options.default]
-    fates: dict[str, Fate] = {}
+    began, run = time.monotonic(), RUNS[options.default]
+    facts = {"commit": commit(), "seconds": 0}
+    chosen = [case.id for case in CASES if _chosen(case, options)]
+    fates = _done(options.out, run, facts["commit"])
     with ProcessPoolExecutor(options.jobs, max_tasks_per_child=1) as pool:
-        chosen = [case.id for case in CASES if _chosen(case, options)]
-        looking = {pool.submit(fate, one, default=options.default): one for one in chosen}
+        looking = {pool.submit(fate, one, default=options.default): one for one in chosen if one not in fates}
         for done in as_completed(looking):
             found = fates[looking[done]] = done.result()
+            facts["seconds"] = round(sum(found.seconds for found in fates.values()))
             print(found.line(), flush=True)
-    in_order = [fates[one] for one in chosen]
-    killed = sum(bool(found.by) for found in in_order)
-    used = sum(found.seconds for found in in_order)
-    spent = f"{time.monotonic() - began:.0f} s, {used:.0f} s of processors"
-    print(f"{killed} of {len(in_order)} mutants were killed, {len(in_order) - killed} survive ({spent})")
-    if options.out is not None:
-        keep(options.out, run, {"commit": of, "seconds": round(used)}, in_order)
-    return int(killed < len(in_order) * ENOUGH[run])
+            if options.out is not None:
+                keep(options.out, run, facts, [fates[case.id] for case in CASES if case.id in fates])
+    killed = sum(bool(found.by) for found in fates.values())
+    spent = f"{time.monotonic() - began:.0f} s, {facts['seconds']} s of processors"
+    print(f"{killed} of {len(fates)} mutants were killed, {len(fates) - killed} survive ({spent})")
+    return int(killed < len(fates) * ENOUGH[run])
+
+
+def _done(path: Path | None, run: str, of: Any) -> dict[str, Fate]:
+    """Return what such a run of the same commit has kept, with which this one goes on."""
+    kept = json.loads(path.read_text()).get(run, {}) if path and path.exists() else {}
+    known = {
+        (found.name, found.where, found.store): found
+        for found in (Fate(**facts) for facts in kept.get("mutants", ()))
+        if kept["commit"] == of
+    }
+    return {case.id: known[_key(case)] for case in CASES if _key(case) in known}
 
 
 def _chosen(case: Case, options: argparse.Namespace) -> bool:
-    return options.only in case.mutant.name and options.store in ("both", case.store or options.store)
+    words = f"{case.mutant.where}: {case.mutant.name}"
+    return options.only in words and options.store in ("both", case.store or options.store)
 
 
 def keep(path: Path, run: str, facts: dict[str, Any], fates: list[Fate]) -> None:

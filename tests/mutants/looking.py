@@ -93,7 +93,8 @@ def _lookers(case: Case, *, default: bool) -> Iterator[tuple[str, str]]:
 
 
 def _schedules(mutant: Mutant, store: str) -> tuple[str, str]:
-    for first in range(0, mutant.within, CHUNK):
+    near = mutant.near if store == "zookeeper" else 0
+    for first in (*range(near, mutant.within, CHUNK), *range(0, near, CHUNK)):
         verdict = kill(mutant, store, min(CHUNK, mutant.within - first), first)
         collect()
         if verdict is not None:

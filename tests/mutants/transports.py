@@ -175,9 +175,9 @@ TRANSPORTS = [
         lambda: swap(KazooSession, "_end", lambda self, reason: False),
     ),
     TransportMutant(
-        "a connection that is silent is kept",
+        "a server that does not reach the leader is kept",
         KAZOO,
-        "tests/stores/zookeeper/test_life.py",
+        "tests/stores/zookeeper/test_requests.py",
         lambda: swap(KazooSession, "_leave_if_cut_off", nothing),
     ),
 ]

@@ -1,7 +1,7 @@
 """Long runs: the tally so far is appended to a file as JSON lines, and a run goes on where the last ended.
 
 ``python -m tests.simulation.bulk FILE ...`` adds up what such files hold, as a table, and with
-``--out`` as the JSON that docs/proof.md is made from.
+``--out`` as the JSON that docs/proof.md is made from; sums of other commits, stores and mixtures stay there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.simulation.quick import hurry
 
-__all__ = ["Part", "added_up", "commit", "run", "table"]
+__all__ = ["Part", "added_up", "commit", "keep", "run", "table"]
 
 ROOT = Path(__file__).parents[2]
 EVERY = 5_000
@@ -84,6 +84,8 @@ class Part:
     commit: str
     store: str
     recipe: str
+    first: int = sys.maxsize
+    upto: int = 0
     schedules: int = 0
     counted: int = 0
     requests: int = 0
@@ -95,6 +97,7 @@ class Part:
     def add(self, line: dict[str, Any]) -> None:
         for name in (*NUMBERS, "seconds"):
             setattr(self, name, getattr(self, name) + line[name])
+        self.first, self.upto = min(self.first, line["first"]), max(self.upto, line["upto"])
         self.faults.update(line["faults"])
         self.violations += line["violations"]
 
@@ -130,14 +133,23 @@ def added_up(files: Iterable[Path]) -> list[Part]:
 def table(parts: list[dict[str, Any]]) -> str:
     """Return the sums as Markdown."""
     rows = [
-        "| store | recipes | schedules | that count | requests | grants | faults | violations | commit |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| store | locks | from seed | schedules | counted | requests | grants | faults | violations | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for part in parts:
-        counts = [part[name] for name in NUMBERS] + [sum(part["faults"].values()), len(part["violations"])]
+        counts = [part[name] for name in ("first", *NUMBERS)]
+        counts += [sum(part["faults"].values()), len(part["violations"])]
         cells = [part["store"], part["recipe"], *(f"{count:,}" for count in counts), f"`{part['commit']}`"]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
+
+
+def keep(out: Path, parts: list[dict[str, Any]]) -> None:
+    """Write sums beside what is kept of other commits, stores and mixtures."""
+    of = ("store", "recipe", "commit")
+    kept = json.loads(out.read_text()) if out.exists() else []
+    both = {tuple(part[name] for name in of): part for part in (*kept, *parts)}
+    out.write_text(json.dumps([both[key] for key in sorted(both)], indent=1) + "\n")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -149,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
     parts = [part.numbers() for part in added_up(options.files)]
     print(table(parts))
     if options.out is not None:
-        options.out.write_text(json.dumps(parts, indent=1) + "\n")
+        keep(options.out, parts)
     return int(any(part["violations"] for part in parts))
 
 

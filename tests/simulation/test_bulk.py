@@ -42,4 +42,15 @@ def test_what_was_cut_off_or_run_twice_counts_once(out: Path) -> None:
     out.write_text(text + text + text[:40])
     (part,) = bulk.added_up([out, out])
     assert part.schedules == 4
-    assert f"| etcd | by turns | 4 | {part.counted} |" in bulk.table([part.numbers()])
+    assert f"| etcd | by turns | 0 | 4 | {part.counted} |" in bulk.table([part.numbers()])
+
+
+def test_sums_of_other_commits_stay(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "kept.json"
+    sums = []
+    for commit, count in (("abc", 4), ("def", 4), ("def", 8)):
+        monkeypatch.setattr(bulk, "commit", lambda commit=commit: commit)
+        go(out, count)
+        bulk.keep(kept, [part.numbers() for part in bulk.added_up([out]) if part.commit == commit])
+        sums = [(part["commit"], part["first"], part["schedules"]) for part in json.loads(kept.read_text())]
+    assert sums == [("abc", 0, 4), ("def", 0, 8)]
