@@ -132,10 +132,10 @@ def added_up(files: Iterable[Path]) -> list[Part]:
 
 def table(parts: list[dict[str, Any]]) -> str:
     """Return the sums as Markdown."""
-    rows = [
-        "| store | locks | from seed | schedules | counted | requests | grants | faults | violations | commit |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = (
+        "store | locks | from seed | schedules | counted | requests | grants | faults | violations | commit"
+    )
+    rows = [f"| {head} |", "|" + "---|" * 10]
     for part in parts:
         counts = [part[name] for name in ("first", *NUMBERS)]
         counts += [sum(part["faults"].values()), len(part["violations"])]
