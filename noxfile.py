@@ -157,7 +157,7 @@ def differential(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Plant each known bug, and say what notices it; ``--default``: of the default run alone."""
+    """Plant each known bug, and say what notices it: ``nox -s mutants -- --out``."""
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "tests.mutants", *session.posargs)
 

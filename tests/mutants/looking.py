@@ -15,9 +15,11 @@ from tests.simulation.mutants import Mutant, kill
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, run
 
-__all__ = ["ROOT", "Fate", "fate"]
+__all__ = ["LONG", "ROOT", "Fate", "fate"]
 
 ROOT = Path(__file__).parents[2]
+LONG = "a long simulation"
+"""What is not part of the default run."""
 CHUNK = 100
 SAMPLE = 2_000
 """With how many of its schedules the default run is stood for; it runs more."""
@@ -45,7 +47,7 @@ UNIT = {
 
 @dataclass(slots=True)
 class Fate:
-    """What became of one mutant on one store: ``by`` is what noticed it, or empty."""
+    """What became of one mutant on one store: ``by`` is what noticed it first, or empty."""
 
     name: str
     where: str
@@ -54,6 +56,11 @@ class Fate:
     said: str
     seconds: float
 
+    @property
+    def early(self) -> bool:
+        """Tell whether the default run alone notices it."""
+        return self.by not in ("", LONG)
+
     def line(self) -> str:
         """Return it in one line."""
         found = f"killed by {self.by}: {self.said}" if self.by else "SURVIVES"
@@ -61,7 +68,7 @@ class Fate:
 
 
 def fate(name: str, *, default: bool) -> Fate:
-    """Look for one bug, in a process of its own; by default with what the default run does alone."""
+    """Look for one bug, in a process of its own: as the default run does, then for longer."""
     case = case_named(name)
     began = _used()
     hurry()
@@ -81,26 +88,26 @@ def _lookers(case: Case, *, default: bool) -> Iterator[tuple[str, str]]:
     mutant = case.mutant
     if not isinstance(mutant, Mutant):
         yield "unit tests", _unit(case, (mutant.tests,))
-    elif not default:
-        yield _schedules(mutant, case.store)
-    else:
-        with in_the_package(case):
-            yield "simulation", _sample(case.store, range(EARLY))
-            yield "exhaustion", _exhaustion(case.store)
-        yield "unit tests", _unit(case, UNIT[mutant.where])
-        with in_the_package(case):
-            yield "simulation", _sample(case.store, range(EARLY, SAMPLE))
+        return
+    with in_the_package(case):
+        yield "simulation", _sample(case.store, range(EARLY))
+        yield "exhaustion", _exhaustion(case.store)
+    yield "unit tests", _unit(case, UNIT[mutant.where])
+    with in_the_package(case):
+        yield "simulation", _sample(case.store, range(EARLY, SAMPLE))
+    if not default:
+        yield LONG, _schedules(mutant, case.store)
 
 
-def _schedules(mutant: Mutant, store: str) -> tuple[str, str]:
+def _schedules(mutant: Mutant, store: str) -> str:
+    """Run schedules of the kind in which this bug shows."""
     near = mutant.near if store == "zookeeper" else 0
     for first in (*range(near, mutant.within, CHUNK), *range(0, near, CHUNK)):
         verdict = kill(mutant, store, min(CHUNK, mutant.within - first), first)
         collect()
         if verdict is not None:
-            which = f"{mutant.flavour} schedule" if mutant.flavour else "schedule"
-            return f"{which} {verdict.schedule.seed + 1}", str(verdict.violation)
-    return f"{mutant.within} schedules", ""
+            return f"{mutant.flavour} schedule {verdict.schedule.seed + 1}: {verdict.violation}".lstrip()
+    return ""
 
 
 def _exhaustion(store: str) -> str:
