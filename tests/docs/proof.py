@@ -25,16 +25,21 @@ TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 def exhaustive(kept: dict[str, Any]) -> str:
     """Return what the search covered."""
     rows = [
-        "| store | clients | lost messages | ended sessions | deviations | schedules | states | violations |",
-        "|---|---|---|---|---|---|---|---|",
+        "| store | clients | lost messages | ended sessions | deviations | runs | states | violations | s |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for one in kept["searches"]:
         most = "all" if one["deviations"] is None else f"at most {one['deviations']}"
         end = "" if one["exhausted"] else " (not exhausted)"
         cells = (one["store"], one["clients"], one["losses"], one["expiries"], most + end)
-        sums = f"{one['schedules']:,}", f"{one['states']:,}", int(one["violation"] is not None)
+        sums = (
+            f"{one['schedules']:,}",
+            f"{one['states']:,}",
+            int(one["violation"] is not None),
+            one["seconds"],
+        )
         rows.append("| " + " | ".join(map(str, (*cells, *sums))) + " |")
-    return "\n".join([*rows, "", f"Of commit `{kept['commit']}`."])
+    return "\n".join([*rows, "", f"Of commit `{kept['commit']}`; seconds of one core."])
 
 
 def chaos(kept: Any) -> str:

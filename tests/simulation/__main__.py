@@ -160,6 +160,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the numbers, one line a store")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--most", type=int, default=10**9, help="of --exhaustive, so many schedules a search")
     parser.add_argument("--quick", action="store_true", help="of --exhaustive, what the default run has")
     options = parser.parse_args(argv)
     stores = STORES if options.store == "both" else (options.store,)
@@ -185,7 +186,7 @@ def exhaustive(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     )
     broken = 0
     kept: dict[str, Any] = {"commit": bulk.commit(), "searches": []}
-    for found in search(stores, bounds, options.jobs):
+    for found in search(stores, bounds, options.jobs, options.most):
         print(json.dumps(found.numbers()) if options.json else found.line(), flush=True)
         kept["searches"].append(found.numbers())
         if options.out is not None:

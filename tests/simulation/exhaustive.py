@@ -110,8 +110,9 @@ QUICK = (
     Bound("rwlock", "DRW", 0, 0, 2),
 )
 ALL = (
-    Bound("lock", "LL", 1, 1),
+    *QUICK,
     Bound("lock", "LLL"),
+    Bound("lock", "LL", 1, 1),
     Bound("lock", "LLL", 1, 1, 1),
     Bound("rwlock", "DR", 1, 1),
     Bound("rwlock", "WR", 1, 1),
@@ -312,13 +313,13 @@ def replay(found: Found) -> list[str]:
         return scene.world.trace or []
 
 
-def _one(task: tuple[str, Bound]) -> Found:
+def _one(task: tuple[str, Bound, int]) -> Found:
     return explore(*task)
 
 
-def search(stores: tuple[str, ...], bounds: tuple[Bound, ...], jobs: int) -> Iterator[Found]:
-    """Search several bounds on several models, on several cores."""
-    tasks = [(store, bound) for bound in bounds for store in stores]
+def search(stores: tuple[str, ...], bounds: tuple[Bound, ...], jobs: int, most: int) -> Iterator[Found]:
+    """Search several bounds on several models, on several cores, each to its end or for so many schedules."""
+    tasks = [(store, bound, most) for bound in bounds for store in stores]
     if jobs == 1:
         yield from map(_one, tasks)
         return
