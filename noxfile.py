@@ -142,7 +142,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def simulate(session: nox.Session) -> None:
-    """Many schedules of the simulation: ``nox -s simulate -- --count 200000``, ``--seed N``, ``--sweep``."""
+    """Many schedules of the simulation: ``nox -s simulate -- --count 200000``, ``--exhaustive``."""
     session.install("-e", ".", *group("tests"))
     session.run("python", "-m", "tests.simulation", *session.posargs)
 
@@ -157,9 +157,9 @@ def differential(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Plant each known bug, and say at which schedule the simulation finds it."""
-    session.install("-e", ".", *group("tests"))
-    session.run("python", "-m", "tests.simulation", "--mutants", *session.posargs)
+    """Plant each known bug, and say what notices it: ``nox -s mutants -- --out``."""
+    session.install("-e", ".[cli]", *group("tests"))
+    session.run("python", "-m", "tests.mutants", *session.posargs)
 
 
 @nox.session

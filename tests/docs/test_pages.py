@@ -17,6 +17,7 @@ from recipes.guarantees import STORES
 from recipes.stores import tls
 from recipes.telemetry import INSTRUMENTS
 from tests.cli.recording import picture
+from tests.docs import proof
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, blocks
 
 DEMO = "python3 -m venv .venv && .venv/bin/pip install -q nox && .venv/bin/nox -s demo"
@@ -158,3 +159,8 @@ def test_the_picture_in_the_readme_is_what_the_view_draws() -> None:
 def test_the_changelog_knows_this_version() -> None:
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0] == recipes.__version__
+
+
+def test_the_tables_of_the_proof_are_what_was_kept() -> None:
+    page = proof.PAGE.read_text()
+    assert proof.filled(page) == page, "run: python -m tests.docs.proof"
