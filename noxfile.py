@@ -15,10 +15,10 @@ nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
 nox.options.stop_on_first_error = True
-nox.options.sessions = ["lint", "types", "tests", "coverage", "integration"]
+nox.options.sessions = ["lint", "types", "site", "tests", "coverage", "integration"]
 
 PROJECT = nox.project.load_toml("pyproject.toml")
-CODE = ("recipes", "tests", "integration", "bench", "noxfile.py")
+CODE = ("recipes", "tests", "integration", "bench", "docs/conf.py", "docs/generate", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
 BESIDE = ("-n", "3")
@@ -57,6 +57,16 @@ SHORT = ("-m", "not long")
 FAULTS = ("integration/faults", "integration/clusters", "integration/credentials")
 LOADED = ("integration/faults/test_many_waiters.py", "integration/faults/test_interrupts.py")
 """Those among them that load the machine: they run alone."""
+
+EXAMPLES = (
+    "integration/test_docs.py",
+    "integration/credentials/test_docs_secured.py",
+    "integration/fencing/test_docs.py",
+    "integration/fleet/test_fleet_examples.py",
+    "tests/docs",
+    "tests/fencing/test_objects.py",
+)
+"""The tests that run the examples of the pages, and look at what the pages say."""
 
 DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
@@ -102,6 +112,23 @@ def integration(session: nox.Session) -> None:
     short = ((*WAITING, *BESIDE, *SHORT), (*alone, *SHORT))
     for run in (tuple(session.posargs),) if session.posargs else short:
         session.run("pytest", *run)
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """The documentation as a site, in ``build/site``; a warning is an error."""
+    session.install("-e", ".[cli]", *group("site"))
+    build_site(session)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The site, and every example of it, on the store that it claims."""
+    session.install("-e", ".[cli]", *group("docs"))
+    build_site(session)
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "integration.fleet.building")
+    session.run("pytest", *EXAMPLES, *SHORT, *BESIDE)
 
 
 @nox.session
@@ -176,6 +203,12 @@ def lowest(session: nox.Session) -> None:
     oldest = [requirement.replace(">=", "==") for requirement in promised]
     session.install("-e", ".[cli]", *group("tests"), *oldest)
     session.run("pytest", "tests", *session.posargs)
+
+
+def build_site(session: nox.Session) -> None:
+    """Build all of it anew, with every reference looked up."""
+    options = ("-E", "-n", "-W", "--keep-going", "-q", "-d", "build/doctrees")
+    session.run("sphinx-build", *options, "docs", "build/site", *session.posargs)
 
 
 def group(name: str) -> list[str]:
