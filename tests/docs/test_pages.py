@@ -140,8 +140,8 @@ def test_the_readme_fits_on_a_screen_or_so() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 70
 
 
-def test_the_picture_in_the_readme_is_what_the_view_draws() -> None:
-    (shown,) = [block for block in blocks(ROOT / "README.md") if block.file == "tests/cli/recorded.jsonl"]
+def test_the_picture_of_the_demo_is_what_the_view_draws() -> None:
+    (shown,) = [block for block in blocks(ROOT / "docs/cli.md") if block.file == "tests/cli/recorded.jsonl"]
     assert shown.text.splitlines() == picture()
 
 
