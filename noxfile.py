@@ -6,6 +6,7 @@ Needs only Python 3.11 or newer and, to install servers that are missing, root (
 from __future__ import annotations
 
 import os
+import shutil
 from itertools import chain
 from pathlib import Path
 
@@ -129,6 +130,17 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
     session.run("pytest", *EXAMPLES, *SHORT, *BESIDE)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """What is uploaded: built, checked, and the wheel used where there is nothing else."""
+    session.install("-e", ".", *group("tests"), *group("package"))
+    output = Path(session.create_tmp()).resolve() / "dist"
+    shutil.rmtree(output, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(output))
+    session.run("twine", "check", "--strict", *map(str, output.iterdir()))
+    session.run("python", "-m", "integration.wheel", *map(str, output.glob("*.whl")))
 
 
 @nox.session
