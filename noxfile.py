@@ -63,6 +63,8 @@ LOADED = ("integration/faults/test_many_waiters.py", "integration/faults/test_in
 
 EXAMPLES = (
     "integration/test_docs.py",
+    "integration/test_docs_moving.py",
+    "integration/test_docs_start.py",
     "integration/credentials/test_docs_secured.py",
     "integration/fencing/test_docs.py",
     "integration/fleet/test_fleet_examples.py",

@@ -15,7 +15,6 @@ version = release = recipes.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["examples", "generate"]
-suppress_warnings = ["toc.not_readable"]  # until all pages that index.md names are there
 highlight_language = "text"  # a block that names no language is none
 html_theme = "furo"
 html_title = f"{project} {version}"
