@@ -13,7 +13,7 @@ of them names a read in some branch: one that names none is answered without ask
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -40,10 +40,10 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.order import Ahead, Contender, Order
-from recipes.errors import SessionLost, StoreDenied, StoreError, StoreFull, StoreRefused
-from recipes.stores.base import Batch, Request
+from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import DOWNGRADED, Layout, ref_of
+from recipes.stores.etcd.protocol_calls import NOT_FOUND, EtcdCalls, Json
 from recipes.stores.etcd.protocol_keys import (
     as_seen,
     compare_seen,
@@ -52,22 +52,17 @@ from recipes.stores.etcd.protocol_keys import (
     ref_key,
     stands,
 )
-from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
-from recipes.stores.etcd.protocol_revision import Revision
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
-from recipes.stores.protocol import Steps, StoreProtocol, Turn
+from recipes.stores.protocol import Steps, Turn
 
 __all__ = ["EtcdProtocol"]
 
-NOT_FOUND = 5
 TOMB_STANDS_S = 60.0
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
 
-Json = Mapping[str, Any]
 
-
-class EtcdProtocol(StoreProtocol):
+class EtcdProtocol(EtcdCalls):
     """One session with etcd.
 
     Args:
@@ -82,16 +77,13 @@ class EtcdProtocol(StoreProtocol):
     renewal_lag: ClassVar[float] = 0.0
 
     def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
-        self._label = label
-        self._asking = Asking(label, named=named)
-        self._layout = layout
+        super().__init__(label, layout, named=named)
         self._lease = lease
         self.session_id = f"{lease:x}"
         self._anchor = layout.anchor(self.session_id)
         self._asked_again: set[str] = set()
         self._renewals = 0
         self._tombs: dict[bytes, int] = {}  # each with the renewal after which it is of no use
-        self._revision = Revision()
 
     # The session.
 
@@ -402,55 +394,3 @@ class EtcdProtocol(StoreProtocol):
 
     def _tombstone(self, spot: Spot) -> bytes:
         return self._layout.tombstone(spot.id, self.session_id)
-
-    def _txn(
-        self, compare: Any = (), then: Any = (), otherwise: Any = (), *, urgent: bool = False
-    ) -> Steps[Json]:
-        try:
-            return (yield from self._post("/kv/txn", codec.txn(compare, then, otherwise), urgent=urgent))
-        except StoreFull:  # beyond its quota etcd refuses a transaction that only reads, and serves reads
-            if then:
-                raise
-        found: list[Json] = []
-        for read in reversed(otherwise):  # the own key last: what stands later stood all the while
-            part = yield from self._post("/kv/range", read["request_range"], urgent=urgent)
-            found.insert(0, {"response_range": part})
-        return {"responses": found}
-
-    def _post(self, path: str, body: Json, *, urgent: bool = False) -> Steps[Json]:
-        known = self._revision.known
-        try:
-            reply: Json = yield from self._asking.ask(Post(path, body, urgent))
-        except EtcdError as error:
-            raise self._meant(error) from error
-        self._revision.take(reply, known if path.startswith("/kv/") else 0)  # others: a member that may lag
-        return reply
-
-    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
-        if not requests:
-            return ()
-        known = self._revision.known
-        replies: tuple[Any, ...] = yield from self._asking.ask(Batch(requests))
-        for request, reply in zip(requests, replies, strict=True):
-            if isinstance(reply, EtcdError):
-                raise self._meant(reply) from reply
-            if isinstance(reply, Exception):
-                raise reply
-            if isinstance(request, Post):
-                self._revision.take(reply, known)
-        return replies
-
-    def _meant(self, error: EtcdError) -> SessionLost | StoreRefused:
-        if error.code == NOT_FOUND:
-            return SessionLost("the lease has ended on the store")
-        if error.code in (DENIED, UNKNOWN):
-            return StoreDenied(self._label, self._denial(error))
-        return StoreRefused(self._label, error.message)
-
-    def _denial(self, error: EtcdError) -> str:
-        """Return what to do about a denial."""
-        if not self._asking.named:
-            return f"{error.message} (this etcd asks for a user: pass username= and password=)"
-        start, end = self._layout.everything()
-        keys = "all keys" if not start else f"the keys from {start} up to {end}"
-        return f"{error.message} (a role of the user has to permit reading and writing {keys})"
