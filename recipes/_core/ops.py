@@ -107,6 +107,8 @@ class View:
         complete: ``ahead`` shows everybody ahead who counts.
         position: How many are ahead who count for this recipe, as far as it is known.
         as_of: The store's revision at which this was read; 0 where there is none.
+        cheap: Looking again costs no more than to find the own place standing alone, as has to be
+            done after a wake-up anyway.
     """
 
     mine: Place | None
@@ -114,6 +116,7 @@ class View:
     complete: bool
     position: int
     as_of: int = 0
+    cheap: bool = False
 
 
 @record
