@@ -58,8 +58,8 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
                 queues again. It runs where callbacks of `Lost` do: a thread for them, or soon in
                 the loop.
             on_position: Called with that number then, and whenever a look at the queue shows
-                another. Who waits looks when the one he watches goes, no more often for being
-                asked: deep in a queue numbers are skipped.
+                another. Who waits looks when the one he watches goes: deep in a queue numbers
+                are skipped. In a short queue on etcd being told takes one look more.
 
         Raises:
             LockTimeout: Not acquired in time; nothing is left in the queue.
