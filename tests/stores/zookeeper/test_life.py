@@ -406,24 +406,49 @@ def test_answers_that_arrive_together_share_a_wake_up(
     assert asyncio.run(scenario()) <= 2  # and one for the close
 
 
+def interrupting(patch: pytest.MonkeyPatch, target: Any, name: str) -> None:
+    """Have the next call of a method be struck by an interrupt."""
+
+    def interrupted(*_: Any) -> None:
+        patch.undo()
+        raise KeyboardInterrupt
+
+    patch.setattr(target, name, interrupted)
+
+
+@pytest.mark.parametrize("queued", [False, True])
 def test_an_interrupt_is_not_swallowed_and_leaves_nothing_behind(
-    links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    queued: bool, links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if links.loop is not None:
         pytest.skip("an event loop is not interrupted: asyncio.run cancels the main task instead")
     link = links.connected(server.hosts)
-    bell = link.session._handler._bells[0]
     with monkeypatch.context() as patch:
-
-        def interrupted(data: bytes) -> int:
-            patch.undo()
-            raise KeyboardInterrupt
-
-        patch.setattr(bell, "send", interrupted)
+        if queued:
+            patch.setattr(type(link.session._client._connection), "send_at_once", lambda *_: False)
+            interrupting(patch, link.session._handler._bells[0], "send")
+        else:
+            interrupting(patch, link.session._client._connection._socket, "send")
         with pytest.raises(KeyboardInterrupt):
             link.ask(Exists("/"))
     for _ in range(3):
-        assert link.ask(Exists("/")) is not None
+        assert answered(link, Exists("/")) is not None
+    assert len(server.sessions) == 1
+
+
+def test_a_connection_that_takes_nothing_is_a_lost_one(
+    links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = links.connected(server.hosts)
+
+    def broken(_: bytes) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(link.session._client._connection._socket, "send", broken)
+    with pytest.raises(StoreUnavailable):
+        link.ask(Exists("/"))
+    assert answered(link, Exists("/")) is not None
+    assert server.accepted == 2
 
 
 # Fork and exit.

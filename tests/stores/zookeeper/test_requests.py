@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
+from recipes.stores.zookeeper.kazoo_client_calls import Call
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
@@ -335,14 +337,62 @@ def test_a_closed_link_answers_session_expired(link: Driver, server: FakeZooKeep
     link.close()
 
 
-def test_a_batch_wakes_kazoos_thread_once(link: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def noting(patch: pytest.MonkeyPatch, target: Any, data: list[bytes]) -> None:
+    """Note what a socket sends."""
+    real = target.send
+
+    def send(one: bytes) -> int:
+        data.append(one)
+        return int(real(one))
+
+    patch.setattr(target, "send", send)
+
+
+def test_whoever_asks_sends(link: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert link.ask(Exists("/")) is not None  # the first may come before kazoo is done with connecting
     bell = link.session._handler._bells[0]
+    sock = link.session._client._connection._socket
     rings: list[bytes] = []
+    sent: list[bytes] = []
+    three = Batch((Exists("/"), Exists("/"), Exists("/")))
     with monkeypatch.context() as patch:
-        send = bell.send
-        patch.setattr(bell, "send", lambda data: (rings.append(data), send(data))[1])
-        link.ask(Batch((Exists("/"), Exists("/"), Exists("/"))))
-    assert rings == [b"\0\0\0"]
+        noting(patch, sock, sent)
+        noting(patch, bell, rings)
+        assert None not in link.ask(three)
+        assert (len(sent), rings) == (1, [])
+        patch.setattr(type(link.session._client._connection), "send_at_once", lambda *_: False)
+        assert None not in link.ask(three)  # when something is in the way kazoo's thread sends: together, too
+    assert (len(sent), rings) == (2, [b"\0\0\0"])
+    assert link.ask(Exists("/")) is not None
+
+
+def test_what_does_not_fit_in_is_sent_later(link: Driver, server: FakeZooKeeper) -> None:
+    large = b"x" * 900_000
+    created = link.ask(Batch(tuple(Create(f"/q{number}", large) for number in range(8))))
+    assert [path for path, _ in created] == [f"/q{number}" for number in range(8)]
+    assert server.nodes["/q7"].data == large
+    assert not link.session._client._connection._socket.unsent
+
+
+def test_a_request_of_a_signal_handler_does_not_mix_with_the_one_it_broke_into(
+    link: Driver, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert link.ask(Exists("/")) is not None
+    connection = link.session._client._connection
+    inner = Call(Exists("/"), lambda: None)
+    with monkeypatch.context() as patch:
+        send = connection._send
+
+        def struck(asked: Any) -> bool:
+            patch.undo()
+            link.session.submit(inner, 5.0)  # in the middle of sending
+            return bool(send(asked))
+
+        patch.setattr(connection, "_send", struck)
+        assert link.ask(Get("/"))[0] == b""
+    while not inner.complete:
+        assert link.ask(Exists("/")) is not None
+    assert inner.result(lambda: StoreUnavailable(server.hosts, "no reply")) is not None
 
 
 def test_wrong_arguments_come_back_as_they_are(link: Driver) -> None:
