@@ -8,12 +8,15 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import call
 from typing import Any, SupportsIndex
 
 __all__ = ["Bell", "LeanSocket", "Pair", "poll", "tls_context"]
 
 READ_AHEAD = 16384
+MOST_AHEAD = 1 << 20
 LENGTH = 4
 _TROUBLE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 _READABLE = select.POLLIN | _TROUBLE
@@ -28,13 +31,14 @@ class LeanSocket(socket.socket):
 
     Attributes:
         held: What was read ahead.
-        unsent: What was kept.
+        full: It took no more when something was sent last.
     """
 
     def __init__(self, family: int) -> None:
         super().__init__(family, socket.SOCK_STREAM)
         self.held = b""
-        self.unsent = b""
+        self.full = False
+        self._last: tuple[bytes, list[int | None]] = (b"", [None])  # with how much of it was sent, at the end
 
     def pending(self) -> int:
         """Return how many bytes can be received without a system call; kazoo asks before it waits."""
@@ -49,39 +53,62 @@ class LeanSocket(socket.socket):
 
     def fill(self) -> bool:
         """Read ahead what has arrived; False at the end of the connection."""
+        held = self.held
+        missing = self._whole_size() - len(held)
         try:
-            more = super().recv(READ_AHEAD)
+            more = super().recv(min(max(READ_AHEAD, missing), MOST_AHEAD))
         except BlockingIOError:
             return True
-        self.held = self.held + more if self.held else more
+        self.held = held + more if held else more
         return bool(more)
 
     def whole(self) -> bool:
         """Return whether a whole message was read ahead."""
-        held = self.held
-        return len(held) >= LENGTH and len(held) >= LENGTH + int.from_bytes(held[:LENGTH])
+        return len(self.held) >= self._whole_size()
+
+    def _whole_size(self) -> int:
+        return LENGTH + int.from_bytes(self.held[:LENGTH])
+
+    @property
+    def unsent(self) -> bytes:
+        """What was kept."""
+        data, done = self._last
+        return data[done[-1] or 0 :]
+
+    def send_behind(self, data: bytes, step: Callable[[], None]) -> None:
+        """Take a step, and then send; keep what does not fit in.
+
+        No signal strikes between the two, nor before it is known how much was sent: Python hears of one
+        when a call has returned, and here all of it is one call. It finds nothing done, or everything.
+        """
+        if self.unsent:
+            step()
+            self.send(data)
+            return
+        done: list[int | None] = []
+        begin = partial(setattr, self, "_last", (data, done))
+        steps: tuple[Callable[[], Any], ...] = (begin, step, partial(super().send, data))
+        try:
+            done.extend(map(call, steps))
+        except BlockingIOError:
+            pass  # the last that is done is the step
+        self.full = bool(self.unsent)
 
     def send(self, data: Any, flags: int = 0, /) -> int:
-        """Send it, or keep what does not fit in."""
-        if self.unsent:
-            self.unsent += data
-            self.flush()
-        else:
-            sent = self._sent(data)
-            if sent < len(data):
-                self.unsent = bytes(data[sent:])
+        """Send it behind what was kept, or keep it."""
+        self._last = (self.unsent + data, [0])
+        self.flush()
         return len(data)
 
     def flush(self) -> None:
         """Send what was kept, as much as fits in."""
-        if self.unsent:
-            self.unsent = self.unsent[self._sent(self.unsent) :]
-
-    def _sent(self, data: Any) -> int:
-        try:
-            return super().send(data)
-        except BlockingIOError:
-            return 0
+        rest = self.unsent
+        if rest:
+            try:
+                self._last = (rest, [super().send(rest)])
+            except BlockingIOError:
+                self._last = (rest, [0])
+        self.full = bool(self.unsent)
 
 
 class Bell:
@@ -116,12 +143,24 @@ class Bell:
         return len(data)
 
     def recv(self, size: int) -> bytes:
-        """Count so many less; OSError if the count is zero."""
+        """Count one less; OSError if the count is zero."""
         with self._lock:
-            self._rung = max(0, self._rung - size)
+            self._rung = max(0, self._rung - 1)
             if not self._rung:
-                self._read.recv(READ_AHEAD)  # all of it: a forked child may have rung as well
+                self._drain()
         return b"\0"[:size]
+
+    def hush(self) -> None:
+        """Count from zero again."""
+        with self._lock:
+            self._rung = 0
+            try:
+                self._drain()
+            except BlockingIOError:  # it was quiet
+                pass
+
+    def _drain(self) -> None:
+        self._read.recv(READ_AHEAD)  # all of it: a forked child may have rung as well
 
     def close(self) -> None:
         """Close both ends; kazoo calls it once for each."""
@@ -162,7 +201,7 @@ class Pair:
         return len(found) == 1 and found[0][0] == self._sock_fd and found[0][1] != select.POLLOUT
 
     def _poll(self, timeout_s: float | None) -> list[tuple[int, int]]:
-        if self._sending != bool(self.both[0].unsent):
+        if self._sending != self.both[0].full:
             self._sending = not self._sending
             mask = select.POLLIN | select.POLLOUT if self._sending else select.POLLIN
             self._poller.modify(self._sock_fd, mask)

@@ -20,7 +20,7 @@ class Call:
 
     Args:
         request: What is asked.
-        wake: Called once when all is there, in any thread; must not block.
+        wake: Called once when all is there, in any thread; must not block or raise.
     """
 
     __slots__ = ("_left", "_lock", "_replies", "_wake", "over", "parts", "request", "sent_at")

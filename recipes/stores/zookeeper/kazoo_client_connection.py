@@ -8,11 +8,13 @@ neither a plain reply nor an event is left to kazoo: connecting, logging in, TLS
 
 from __future__ import annotations
 
-import socket
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -22,9 +24,10 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionDropped,
     SessionExpiredError,
+    ZookeeperError,
 )
 from kazoo.protocol.connection import WATCH_XID, ConnectionHandler
-from kazoo.protocol.serialization import Auth, Close, Exists, Transaction
+from kazoo.protocol.serialization import Auth, Exists
 from kazoo.protocol.states import KeeperState
 
 from recipes.stores.zookeeper.handler_sockets import LeanSocket
@@ -46,40 +49,36 @@ LINGER_S = 0.05
 """How long kazoo's thread stays with the connection after something arrived."""
 LONGEST_S = 0.2
 """... in all: its loop sends the pings."""
-_SPECIAL = (Auth.type, Close.type, Transaction.type)
 
 
 class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no types
     """kazoo's connection, on which callers send by themselves."""
 
+    _open: bool
     _socket: Any
     _read_sock: Any
-    _write_sock: Any
     _xid: Any
 
     def __init__(self, client: Any, *args: Any, **options: Any) -> None:
         super().__init__(client, *args, **options)
-        self._sending = threading.RLock()  # the order of what waits for an answer is that of the wire
-        self._busy = False  # a signal handler may ask in the middle of that
+        # The order of what waits for an answer is that of the wire. A signal handler may ask in the middle.
+        self._sending = threading.RLock()
         self._open = False  # kazoo has connected and logged in
 
     def send_at_once(self, parts: Sequence[Part]) -> bool:
         """Send requests if nothing is in the way; never blocks."""
+        if not self._open:  # with TLS the lock is not for a moment: kazoo's thread waits in it
+            return False
         with self._sending:
-            if self._busy or not self._open or self.client._queue:
+            sock = self._socket
+            if self.client._queue or sock.unsent or not self._open:
                 return False
-            self._busy = True
             try:
-                full = self._send([(part, part) for part in parts])
-            except BaseException as error:
-                self._cut()  # else nobody would know what was sent of it
-                if not isinstance(error, OSError):
-                    raise
-                return True  # kazoo's thread will see the end of the connection, and say so
-            finally:
-                self._busy = False
-        if full:
-            self._write_sock.send(b"")
+                self._send([(part, part) for part in parts])
+            except OSError:
+                self.handler.abort()  # kazoo's thread sees the end of the connection, and says so
+        if sock.full:
+            self.handler.ring()
         return True
 
     def stand_still(self) -> None:
@@ -87,26 +86,16 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         with self._sending:
             self._open = False
 
-    def _send(self, asked: Sequence[tuple[Any, Any]]) -> bool:
-        """Send them, and have them wait for replies; whether the socket took no more, for the first time."""
-        xid, data, entries = self._xid, [], []
+    def _send(self, asked: Sequence[tuple[Any, Any]]) -> None:
+        """Send them, and have them wait for replies."""
+        data, entries = [], []
         for request, result in asked:
-            xid = xid % _LAST_XID + 1
+            xid = self._xid = self._xid % _LAST_XID + 1
             body = request.serialize()
             data.append(_HEAD.pack(len(body) + _HEAD.size - _LENGTH, xid, request.type) + body)
             entries.append((request, result, xid))
-        self._xid = xid
         self.handler.asked()
-        self.client._pending.extend(entries)
-        before = self._socket.unsent
-        self._socket.send(b"".join(data))
-        return bool(self._socket.unsent) and not before
-
-    def _cut(self) -> None:
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+        self._socket.send_behind(b"".join(data), partial(self.client._pending.extend, entries))
 
     # What kazoo calls, in its thread.
 
@@ -117,7 +106,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         return limits
 
     def _submit(self, request: Any, timeout: Any, xid: Any = None) -> None:
-        with self._sending:
+        with self._sending if self._open else nullcontext():
             super()._submit(request, timeout, xid)
 
     def _send_request(self, read_timeout: Any, connect_timeout: Any) -> None:
@@ -125,42 +114,43 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         if not self._open:
             super()._send_request(read_timeout, connect_timeout)
             return
+        self._read_sock.hush()  # before the look: who queues something from here on rings again
         queue = self.client._queue
         with self._sending:
             self._socket.flush()
-            asked = []
-            while queue and getattr(queue[0][0], "type", Auth.type) not in _SPECIAL:
-                asked.append(queue.popleft())
-            if asked:
-                self._send(asked)
-        if asked:
-            self._hush(len(asked))
-        elif queue:
-            super()._send_request(read_timeout, connect_timeout)
-        else:
-            self._hush(1)
+            self._send_queued(queue)
+            if queue:  # one of those that kazoo treats as something else; it counts on a ring
+                self.handler.ring()
+                super()._send_request(read_timeout, connect_timeout)
+        if queue:
+            self.handler.ring()
 
-    def _hush(self, rings: int) -> None:
-        try:
-            self._read_sock.recv(rings)
-        except OSError:  # it was quiet
-            pass
+    def _send_queued(self, queue: deque[tuple[Any, Any]]) -> None:
+        asked = []
+        while queue and getattr(queue[0][0], "type", Auth.type) != Auth.type:
+            asked.append(queue.popleft())
+        if asked:
+            try:
+                self._send(asked)
+            except BaseException:
+                queue.extendleft(reversed(asked))  # kazoo ends, and says so to all that is queued
+                raise
 
     def _read_socket(self, read_timeout: Any) -> Any:
         """Take all that has arrived, and what comes soon after."""
-        sock, handler = self._socket, self.handler
         if not self._open:
             return super()._read_socket(read_timeout)
+        sock, handler = self._socket, self.handler
         until = time.monotonic() + LONGEST_S
         while True:
             if not sock.whole() and not sock.fill():
                 raise ConnectionDropped("socket connection broken")
             handler.heard()
-            if self._take_all(sock):
+            while self._take_all(sock):
                 response = super()._read_socket(read_timeout)
                 if response is not None:
                     return response
-            elif not handler.more(LINGER_S) or time.monotonic() > until:
+            if not handler.more(LINGER_S) or time.monotonic() > until:
                 return None
 
     def _take_all(self, sock: LeanSocket) -> bool:
@@ -171,17 +161,19 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         while size - at >= _REPLY.size:
             length, xid, zxid, error = _REPLY.unpack_from(held, at)
             end = at + _LENGTH + length
+            if length < _REPLY.size - _LENGTH:
+                raise ConnectionDropped(f"a message of {length} bytes, which is none of ZooKeeper's")
             if end > size:
                 break
             if xid == WATCH_XID:
                 self._read_watch_event(held[at:end], _REPLY.size)
-            elif odd := not self._take(xid, zxid, error, held[:end], at + _REPLY.size):
+            elif odd := not self._take(xid, zxid, error, held[at:end]):
                 break
             at = end
         sock.held = held[at:]
         return odd
 
-    def _take(self, xid: int, zxid: int, error: int, held: bytes, at: int) -> bool:
+    def _take(self, xid: int, zxid: int, error: int, message: bytes) -> bool:
         """Hand over the reply to one of our requests; False if it is none."""
         client = self.client
         pending = client._pending
@@ -194,17 +186,23 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
             if error == NoNode.code and part.type == Exists.type:
                 part.set(None)
             else:
-                part.set_exception(EXCEPTIONS[error]())
+                part.set_exception(_said(error))
             return True
         if part.watcher is not None and not client._stopped.is_set():
             client._data_watchers[part.path].add(part.watcher)
         try:
-            reply = part.deserialize(held, at)
+            reply = part.deserialize(message, _REPLY.size)
         except Exception as malformed:
             part.set_exception(malformed)
         else:
             part.set(reply)
         return True
+
+
+def _said(error: int) -> Exception:
+    """Return what kazoo makes of an error's number; of one that it does not know it makes the end of all."""
+    kind: type[Exception] | None = EXCEPTIONS.get(error)
+    return ZookeeperError(f"error {error}, which kazoo does not know") if kind is None else kind()
 
 
 class LeanClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
@@ -226,7 +224,7 @@ class LeanClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
 
     def ask(self, parts: Sequence[Part]) -> None:
         """Send requests, or have kazoo's thread do it."""
-        if self._state in _OVER or not self._connection.send_at_once(parts):
+        if parts and not self._connection.send_at_once(parts):
             self._hand_over([(part, part) for part in parts])
 
     def _hand_over(self, asked: Sequence[tuple[Any, Any]]) -> bool:

@@ -19,7 +19,7 @@ from kazoo.protocol.states import Callback
 
 from recipes.errors import StoreUntrusted
 from recipes.stores.zookeeper.handler import LeanHandler
-from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, poll, tls_context
+from recipes.stores.zookeeper.handler_sockets import READ_AHEAD, Bell, LeanSocket, poll, tls_context
 from recipes.stores.zookeeper.requests import Connect, Create, Exists
 from tests.stores.zookeeper.conftest import Links, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
@@ -104,6 +104,22 @@ def test_messages_are_whole_or_not(pair: tuple[LeanSocket, socket.socket]) -> No
     assert not near.fill()
 
 
+def test_a_long_message_is_not_read_in_small_parts(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    near.setblocking(False)
+    long = (300_000).to_bytes(4) + b"x" * 300_000
+    sender = threading.Thread(target=far.sendall, args=(long,))
+    sender.start()
+    fills = 0
+    while not near.whole():
+        select.select([near.fileno()], [], [], 5)
+        assert near.fill()
+        fills += 1
+    sender.join()
+    assert near.held == long
+    assert fills < 300_000 / READ_AHEAD  # the first one does not know yet
+
+
 def test_what_was_read_ahead_whole_is_not_slept_on(pair: tuple[LeanSocket, socket.socket]) -> None:
     near, far = pair
     handler = LeanHandler()
@@ -138,6 +154,11 @@ def test_a_full_buffer_is_waited_for(pair: tuple[LeanSocket, socket.socket]) -> 
         sent += near.send(b"x" * 65_536)
     sent += near.send(b"y")
     assert near.unsent.endswith(b"xy")
+    steps: list[str] = []
+    near.send_behind(b"z", lambda: steps.append("taken"))
+    sent += 1
+    assert near.unsent.endswith(b"xyz")
+    assert steps == ["taken"]
     assert handler.select([], [near], [], 0)[1] == [near]  # it never blocks whoever sends
     assert handler.select([near, bell], [], [], 0)[0] == []
     far.settimeout(5)
@@ -155,19 +176,43 @@ def test_a_full_buffer_is_waited_for(pair: tuple[LeanSocket, socket.socket]) -> 
     bell.close()
 
 
+def test_a_buffer_may_be_full_to_the_last_byte(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    near.setblocking(False)
+    sent = 0
+    while not near.full:
+        sent += near.send(b"x" * 65_536)
+    sent -= len(near.unsent)
+    near._last = (b"", [None])  # as if that had been all
+    near.send_behind(b"yz", lambda: None)
+    assert near.full
+    assert near.unsent == b"yz"
+    far.settimeout(5)
+    received = b""
+    while len(received) < sent + 2:
+        received += far.recv(65_536)
+        near.flush()
+    assert received.endswith(b"xyz")
+    assert not near.full
+
+
 def test_the_bell_counts_and_never_blocks() -> None:
     bell = Bell()
     for _ in range(10_000):
         bell.send(b"\0")
-    for _ in range(5_000):
+    for _ in range(10_000):
         assert poll([bell], [], 0) == ([bell], [])
         assert bell.recv(1) == b"\0"
-    bell.recv(5_000)
     assert poll([bell], [], 0) == ([], [])
     with pytest.raises(BlockingIOError):
         bell.recv(1)
-    bell._write.send(b"\0\0")  # by a forked child
-    bell.recv(1)
+    for hush in (lambda: bell.recv(1), bell.hush):
+        bell._write.send(b"\0\0")  # by a forked child
+        hush()
+        assert poll([bell], [], 0) == ([], [])
+    bell.send(b"\0\0")
+    bell.hush()
+    bell.hush()
     assert poll([bell], [], 0) == ([], [])
     bell.close()
     bell.close()
@@ -368,6 +413,27 @@ def test_tls_all_the_way(links: Links) -> None:
         assert answered(link, Exists("/q")) is not None
         link.close()
         server.until(lambda: not server.sessions)
+
+
+def test_with_tls_nobody_waits_for_whoever_sends(links: Links) -> None:
+    with FakeZooKeeper(tls=server_context()) as server:
+        link = links.connected(server.hosts, use_ssl=True, verify_certs=False)
+        sending = link.session._client._connection._sending
+        held, over = threading.Event(), threading.Event()
+        let_go: list[bool] = []
+
+        def hold() -> None:
+            with sending:
+                held.set()
+                let_go.append(over.wait(5))
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert held.wait(5)
+        assert link.ask(Exists("/"), 2) is not None
+        over.set()
+        thread.join()
+        assert let_go == [True]
 
 
 def test_what_tls_has_decrypted_is_not_slept_on(listener: socket.socket) -> None:
