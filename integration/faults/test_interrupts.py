@@ -83,7 +83,7 @@ def side_by_side(*works: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(150)
         assert not thread.is_alive()
     if failed:
         raise failed[0]
