@@ -1,0 +1,131 @@
+"""A batch of runs on one store, and what came of it as numbers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from integration.chaos.run import Result, Run
+from integration.chaos.stage import Stage
+from integration.harness.process import memory_directory
+
+__all__ = ["batch", "commit", "saved"]
+
+BEHIND = 2
+EXPIRED_S = 15.0
+"""Within how long at most the contenders of killed clients are gone, once servers are left alone: a
+restart, and a new leader, give a session its whole time again."""
+
+
+def batch(
+    store: str,
+    runs: int,
+    seed: str,
+    *,
+    first: int = 0,
+    seconds: float = 4.0,
+    folder: Path | None = None,
+    keep: bool = False,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Run ``runs`` runs on one store, which is started once; return what came of them."""
+    began = time.monotonic()
+    results: list[Result] = []
+    waiting: deque[Run] = deque()
+    with (
+        tempfile.TemporaryDirectory(prefix="chaos-", dir=memory_directory()) as scratch,
+        Stage(store) as stage,
+    ):
+        version = stage.version()
+        for number in range(first, first + runs):
+            run = Run(stage, number, seed, Path(scratch), seconds)
+            results.append(run.go())
+            waiting.append(run)
+            _look_back(waiting, BEHIND, 0.0, folder, keep=keep)
+            say(_line(run))
+        _look_back(waiting, 0, EXPIRED_S, folder, keep=keep)
+    return summed(store, version, seed, results, time.monotonic() - began)
+
+
+def _look_back(waiting: deque[Run], leave: int, within_s: float, folder: Path | None, *, keep: bool) -> None:
+    """See that nothing is left of runs whose sessions have had their time to end."""
+    while len(waiting) > leave:
+        run = waiting.popleft()
+        if not run.gone(within_s or EXPIRED_S):
+            run.leaked()
+        if folder is not None and (keep or run.result.violations):
+            run.save(folder)
+        run.forget()
+
+
+def _line(run: Run) -> str:
+    result = run.result
+    judged = result.judged
+    lost = {name: judged.get(f"{name}: lost", 0) for name in ("fenced", "unfenced", "asked")}
+    bad = f"  VIOLATIONS: {result.violations}" if result.violations else ""
+    return (
+        f"{result.store} {result.seed} {result.theme} x{result.at_once}: {judged.get('grants')} grants, "
+        f"lost {lost}, {result.faults}, {run.took_s:.1f} s{bad}"
+    )
+
+
+def summed(store: str, version: str, seed: str, results: list[Result], took_s: float) -> dict[str, Any]:
+    """Return the numbers of a batch."""
+    faults: Counter[str] = Counter()
+    figures: Counter[str] = Counter()
+    paused: Counter[str] = Counter()
+    for result in results:
+        faults.update(result.faults)
+        figures.update(result.judged)
+        if result.faults.get("pause"):
+            paused.update(runs=1, **_losses(result.judged))
+            paused["runs in which the unfenced register lost"] += bool(result.judged["unfenced: lost"])
+    return {
+        "store": store,
+        "version": version,
+        "commit": commit(),
+        "seed": seed,
+        "runs": len(results),
+        "three at once": sum(result.at_once > 1 for result in results),
+        "seconds": round(took_s),
+        "grants": figures["grants"],
+        "fewest grants": min((result.judged["grants"] for result in results), default=0),
+        "violations": [f"{result.seed}: {one}" for result in results for one in result.violations],
+        "leaked": sum(result.leaked for result in results),
+        "faults": dict(sorted(faults.items())),
+        "figures": dict(sorted(figures.items())),
+        "pause runs": dict(paused),
+    }
+
+
+def _losses(judged: dict[str, Any]) -> dict[str, int]:
+    names = [
+        f"{name}: {what}" for name in ("fenced", "unfenced", "asked") for what in ("acknowledged", "lost")
+    ]
+    return {name: judged.get(name, 0) for name in names}
+
+
+def commit() -> str:
+    """Return the commit that is checked out, with a plus if anything is changed."""
+    here = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=here, capture_output=True, text=True, check=False
+        ).stdout.strip()
+
+    return git("rev-parse", "--short", "HEAD") + (
+        "+" if git("status", "--porcelain", "--", "../../recipes") else ""
+    )
+
+
+def saved(result: dict[str, Any], path: Path) -> None:
+    """Write a batch's numbers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
