@@ -6,6 +6,7 @@ import json
 import subprocess
 import tempfile
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,7 @@ def batch(
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Run ``runs`` runs on one store, which is started once; return what came of them."""
-    began = time.monotonic()
+    began, revision = time.monotonic(), commit()
     results: list[Result] = []
     waiting: deque[Run] = deque()
     with (
@@ -45,12 +46,21 @@ def batch(
         version = stage.version()
         for number in range(first, first + runs):
             run = Run(stage, number, seed, Path(scratch), seconds)
-            results.append(run.go())
+            results.append(run.result)
             waiting.append(run)
+            try:
+                run.go()
+            except (
+                Exception
+            ) as error:  # of the harness, or a client that hangs: what is next would suffer too
+                run.result.violations.append(f"the run broke off: {error!r}")
+                traceback.print_exc()
+                break
             _look_back(waiting, BEHIND, 0.0, folder, keep=keep)
             say(_line(run))
         _look_back(waiting, 0, EXPIRED_S, folder, keep=keep)
-    return summed(store, version, seed, results, time.monotonic() - began)
+    about = {"store": store, "version": version, "commit": revision, "seed": seed, "first": first}
+    return {**about, **summed(results), "seconds": round(time.monotonic() - began)}
 
 
 def _look_back(waiting: deque[Run], leave: int, within_s: float, folder: Path | None, *, keep: bool) -> None:
@@ -75,7 +85,7 @@ def _line(run: Run) -> str:
     )
 
 
-def summed(store: str, version: str, seed: str, results: list[Result], took_s: float) -> dict[str, Any]:
+def summed(results: list[Result]) -> dict[str, Any]:
     """Return the numbers of a batch."""
     faults: Counter[str] = Counter()
     figures: Counter[str] = Counter()
@@ -85,17 +95,12 @@ def summed(store: str, version: str, seed: str, results: list[Result], took_s: f
         figures.update(result.judged)
         if result.faults.get("pause"):
             paused.update(runs=1, **_losses(result.judged))
-            paused["runs in which the unfenced register lost"] += bool(result.judged["unfenced: lost"])
+            paused["runs in which the unfenced register lost"] += bool(result.judged.get("unfenced: lost"))
     return {
-        "store": store,
-        "version": version,
-        "commit": commit(),
-        "seed": seed,
         "runs": len(results),
         "three at once": sum(result.at_once > 1 for result in results),
-        "seconds": round(took_s),
         "grants": figures["grants"],
-        "fewest grants": min((result.judged["grants"] for result in results), default=0),
+        "fewest grants": min((result.judged.get("grants", 0) for result in results), default=0),
         "violations": [f"{result.seed}: {one}" for result in results for one in result.violations],
         "leaked": sum(result.leaked for result in results),
         "faults": dict(sorted(faults.items())),

@@ -41,14 +41,14 @@ class Spec:
     session_s: float
     seed: str
     folder: Path
-    lanes: tuple[str, ...] = tuple(LANES)
+    lanes: tuple[str, ...] = ("counting", "banking", *("locks",) * 10)
     shape: Shape = Shape()  # noqa: RUF009 - it is never changed
 
 
 def main(spec: Spec, told: Connection) -> None:
     """Work, say what there is when told to stop, and close when told to."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setsid()  # Ctrl-C is for the run, which then ends its clients; and Linux schedules by sessions
     logging.basicConfig(
         filename=spec.folder / f"{spec.who}.log", format="%(created).3f %(message)s", level=logging.WARNING
     )
@@ -65,8 +65,8 @@ def _lanes(spec: Spec, client: Any) -> list[Lane]:
     book = Book(spec.folder, spec.who)
     registers, bank = Registers(spec.folder / "registers.db"), Bank(spec.folder / "bank.db")
     lanes = []
-    for name in spec.lanes:
-        chance = random.Random(f"{spec.seed} {spec.who} {name}")
+    for number, name in enumerate(spec.lanes):
+        chance = random.Random(f"{spec.seed} {spec.who} {number}")
         lane = LANES[name](client, FACES[spec.face](), book, spec.shape, chance)
         vars(lane).update(registers=registers, bank=bank)
         lanes.append(lane)

@@ -23,8 +23,9 @@ EXPECTED = (recipes.LockTimeout, recipes.StoreError, recipes.SessionLost)
 WAYS = {"wait": 10, "short": 3, "try": 3, "cancel": 3}
 WAIT_S = 1.5
 SHORTEST_S, SHORT_S = 0.001, 0.3
-HOLD_S = 0.004
-NAMES = 3
+HOLD_S = 0.003
+NAMES = 20
+LONGER = 8  # times as long is held what counts, so that more of the pauses strike between read and write
 DOWNGRADES, TRANSFERS = 0.3, 0.4
 
 
@@ -130,9 +131,9 @@ class Lane:
         asked.ok(result=result)
         return result if result is not None else True
 
-    async def work(self, held: Held) -> None:
+    async def work(self, held: Held, times: float = 1) -> None:
         """Take the time that an update takes."""
-        await self.face.pause(self.chance.uniform(0, self.shape.hold_s))
+        await self.face.pause(self.chance.uniform(0, self.shape.hold_s * times))
         held.held()
 
 
@@ -163,7 +164,7 @@ class Counting(Lane):
         before = self.attempt("read", lambda: self.registers.read(grant), of=held.name)
         if before is None:
             return
-        await self.work(held)
+        await self.work(held, LONGER)
         old = {"of": held.name, "value": before["fenced"] + 1}
         self.attempt(
             "write", lambda: self.registers.write_fenced(grant, old["value"]), register="fenced", **old

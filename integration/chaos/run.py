@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from integration.chaos.client import Spec
-from integration.chaos.faults import Storm, theme_of
+from integration.chaos.faults import ON_THE_WAY, Storm, theme_of
 from integration.chaos.judge import Judged, judge
 from integration.chaos.processes import Process
 from integration.chaos.resources import Bank, Registers
@@ -78,7 +78,7 @@ class Run:
         registers.make()
         bank.make()
         with contextlib.ExitStack() as stack:
-            self.ways = [self.stage.way() for _ in range(CLIENTS)]
+            self.ways = [self.stage.way(proxied=self.theme in ON_THE_WAY) for _ in range(CLIENTS)]
             for way in self.ways:
                 stack.callback(way.close)
             self.clients = [self._born_at(slot) for slot in range(CLIENTS)]

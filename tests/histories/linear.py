@@ -11,9 +11,9 @@ news (Lowe 2017). The problem is NP-complete, so the search is bounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 __all__ = ["UNKNOWN", "Model", "Operation", "Undecided", "linearizable"]
 
@@ -21,6 +21,9 @@ UNKNOWN = math.inf
 """The return of an operation that nobody saw return: it may have happened at any time since, or never."""
 
 LIMIT = 200_000
+
+Way: TypeAlias = tuple[int, Hashable]
+"""What has been done, a bit for each operation, and the state it led to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +59,19 @@ def linearizable(model: Model, history: Iterable[Operation], *, limit: int = LIM
     operations = sorted(history, key=lambda one: one.returned)
     earliest = _earliest_calls(operations)
     needed = sum(1 << place for place, one in enumerate(operations) if one.returned != UNKNOWN)
-    seen: set[tuple[int, Hashable]] = set()
-    ways: list[tuple[int, Hashable]] = [(0, model.start)]
+    seen: set[Way] = set()
+    ways: list[Iterator[Way]] = [iter([(0, model.start)])]
     while ways:
-        done, state = way = ways.pop()
-        if done & needed == needed:
+        way = next(ways[-1], None)
+        if way is None:
+            ways.pop()
+        elif way[0] & needed == needed:
             return True
-        if way in seen:
-            continue
-        seen.add(way)
-        if len(seen) > limit:
-            raise Undecided(f"{len(operations)} operations, more than {limit} situations")
-        following = _following(operations, earliest, done)
-        steps = ((place, model.step(state, operations[place])) for place in following)
-        found = [(done | 1 << place, after) for place, after in steps if after is not None]
-        ways += reversed(found)  # what returned first is tried first: mostly, that is how it was
+        elif way not in seen:
+            seen.add(way)
+            if len(seen) > limit:
+                raise Undecided(f"{len(operations)} operations, more than {limit} situations")
+            ways.append(_steps(model, operations, earliest, way))
     return False
 
 
@@ -82,12 +83,16 @@ def _earliest_calls(operations: Sequence[Operation]) -> list[float]:
     return earliest[::-1]
 
 
-def _following(operations: Sequence[Operation], earliest: Sequence[float], done: int) -> list[int]:
-    """Return the places of those that may come next: called before any that is left has returned."""
-    place = first = (~done & done + 1).bit_length() - 1
-    found = []
-    while earliest[place] <= operations[first].returned and place < len(operations):
-        if not done >> place & 1 and operations[place].called <= operations[first].returned:
-            found.append(place)
+def _steps(
+    model: Model, operations: Sequence[Operation], earliest: Sequence[float], way: Way
+) -> Iterator[Way]:
+    """Yield where one more operation leads: what returned first is tried first, as it mostly was so."""
+    done, state = way
+    place = (~done & done + 1).bit_length() - 1
+    first_returned = operations[place].returned
+    while place < len(operations) and earliest[place] <= first_returned:
+        if not done >> place & 1 and operations[place].called <= first_returned:
+            after = model.step(state, operations[place])
+            if after is not None:
+                yield done | 1 << place, after
         place += 1
-    return found
