@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="those of all runs")
     parser.add_argument("--save", type=Path, help="a folder for the numbers of each batch, as JSON")
     asked = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that clients and servers are ended
     seed = asked.seed or secrets.token_hex(4)
     good = True
     for name in asked.store or STORES:

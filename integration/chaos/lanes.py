@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import recipes
@@ -21,29 +22,25 @@ EXPECTED = (recipes.LockTimeout, recipes.StoreError, recipes.SessionLost)
 """What a call may raise under faults."""
 
 WAYS = {"wait": 10, "short": 3, "try": 3, "cancel": 3}
-WAIT_S = 1.5
 SHORTEST_S, SHORT_S = 0.001, 0.3
-HOLD_S = 0.003
 NAMES = 20
-LONGER = 8  # times as long is held what counts, so that more of the pauses strike between read and write
 DOWNGRADES, TRANSFERS = 0.3, 0.4
 
 
+@dataclass(frozen=True)
 class Shape:
     """How long things take in a run.
 
-    Args:
+    Attributes:
         wait_s: How long to wait for a lock.
-        hold_s: How long an update takes at most, between its read and its write.
-        ways: How locks are taken, and how often each way.
+        hold_s: How long a lock is held at most.
+        update_s: How long an update of the registers takes at most, between its read and its write:
+            longer, so that more of the pauses strike there.
     """
 
-    def __init__(
-        self, wait_s: float = WAIT_S, hold_s: float = HOLD_S, ways: dict[str, int] | None = None
-    ) -> None:
-        self.wait_s = wait_s
-        self.hold_s = hold_s
-        self.ways = ways or WAYS
+    wait_s: float = 1.5
+    hold_s: float = 0.003
+    update_s: float = 0.024
 
 
 class Held:
@@ -89,7 +86,7 @@ class Lane:
 
     async def acquire(self, lock: Any, mode: str, ways: dict[str, int] | None = None) -> Held | None:
         """Take a lock in some way; None if that did not work."""
-        ways = ways or self.shape.ways
+        ways = ways or WAYS
         (way,) = self.chance.choices(list(ways), list(ways.values()))
         short_s = SHORTEST_S * (SHORT_S / SHORTEST_S) ** self.chance.random()
         asked = self.book.invoke("acquire", lock=lock.name, mode=mode, way=way)
@@ -131,9 +128,9 @@ class Lane:
         asked.ok(result=result)
         return result if result is not None else True
 
-    async def work(self, held: Held, times: float = 1) -> None:
-        """Take the time that an update takes."""
-        await self.face.pause(self.chance.uniform(0, self.shape.hold_s * times))
+    async def work(self, held: Held, at_most_s: float | None = None) -> None:
+        """Take the time that work takes."""
+        await self.face.pause(self.chance.uniform(0, at_most_s or self.shape.hold_s))
         held.held()
 
 
@@ -164,7 +161,7 @@ class Counting(Lane):
         before = self.attempt("read", lambda: self.registers.read(grant), of=held.name)
         if before is None:
             return
-        await self.work(held, LONGER)
+        await self.work(held, self.shape.update_s)
         old = {"of": held.name, "value": before["fenced"] + 1}
         self.attempt(
             "write", lambda: self.registers.write_fenced(grant, old["value"]), register="fenced", **old

@@ -118,7 +118,8 @@ class Stage:
     def sessions(self, prefix: str) -> list[str]:
         """Return the sessions that have something below ``prefix``, in hexadecimal."""
         if self.scheme == "etcd":
-            return [key.split("/")[-1] for key in self.server_asked().keys(f"{prefix}/~session/")]
+            keys = self.server_asked().keys(f"{prefix}/~session/")  # anchors, and tombstones below them
+            return sorted({key.split("/~session/")[1].split("/")[0] for key in keys})
         return sorted(set(self.contenders(prefix).values()))
 
     def server_asked(self) -> Any:
