@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from integration.chaos.resources import REGISTERS
 from integration.chaos.run import Result, Run
 from integration.chaos.stage import Stage
 from integration.harness.process import memory_directory
@@ -77,7 +78,7 @@ def _look_back(waiting: deque[Run], leave: int, within_s: float, folder: Path | 
 def _line(run: Run) -> str:
     result = run.result
     judged = result.judged
-    lost = {name: judged.get(f"{name}: lost", 0) for name in ("fenced", "unfenced", "asked")}
+    lost = {name: judged.get(f"{name}: lost", 0) for name in REGISTERS}
     bad = f"  VIOLATIONS: {result.violations}" if result.violations else ""
     return (
         f"{result.store} {result.seed} {result.theme} x{result.at_once}: {judged.get('grants')} grants, "
@@ -106,13 +107,25 @@ def summed(results: list[Result]) -> dict[str, Any]:
         "faults": dict(sorted(faults.items())),
         "figures": dict(sorted(figures.items())),
         "pause runs": dict(paused),
+        "each": [_short(result) for result in results],
+    }
+
+
+def _short(result: Result) -> dict[str, Any]:
+    """Return what there is to say of one run."""
+    lost = {name: result.judged.get(f"{name}: lost", 0) for name in REGISTERS}
+    grants = result.judged.get("grants", 0)
+    return {
+        "seed": result.seed,
+        "theme": result.theme,
+        "grants": grants,
+        "lost": lost,
+        "faults": result.faults,
     }
 
 
 def _losses(judged: dict[str, Any]) -> dict[str, int]:
-    names = [
-        f"{name}: {what}" for name in ("fenced", "unfenced", "asked") for what in ("acknowledged", "lost")
-    ]
+    names = [f"{name}: {what}" for name in REGISTERS for what in ("acknowledged", "lost")]
     return {name: judged.get(name, 0) for name in names}
 
 

@@ -118,7 +118,8 @@ class Storm:
                 over.wait(0.1)
                 return
             length = chance.uniform(least_s, most_s)
-            self.note("pause", client=client.spec.who, seconds=length)
+            past = length > self.stage.session_s
+            self.note("pause", client=client.spec.who, seconds=length, past=past)
             client.stop()
             try:
                 hold_fault(length)  # also when it is over: a pause that is cut short is another fault

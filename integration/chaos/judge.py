@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from integration.chaos.history import Entry, entries_of, read
+from integration.chaos.history import Entry, Line, entries_of, read
 from tests.histories.checks import Visit, faults
 from tests.histories.linear import UNKNOWN, Operation, Undecided, linearizable
 from tests.histories.models import Lock, ReadWriteLock, Register
@@ -20,6 +20,7 @@ __all__ = ["Judged", "judge"]
 class Stay:
     """A grant, from the acquire that returned it to the last moment when it was seen to be held (0: never).
 
+    That is what ``said`` is; ``seen`` does not count what was said after the session was ended by force.
     It was held all the while, however long its process was stopped meanwhile: what is lost stays lost.
     """
 
@@ -30,10 +31,16 @@ class Stay:
     asked: int
     granted: int
     seen: int = 0
+    said: int = 0
     released: float = UNKNOWN
     downgraded: int | None = None
     downgrade_returned: float = UNKNOWN
     who: str = ""
+
+    @property
+    def client(self) -> str:
+        """Whose it is."""
+        return self.who.partition(".")[0]
 
     def visit(self) -> Visit:
         """Return what the token checker looks at."""
@@ -55,9 +62,11 @@ def judge(folder: Path, registers: dict[str, int], total: int, right_total: int)
     lines = list(read(folder))
     wrong = [f"{line['id']} raised {line['why']}" for line in lines if line["is"] == "wrong"]
     entries = entries_of(line for line in lines if line["is"] != "wrong")
-    stays = _stays(entries, _expired(folder))
+    log = _faults(folder)
+    stays = _stays(entries, _expired(log))
     judged = Judged(wrong, open=sum(stay.released == UNKNOWN for stay in stays))
     judged.figures = dict(_figures(entries.values(), stays, registers))
+    judged.violations += _dishonest(stays, log)
     judged.violations += _unfair(stays)
     judged.violations += _not_linear(stays, judged.figures)
     judged.violations += _register(entries, registers, judged.figures)
@@ -65,11 +74,27 @@ def judge(folder: Path, registers: dict[str, int], total: int, right_total: int)
     return judged
 
 
-def _expired(folder: Path) -> dict[str, int]:
-    """Return when sessions were ended by force: what follows is exempt (S2)."""
+def _faults(folder: Path) -> list[Line]:
+    """Return what the storm noted."""
     log = folder / "faults.json.log"
-    lines = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
-    return {line["session"]: line["at"] for line in lines if line["fault"] == "session expired"}
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def _expired(log: list[Line]) -> dict[str, int]:
+    """Return when sessions were ended by force: what follows is exempt (S2)."""
+    return {line["session"]: line["at"] for line in log if line["fault"] == "session expired"}
+
+
+def _dishonest(stays: list[Stay], log: list[Line]) -> Iterator[str]:
+    """S4: whoever was stopped past its TTL does not hold what it held before."""
+    stopped: dict[str, Line] = {}
+    for line in log:
+        if line["fault"] == "pause" and line["past"]:
+            stopped[line["client"]] = line
+        elif line["fault"] == "continue" and (pause := stopped.pop(line["client"], None)) is not None:
+            for stay in stays:
+                if stay.client == line["client"] and stay.granted < pause["at"] and line["at"] < stay.said:
+                    yield f"S4: {stay.lock}: {stay.who} was stopped for {pause['seconds']:.1f} s, and held"
 
 
 def _stays(entries: dict[str, Entry], expired: dict[str, int]) -> list[Stay]:
@@ -97,6 +122,7 @@ def _stays(entries: dict[str, Entry], expired: dict[str, int]) -> list[Stay]:
             stay.downgraded = entry.called
             stay.downgrade_returned = UNKNOWN if entry.returned is None else entry.returned
     for stay in stays.values():
+        stay.said = stay.seen
         stay.seen = min(stay.seen, expired.get(stay.session, stay.seen))
     return list(stays.values())
 
