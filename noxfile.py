@@ -31,6 +31,7 @@ WAITING = (
     "integration/test_cost.py",
     "integration/test_docs.py",
     "integration/fencing",
+    "integration/chaos",
     "integration/test_telemetry.py",
     "integration/test_guards.py",
     "integration/fleet",
@@ -151,6 +152,15 @@ def differential(session: nox.Session) -> None:
     session.install("-e", ".", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.differential", "--count", "2000", *session.posargs)
+
+
+@nox.session
+def chaos(session: nox.Session) -> None:
+    """Clients under faults, and their histories: ``nox -s chaos -- --store etcd --runs 10 --seed 7``."""
+    session.install("-e", ".", *group("tests"))
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "integration.fleet.building")
+    session.run("python", "-m", "integration.chaos", *session.posargs)
 
 
 @nox.session

@@ -8,7 +8,6 @@ repetition has the same faults at the same moments, and not the same interleavin
 
 from __future__ import annotations
 
-import argparse
 import secrets
 import signal
 import sys
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from integration.chaos.batch import batch, saved
+from integration.chaos.batch import batch, program, saved
 from integration.chaos.stage import STORES
 
 SHORT = {"etcd": "etcd-3.5"}
@@ -24,11 +23,7 @@ SHORT = {"etcd": "etcd-3.5"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, tell, and return 1 if a promise was broken."""
-    parser = argparse.ArgumentParser(
-        prog="python -m integration.chaos",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("integration.chaos", __doc__)
     parser.add_argument("--store", action="append", choices=[*SHORT, *STORES], help="may be repeated; all")
     parser.add_argument("--runs", type=int, default=10, help="on each store")
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ from integration.chaos.run import Result, Run
 from integration.chaos.stage import Stage
 from integration.harness.process import memory_directory
 
-__all__ = ["batch", "commit", "saved"]
+__all__ = ["batch", "commit", "program", "saved"]
 
 BEHIND = 2
 EXPIRED_S = 15.0
@@ -127,6 +128,13 @@ def _short(result: Result) -> dict[str, Any]:
 def _losses(judged: dict[str, Any]) -> dict[str, int]:
     names = [f"{name}: {what}" for name in REGISTERS for what in ("acknowledged", "lost")]
     return {name: judged.get(name, 0) for name in names}
+
+
+def program(name: str, about: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a program of this folder, whose docstring is its help."""
+    return argparse.ArgumentParser(
+        prog=f"python -m {name}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def commit() -> str:

@@ -13,7 +13,6 @@ server, each with a lock of its own.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -27,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from integration.chaos.batch import commit
+from integration.chaos.batch import commit, program
 from integration.chaos.client import Spec
 from integration.chaos.judge import judge
 from integration.chaos.lanes import Shape
@@ -137,11 +136,7 @@ def measured(store: str, groups: int, seconds: float, seed: str) -> dict[str, An
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, tell, and return 1 if the fenced register lost anything, or the unfenced nothing."""
-    parser = argparse.ArgumentParser(
-        prog="python -m integration.chaos.jepsen",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program("integration.chaos.jepsen", __doc__)
     parser.add_argument("--store", choices=STORES, default="etcd-3.4")
     parser.add_argument("--groups", type=int, default=8, help="of five processes, beside each other")
     parser.add_argument("--seconds", type=float, default=120.0)

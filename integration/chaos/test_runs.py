@@ -29,7 +29,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 
 def test_a_run_of_three_faults_at_once(stage: Stage, tmp_path: Path, figure: Callable[[str], None]) -> None:
-    run = Run(stage, 2, "gate", tmp_path, seconds=4.0)
+    run = Run(stage, 2, "gate", tmp_path, seconds=3.0)
     result = run.go()
     assert run.gone(GONE_S), stage.contenders(run.prefix)
     figure(f"{result.judged['grants']} grants, {result.faults}")
