@@ -30,6 +30,8 @@ WAITING = (
     "integration/test_budget_rwlock.py",
     "integration/test_cost.py",
     "integration/test_docs.py",
+    "integration/test_docs_moving.py",
+    "integration/test_docs_start.py",
     "integration/fencing",
     "integration/chaos",
     "integration/test_telemetry.py",

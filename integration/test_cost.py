@@ -16,7 +16,7 @@ import pytest
 from integration import servers
 from integration.cost import Cost, measured
 from integration.counting import on_the_wire
-from integration.proxy import Proxy
+from integration.proxy import Proxy, matching
 from integration.stores import ServerStore
 from tests.contract.world import World
 
@@ -29,6 +29,8 @@ MOST = {
     ("etcd", "blocking"): Cost(7_900, 8, 86 * KIB, 20, 0),
     ("etcd", "asyncio"): Cost(10_500, 14, 330 * KIB, 20, 8 * KIB),  # asyncio reads into 256 KiB
 }
+RENEWAL = {"zookeeper": (2, 17 + 81, 25 + 88), "etcd": (2, 520 + 270, 950)}
+"""Requests, and bytes up and down, of one renewal with one grant; docs/operating/capacity.md tells them."""
 BYTES = {"zookeeper": (300, 320), "etcd": (1_500, 1_400)}
 """Up and down, with names as long as here; the gateway speaks JSON."""
 
@@ -58,3 +60,21 @@ def test_what_a_cycle_sends(
     most_up, most_down = BYTES[server.scheme]
     assert counts.bytes_up <= most_up
     assert counts.bytes_down <= most_down
+
+
+def test_what_a_renewal_sends(
+    server: servers.Server, proxy: Proxy, world: World, store: ServerStore, figure: Callable[[str], None]
+) -> None:
+    party = world.client(url=proxy.url(store.prefix), session_timeout=2)
+    party.acquire("x")
+    asked = matching("sync") if server.scheme == "zookeeper" else matching("lease/keepalive")
+    with proxy.counting() as counts:
+        assert proxy.expect(asked, n=3).sprung.wait(5)
+    renewals = counts.requests["sync"] or counts.requests["/v3/lease/keepalive"]
+    figure(
+        f"{on_the_wire(counts)} requests, {counts.bytes_up} bytes up, {counts.bytes_down} down: {renewals}"
+    )
+    most, most_up, most_down = (each * (renewals + 1) for each in RENEWAL[server.scheme])  # one may be cut
+    assert on_the_wire(counts) <= most
+    assert counts.bytes_up <= 1.1 * most_up
+    assert counts.bytes_down <= 1.1 * most_down

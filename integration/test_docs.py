@@ -11,14 +11,39 @@ import pytest
 
 import recipes
 from integration import servers
-from tests.docs.pages import EXAMPLES, ON_OBJECTS, ON_SERVERS_ONLY, ROOT, SHELL, TESTS, example_on
+from tests.docs.pages import (
+    BY_A_SHELL,
+    EXAMPLES,
+    ON_FILES,
+    ON_ITS_STORE,
+    ON_OBJECTS,
+    ON_SERVERS_ONLY,
+    ROOT,
+    SHELL,
+    TESTS,
+    example_on,
+)
 
-ON_ANY = [path for path in EXAMPLES if path.name not in ON_SERVERS_ONLY | ON_OBJECTS | SHELL | TESTS]
+ELSEWHERE = ON_SERVERS_ONLY | ON_OBJECTS | SHELL | TESTS | BY_A_SHELL | ON_ITS_STORE
+ON_ANY = [path for path in EXAMPLES if path.name not in ELSEWHERE]
 
 
 @pytest.mark.parametrize("example", ON_ANY, ids=lambda path: str(path.name))
 def test_an_example_runs_on_every_server(example: Path, url: str, tmp_path: Path, nothing_left: None) -> None:
     python(example_on(example, url), tmp_path)
+
+
+@pytest.mark.parametrize("example", sorted(ON_ITS_STORE - ON_FILES))
+def test_an_example_runs_on_the_server_it_names(
+    request: pytest.FixtureRequest, example: str, prefix: str, tmp_path: Path
+) -> None:
+    path = ROOT / "docs/examples" / example
+    name = "zookeeper" if "zookeeper://" in path.read_text() else "etcd35"
+    server: servers.Server = request.getfixturevalue(name)
+    python(example_on(path, server.url(prefix)), tmp_path)
+    left = servers.settle(server, prefix)
+    servers.clean(server, prefix)
+    assert not left, f"left behind: {left.contenders}"
 
 
 @pytest.mark.parametrize("example", ["beside_kazoo.py", "beside_kazoo_readers.py"])

@@ -130,7 +130,13 @@ def wanted(event: str) -> bool:
     """Whether anybody would see this event; saves making the record of it."""
     if _hooks or _configured() is not None:
         return True
-    return _standard.isEnabledFor(_LEVELS[EVENTS[event][0]])
+    return _heard(_LEVELS[EVENTS[event][0]])
+
+
+def prepare() -> None:
+    """Load what writes to the standard log, if anybody reads that: a loss cannot wait for an import."""
+    if _configured() is None and _heard(logging.WARNING):
+        _wrapped(_standard)
 
 
 def emit(transition: Transition) -> None:
@@ -147,8 +153,18 @@ def _log(transition: Transition) -> None:
     structlog = _configured()
     if structlog is not None:
         getattr(structlog.get_logger("recipes"), level)(transition.event, **transition.fields())
-    elif _standard.isEnabledFor(_LEVELS[level]):
+    elif _heard(_LEVELS[level]):
         getattr(_wrapped(_standard), level)(transition.event, **transition.fields())
+
+
+def _heard(level: int) -> bool:
+    """Whether a record of ``level`` reaches a handler, one that does something."""
+    logger: logging.Logger | None = _standard if _standard.isEnabledFor(level) else None
+    while logger is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
 
 
 def _configured() -> Any:

@@ -1,30 +1,23 @@
-"""The exclusive lock, and what all locks that queue share."""
+"""The exclusive lock, and the two faces of every lock that queues."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from recipes._core.deadline import duration
-from recipes._core.hold import SHARED
-from recipes._core.names import encode
-from recipes._core.ops import Survey
-from recipes._core.order import EXCLUSIVE, Order
-from recipes._core.queueing import Attempt, acquire, expel, look_up, try_acquire
-from recipes._run.runtime import new_id
-from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
+from recipes._core.queueing import acquire, look_up, try_acquire
+from recipes._lock_base import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
+from recipes.errors import LockTimeout
 from recipes.grant import AsyncGrant, Grant
-from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from recipes._core.hold import Hold
-    from recipes._core.ops import Program, Standing
+    from recipes._core.ops import Program
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime
@@ -32,152 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Acquiring", "AsyncLock", "BlockingLock", "Lock", "TaskLock"]
 
-SHORTEST_HOLD_S = 0.1
-OnPlace = Callable[[int], object]
-OnLost = Literal["cancel", "tell"]
-OnSessionLost = Literal["requeue", "fail"]
 T = TypeVar("T")
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
 
 
-@dataclass(frozen=True, slots=True)
-class _Manner:
-    """How an acquire waits; raises unless it fits."""
-
-    max_waiters: int | None = None
-    on_session_lost: OnSessionLost = "requeue"
-    on_queued: OnPlace | None = None
-    on_position: OnPlace | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_waiters is not None:
-            if isinstance(self.max_waiters, bool) or not isinstance(self.max_waiters, int):
-                raise TypeError(f"max_waiters is a number of waiters or None, not {self.max_waiters!r}")
-            if self.max_waiters < 0:
-                raise ValueError(f"max_waiters is at least 0, not {self.max_waiters}")
-        if self.on_session_lost not in ("requeue", "fail"):
-            raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {self.on_session_lost!r}")
-
-
-ANYHOW = _Manner()
-
-
-class _BaseLock:
-    """What both faces of a lock share."""
-
-    _order: ClassVar[Order] = EXCLUSIVE
-    _recipe: ClassVar[str] = "lock"
-    _mode: ClassVar[str] = "exclusive"
-
-    def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
-        self._runtime = runtime
-        self._queue = encode(name)
-        self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
-        self._name = name
-        self._entered: dict[object, list[Any]] = {}
-
-    @property
-    def name(self) -> str:
-        """The name of the lock, as it was given."""
-        return self._name
-
-    def _attempt(self, timeout_s: float | None, owner: object, manner: _Manner) -> Attempt:
-        labels = {
-            "lock": self._name,
-            "recipe": self._recipe,
-            "mode": self._mode,
-            "store": self._runtime.engine.label,
-        }
-
-        def before_waiting() -> None:
-            # Who stands in the way of one that holds already waits for that one, sooner or later.
-            if mine := self._held_by(owner):
-                raise self._deadlock(mine)
-
-        attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
-        attempt.max_hold_s = self._max_hold_s
-        attempt.note = self._runtime.note
-        attempt.max_waiters = manner.max_waiters
-        attempt.requeues = manner.on_session_lost == "requeue"
-        if manner.on_queued is not None:
-            attempt.on_queued = self._calling(manner.on_queued)
-        if manner.on_position is not None:
-            attempt.on_position = self._calling(manner.on_position)
-        return attempt
-
-    def _survey(self, limit: int) -> Survey:
-        return Survey(self._queue, checked_limit(limit))
-
-    def _described(self, standing: tuple[Standing, ...]) -> list[ContenderInfo]:
-        epoch = self._runtime.board.epoch
-        return described(self._name, standing, None if epoch is None else epoch.id)
-
-    def _expulsion(self, token: int) -> Program[bool]:
-        if isinstance(token, bool) or not isinstance(token, int):
-            raise TypeError(f"token is a whole number, not {type(token).__name__}")
-        return expel(self._queue, token, MOST)
-
-    def _calling(self, callback: OnPlace) -> Callable[[int], None]:
-        """Return what has a user's callback called where it may block."""
-        return lambda position: self._runtime.call_back(partial(callback, position))
-
-    def _held_by(self, owner: object) -> list[Hold]:
-        now = self._runtime.now()
-        return [
-            hold
-            for hold in self._runtime.holds
-            if hold.owner is owner and hold.place.spot.queue == self._queue and hold.remaining(now) > 0
-        ]
-
-    def _deadlock(self, mine: list[Hold]) -> WouldDeadlock:
-        last = mine[-1]
-        upgrades = self._mode != SHARED and last.mode == SHARED
-        return (UpgradeError if upgrades else WouldDeadlock)(self._name, last.place.token)
-
-    def _refuse_deadlock(self, owner: object) -> None:
-        """Raise if waiting would be for a grant of the same thread or task, and that is held."""
-        mine = self._held_by(owner)
-        if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
-            raise self._deadlock(mine)
-
-    def _again(self, owner: object) -> Any:
-        """Return a grant of what this owner holds already, if it may have that again."""
-        return None
-
-    def _grantable(self, hold: Hold) -> Hold:
-        """Return what the grant is made of."""
-        return hold
-
-    def _granted(self, hold: Hold) -> Any:
-        """Return the grant."""
-        raise NotImplementedError
-
-    def _enter(self, owner: object, grant: Any) -> None:
-        self._entered.setdefault(owner, []).append(grant)
-
-    def _innermost(self, owner: object) -> Any:
-        entered = self._entered.get(owner)
-        if entered is None:
-            words = "was not entered by this thread or task; leave it where it was entered"
-            raise RuntimeError(f"lock {self._name!r} {words}")
-        return entered[-1]
-
-    def _leave(self, owner: object) -> Any:
-        """Return the grant that this owner entered last, and forget it; None if there is none."""
-        entered = self._entered.get(owner)
-        if entered is None:
-            return None
-        grant = entered.pop()
-        if not entered:
-            del self._entered[owner]
-        return grant
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._name!r} on {self._runtime.engine.label}>"
-
-
-class BlockingLock(_BaseLock, Generic[AnyGrant]):
+class BlockingLock(LockBase, Generic[AnyGrant]):
     """The blocking face of every lock that queues."""
 
     _runtime: BlockingRuntime
@@ -220,7 +73,7 @@ class BlockingLock(_BaseLock, Generic[AnyGrant]):
                 was sent.
         """
         duration("timeout", timeout)
-        manner = _Manner(max_waiters, on_session_lost, on_queued, on_position)
+        manner = Manner(max_waiters, on_session_lost, on_queued, on_position)
         if timeout == 0:
             grant = self.try_acquire()
             if grant is None:
@@ -392,7 +245,7 @@ class Acquiring(Coroutine[Any, Any, AnyAsyncGrant]):
         await self._grant.__aexit__(kind, error, trace)
 
 
-class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
+class TaskLock(LockBase, Generic[AnyAsyncGrant]):
     """The asyncio face of every lock that queues; owners are tasks."""
 
     _runtime: AsyncRuntime
@@ -422,10 +275,10 @@ class TaskLock(_BaseLock, Generic[AnyAsyncGrant]):
     ) -> Acquiring[AnyAsyncGrant]:
         """Same as `Lock.acquire`, but awaits: ``await`` it, or enter it with ``async with``."""
         duration("timeout", timeout)
-        manner = _Manner(max_waiters, on_session_lost, on_queued, on_position)
+        manner = Manner(max_waiters, on_session_lost, on_queued, on_position)
         return Acquiring(self._acquire(timeout, manner))
 
-    async def _acquire(self, timeout: float | None, manner: _Manner = ANYHOW) -> AnyAsyncGrant:
+    async def _acquire(self, timeout: float | None, manner: Manner = ANYHOW) -> AnyAsyncGrant:
         if timeout == 0:
             grant = await self.try_acquire()
             if grant is None:

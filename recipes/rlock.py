@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recipes._core.entry import Entries
+from recipes._lock_base import LockBase
 from recipes.grant import AsyncGrant, Grant
-from recipes.lock import BlockingLock, TaskLock, _BaseLock
+from recipes.lock import BlockingLock, TaskLock
 
 if TYPE_CHECKING:
     from recipes._core.hold import Hold
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncRLock", "RLock"]
 
 
-class _BaseRLock(_BaseLock):
+class _BaseRLock(LockBase):
     """What both faces of a re-entrant lock share."""
 
     _recipe: ClassVar[str] = "rlock"
@@ -59,12 +61,14 @@ class _BaseRLock(_BaseLock):
             self._left(entries)
 
     @staticmethod
+    @abstractmethod
     def _guard() -> AbstractContextManager[Any]:
-        raise NotImplementedError
+        """Return what keeps the entries of one owner together."""
 
     @staticmethod
+    @abstractmethod
     def _is_over(owner: Any) -> bool:
-        raise NotImplementedError
+        """Return whether the owner, a thread or task, has ended."""
 
 
 class RLock(_BaseRLock, BlockingLock[Grant]):

@@ -11,9 +11,9 @@ from recipes.grant import AsyncGrant, Grant
 from recipes.lock import BlockingLock, TaskLock
 
 if TYPE_CHECKING:
+    from recipes._lock_base import OnLost
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.tasks import AsyncRuntime
-    from recipes.lock import OnLost
 
 __all__ = [
     "AsyncReadLock",

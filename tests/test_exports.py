@@ -67,7 +67,7 @@ def test_what_is_public_in_a_module_is_in_all(module: str) -> None:
 
 #: Machinery of a public module that is not for users, and has no underscore to say so.
 UNEXPORTED = {
-    "recipes.events": {"emit", "wanted"},
+    "recipes.events": {"emit", "prepare", "wanted"},
     "recipes.inspection": {"checked_limit", "described"},
 }
 
@@ -139,6 +139,28 @@ def test_importing_loads_no_engine_and_prints_nothing() -> None:
         "assert not engines, engines",
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_loss_that_nobody_logs_waits_for_no_import() -> None:
+    done = run(
+        "import recipes, sys",
+        "from recipes import events",
+        "recipes.connect('memory://')",
+        "assert not events.wanted('lock.lost')",
+        "events.emit(events.Transition('lock.lost'))",
+        "assert 'structlog' not in sys.modules",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_writes_the_log_is_there_before_anything_is_lost() -> None:
+    done = run(
+        "import logging, recipes, sys",
+        "logging.basicConfig(level=logging.WARNING)",
+        "recipes.connect('memory://')",
+        "assert 'structlog' in sys.modules",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_locks_print_nothing_by_default() -> None:

@@ -1,6 +1,6 @@
 export RECIPES_STORE=sqlite:///tmp/app.db
 
-recipes run reports/nightly --owner "the nightly job" -- sleep 30 &
+recipes run reports/nightly --owner "the nightly job" -- sleep 600 &
 while [ "$(recipes ls)" = "nobody holds a lock here, and nobody waits" ]; do sleep 0.1; done
 
 recipes ls

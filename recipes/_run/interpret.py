@@ -189,7 +189,9 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
     try:
         match op:
             case Watch():
-                return (yield from _watch(op, call, epoch, again=again))
+                armed = yield from _watch(op, call, epoch, again=again)
+                _note(op, armed, call, epoch)
+                return armed
             case Renew():
                 return (yield from _renew(op, call, epoch))
             case Enqueue() | Probe():

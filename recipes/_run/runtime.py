@@ -117,6 +117,7 @@ class Runtime(ABC):
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
+        events.prepare()
         self.engine = engine
         self.settings = settings
         self.board = Board()

@@ -11,6 +11,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -198,4 +199,8 @@ class SqliteStore(Store):
             db.execute("DELETE FROM session WHERE id = ?", (session,))
 
     def close(self) -> None:
-        shutil.rmtree(self._folder)
+        # A session that was being started when its client closed may write one last time meanwhile.
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline and self._folder.exists():
+            shutil.rmtree(self._folder, ignore_errors=True)
+        assert not self._folder.exists(), f"somebody still writes into {self._folder}"

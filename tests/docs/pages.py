@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
+    "BY_A_SHELL",
     "EXAMPLES",
     "ON_FILES",
+    "ON_ITS_STORE",
     "ON_OBJECTS",
     "ON_SERVERS_ONLY",
     "PAGES",
@@ -17,6 +22,7 @@ __all__ = [
     "TESTS",
     "Block",
     "blocks",
+    "commands",
     "example_on",
 ]
 
@@ -30,6 +36,16 @@ ON_SERVERS_ONLY = {
     "beside_go.go",
     "beside_kazoo.py",
     "beside_kazoo_readers.py",
+    "before_etcd3gw.py",
+    "before_kazoo.py",
+    "before_redis.py",
+    "before_tooz.py",
+    "during_etcd3gw.py",
+    "during_redis.py",
+    "during_tooz.py",
+    "etcd_look.sh",
+    "etcd_move.sh",
+    "etcd_server.sh",
     "fencing_postgres.py",
     "fencing_postgres_async.py",
     "fencing_redis.py",
@@ -39,12 +55,42 @@ ON_SERVERS_ONLY = {
     "production_etcd.py",
     "production_role.sh",
     "production_zookeeper.py",
+    "zookeeper_look.sh",
+    "zookeeper_move.sh",
+    "zookeeper_server.sh",
 }
-"""Run in ``integration`` alone: by ``test_docs.py``, in ``fleet``, ``fencing`` and ``credentials``."""
+"""Run in ``integration`` alone: by its ``test_docs*.py``, in ``fleet``, ``fencing`` and ``credentials``."""
 ON_OBJECTS = {"fencing_objects.py"}
 """Run by ``tests/fencing/test_objects.py``, on a fake of an object store."""
-ON_FILES = {"first.py", "on_one_machine.py"}
+ON_FILES = {
+    "cron_once.py",
+    "fence_column.py",
+    "first.py",
+    "first_asyncio.py",
+    "loss_async.py",
+    "loss_callback.py",
+    "loss_steps.py",
+    "on_one_machine.py",
+}
 """Run on a file, as they say."""
+ON_ITS_STORE = {
+    "after_curator.py",
+    "after_etcd3gw.py",
+    "after_kazoo.py",
+    "after_redis.py",
+    "after_tooz.py",
+    "choosing.py",
+    "cron_once.py",
+    "fence_column.py",
+    "first_asyncio.py",
+    "loss_async.py",
+    "loss_callback.py",
+    "loss_steps.py",
+    "timeouts.py",
+}
+"""Run on the one store that they name, a server or a file; the others run on each."""
+BY_A_SHELL = {"deploy_worker.py", "first_fenced.py", "first_lock.py", "first_race.py"}
+"""Run by the examples of the command line that name them, as the reader has saved them."""
 SHELL = {path.name for path in EXAMPLES if path.suffix == ".sh"} - ON_SERVERS_ONLY
 """Examples of the command line: run by a shell, on a file."""
 TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}
@@ -53,7 +99,9 @@ TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_URL = re.compile(r"(?:etcd|zookeeper)://127\.0\.0\.1:\d+/app|sqlite:///(?:var/lib/app/locks|tmp/app)\.db")
+_URL = re.compile(
+    r"(?:etcd|zookeeper)://127\.0\.0\.1:\d+/app|sqlite://(?:/var/lib/app/locks|/tmp/app|\./locks)\.db"
+)
 
 
 @dataclass(frozen=True)
@@ -79,3 +127,13 @@ def example_on(path: Path, url: str) -> str:
     text, replaced = _URL.subn(url, path.read_text())
     assert replaced == 1, f"{path.name} should name its store once"
     return text
+
+
+def commands(folder: Path) -> dict[str, str]:
+    """Make ``recipes`` and ``python`` in a folder, as if installed; returns the paths that lead there."""
+    folder.mkdir()
+    for name, arguments in {"recipes": ["-m", "recipes"], "python": []}.items():
+        command = folder / name
+        command.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
+        command.chmod(0o755)
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}

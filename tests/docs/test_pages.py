@@ -119,6 +119,19 @@ def test_the_table_of_metrics_is_the_list_of_instruments() -> None:
     assert told == [dataclasses.astuple(instrument) for instrument in INSTRUMENTS]
 
 
+def test_figures_of_capacity_are_those_that_were_measured() -> None:
+    page = (ROOT / "docs/operating/capacity.md").read_text()
+    figure = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\w.,]*\d)")
+    measured = set(figure.findall((ROOT / "docs/performance/results.md").read_text()))
+    parts = ("## An acquire", "## A crowd"), ("## A crowd", "**The rate"), ("## Clients", "- **One client")
+    tables = "".join(page[page.index(start) : page.index(end)] for start, end in parts)
+    rows = [line.split("|")[2:-1] for line in tables.splitlines() if line.startswith("| ")]
+    told = [found for row in rows for cell in row for found in figure.findall(cell)]
+    counted = {"1", "2", "3", "4"}  # by the tests of requests, and of what a client has open
+    assert len(told) > 40
+    assert set(told) - measured - counted == set()
+
+
 def test_the_readme_has_the_two_command_lines() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert lines.count(DEMO) == 1

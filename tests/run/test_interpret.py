@@ -384,6 +384,16 @@ def test_a_remote_watch_is_the_stores_word(runtime: HandRuntime) -> None:
     assert Run(attached(runtime), ops.Watch(MINE, (OTHER,))).answer(False).result is False
 
 
+def test_what_a_watch_shows_of_strangers_is_told_before_the_waiting(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+    run = Run(call, ops.Watch(MINE, (OTHER,)))
+    call.epoch.protocol._notices.add("q/other", "q/other is bound to no session")
+    assert run.answer(True).result is True
+    assert [(one.event, one.reason) for one in runtime.told] == [
+        ("store.stranger", "q/other is bound to no session")
+    ]
+
+
 def test_finished_calls_hear_nothing(runtime: HandRuntime) -> None:
     call = attached(runtime)
     call.epoch.local.stand("near")

@@ -175,6 +175,8 @@ def test_renew_is_a_keepalive_and_a_linearizable_read(etcd: EtcdProtocol) -> Non
         ["range app/~session/1f", f"range {K}"],  # without one the majority is not asked
     )
     assert "serializable" not in str(steps[1].body)
+    assert steps[0].urgent
+    assert steps[1].urgent
     assert steps.result == Renewal(15.0, ())
 
 
@@ -225,6 +227,7 @@ def test_renew_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
 def test_end_revokes_the_lease(etcd: EtcdProtocol) -> None:
     steps = feed(etcd.end(End(), TURN), {})
     assert steps == [Post("/lease/revoke", {"ID": "31"})]
+    assert steps[0].urgent
     assert feed(etcd.end(End(), TURN), DEAD).result is None, "it has ended already"
     with pytest.raises(StoreRefused):
         feed(etcd.end(End(), TURN), DENIED)

@@ -44,7 +44,7 @@ class Login:
         assert self._credentials is not None, "only who has a name logs in"
         who = self._credentials
         # Its shape is as of any other call, and what it holds does not show.
-        return Post(LOGIN, {"name": Secret(who.username), "password": who.password(store)})
+        return Post(LOGIN, {"name": Secret(who.username), "password": who.password(store)}, urgent=True)
 
     def ask(self, store: str, done: Callable[[Post | Exception], None]) -> None:
         """Tell ``done`` the request, from a daemon thread if the password has to be asked for."""

@@ -112,7 +112,7 @@ class EtcdProtocol(StoreProtocol):
         An answered keepalive alone proves nothing: servers before 3.4.38 may answer for a
         lease that was revoked.
         """
-        kept = yield from self._post("/lease/keepalive", {"ID": str(self._lease)})
+        kept = yield from self._post("/lease/keepalive", {"ID": str(self._lease)}, urgent=True)
         ttl_s = codec.number(kept.get("result", {}).get("TTL"))
         if ttl_s <= 0:
             raise SessionLost("the lease has ended on the store")
@@ -126,7 +126,7 @@ class EtcdProtocol(StoreProtocol):
         """Return the places that do not stand any more, while the session does."""
         expected = [*codec.compare_present(self._anchor), *(compare_stands(place) for place in places)]
         reads = [codec.read(self._anchor), *(codec.read(key_of(place)) for place in places)]
-        reply = yield from self._txn(expected, otherwise=reads)
+        reply = yield from self._txn(expected, otherwise=reads, urgent=True)
         if reply.get("succeeded"):
             return []
         anchor, *found = codec.reads(reply)
@@ -151,7 +151,7 @@ class EtcdProtocol(StoreProtocol):
     def end(self, op: End, turn: Turn) -> Steps[None]:
         """Revoke the lease: all that was bound to it goes."""
         try:
-            yield from self._asking.ask(Post("/lease/revoke", {"ID": str(self._lease)}))
+            yield from self._asking.ask(Post("/lease/revoke", {"ID": str(self._lease)}, urgent=True))
         except EtcdError as error:
             if error.code != NOT_FOUND:
                 raise self._meant(error) from error
@@ -403,21 +403,24 @@ class EtcdProtocol(StoreProtocol):
     def _tombstone(self, spot: Spot) -> bytes:
         return self._layout.tombstone(spot.id, self.session_id)
 
-    def _txn(self, compare: Any = (), then: Any = (), otherwise: Any = ()) -> Steps[Json]:
+    def _txn(
+        self, compare: Any = (), then: Any = (), otherwise: Any = (), *, urgent: bool = False
+    ) -> Steps[Json]:
         try:
-            return (yield from self._post("/kv/txn", codec.txn(compare, then, otherwise)))
+            return (yield from self._post("/kv/txn", codec.txn(compare, then, otherwise), urgent=urgent))
         except StoreFull:  # beyond its quota etcd refuses a transaction that only reads, and serves reads
             if then:
                 raise
         found: list[Json] = []
         for read in reversed(otherwise):  # the own key last: what stands later stood all the while
-            found.insert(0, {"response_range": (yield from self._post("/kv/range", read["request_range"]))})
+            part = yield from self._post("/kv/range", read["request_range"], urgent=urgent)
+            found.insert(0, {"response_range": part})
         return {"responses": found}
 
-    def _post(self, path: str, body: Json) -> Steps[Json]:
+    def _post(self, path: str, body: Json, *, urgent: bool = False) -> Steps[Json]:
         known = self._revision.known
         try:
-            reply: Json = yield from self._asking.ask(Post(path, body))
+            reply: Json = yield from self._asking.ask(Post(path, body, urgent))
         except EtcdError as error:
             raise self._meant(error) from error
         self._revision.take(reply, known if path.startswith("/kv/") else 0)  # others: a member that may lag

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from recipes.stores.base import Mailbox, Request
@@ -33,11 +33,13 @@ class Post(Request[Json]):
 
     The reply is the decoded JSON document, exactly as the gateway sent it (numbers
     of 64 bits as strings, fields that are zero or false left out). A gRPC error is
-    raised as ``EtcdError``.
+    raised as ``EtcdError``. One that is ``urgent`` does not wait behind others of the client: what the
+    session lives by.
     """
 
     path: str
     body: Json
+    urgent: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from recipes.stores.secret import Sealed
 __all__ = ["AsyncEtcdLink"]
 
 MOST_AT_ONCE = 32
-"""Calls on their way to one server; those behind wait for one to be answered."""
+"""Calls on their way; those behind wait for one to be answered, but for those the session lives by."""
 
 IDLE_KEPT = 2
 SWEEP_S = 1.0
@@ -40,7 +40,6 @@ class _Server:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.dialect = Dialect(endpoint.store)
-        self.slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._idle: deque[Conn] = deque()
         self._unused = 0  # how many were idle all the time since the last sweep
         self._sweeping: asyncio.TimerHandle | None = None
@@ -111,6 +110,8 @@ class AsyncEtcdLink:
         store = self._endpoints.all[0].store
         self._watching = Watching(Switch(self._endpoints, self._login.token), ssl_context, store)
         self._conns: set[Conn] = set()
+        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+        self._urgent = asyncio.Semaphore(MOST_AT_ONCE)
         self._closed = False
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
@@ -188,7 +189,19 @@ class AsyncEtcdLink:
         return tuple(replies[position] for position in range(len(parts)))
 
     async def _posts(self, posts: Sequence[Post], until: float) -> list[Json | Exception]:
-        """Send ``posts`` back to back on one connection; an exception stands for what failed."""
+        """Send ``posts`` back to back, when it is their turn; an exception stands for what failed."""
+        slots = self._urgent if any(post.urgent for post in posts) else self._slots
+        try:
+            await _enter(slots, until)
+        except TimeoutError as error:  # no fault of the server's: it was not asked
+            return [failed(self._endpoints.current().store, error)] * len(posts)
+        try:
+            return await self._exchange(posts, until)
+        finally:
+            slots.release()
+
+    async def _exchange(self, posts: Sequence[Post], until: float) -> list[Json | Exception]:
+        """Send ``posts`` back to back on one connection, to the server that is the current one now."""
         loop = asyncio.get_running_loop()
         attempt = self._endpoints.attempt(loop.time(), until)
         server = self._servers[attempt.endpoint]
@@ -198,14 +211,10 @@ class AsyncEtcdLink:
         data = Sealed(b"".join(parts))
         found: list[Json | Exception] = []
         try:
-            await _enter(server.slots, attempt.until)
-            try:
-                conn = await self._take(server, attempt.until)
-                with self._using(conn, server, attempt.until):
-                    for waiting in conn.send(data, len(posts)):
-                        found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
-            finally:
-                server.slots.release()
+            conn = await self._take(server, attempt.until)
+            with self._using(conn, server, attempt.until):
+                for waiting in conn.send(data, len(posts)):
+                    found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
         except (OSError, WireError) as error:
             server.drain()
             failure = failed(store, error)

@@ -51,14 +51,14 @@ class _LeanClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
         if over is not None:
             _fail(asked, over())
             return False
-        self._queue.extend(asked)
         bell: Any = self._connection._write_sock
         rings = b"\0" * len(asked)
         try:
+            self._queue.extend(asked)
             bell.send(rings)
         except (AttributeError, OSError):  # closed in between: there is no socket, or a closed one
             _fail(asked, ConnectionClosedError("the connection was closed"))
-        except BaseException:  # they are queued: the thread must not wait for the next one
+        except BaseException:  # they may be queued: the thread must not wait for the next one
             bell.send(rings)
             raise
         return True

@@ -265,6 +265,57 @@ def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
         asyncio.run(main(server.port))
 
 
+def test_what_the_session_lives_by_waits_behind_no_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MOST_AT_ONCE", 1)
+    go_on = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        while True:
+            path, _, _ = peer.request()
+            if path == "/v3/kv/put":
+                go_on.wait(5)
+            peer.answer({})
+
+    async def main(port: int) -> None:
+        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
+        burst = [asyncio.create_task(link.ask(PUT, 30)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert await link.ask(Post("/lease/keepalive", {}, urgent=True), 5) == {}
+        assert not any(task.done() for task in burst)
+        go_on.set()
+        assert await asyncio.gather(*burst) == [{}, {}, {}]
+        await link.close()
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
+def test_who_waits_in_line_blames_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MOST_AT_ONCE", 1)
+    go_on = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        while True:
+            peer.request()
+            go_on.wait(5)
+            peer.answer({})
+
+    async def main(port: int) -> None:
+        link: Any = AsyncEtcdLink([("127.0.0.1", port), ("127.0.0.1", closed_port())])
+        asked = link._endpoints.current()
+        first = asyncio.create_task(link.ask(PUT, 30))
+        await asyncio.sleep(0)
+        with pytest.raises(StoreUnavailable, match="before this one"):
+            await link.ask(PUT, 0.5)
+        assert link._endpoints.current() is asked
+        go_on.set()
+        assert await first == {}
+        await link.close()
+
+    with Server(script) as server:
+        asyncio.run(main(server.port))
+
+
 def test_nobody_listens_for_the_stream() -> None:
     async def main() -> None:
         link = AsyncEtcdLink([("127.0.0.1", closed_port())])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import socket
@@ -16,13 +17,14 @@ from typing import Any
 import pytest
 
 from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
-from recipes.stores.base import Disturbed
+from recipes.stores.base import Batch, Disturbed
 from recipes.stores.zookeeper import kazoo_client_life
 from recipes.stores.zookeeper.blocking import KazooLink
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.requests import Close, Connect, Create, Exists, Get, SessionExpired
 from recipes.stores.zookeeper.tasks import AsyncKazooLink
+from tests.run.test_struck import Strike
 from tests.stores.zookeeper.conftest import Box, Links, answered, let_go
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
@@ -424,6 +426,24 @@ def test_an_interrupt_is_not_swallowed_and_leaves_nothing_behind(
             link.ask(Exists("/"))
     for _ in range(3):
         assert link.ask(Exists("/")) is not None
+
+
+def test_an_interrupt_of_a_batch_leaves_nobody_behind(links: Links, server: FakeZooKeeper) -> None:
+    if links.loop is not None:
+        pytest.skip("an event loop is not interrupted: asyncio.run cancels the main task instead")
+    link = links.connected(server.hosts)
+    for at in itertools.count(1):
+        strike = Strike(at)
+        try:
+            with strike:
+                link.ask(Batch((Exists("/"), Exists("/"), Exists("/"))))
+        except KeyboardInterrupt:
+            client = link.session._client  # the next call would be answered with its time-out only
+            assert link.ask(Exists("/"), 2) is not None, strike.where
+            assert not client._queue, strike.where
+        else:
+            break
+    assert at > 20
 
 
 # Fork and exit.

@@ -1,0 +1,9 @@
+import recipes
+
+with recipes.connect("zookeeper://127.0.0.1:2181/app", session_timeout=15, owner="nightly job") as client:
+    lock = client.lock("reports")
+    try:
+        with lock.acquire(timeout=5) as grant:
+            print("the report is made by", lock.holders()[0].owner, "under token", grant.token)
+    except recipes.LockTimeout:
+        print("somebody else has it")

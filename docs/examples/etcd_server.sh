@@ -1,0 +1,1 @@
+etcd --data-dir etcd-data

@@ -1,0 +1,21 @@
+import asyncio
+
+import recipes
+
+
+async def main() -> None:
+    async with recipes.connect_async("sqlite://./locks.db", session_timeout=3) as client:
+        lock = client.lock("reports/nightly")
+        try:
+            async with lock as grant:
+                await lock.expel(grant.token)  # here an operator takes the lock away
+                try:
+                    await asyncio.sleep(60)  # the work: cancelled when the lock is lost
+                finally:
+                    print("close files, roll back; write nothing that the lock protects")
+        except recipes.LockLost as lost:
+            print(lost)
+        print("the task itself was not cancelled:", asyncio.current_task().cancelling() == 0)
+
+
+asyncio.run(main())

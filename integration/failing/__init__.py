@@ -1,0 +1,1 @@
+"""What is logged and raised when something fails, observed on real servers, for the page about it."""

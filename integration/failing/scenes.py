@@ -1,0 +1,96 @@
+"""The scenes: each lets one thing fail, and waits until it was told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from integration import servers
+from integration.failing.stage import LOCK, SESSION_S, Stage
+from integration.faults.workers import Worker
+from integration.harness.etcd import Etcd
+
+__all__ = ["SCENES"]
+
+
+def holder_killed(stage: Stage) -> None:
+    with Worker("faults.worker", "blocking", stage.server.url(stage.prefix), SESSION_S) as holder:
+        holder.ask("acquire", LOCK, 5.0)
+        waiting = stage.queue_up(stage.waiter())
+        holder.kill()
+        waiting.result(10).release()
+
+
+def way_cut_for_long(stage: Stage) -> None:
+    stage.hold_until_lost(stage.holder(), stage.proxy.blackhole)
+
+
+def nothing_answers(stage: Stage) -> None:
+    client = stage.holder(6.0)
+    stage.proxy.blackhole()
+    stage.raised(lambda: client.lock(LOCK).try_acquire())
+    stage.raised(lambda: client.lock(LOCK).acquire(timeout=0.6))
+
+
+def nobody_listens(stage: Stage) -> None:
+    stage.proxy.cut()
+    stage.raised(stage.holder)
+
+
+def way_reset(stage: Stage) -> None:
+    held = stage.waiter().lock(LOCK).acquire()
+    waiting = stage.queue_up(stage.holder(6.0))
+    stage.proxy.reset()
+    stage.pass_s(1.0)
+    held.release()
+    waiting.result(10).release()
+
+
+def session_ended_of_holder(stage: Stage) -> None:
+    client = stage.holder()
+    stage.hold_until_lost(client, lambda: stage.end(client.session.id))
+
+
+def session_ended_of_waiter(stage: Stage) -> None:
+    held = stage.waiter().lock(LOCK).acquire()
+    client = stage.holder()
+    waiting = stage.queue_up(client)
+    stage.end(client.session.id)
+    stage.until("lock.queued", 2)
+    held.release()
+    waiting.result(10).release()
+
+
+def contender_removed(stage: Stage) -> None:
+    stage.hold_until_lost(stage.holder(), stage.remove_first)
+
+
+def orphan_in_the_way(stage: Stage) -> None:
+    client = stage.waiter()
+    client.lock(LOCK).acquire().release()
+    if isinstance(stage.server, Etcd):
+        stage.server.put(f"{stage.prefix}/{LOCK}/orphan", "")
+    else:
+        with servers.kazoo_client(stage.server) as kazoo:
+            kazoo.create(f"/{stage.prefix}/{LOCK}/orphan-lock-", b"", sequence=True)
+    stage.raised(lambda: client.lock(LOCK).acquire(timeout=0.6))
+
+
+def somebody_holds(stage: Stage) -> None:
+    grant = stage.waiter().lock(LOCK).acquire()
+    stage.raised(lambda: stage.holder().lock(LOCK).acquire(timeout=0.3))
+    stage.raised(lambda: stage.holder().lock(LOCK).acquire(max_waiters=0))
+    grant.release()
+
+
+SCENES: dict[str, Callable[[Stage], None]] = {
+    "the holder is killed": holder_killed,
+    "the way to the store is silent for longer than a session": way_cut_for_long,
+    "a call while nothing answers": nothing_answers,
+    "a start while nobody listens": nobody_listens,
+    "a connection is reset": way_reset,
+    "the store ends a holder's session": session_ended_of_holder,
+    "the store ends a waiter's session": session_ended_of_waiter,
+    "an operator removes a holder's contender": contender_removed,
+    "an entry that belongs to no session is in the way": orphan_in_the_way,
+    "somebody else holds for too long": somebody_holds,
+}

@@ -1,0 +1,54 @@
+"""What the page about timeouts computes is what a client does."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import uuid
+from typing import Any
+
+import pytest
+
+from recipes import testing
+from recipes.stores.etcd.protocol import EtcdProtocol
+from recipes.stores.sqlite.protocol import SqliteProtocol
+from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
+from tests.docs.pages import ROOT, example_on
+
+PAGE = ROOT / "docs/howto/timeouts.md"
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    """Return what the example defines, after it has run."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    text = example_on(ROOT / "docs/examples/timeouts.py", f"memory://{uuid.uuid4().hex}")
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(text, names)
+    return names
+
+
+def test_it_knows_how_often_each_store_renews(example: dict[str, Any]) -> None:
+    protocols = {"etcd": EtcdProtocol, "sqlite": SqliteProtocol, "zookeeper": ZooKeeperProtocol}
+    assert example["RENEWALS"] == {
+        store: (protocol.renewals_per_ttl, protocol.renewal_lag) for store, protocol in protocols.items()
+    }
+
+
+@pytest.mark.parametrize("timeout", [5, 15, 60])
+@pytest.mark.parametrize(("beyond", "held"), [(-0.01, True), (0.01, False)])
+def test_a_stop_is_outlived_that_is_shorter(
+    example: dict[str, Any], timeout: float, beyond: float, *, held: bool
+) -> None:
+    with testing.Store() as store, store.connect(session_timeout=timeout) as client:
+        grant = client.lock("x").acquire()
+        store.clock.advance(2 * timeout - 0.0001)  # a renewal is about to be due
+        with store.pause(client):
+            store.clock.advance(example["survives"](timeout, "etcd") + 0.0001 + beyond)
+            assert grant.held is held
+
+
+def test_the_page_says_so_of_the_default(example: dict[str, Any]) -> None:
+    row = next(line for line in PAGE.read_text().splitlines() if "is outlived" in line)
+    told = [cell.strip() for cell in row.split("|")[2:4]]
+    assert told == [f"{example['survives'](15, store):.1f} s" for store in ("etcd", "zookeeper")]
