@@ -68,6 +68,14 @@ ILLEGAL = [
     (LOCK, "a1@0-1 a2@0-1"),
     (LOCK, "a1@0-1 x1@2-3 a2@1-4 a3@1-4"),
     (LOCK, "a1@0-1 x1@5-? a2@2-3 x2@3-4"),
+    (LOCK, "a1@0-2 x1@5-6 a2@3-4 x2@7-8"),  # two overlap a little
+    (LOCK, "a1@0-1 x1@8-9 a2@2-3 x2@4-5"),  # one within the other
+    (LOCK, "a1@0-1 x1@6-7 a2@2-? x2@4-5"),  # within, by an acquire that nobody saw return
+    (LOCK, "a1@0-1 a2@2-3 x2@4-5 a3@6-7 x3@8-9"),  # the first never leaves
+    (LOCK, "a1@0-1 x1@2-3 a3@4-5 x3@6-7 a2@8-9"),  # an old token after a newer one
+    (LOCK, "a3@0-1 x3@2-? a2@4-5"),
+    (LOCK, "a1@0-1 x1@2-3 a2@4-5 x1@6-7 x2@8-9"),  # a former holder releases again
+    (LOCK, "a1@0-? x1@2-3 a2@2.5-4 a3@5-6"),  # two, after one that ended well
     (LOCK, "r1@0-1"),  # no operation of a lock
     (RW, "w1@0-1 r2@2-3"),  # a reader beside a writer
     (RW, "r1@0-1 w2@2-3"),  # a writer beside a reader
@@ -82,6 +90,14 @@ ILLEGAL = [
     (RW, "r1@0-1 r2@0-1 x1@2-3 w3@2-4 x2@5-6"),  # one reader is still there
     (RW, "r1@0-1 r1@2-3"),
     (RW, "r1@0-1 x2@2-3"),
+    (RW, "r1@0-1 x1@6-7 w2@2-3 x2@4-5"),  # a writer within a reader
+    (RW, "w1@0-1 x1@6-7 r2@2-3 x2@4-5"),  # a reader within a writer
+    (RW, "r1@0-1 r2@0-1 w3@2-3 x1@4-5 x2@4-5"),  # two readers still there
+    (RW, "w1@0-1 d1@5-6 r2@2-3 x2@7-8"),  # a reader long before the downgrade
+    (RW, "w1@0-1 d1@2-3 r2@2-4 x1@5-6 w3@5-7"),  # a writer beside the reader that a downgrade let in
+    (RW, "w1@0-1 x1@2-3 d1@4-5"),  # downgraded after it left
+    (RW, "w1@0-1 d1@2-? w2@4-5"),  # whether or not it downgraded
+    (RW, "r1@0-1 x1@2-3 w1@4-5"),  # a token twice
     (REGISTER, "r1@0-1"),  # nobody wrote it
     (REGISTER, "w1@0-1 r0@2-3"),  # a stale read
     (REGISTER, "w1@0-1 w2@2-3 r1@4-5"),
@@ -93,14 +109,22 @@ ILLEGAL = [
     (REGISTER, "u0>1@0-1 u1>2@2-3 r1@4-5"),
     (REGISTER, "u0>1@0-1 u2>3@2-3"),
     (REGISTER, "w1@0-4 w2@0-4 r1@5-6 r2@7-8 r1@9-10"),
+    (REGISTER, "w1@0-1 w2@2-? r2@3-4 r1@5-6"),  # an unseen write that was seen, and then not
+    (REGISTER, "w1@0-1 r1@2-3 w1@2-? r0@4-5"),
+    (REGISTER, "w1@0-3 r0@4-5"),
+    (REGISTER, "w1@0-9 w2@0-9 r1@1-2 r2@3-4 r1@5-6"),  # back and forth, with one write of each
+    (REGISTER, "u0>1@0-1 u1>2@2-? r2@3-4 r1@5-6"),
+    (REGISTER, "u0>1@0-1 u0>2@0-? r2@2-3"),  # from a value that was overwritten
+    (REGISTER, "u1>2@0-1 u0>1@2-3"),  # in the wrong order
+    (REGISTER, "u0>1@0-1 w5@2-3 u1>2@4-5"),  # an update of what somebody overwrote
     (REGISTER, "d1@0-1"),
 ]
 
 
 def test_there_are_enough() -> None:
-    assert len(ILLEGAL) >= 20
+    assert len(set(ILLEGAL)) == len(ILLEGAL)
     for model in (LOCK, RW, REGISTER):
-        assert sum(one is model for one, _ in ILLEGAL) >= 10
+        assert sum(one is model for one, _ in ILLEGAL) >= 20
 
 
 @pytest.mark.parametrize(("model", "text"), LEGAL)
