@@ -9,7 +9,7 @@ SECONDS = 0.5  # measure for an hour, in the process that will hold the lock, un
 RENEWALS = {
     "etcd": (3, 0.0),
     "sqlite": (3, 0.0),
-    "zookeeper": (8, 0.25),
+    "zookeeper": (7, 0.275),
 }  # in a timeout; how far back they count
 
 

@@ -32,6 +32,7 @@ class Contender:
         session: The owner's session; empty if it is not known.
         downgraded: A writer that was granted, and lets readers in beside it since. A store
             that shows this only to those it concerns says False to others.
+        token: When it was created, where another may come to have its ref; else 0.
     """
 
     ref: str
@@ -39,6 +40,7 @@ class Contender:
     kind: str = "W"
     session: str = ""
     downgraded: bool = False
+    token: int = 0
 
     @property
     def shared(self) -> bool:

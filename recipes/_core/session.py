@@ -46,7 +46,7 @@ class SessionClock:
         sent_at: When the request that started the session was sent.
         per_ttl: How many renewals are due within one ``ttl_s``.
         lag: By what share of ``ttl_s`` the store may be behind: the last confirmed renewal
-            that was sent so long before the very last one counts. 0: the last one does.
+            that was answered so long before the very last one was sent counts. 0: the last one does.
 
     Attributes:
         deadline: From here on the session is given up: 10 % of the TTL, at least half a
@@ -56,22 +56,25 @@ class SessionClock:
         suspect_at: From here on the session is doubted: two renewals went by unanswered.
     """
 
-    __slots__ = ("_per_ttl", "_sent", "counted", "deadline", "due", "lag", "suspect_at", "ttl_s")
+    __slots__ = ("_answered", "_per_ttl", "counted", "deadline", "due", "lag", "suspect_at", "ttl_s")
 
     def __init__(self, ttl_s: float, sent_at: float, *, per_ttl: int, lag: float = 0.0) -> None:
         self.lag = lag
         self._per_ttl = per_ttl
-        self._sent: deque[float] = deque()
-        self._count(sent_at, ttl_s)
+        self._answered: deque[tuple[float, float]] = deque()  # when each was sent, and when it was answered
+        self._count(sent_at, ttl_s, sent_at)  # the start is the store's own act: it is never behind with that
 
-    def _count(self, sent_at: float, ttl_s: float) -> None:
-        self._sent.append(sent_at)
-        while len(self._sent) > 1 and self._sent[1] <= sent_at - self.lag * ttl_s:
-            self._sent.popleft()
+    def _count(self, sent_at: float, ttl_s: float, now: float) -> None:
+        self._answered.append((sent_at, now))
+        lag_s = self.lag * ttl_s
+        while len(self._answered) > 1 and (not lag_s or self._answered[1][1] <= sent_at - lag_s):
+            self._answered.popleft()
         self.ttl_s = ttl_s
-        self.counted = self._sent[0]
+        self.counted = self._answered[0][0]
         self.deadline = self.counted + ttl_s - max(ttl_s / 10, 0.5)
-        self.due = sent_at + self.interval_s
+        self.due = max(
+            sent_at + self.interval_s, now + lag_s / 2
+        )  # the next but one shows that this one counts
         self.suspect_at = min(sent_at + 2.25 * self.interval_s, self.deadline)
 
     @property
@@ -83,7 +86,7 @@ class SessionClock:
         """Count a renewal that was confirmed; False if it came too late: lost stays lost."""
         if now >= self.deadline:
             return False
-        self._count(sent_at, ttl_s)
+        self._count(sent_at, ttl_s, now)
         return True
 
     def on_missed(self, now: float) -> None:

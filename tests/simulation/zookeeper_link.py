@@ -59,6 +59,7 @@ class ZooKeeperLink:
         self.on_end = on_end
         self.server: Server = store.pick_server(0)
         self.session = 0
+        self.moves = 0
         self.connected = True
         self.cut = self.half_cut = False
         self.over = False
@@ -204,7 +205,8 @@ class ZooKeeperLink:
         """Attach to a server that is not behind what was seen; the session goes on, or is over."""
         if self.over or self.closed or self.connected:
             return
-        self.server = self.store.pick_server(self.seen)
+        before, self.server = self.server, self.store.pick_server(self.seen)
+        self.moves += self.server is not before
         self.connected = True
         self.set_gates()
         if self.session and self.session not in self.store.sessions:

@@ -132,12 +132,12 @@ class Server:
     # Writes go by way of the leader.
 
     def forward(self, link: ZooKeeperLink, part: Part) -> None:
-        self.ahead.push((link, part))
+        self.ahead.push((link, part, link.moves))
 
-    def _commit(self, message: tuple[ZooKeeperLink, Part]) -> None:
-        link, part = message
-        if link.server is not self:
-            return  # the session has moved: the leader refuses what comes from where it was
+    def _commit(self, message: tuple[ZooKeeperLink, Part, int]) -> None:
+        link, part, moves = message
+        if link.moves != moves:
+            return  # the session has moved (and maybe back): the leader refuses what comes from where it was
         part.answer, part.zxid = self.store.commit(link, part.request)
         if self.applied >= part.zxid:
             self._done(link, part)

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 from recipes._core.ops import Spot
 from recipes._core.order import Contender
 
-__all__ = ["DOWNGRADED", "NO_CONTENDER", "Child", "Layout", "dubious", "is_downgraded"]
+__all__ = ["DOWNGRADED", "NO_CONTENDER", "Child", "Dated", "Layout", "dubious", "is_downgraded"]
 
 _OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
 _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
@@ -39,6 +40,12 @@ LONGEST_SEQUENCE = 12  # with its sign, and a line end
 
 class Child(tuple[int, str]):
     """A contender's place in the listing: its number, and its name."""
+
+    __slots__ = ()
+
+
+class Dated(Child):
+    """One whose number is that of the transaction that created it."""
 
     __slots__ = ()
 
@@ -81,6 +88,14 @@ class Layout:
                 found.append(Child((int(number[0]), name)))
         found.sort(reverse=True)
         return found
+
+    def contender_at(self, name: str, child: Child) -> Contender:
+        """Return whom a place in the listing stands for, and when it was created where that gave the place.
+
+        Names come again only where the counter sticks, and there the order is by creation.
+        """
+        found = self.parse(name, child[1])
+        return replace(found, token=child[0]) if isinstance(child, Dated) else found
 
     def parse(self, name: str, child: str) -> Contender:
         """Return whom a child of a lock's node stands for."""
