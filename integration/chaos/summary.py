@@ -26,7 +26,7 @@ MEANS = {
     "unfenced": "no gate, and not asked",
 }
 WHY_ASKED = (
-    "An update is lost in spite of `held` if the process is stopped, or waits for the file, between\n"
+    "An update can be lost in spite of `held` if the process is stopped, or waits for the file, between\n"
     "question and write, or if its session was ended from outside, which no client can know."
 )
 

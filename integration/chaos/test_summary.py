@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from integration.chaos.summary import failed, markdown, measured, merged
+from integration.chaos.summary import KEPT, failed, markdown, measured, merged
 
 
 def batch(store: str, first: int, **other: Any) -> dict[str, Any]:
@@ -90,3 +91,17 @@ def test_what_proves_nothing_is_told() -> None:
     assert failed({**good, "jepsen": measured([jepsen("1", 9, violations=["x"])])}) == [
         "there are violations in Jepsen's shape"
     ]
+
+
+def test_what_is_kept_is_enough_and_shown_as_it_is() -> None:
+    kept = json.loads(KEPT.read_text())
+    assert failed(kept) == []
+    halves = {
+        name: sum(one["runs"] for store, one in kept["stores"].items() if store.startswith(name))
+        for name in ("etcd", "zookeeper")
+    }
+    assert kept["runs"] >= 500
+    assert min(halves.values()) >= 250
+    assert kept["grants"] >= 100_000
+    assert len(kept["jepsen"]["runs"]) >= 3
+    assert kept["table"] == markdown(kept)
