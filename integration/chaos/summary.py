@@ -39,7 +39,8 @@ def merged(batches: Iterable[dict[str, Any]]) -> dict[str, Any]:
         **_sum(batches),
         "commits": sorted({one["commit"] for one in batches}),
         "seeds": [
-            f"{one['store']}: {one['seed']}/{one['first']} and on, {one['runs']} runs" for one in batches
+            f"{one['store']}: {one['seed']}/{one['first']} and on, {one['runs']} runs of {one['commit']}"
+            for one in batches
         ],
         "stores": {name: _sum([one for one in batches if one["store"] == name]) for name in stores},
     }
