@@ -6,6 +6,7 @@ Needs only Python 3.11 or newer and, to install servers that are missing, root (
 from __future__ import annotations
 
 import os
+import shutil
 from itertools import chain
 from pathlib import Path
 
@@ -15,10 +16,10 @@ nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
 nox.options.stop_on_first_error = True
-nox.options.sessions = ["lint", "types", "tests", "coverage", "integration"]
+nox.options.sessions = ["lint", "types", "site", "tests", "coverage", "integration"]
 
 PROJECT = nox.project.load_toml("pyproject.toml")
-CODE = ("recipes", "tests", "integration", "bench", "noxfile.py")
+CODE = ("recipes", "tests", "integration", "bench", "docs/conf.py", "docs/generate", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
 BESIDE = ("-n", "3")
@@ -60,6 +61,18 @@ SHORT = ("-m", "not long")
 FAULTS = ("integration/faults", "integration/clusters", "integration/credentials")
 LOADED = ("integration/faults/test_many_waiters.py", "integration/faults/test_interrupts.py")
 """Those among them that load the machine: they run alone."""
+
+EXAMPLES = (
+    "integration/test_docs.py",
+    "integration/test_docs_moving.py",
+    "integration/test_docs_start.py",
+    "integration/credentials/test_docs_secured.py",
+    "integration/fencing/test_docs.py",
+    "integration/fleet/test_fleet_examples.py",
+    "tests/docs",
+    "tests/fencing/test_objects.py",
+)
+"""The tests that run the examples of the pages, and look at what the pages say."""
 
 DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
@@ -108,6 +121,34 @@ def integration(session: nox.Session) -> None:
 
 
 @nox.session
+def site(session: nox.Session) -> None:
+    """The documentation as a site, in ``build/site``; a warning is an error."""
+    session.install("-e", ".[cli]", *group("site"))
+    build_site(session)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The site, and every example of it, on the store that it claims."""
+    session.install("-e", ".[cli]", *group("docs"))
+    build_site(session)
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "integration.fleet.building")
+    session.run("pytest", *EXAMPLES, *SHORT, *BESIDE)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """What is uploaded: built, checked, and the wheel used where there is nothing else."""
+    session.install("-e", ".", *group("tests"), *group("package"))
+    output = Path(session.create_tmp()).resolve() / "dist"
+    shutil.rmtree(output, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(output))
+    session.run("twine", "check", "--strict", *map(str, output.iterdir()))
+    session.run("python", "-m", "integration.wheel", *map(str, output.glob("*.whl")))
+
+
+@nox.session
 def faults(session: nox.Session) -> None:
     """Every row of the fault matrix, on real servers, and the proof that its tests can fail."""
     session.install("-e", ".[cli]", *group("tests"))
@@ -143,7 +184,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def simulate(session: nox.Session) -> None:
-    """Many schedules of the simulation: ``nox -s simulate -- --count 200000``, ``--seed N``, ``--sweep``."""
+    """Many schedules of the simulation: ``nox -s simulate -- --count 200000``, ``--exhaustive``."""
     session.install("-e", ".", *group("tests"))
     session.run("python", "-m", "tests.simulation", *session.posargs)
 
@@ -167,9 +208,9 @@ def chaos(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Plant each known bug, and say at which schedule the simulation finds it."""
-    session.install("-e", ".", *group("tests"))
-    session.run("python", "-m", "tests.simulation", "--mutants", *session.posargs)
+    """Plant each known bug, and say what notices it: ``nox -s mutants -- --out``."""
+    session.install("-e", ".[cli]", *group("tests"))
+    session.run("python", "-m", "tests.mutants", *session.posargs)
 
 
 @nox.session
@@ -188,6 +229,12 @@ def lowest(session: nox.Session) -> None:
     oldest = [requirement.replace(">=", "==") for requirement in promised]
     session.install("-e", ".[cli]", *group("tests"), *oldest)
     session.run("pytest", "tests", *session.posargs)
+
+
+def build_site(session: nox.Session) -> None:
+    """Build all of it anew, with every reference looked up."""
+    options = ("-E", "-n", "-W", "--keep-going", "-q", "-d", "build/doctrees")
+    session.run("sphinx-build", *options, "docs", "build/site", *session.posargs)
 
 
 def group(name: str) -> list[str]:

@@ -140,7 +140,7 @@ class _BaseGrant:
 
     @property
     def token(self) -> int:
-        """The fencing token: unique in its lock, and larger than that of every earlier grant.
+        """The fencing token, unique in its lock and larger than that of every earlier grant.
 
         Hand it to what the lock protects, and have that refuse a smaller one than it has
         seen: this alone protects where clocks, pauses and networks do not.
@@ -174,7 +174,7 @@ class _BaseGrant:
 
     @property
     def mode(self) -> str:
-        """What it proves: "exclusive", or "shared" (of a reader, and of a writer that downgraded)."""
+        """What it proves, "exclusive" or "shared" (of a reader, and of a writer that downgraded)."""
         return self._hold.mode
 
     def check(self) -> None:

@@ -39,7 +39,11 @@ class Guarantees:
     timeout: str
 
     def meets(self, need: Need) -> bool:
-        """Whether the store gives this."""
+        """Whether the store gives this.
+
+        Args:
+            need: As ``connect(require=...)`` takes it.
+        """
         match need:
             case "many_processes":
                 return self.scope != "process"
@@ -91,6 +95,11 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
 
 def require(needs: Need | Iterable[Need], given: Guarantees, store: str) -> None:
     """Refuse a store that does not give what is needed.
+
+    Args:
+        needs: One or several.
+        given: What the store promises.
+        store: Which one, for the error.
 
     Raises:
         TooWeak: It does not.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
 
 # The same examples on every run, and no verdict by a clock: a slow machine is no failure.
@@ -13,4 +15,10 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("long", settings.get_profile("recipes"), max_examples=1_000, derandomize=False)
 settings.load_profile("recipes")
+
+if os.environ.get("RECIPES_TEST_MUTANT"):  # `nox -s mutants`: these tests have to fail
+    from tests.mutants.planting import plant_for_good
+
+    plant_for_good()

@@ -1,6 +1,7 @@
-"""Makes the picture of the documentation: the demo, with a worker that is stopped past its session.
+"""Makes the pictures of the documentation: the demo, with a worker that is stopped past its session.
 
-``python -m integration.cli.picture docs/images/demo.svg`` runs it and draws what was logged.
+``python -m integration.cli.picture docs/images`` runs it and draws what was logged: all of it, and the
+first lock alone.
 """
 
 from __future__ import annotations
@@ -61,18 +62,19 @@ def _watched(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return told
 
 
-def draw(log: Path, output: Path) -> None:
+def draw(log: Path, output: Path, *options: str) -> None:
     """Draw a log as users do."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([*RECIPES, "timeline", str(log), "-o", str(output)], check=True)
+    subprocess.run([*RECIPES, "timeline", str(log), "-o", str(output), *options], check=True)
 
 
 def main() -> int:
-    """Write the picture to the file that the argument names."""
+    """Write the pictures to the folder that the argument names."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "demo.jsonl")
         logged(f"sqlite://{folder}/locks.db", log)
-        draw(log, Path(sys.argv[1]))
+        draw(log, Path(sys.argv[1], "demo.svg"))
+        draw(log, Path(sys.argv[1], "lock.svg"), "--lock", "recipes demo")
     return 0
 
 

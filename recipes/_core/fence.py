@@ -81,6 +81,9 @@ class Seen:
     def after(self, asking: Pass) -> Seen:
         """Return what is remembered once this token has passed.
 
+        Args:
+            asking: The token, and what it has to reach.
+
         Raises:
             StaleToken: It may not.
         """

@@ -54,7 +54,11 @@ class _BaseRedisGate:
         self._prefix = prefix
 
     def key(self, resource: str) -> str:
-        """Return the key of what the gate has seen for a resource."""
+        """Return the key of what the gate has seen for a resource.
+
+        Args:
+            resource: Its name.
+        """
         return f"{self._prefix}{resource}"
 
     def _script(self, script: str) -> Any:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from recipes.stores.base import AsyncLink, Link, OnEnd
     from recipes.stores.protocol import StoreProtocol
 
-__all__ = ["Engine", "from_url", "hosts_of", "lifelines", "root_of"]
+__all__ = ["SCHEMES", "Engine", "from_url", "hosts_of", "lifelines", "root_of"]
 
 
 class Engine(ABC):
@@ -66,14 +66,7 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
         raise ValueError(f"this is no URL ({error}); write for example etcd://127.0.0.1:2379/app") from None
     if parts.query or parts.fragment:
         raise ValueError("a store's URL has no ?query and no #fragment; options are keywords of connect()")
-    make = {
-        "zookeeper": _zookeeper,
-        "zookeepers": _zookeeper,
-        "etcd": _etcd,
-        "etcds": _etcd,
-        "memory": _memory,
-        "sqlite": _sqlite,
-    }.get(parts.scheme)
+    make = SCHEMES.get(parts.scheme)
     if make is None:
         raise ValueError(
             f"unknown store {parts.scheme!r}: use zookeeper://, zookeepers:// (with TLS), etcd://, "
@@ -114,6 +107,17 @@ def _sqlite(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[st
     from recipes.stores.sqlite import SqliteEngine
 
     return SqliteEngine.named(parts), set()
+
+
+SCHEMES: dict[str, Callable[[SplitResult, dict[str, Any]], tuple[Engine, set[str]]]] = {
+    "zookeeper": _zookeeper,
+    "zookeepers": _zookeeper,
+    "etcd": _etcd,
+    "etcds": _etcd,
+    "sqlite": _sqlite,
+    "memory": _memory,
+}
+"""What makes an engine of a URL, by its scheme; it returns the names of the options it knows, too."""
 
 
 def lifelines() -> list[int]:

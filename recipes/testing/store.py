@@ -71,7 +71,7 @@ class Store:
         return way
 
     def connect(self, *, session_timeout: float = 15, request_timeout: float = 5) -> Client:
-        """Return a client of this store, not opened; as `recipes.connect`, also the options."""
+        """Return a client of this store, not opened; see `recipes.connect`, also for the options."""
         return connect(self.url, session_timeout=session_timeout, request_timeout=request_timeout)
 
     def connect_async(self, *, session_timeout: float = 15, request_timeout: float = 5) -> AsyncClient:
@@ -89,11 +89,14 @@ class Store:
         """Return who is first in the queue of this lock: nobody or one, or several readers.
 
         The store's view: a holder may not have heard of its luck, or not of its misfortune.
+
+        Args:
+            name: The lock's name.
         """
         return self._contenders(name)[0]
 
     def waiters(self, name: str) -> list[Contender]:
-        """Return who queues behind the holders of this lock, in order."""
+        """Return who queues behind the holders of this lock, in order; see `holders`."""
         return self._contenders(name)[1]
 
     def wait_for_waiters(self, name: str, n: int = 1, *, timeout: float = 5) -> list[Contender]:
@@ -157,6 +160,9 @@ class Store:
         as it would from a real store: by its next request or renewal.
         (After a session that lasted less than a second it waits a second for the next.)
 
+        Args:
+            client: Whose.
+
         Raises:
             ValueError: It has no session, or is none of this store.
         """
@@ -174,6 +180,9 @@ class Store:
         in the end the store gives them to the next. A request under way ends by its timeout
         on the clock, or is lost at the end of the pause and asked again. A client that is
         closed meanwhile leaves its session to expire.
+
+        Args:
+            client: Whose.
 
         Raises:
             ValueError: The client is none of this store.
@@ -203,7 +212,7 @@ class Store:
         self._add(client, Fault(operation, lost, carried_out=True, left=n))
 
     def drop_request(self, client: AnyClient, operation: Operation, n: int = 1) -> None:
-        """Lose the next ``n`` such requests of this client on their way; arguments as `drop_reply`."""
+        """Lose the next ``n`` such requests of this client on their way; see `drop_reply`."""
         lost = StoreUnavailable(self.url, "the test has lost the request")
         self._add(client, Fault(operation, lost, carried_out=False, left=n))
 
@@ -232,6 +241,9 @@ class Store:
 
         The next in line is granted at once; this client finds out by `Grant.verify` or its
         next renewal.
+
+        Args:
+            grant: Of a client of this store.
         """
         self._server.remove(grant._hold.place.ref)  # noqa: SLF001 - the two are one
 

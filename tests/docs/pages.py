@@ -97,7 +97,8 @@ TESTS = {path.name for path in EXAMPLES if path.name.startswith("test_")}
 """Examples of tests: run by pytest, and each brings its own store."""
 
 _BLOCK = re.compile(
-    r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<language>\w*|\{[\w-]+\}[^\n]*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 _URL = re.compile(
     r"(?:etcd|zookeeper)://127\.0\.0\.1:\d+/app|sqlite://(?:/var/lib/app/locks|/tmp/app|\./locks)\.db"

@@ -148,6 +148,14 @@ def test_acquire_and_release(engine: FaultyEngine, client: Client) -> None:
     assert lock.acquire().token > grant.token
 
 
+def test_a_call_that_has_ended_hears_of_nothing(engine: FaultyEngine, client: Client) -> None:
+    client.lock("x").acquire()
+    with Client(engine, SETTINGS) as beside:
+        with pytest.raises(LockTimeout):
+            beside.lock("x").acquire(timeout=0.05)
+        assert list(beside._runtime.board.calls) == []
+
+
 def test_uncontended_is_one_request_each(engine: FaultyEngine, client: Client) -> None:
     client.open()
     engine.asked.clear()

@@ -786,6 +786,19 @@ def test_mailboxes_take_events_from_any_thread() -> None:
     poster.join()
 
 
+def test_an_event_of_another_thread_comes_by_way_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    delivered: list[int] = []
+    monkeypatch.setattr(TaskMailbox, "_deliver", lambda box, event: delivered.append(threading.get_ident()))
+
+    async def main() -> None:
+        box = TaskMailbox(asyncio.get_running_loop(), threading.get_ident())
+        await asyncio.to_thread(box.post, Disturbed())
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert delivered == [threading.get_ident()]
+
+
 @in_loop
 async def test_close_ends_everything(engine: FaultyEngine) -> None:
     client = AsyncClient(engine, SETTINGS)

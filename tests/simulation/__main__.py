@@ -14,9 +14,13 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from recipes._core.order import Order
-from tests.simulation.mutants import MUTANTS, kill
+from tests.simulation import bulk
+from tests.simulation.exhaustive import ALL, QUICK, replay, search
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, Verdict, run
 from tests.simulation.sweep import sweep
@@ -145,15 +149,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--sweep", action="store_true", help="run the schedule of --seed with each fault at each request"
     )
+    parser.add_argument(
+        "--exhaustive", action="store_true", help="every order of messages and every fault, within bounds"
+    )
+    parser.add_argument("--recipe", choices=("lock", "rwlock"), help="search this one alone")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="append the tally as JSON lines, and go on from the last; of --exhaustive, keep the results",
+    )
     parser.add_argument("--json", action="store_true", help="print the numbers, one line a store")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument(
-        "--mutants", action="store_true", help="plant each bug and say at which schedule it dies"
-    )
+    parser.add_argument("--most", type=int, default=10**9, help="of --exhaustive, so many schedules a search")
+    parser.add_argument("--quick", action="store_true", help="of --exhaustive, what the default run has")
     options = parser.parse_args(argv)
     stores = STORES if options.store == "both" else (options.store,)
-    if options.mutants:
-        return mutants(stores, options.jobs)
+    if options.exhaustive:
+        return exhaustive(stores, options)
     if options.sweep:
         swept = [sweep(store, options.seed or 0, options.jobs) for store in stores]
         print("\n".join(line for one in swept for line in one.lines()))
@@ -167,8 +179,41 @@ def main(argv: list[str] | None = None) -> int:
     return simulate(stores, options)
 
 
+def exhaustive(stores: tuple[str, ...], options: argparse.Namespace) -> int:
+    """Search every bound to its end; 1 if a promise was broken."""
+    bounds = tuple(
+        bound for bound in (QUICK if options.quick else ALL) if options.recipe in (None, bound.recipe)
+    )
+    broken = 0
+    kept: dict[str, Any] = {"commit": bulk.commit(), "searches": []}
+    for found in search(stores, bounds, options.jobs, options.most):
+        print(json.dumps(found.numbers()) if options.json else found.line(), flush=True)
+        kept["searches"].append(found.numbers())
+        if options.out is not None:
+            options.out.write_text(json.dumps(kept, indent=1) + "\n")
+        if found.violation is not None:
+            broken += 1
+            print("\n".join(replay(found)))
+    return int(bool(broken))
+
+
 def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     """Run many schedules; show the first violation in its shortest form."""
+    if options.out is not None:
+        seeds = range(options.first, options.first + options.count)
+        orders, recipe = (MIXED, "mixed") if options.mixed else ((), "by turns")
+        done = [
+            bulk.run(
+                options.out,
+                Tally(store),
+                seeds,
+                partial(chunk, store, orders=orders),
+                jobs=options.jobs,
+                recipe=recipe,
+            )
+            for store in stores
+        ]
+        return int(any(done))
     broken = 0
     for store in stores:
         began = time.monotonic()
@@ -188,38 +233,6 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
                 print("\nthe shortest of its kind:")
                 show(shortest)
     return int(bool(broken))
-
-
-def mutants(stores: tuple[str, ...], jobs: int) -> int:
-    """Plant each bug; 1 if one survives."""
-    planted = [
-        (number, store) for number, mutant in enumerate(MUTANTS) for store in mutant.stores if store in stores
-    ]
-    alive = 0
-    with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
-        for dead, fate in pool.map(_fate, planted):
-            alive += not dead
-            print(fate, flush=True)
-    print(f"{len(planted) - alive} of {len(planted)} mutants were killed, {alive} survive")
-    return int(bool(alive))
-
-
-def _fate(planted: tuple[int, str]) -> tuple[bool, str]:
-    """Run schedules with one bug until it is found, in a process of their own."""
-    mutant, store = MUTANTS[planted[0]], planted[1]
-    began = time.process_time()
-    verdict = None
-    for first in range(0, mutant.within, CHUNK):
-        verdict = kill(mutant, store, min(CHUNK, mutant.within - first), first)
-        collect()
-        if verdict is not None:
-            break
-    fate = f"SURVIVES {mutant.within} schedules"
-    if verdict is not None:
-        which = f"{mutant.flavour} schedule" if mutant.flavour else "schedule"
-        fate = f"killed at {which} {verdict.schedule.seed + 1}: {verdict.violation}"
-    took = time.process_time() - began
-    return verdict is not None, f"{store:9}  {mutant.where}: {mutant.name}: {fate}  ({took:.1f} s)"
 
 
 if __name__ == "__main__":

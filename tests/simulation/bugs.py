@@ -122,8 +122,8 @@ def deadline_from_the_reply() -> list[Any]:
 
 
 def deadline_without_margin() -> list[Any]:
-    def count(self: Any, sent_at: float, ttl_s: float) -> None:
-        original(self, sent_at, ttl_s)
+    def count(self: Any, sent_at: float, ttl_s: float, now: float) -> None:
+        original(self, sent_at, ttl_s, now)
         self.deadline = self.counted + ttl_s
 
     original = session.SessionClock._count
@@ -134,7 +134,7 @@ def late_renewal_revives() -> list[Any]:
     """Neither the clock nor the keeper looks at the deadline; one of them would be enough."""
 
     def on_renewed(self: Any, sent_at: float, ttl_s: float, now: float) -> bool:
-        self._count(sent_at, ttl_s)
+        self._count(sent_at, ttl_s, now)
         return True
 
     def renew_once(epoch: Any, clock: Any, sent_at: float) -> Any:
@@ -173,7 +173,7 @@ def lost_session_stays_on_the_store() -> list[Any]:
 
 def missed_renewals_count() -> list[Any]:
     def on_missed(self: Any, now: float) -> None:
-        self._count(now, self.ttl_s)
+        self._count(now, self.ttl_s, now)
 
     return swap(session.SessionClock, "on_missed", on_missed)
 

@@ -206,6 +206,21 @@ def slow_renewal(injector: Injector) -> Any:
     return client.name, injector.later((0.5, 1.0), answered)
 
 
+def late_renewal(injector: Injector) -> Any:
+    """Hold a renewal back on its way to the server, and cut that off soon after the next ones."""
+    client = renewing(injector)
+    if client is None or client.runtime.board.epoch.link.cut:
+        return None
+    link = client.runtime.board.epoch.link
+    link.set_cut(True)
+
+    def arrives() -> None:
+        link.set_cut(False)
+        injector.after(injector.rng.randint(1, 8), "renewed, then cut off")
+
+    return client.name, injector.later((0.1, 1.5), arrives)
+
+
 def cut_off_when_renewed(injector: Injector) -> Any:
     """Have a follower lose the leader as soon as it has passed on a renewal."""
     client = renewing(injector)
@@ -249,10 +264,11 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "slow renewal": (BOTH, slow_renewal),
     "renewed, then cut off": (ZOOKEEPER, cut_off_when_renewed),
     "paused in a renewal": (BOTH, pause_in_renewal),
+    "late renewal": (ZOOKEEPER, late_renewal),
 }
 NUMBERS = {kind: number for number, kind in enumerate(FAULTS)}
 FATES = ("lost request", "lost reply", "late request")
-AIM = ("slow renewal", "renewed, then cut off", "paused in a renewal")
+AIM = ("slow renewal", "renewed, then cut off", "paused in a renewal", "late renewal")
 AIMED, KINDS = (
     {
         store: [kind for kind, (at, _) in FAULTS.items() if store in at and (kind in AIM) is aimed]

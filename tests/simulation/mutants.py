@@ -33,7 +33,8 @@ class Mutant:
         where: Which part of the package.
         stores: On which models it shows.
         plant: Returns the patches, by way of ``mock.patch``.
-        within: By which schedule it has to be found.
+        within: By how many schedules it has to be found.
+        near: With which of them to begin, once one is known to find it; those before follow.
         order: A recipe of its own, if the bug is in the predicate.
         orders: A mixture of recipes, where it takes one to show.
         flavour: In which kind of schedule it is looked for; empty: in all, as they come.
@@ -47,6 +48,7 @@ class Mutant:
     order: Order | None = None
     flavour: str = ""
     orders: tuple[Order, ...] = ()
+    near: int = 0
 
 
 def kill(mutant: Mutant, store: str, most: int | None = None, first: int = 0) -> Verdict | None:
@@ -96,7 +98,15 @@ MUTANTS = [
     Mutant("calls do not hear of sessions", S, BOTH, bugs.session_events_untold),
     Mutant("grants without asking the clock", S, ZOOKEEPER, bugs.admit_without_the_clock, TIMING),
     Mutant("loss of the session is not seen while waiting", P, ETCD, bugs.session_loss_ignored_while_waiting),
-    Mutant("deadline counted from the reply", S, BOTH, bugs.deadline_from_the_reply, TIMING, flavour=AIMED),
+    Mutant(
+        "deadline counted from the reply",
+        S,
+        BOTH,
+        bugs.deadline_from_the_reply,
+        TIMING,
+        flavour=AIMED,
+        near=4_900,
+    ),
     Mutant("deadline without margin", S, BOTH, bugs.deadline_without_margin, TIMING, flavour=AIMED),
     Mutant("a late renewal revives", S, BOTH, bugs.late_renewal_revives, TIMING, flavour=AIMED),
     Mutant("missed renewals count", S, BOTH, bugs.missed_renewals_count),
@@ -132,7 +142,7 @@ MUTANTS = [
         TIMING,
         flavour=AIMED,
     ),
-    Mutant("withdraws without sync", PZ, ZOOKEEPER, in_stores.withdraw_without_sync, TIMING),
+    Mutant("withdraws without sync", PZ, ZOOKEEPER, in_stores.withdraw_without_sync, TIMING, near=3_200),
     Mutant("lists before it creates", PZ, ZOOKEEPER, in_stores.list_before_create),
     Mutant("moving up arms no watch", PZ, ZOOKEEPER, in_stores.look_arms_nothing),
 ]

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import structlog  # noqa: F401 - its first import may draw random numbers, and a first run would miss them
+
 from recipes._core.cleaner import Job, clean
 from recipes._core.order import Order
 from tests.simulation.clients import Client

@@ -16,7 +16,7 @@ from tests.simulation.world import World
 STORES = ("etcd", "zookeeper")
 SLOW = (0.95, 1.045)  # the store's clock is a tenth faster than each client's (A3)
 SOUND = 40
-FROM = {"etcd": 0, "zookeeper": 860}  # near where the missing margin shows
+FROM = {"etcd": 0, "zookeeper": 400}  # near where the missing margin shows
 ENOUGH = 300
 
 

@@ -1,0 +1,76 @@
+"""How Sphinx makes the site: ``nox -s site`` builds it, and every warning is an error."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import recipes
+from recipes import events, fencing, grant, guarantees, telemetry, testing
+
+project = "coordination-recipes"
+author = "the authors of coordination-recipes"
+copyright = author  # noqa: A001 - Sphinx's name for it
+version = release = recipes.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["examples", "generate"]
+highlight_language = "text"  # a block that names no language is none
+html_theme = "furo"
+html_title = f"{project} {version}"
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+
+myst_heading_anchors = 4  # links to headings are those of GitHub, where the pages are read too
+myst_enable_extensions = ["attrs_block"]
+
+default_role = "py:obj"  # `Lock.acquire` in a docstring is a link
+nitpicky = True
+nitpick_ignore_regex = [
+    (
+        "py:class",
+        r"(collections\.abc|os)\.\w+",
+    ),  # the standard library's: the site is built without a network
+    (
+        "py:class",
+        r"recipes\.lock\.Any(Async)?Grant",
+    ),  # type variables; reference/locks.md says what they stand for
+]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autoclass_content = "class"
+add_module_names = False
+python_maximum_signature_line_length = 100
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+copybutton_exclude = ".linenos, .gp"
+
+PUBLIC = (recipes, events, fencing, grant, guarantees, telemetry, testing)
+WHERE = {
+    f"{found.__module__}.{name}": f"{module.__name__}.{name}"
+    for module in reversed(PUBLIC)
+    for name, found in inspect.getmembers(module)
+    if name in module.__all__ and hasattr(found, "__module__")
+}
+"""Where a class is documented, by where it is written: ``recipes.lock.Lock`` as ``recipes.Lock``."""
+
+
+def find(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """Find what is written in one module, and documented as another's, or as the package's own."""
+    target: str = node.get("reftarget", "")
+    name, _, member = target.rpartition(".")
+    moved = [WHERE.get(target, ""), f"{WHERE.get(name, '')}.{member}"]
+    domain = env.get_domain("py")
+    for other in [*moved, *(f"{module.__name__}.{target}" for module in PUBLIC)]:
+        if other in domain.objects:
+            made = domain.resolve_xref(env, node["refdoc"], app.builder, "obj", other, node, content)
+            if made is not None:
+                return made
+    return None
+
+
+def setup(app: Any) -> None:
+    """Connect what is above."""
+    app.connect("missing-reference", find)

@@ -1,0 +1,1 @@
+"""Writes what the pages say of the code: ``python -m docs.generate``; the tests compare it."""

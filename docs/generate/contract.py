@@ -1,0 +1,112 @@
+"""What works where, as the contract is run: the tests that pytest collects, by store and face."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import recipes
+import recipes.etcd
+import recipes.zookeeper
+from docs.generate.tables import said, table
+from tests import contract
+
+__all__ = ["support"]
+
+ROOT = Path(__file__).parents[2]
+FILES = {
+    "tests/contract/test_memory.py": "memory",
+    "tests/contract/test_sqlite.py": "sqlite",
+    "integration/test_contract.py": "",  # names its servers in each test
+}
+RECIPES = {"lock": "Exclusion", "rlock": "Reentry", "rwlock": "Reading"}
+"""The part of the contract that is about each recipe; the other parts are about all."""
+GUARDS = {"etcd": recipes.etcd.guard, "zookeeper": recipes.zookeeper.guard}
+BOTH = ["asyncio", "blocking"]
+_TEST = re.compile(
+    r"(?P<file>\S+\.py)::Test(?P<part>\w+)::(?P<test>\w+)\[(?:(?P<server>[a-z]+-[\d.]+)-)?(?P<face>asyncio|blocking)"
+)
+
+
+def support() -> str:
+    """Return the tables: of recipes, of what comes with all of them, and of guards."""
+    run = _collected()
+    stores = sorted({store for found in run.values() for store in found}, key=_order)
+    heads = [
+        f"`{store}://`" if store in ("memory", "sqlite") else store.replace("-", " ") for store in stores
+    ]
+    made = {recipe: _cells(run[part], stores) for recipe, part in _recipes().items()}
+    parts = {part: _cells(run[part], stores) for part in run if part not in RECIPES.values() and _about(part)}
+    guards = ["yes" if store.partition("-")[0] in GUARDS else "no" for store in stores]
+    return "\n\n".join(
+        [
+            table(["recipe", *heads], [(f"`client.{name}(...)`", *cells) for name, cells in made.items()]),
+            "The rest of the contract is about all of them:",
+            table(
+                ["part", "what it is about", *heads],
+                [(part, _about(part), *cells) for part, cells in parts.items()],
+            ),
+            "And what a store can do besides:",
+            table(
+                ["", *heads], [("a [guard](guards.md): the store refuses a former holder's write", *guards)]
+            ),
+        ]
+    )
+
+
+def _recipes() -> dict[str, str]:
+    """Return the parts about the recipes of a client; fails when there is a recipe that has none."""
+    made = {
+        name: str(inspect.signature(member).return_annotation)
+        for name, member in vars(recipes.Client).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+    }
+    found = {name for name, kind in made.items() if kind.endswith("Lock")}
+    assert found == set(RECIPES), f"recipes and parts of the contract differ: {found ^ set(RECIPES)}"
+    return RECIPES
+
+
+@cache
+def _collected() -> dict[str, dict[str, set[str]]]:
+    """Return the faces in which each part of the contract is run, by store."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        *FILES,
+    ]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    run: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for found in _TEST.finditer(listing):
+        run[found["part"]][FILES[found["file"]] or found["server"]].add(found["face"])
+    return run
+
+
+def _cells(found: dict[str, set[str]], stores: list[str]) -> list[str]:
+    faces = [sorted(found.get(store, ())) for store in stores]
+    return ["both" if one == BOTH else one[0] if one else "no" for one in faces]
+
+
+def _about(part: str) -> str:
+    """Return what a part of the contract says of itself; nothing for one that repeats another."""
+    for module in contract.MODULES:
+        kind = getattr(__import__(f"tests.contract.{module}", fromlist=["*"]), part, None)
+        if kind is not None and kind.__doc__ is not None:
+            return said(kind)
+    return ""
+
+
+def _order(store: str) -> tuple[int, str]:
+    places = ["memory", "sqlite", "zookeeper", "etcd"]
+    return places.index(store.partition("-")[0]), store

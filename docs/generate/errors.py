@@ -1,0 +1,66 @@
+"""The table of errors: from their classes, and from what their messages say is to be done."""
+
+from __future__ import annotations
+
+import inspect
+
+import recipes
+from docs.generate.tables import code, said, table
+from recipes.errors import RecipesError
+
+__all__ = ["errors"]
+
+SAMPLES: dict[str, dict[str, object]] = {
+    "ClientClosed": {},
+    "LockLost": {"lock": "reports", "token": 41, "reason": "its session was lost"},
+    "LockTimeout": {"lock": "reports", "timeout_s": 5.0, "position": 2},
+    "QueueFull": {"lock": "reports", "max_waiters": 1, "position": 2},
+    "SessionLost": {"reason": "no renewal was confirmed in time", "lock": "reports"},
+    "StaleToken": {"name": "reports", "token": 41, "seen": 43},
+    "StoreDenied": {"store": "etcd1:2379", "detail": "..."},
+    "StoreFull": {"store": "etcd1:2379", "detail": "..."},
+    "StoreRefused": {"store": "etcd1:2379", "detail": "..."},
+    "StoreUnavailable": {"store": "etcd1:2379", "detail": "..."},
+    "StoreUntrusted": {"store": "etcd1:2379", "detail": "..."},
+    "TooWeak": {"store": "sqlite://", "missing": ("many_machines",), "use": ("zookeeper://", "etcd://")},
+    "UpgradeError": {"lock": "catalog", "token": 41},
+    "WouldDeadlock": {"lock": "reports", "token": 41},
+}
+"""An error of each class that is raised; the others are bases."""
+
+
+def errors() -> str:
+    """Return the table, in the order of the tree, and the classes in full."""
+    kinds = list(_tree(RecipesError))
+    rows = [
+        (f"[`{kind.__name__}`](#{kind.__name__.lower()})", _bases(kind), said(kind), _advice(kind))
+        for kind in kinds
+    ]
+    heads = ("error", "is also", "what happened", "what to do, as its message says it")
+    return "\n\n".join([table(heads, rows), *map(_in_full, kinds)])
+
+
+def _tree(kind: type[RecipesError]) -> list[type[RecipesError]]:
+    below = sorted(kind.__subclasses__(), key=lambda one: one.__name__)
+    ours = [one for one in below if one.__name__ in recipes.__all__]
+    return [kind, *(found for one in ours for found in _tree(one))]
+
+
+def _bases(kind: type[RecipesError]) -> str:
+    above = [base.__name__ for base in inspect.getmro(kind)[1:]]
+    return code(above[: above.index("Exception")])
+
+
+def _advice(kind: type[RecipesError]) -> str:
+    facts = SAMPLES.get(kind.__name__)
+    if facts is None:
+        return "a base: catch it to catch those below it"
+    return str(kind(**facts)).rpartition("; ")[2]
+
+
+def _in_full(kind: type[RecipesError]) -> str:
+    facts = SAMPLES.get(kind.__name__)
+    lines = [f"## {kind.__name__}", f"```{{eval-rst}}\n.. autoexception:: recipes.{kind.__name__}()\n```"]
+    if facts is not None:
+        lines.append(f"```\n{kind(**facts)}\n```")
+    return "\n\n".join(lines)

@@ -1,0 +1,36 @@
+"""What ``connect`` takes: the schemes, their ports, and which options each knows."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from docs.generate.tables import code, table
+from recipes.stores import tls
+from recipes.stores.engine import SCHEMES
+
+__all__ = ["urls"]
+
+SAMPLES = {
+    "zookeeper": "zookeeper://zk1,zk2/app",
+    "zookeepers": "zookeepers://zk1,zk2/app",
+    "etcd": "etcd://etcd1,etcd2/app",
+    "etcds": "etcds://etcd1,etcd2/app",
+    "sqlite": "sqlite:///var/lib/app/locks.db",
+    "memory": "memory://name",
+}
+
+
+def urls() -> str:
+    """Return the table."""
+    rows = []
+    for scheme, make in SCHEMES.items():
+        engine, options = make(urlsplit(SAMPLES[scheme]), {})
+        if not scheme.endswith("s"):
+            options -= tls.NAMES  # refused there: nothing is encrypted
+        rows.append((f"`{SAMPLES[scheme]}`", f"`{engine.label}`", code(sorted(options), "none")))
+    heads = (
+        "a URL",
+        "the store that it names, as events and errors write it",
+        "options besides the common ones",
+    )
+    return table(heads, rows)

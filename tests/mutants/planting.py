@@ -1,0 +1,77 @@
+"""All planted bugs, and how one is put in place in a process that runs the default tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from unittest import mock
+
+from recipes._core.order import Order
+from tests.mutants.transports import TRANSPORTS, TransportMutant
+from tests.simulation import exhaustive, users
+from tests.simulation.mutants import MUTANTS, Mutant
+
+__all__ = ["CASES", "VARIABLE", "Case", "case_named", "in_the_package", "plant_for_good"]
+
+VARIABLE = "RECIPES_TEST_MUTANT"
+"""Where a process finds the id of the bug that it is to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One bug on one store; transports have none."""
+
+    id: str
+    mutant: Mutant | TransportMutant
+    store: str = ""
+
+
+CASES = [
+    *(
+        Case(f"{number}-{store}", mutant, store)
+        for number, mutant in enumerate(MUTANTS)
+        for store in mutant.stores
+    ),
+    *(Case(f"transport-{number}", mutant) for number, mutant in enumerate(TRANSPORTS)),
+]
+
+
+def case_named(name: str) -> Case:
+    """Return the case with this id."""
+    return next(case for case in CASES if case.id == name)
+
+
+@contextmanager
+def in_the_package(case: Case) -> Iterator[None]:
+    """Have a bug in place wherever the package's own recipe would be used."""
+    with ExitStack() as stack:
+        for patch in case.mutant.plant():
+            stack.enter_context(patch)
+        if isinstance(case.mutant, Mutant):
+            for patch in _wrong_orders(case.mutant):
+                stack.enter_context(patch)
+        yield
+
+
+def _wrong_orders(mutant: Mutant) -> Iterator[mock._patch[object]]:
+    """Have a wrong recipe stand for the true one of its kind, in schedules of every kind."""
+    wrong = [*mutant.orders, *filter(None, [mutant.order])]
+
+    def instead(order: Order) -> Order:
+        return next((one for one in wrong if one.kind == order.kind), order)
+
+    yield mock.patch.object(users, "EXCLUSIVE", instead(users.EXCLUSIVE))
+    yield mock.patch.object(users, "MIXED", tuple(map(instead, users.MIXED)))
+    yield mock.patch.object(
+        exhaustive, "ROLES", {role: instead(order) for role, order in exhaustive.ROLES.items()}
+    )
+
+
+def plant_for_good() -> None:
+    """Put the bug in place that the environment names, for the rest of this process."""
+    name = os.environ.get(VARIABLE)
+    if name:
+        for patch in case_named(name).mutant.plant():
+            patch.start()
