@@ -95,7 +95,7 @@ def markdown(kept: dict[str, Any]) -> str:
 def _about(kept: dict[str, Any]) -> str:
     return (
         "Five processes with twelve lanes each, and for at least four seconds faults that a seed draws "
-        "([how](../integration/chaos/README.md)).\n"
+        "([how](../integration/chaos/run.py)).\n"
         f"Of commit {_commits(kept)}; the seeds are in [chaos.json](proof/chaos.json)."
     )
 
@@ -122,7 +122,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _said(cell: object) -> str:
-    return f"{cell:,}".replace(",", " ") if isinstance(cell, int) else str(cell)
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
 def _runs(kept: dict[str, Any]) -> str:

@@ -70,10 +70,10 @@ def test_the_tables_say_what_was_found() -> None:
     shape = measured([jepsen("2", 50), jepsen("1", 20)])
     tables = markdown({**merged([batch("etcd-3.5", 0), batch("zookeeper", 0)]), "jepsen": shape})
     assert "Of commit `abc`" in tables
-    assert "| etcd-3.5 | 3.5.1 | 10 | 3 | 1 200 | 5 000 | 0 | 0 |" in tables
+    assert "| etcd-3.5 | 3.5.1 | 10 | 3 | 1,200 | 5,000 | 0 | 0 |" in tables
     assert "| pause | 4 | 4 | 8 |" in tables
     assert "| no gate, and not asked | 104 | 14 |" in tables
-    assert "Measurements: 2 of 60 s, on 6 locks beside each other;\n3 400 grants, 0 violations" in tables
+    assert "Measurements: 2 of 60 s, on 6 locks beside each other;\n3,400 grants, 0 violations" in tables
     assert "| no gate, and not asked | 400 | 70 | 17.5 % | 10.0, 25.0 |" in tables
     assert "| behind a gate that compares tokens | 200 | 0 | 0.0 % | 0.0, 0.0 |" in tables
     assert "| published |" in tables
