@@ -48,13 +48,9 @@ class Wire:
         held = b""
         while len(replies) < len(calls):
             held += _received(self._calls)
-            while (end := held.find(b"\r\n\r\n")) >= 0:
-                head = held[:end].lower()
-                length = int(head[head.index(b"content-length:") + 15 :].partition(b"\r")[0])
-                if len(held) < end + 4 + length:
-                    break
-                replies.append(json.loads(held[end + 4 : end + 4 + length]))
-                held = held[end + 4 + length :]
+            while (found := _body(held)) is not None:
+                body, held = found
+                replies.append(json.loads(body))
         return replies
 
     def watch(self, key: str) -> None:
@@ -111,15 +107,15 @@ class Floor(Taker):
             key = _b64(f"{prefix}W-{int(lease['ID']):x}-{uuid.uuid4()}")
             absent = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
             put = {"request_put": {"key": key, "value": "", "lease": lease["ID"]}}
-            seen = {"request_range": {**span, "limit": "3"}}
+            seen = {"request_range": {**span, "limit": "16"}}
             (reply,) = wire.ask(("/kv/txn", {"compare": [absent], "success": [put, seen]}))
             at = reply["header"]["revision"]
             found = reply["responses"][1]["response_range"]
-            nearest = {**span, **NEWEST, "limit": "2", "max_create_revision": str(int(at) - 1)}
-            ahead = _keys(found, int(at))
+            nearest = {**span, **NEWEST, "limit": "3", "max_create_revision": at}
             if len(found["kvs"]) < int(found["count"]):
-                ahead = _keys(wire.ask(("/kv/range", nearest))[0])
-            _wait_turn(wire, {**absent, "create_revision": at}, nearest, ahead)
+                reply = wire.ask(("/kv/range", nearest))[0]
+                found = reply
+            _wait_turn(wire, nearest, _keys(found, int(at)), int(reply["header"]["revision"]))
 
             def release() -> None:
                 mine = {**absent, "create_revision": at}
@@ -134,36 +130,45 @@ class Floor(Taker):
 NEWEST = {"sort_order": "DESCEND", "sort_target": "CREATE"}
 
 
-def _wait_turn(wire: Wire, mine: Json, nearest: Json, ahead: list[str]) -> None:
-    """Watch the second ahead; when it goes, watch the nearest and look, in one round trip."""
-    own = ("/kv/range", {"key": mine["key"]})
+def _wait_turn(wire: Wire, nearest: Json, ahead: list[str], as_of: int) -> None:
+    """Watch the nearest ahead; when it goes, one range shows the own key and who is left."""
+    at = int(nearest["max_create_revision"])
     while ahead:
-        absent = {**mine, "key": ahead[0], "create_revision": "0"}
-        proof = ("/kv/txn", {"compare": [mine, absent], "failure": [{"request_range": own[1]}]})
-        if len(ahead) > 1:
-            wire.watch(ahead[1])
-            wire.created()
-            seen = _keys(wire.ask(("/kv/range", nearest))[0])
-            if ahead[1] not in seen:
-                ahead = seen
-                continue
+        wire.watch(ahead[0])
+        if wire.created() <= as_of or _stands(wire, ahead[0], at):
             wire.wait_gone()
-            wire.watch(ahead[0])
-            found, _ = wire.ask(("/kv/range", nearest), own)
-            began = wire.created()
-            if ahead[0] not in _keys(found):
-                ahead = _keys(found)
-                continue
-            missed = began > int(found["header"]["revision"])
-        else:
-            wire.watch(ahead[0])
-            wire.created()
-            missed = True
-        if missed and wire.ask(proof)[0].get("succeeded"):
-            return  # it went before it was watched
-        wire.wait_gone()
-        wire.ask(proof)
-        return
+        (found,) = wire.ask(("/kv/range", nearest))
+        ahead, as_of = _keys(found, at), int(found["header"]["revision"])
+
+
+def _stands(wire: Wire, key: str, at: int) -> bool:
+    """Compare whether who was seen ahead is there still."""
+    there = {"key": key, "target": "CREATE", "result": "GREATER", "create_revision": "0"}
+    earlier = {**there, "result": "LESS", "create_revision": str(at)}
+    read = {"request_range": {"key": key}}
+    (reply,) = wire.ask(("/kv/txn", {"compare": [there, earlier], "failure": [read]}))
+    return bool(reply.get("succeeded"))
+
+
+def _body(held: bytes) -> tuple[bytes, bytes] | None:
+    """Return the first body in what arrived, and what follows; in chunks from 2 KiB on."""
+    end = held.find(b"\r\n\r\n")
+    head, start = held[:end].lower(), end + 4
+    if end < 0:
+        return None
+    if b"content-length:" in head:
+        length = int(head[head.index(b"content-length:") + 15 :].partition(b"\r")[0])
+        return (held[start : start + length], held[start + length :]) if len(held) >= start + length else None
+    body = b""
+    while (line := held.find(b"\r\n", start)) >= 0:
+        size, start = int(held[start:line], 16), line + 2
+        if len(held) < start + size + 2:
+            return None
+        body += held[start : start + size]
+        start += size + 2
+        if not size:
+            return body, held[start:]
+    return None
 
 
 def _keys(found: Json, before: int | None = None) -> list[str]:

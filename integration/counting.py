@@ -20,8 +20,10 @@ from tests.contract.world import Party, World
 
 __all__ = [
     "GRANTED",
+    "GRANTED_LONG",
     "LOOKED",
     "MOVED_UP",
+    "MOVED_UP_LONG",
     "RELEASED",
     "kind",
     "no_periodic_reading",
@@ -34,8 +36,11 @@ __all__ = [
 
 LOOKED = {"etcd": [("/kv/txn",)], "zookeeper": [("Create", "Children")]}
 RELEASED = {"etcd": [("/kv/txn",)], "zookeeper": [("Delete",)]}
-GRANTED = {"etcd": [("/kv/txn",)], "zookeeper": []}  # there, the event is the proof
-MOVED_UP = {"etcd": ("Watch", "/kv/range", "/kv/range"), "zookeeper": ("Get", "Children")}
+GRANTED = {"etcd": [("/kv/range",)], "zookeeper": []}  # there, the event is the proof
+MOVED_UP = {"etcd": [], "zookeeper": [("Get", "Children")]}  # in a short queue: the proof is a look
+GRANTED_LONG = {"etcd": [("/kv/txn",)], "zookeeper": []}
+MOVED_UP_LONG = {"etcd": [("Watch", "/kv/range")], "zookeeper": [("Get", "Children")]}
+"""In a queue that is long for etcd; its readers are granted so in any."""
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.usefixtures("no_periodic_reading")
 
 KIB = 1024
 MOST = {
-    ("zookeeper", "blocking"): Cost(6_500, 16, 27 * KIB, 20, 0),
-    ("zookeeper", "asyncio"): Cost(8_800, 28, 27 * KIB, 20, 8 * KIB),  # calls: as the two threads meet
+    ("zookeeper", "blocking"): Cost(7_000, 8, 27 * KIB, 20, 0),
+    ("zookeeper", "asyncio"): Cost(9_300, 18, 27 * KIB, 20, 8 * KIB),  # calls: as the two threads meet
     ("etcd", "blocking"): Cost(7_900, 8, 86 * KIB, 20, 0),
     ("etcd", "asyncio"): Cost(10_500, 14, 330 * KIB, 20, 8 * KIB),  # asyncio reads into 256 KiB
 }

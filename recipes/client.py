@@ -12,7 +12,6 @@ from recipes._core.ops import Queues, Survey
 from recipes._core.queueing import look_up, open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Settings
-from recipes._run.tasks import AsyncRuntime
 from recipes.guarantees import Guarantees, Need
 from recipes.inspection import checked_limit, described
 from recipes.lock import AsyncLock, Lock
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from recipes._core.ops import Program
     from recipes._core.session import Board
     from recipes._run.runtime import Call
+    from recipes._run.tasks import AsyncRuntime
     from recipes.grant import AsyncGrant, Grant
     from recipes.inspection import ContenderInfo
     from recipes.stores.engine import Engine
@@ -284,6 +284,8 @@ class AsyncClient(_BaseClient):
     _runtime: AsyncRuntime
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
+        from recipes._run.tasks import AsyncRuntime  # noqa: PLC0415 - asyncio is slow to import
+
         self._runtime = (engine.asyncio_driver or AsyncRuntime)(engine, settings)
         self._runtime.face = self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -13,6 +12,7 @@ from recipes.errors import LockLost
 from recipes.stores.base import Event
 
 if TYPE_CHECKING:
+    import asyncio
     from types import TracebackType
 
     from recipes._core.hold import Hold
@@ -339,6 +339,8 @@ class AsyncGrant(_BaseGrant):
         body = self._body
         if body is None or self._interrupted:
             return
+        import asyncio  # noqa: PLC0415 - as in lock.py
+
         if asyncio.current_task() is body:  # cancelling itself would strike behind the block
             asyncio.get_running_loop().call_soon(self._interrupt)
             return
@@ -348,6 +350,8 @@ class AsyncGrant(_BaseGrant):
     async def __aenter__(self) -> Self:
         self._check_or_leave()
         if self._cancels:
+            import asyncio  # noqa: PLC0415 - as in lock.py
+
             self._body = asyncio.current_task()
             assert self._body is not None, "an async with statement runs in a task"
             self._cancelling = self._body.cancelling()
@@ -359,6 +363,8 @@ class AsyncGrant(_BaseGrant):
         body, self._body = self._body, None
         await self.release()
         if self._interrupted and body is not None:
+            import asyncio  # noqa: PLC0415 - as in lock.py
+
             only_mine = body.uncancel() <= self._cancelling
             if only_mine and kind is asyncio.CancelledError:
                 raise self._lost_error() from error

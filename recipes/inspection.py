@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -102,6 +101,8 @@ def _identity(note: str, *, ours: bool) -> dict[str, Any]:
     """Return what a note says of its maker; anybody may have written it, so nothing is taken for granted."""
     if not ours:
         return {"owner": note if note.isprintable() and note else None}
+    import json  # noqa: PLC0415 - few have a note
+
     try:
         said = json.loads(note)
     except ValueError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from recipes._core.record import record
 
 __all__ = ["NEVER", "Deadline", "Expired", "duration"]
 
@@ -13,7 +13,7 @@ class Expired(Exception):
     """The deadline of the call has passed; thrown into the program at the operation it waits for."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deadline:
     """A point in boot time, or never (None); made once for a call and passed down."""
 

@@ -13,7 +13,6 @@ interpreter ends in ``assert_never``.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from recipes._core.session import Epoch  # noqa: F401 - named in a string below
     from recipes.events import Transition
     from recipes.stores.base import Event
+
+from recipes._core.record import record
 
 __all__ = [
     "Abandon",
@@ -71,7 +72,7 @@ class Op(Generic[T]):
 Program = Generator[Op[Any], Any, T]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spot:
     """An attempt to stand in a queue, named before the store is asked."""
 
@@ -86,7 +87,7 @@ class Spot:
         return self.kind == "R"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A spot that the store has confirmed: where it stands, and its fencing token."""
 
@@ -95,7 +96,7 @@ class Place:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class View:
     """A queue as seen from one place, read no earlier than the operation was asked.
 
@@ -106,6 +107,8 @@ class View:
         complete: ``ahead`` shows everybody ahead who counts.
         position: How many are ahead who count for this recipe, as far as it is known.
         as_of: The store's revision at which this was read; 0 where there is none.
+        cheap: Looking again costs no more than to find the own place standing alone, as has to be
+            done after a wake-up anyway.
     """
 
     mine: Place | None
@@ -113,9 +116,10 @@ class View:
     complete: bool
     position: int
     as_of: int = 0
+    cheap: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checked:
     """Who of those asked for is there as it was seen: the own one, and the references of others."""
 
@@ -123,7 +127,7 @@ class Checked:
     present: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Standing:
     """Somebody in a queue, for who looks at it from outside; the note is what its maker wrote beside it."""
 
@@ -132,7 +136,7 @@ class Standing:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opened:
     """A session as the store granted it: its id, and for how many seconds."""
 
@@ -141,7 +145,7 @@ class Opened:
     sent_at: float = 0.0  # stamped by whoever runs the program
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Renewal:
     """A renewal that the majority confirmed, and the held places that it did not find."""
 
@@ -155,7 +159,7 @@ class StoreOp(Op[T]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Enqueue(StoreOp[View]):
     """Join the queue at its tail, once, however often it is asked."""
 
@@ -163,7 +167,7 @@ class Enqueue(StoreOp[View]):
     order: Order
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Probe(StoreOp["View | None"]):
     """Join only if that grants at once; None: somebody blocks, and nothing was written."""
 
@@ -171,7 +175,7 @@ class Probe(StoreOp["View | None"]):
     order: Order
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Watch(StoreOp[bool]):
     """Watch these contenders, seen at ``as_of``; False if one is not there as it was seen (look again)."""
 
@@ -180,7 +184,7 @@ class Watch(StoreOp[bool]):
     as_of: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Look(StoreOp[View]):
     """Arm the watches on these contenders and read the queue, in one round trip."""
 
@@ -189,7 +193,7 @@ class Look(StoreOp[View]):
     targets: Ahead
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check(StoreOp[Checked]):
     """Read the own contender and these others, nothing else.
 
@@ -203,7 +207,7 @@ class Check(StoreOp[Checked]):
     evidence: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Withdraw(StoreOp[bool]):
     """Delete the own contender and no other; True if it was there.
 
@@ -214,7 +218,7 @@ class Withdraw(StoreOp[bool]):
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Downgrade(StoreOp[bool]):
     """Mark the own contender, a granted writer, as downgraded, in place; False if it is gone.
 
@@ -224,7 +228,7 @@ class Downgrade(StoreOp[bool]):
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Survey(StoreOp[tuple[Standing, ...]]):
     """Read who stands in a queue, from its head on, so many at most; nothing is written or watched."""
 
@@ -232,14 +236,14 @@ class Survey(StoreOp[tuple[Standing, ...]]):
     most: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Queues(StoreOp[tuple[str, ...]]):
     """Read the encoded names of the queues in which anybody stands, so many at most."""
 
     most: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expel(StoreOp[bool]):
     """Delete somebody's contender, if it has still this token, and nobody else's; whether it was there."""
 
@@ -248,14 +252,14 @@ class Expel(StoreOp[bool]):
     token: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Open(StoreOp[Opened]):
     """Start a session of this length (seconds)."""
 
     ttl_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Renew(StoreOp[Renewal]):
     """Renew the session, with the majority's word, and look after the held places.
 
@@ -266,17 +270,17 @@ class Renew(StoreOp[Renewal]):
     within_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class End(StoreOp[None]):
     """End the session on the store; its contenders go with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attach(Op["Epoch"]):
     """Wait for a live session; the store operations that follow use it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wait(Op["Event | None"]):
     """Wait for an event, at most so many seconds (None: until the next re-read is due).
 
@@ -286,19 +290,19 @@ class Wait(Op["Event | None"]):
     at_most_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Now(Op[float]):
     """The boot-time clock, in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Emit(Op[None]):
     """Tell about a transition."""
 
     transition: Transition
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Abandon(Op[None]):
     """Hand this spot to the cleaner, at once and without I/O: it withdraws it for certain.
 
@@ -309,7 +313,7 @@ class Abandon(Op[None]):
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Admit(Op["Hold"]):
     """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``.
 

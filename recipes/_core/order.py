@@ -18,10 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from recipes._core.record import record
+
 __all__ = ["EVERYBODY", "EXCLUSIVE", "SHARED", "WRITER", "Ahead", "Contender", "Order", "granted", "waiting"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Contender:
     """Somebody in a queue, as the store shows it.
 

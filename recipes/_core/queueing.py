@@ -3,8 +3,8 @@
 One loop serves them all; what differs is the `Order`'s predicate. The shape is the
 ZooKeeper lock recipe (predecessor watches), with two turns of its own: a contender
 deep in the queue watches the *second* one ahead and moves up while the holder still
-holds, and whatever interrupts an attempt hands its spot, named before the store was
-asked, to the cleaner.
+holds, unless a look is cheap, and whatever interrupts an attempt hands its spot, named
+before the store was asked, to the cleaner.
 """
 
 from __future__ import annotations
@@ -109,6 +109,14 @@ class Attempt:
         """Name the next contender."""
         self.number += 1
         return Spot(self.queue, self.order.kind, self.new_id(), self.note())
+
+    def stays(self, view: View) -> bool:
+        """Whether to look when the nearest goes, not to move up before; who is told his place does."""
+        return view.cheap and self.on_position is _tell_nobody
+
+    def targets(self, view: View) -> Ahead:
+        """Return whom to watch; nobody: granted."""
+        return (self.order.blockers if self.stays(view) else self.order.targets)(view.ahead)
 
     def transition(self, event: str, **fields: Any) -> Transition:
         """Return the record of something that happens to this attempt."""
@@ -310,7 +318,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     armed: Ahead = ()
     told = joined = False
     disturbed = 0
-    while targets := order.targets(view.ahead):
+    while targets := attempt.targets(view):
         moved, attempt.position = view.position != attempt.position, view.position
         if not told:
             told = True
@@ -329,7 +337,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
             disturbed = disturbed + 1 if isinstance(event, Disturbed) else 0
             if disturbed > 1:  # a way that breaks again and again is not hurried
                 yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
-            view, armed = yield from _woken(order, mine, view, targets, event)
+            view, armed = yield from _woken(attempt, mine, view, targets, event)
         mine = _standing(view)
     return mine
 
@@ -350,20 +358,23 @@ def _join_if_there_is_room(attempt: Attempt, mine: Place) -> Program[None]:
 
 
 def _woken(
-    order: Order, mine: Place, view: View, armed: Ahead, event: Event | None
+    attempt: Attempt, mine: Place, view: View, armed: Ahead, event: Event | None
 ) -> Program[tuple[View, Ahead]]:
     """Find out what an event means; returns the new view, and what is watched in it."""
+    order = attempt.order
     ref = event.ref if isinstance(event, Gone | Changed) else None
     if ref is not None and all(target.ref != ref for target in armed):
         return view, armed  # about somebody watched earlier
     if not isinstance(event, Gone):
         return (yield from _reread(order, mine, view, armed, changed=ref is not None))
+    if attempt.stays(view):
+        return (yield from Look(mine, order, ())), ()
     left = tuple(contender for contender in view.ahead if contender.ref != ref)
     targets = order.targets(left)
     if targets or not view.complete:
         # Not my turn yet, or not known to be: move up. The nearest holds, or will.
         view = yield from Look(mine, order, targets)
-        return view, targets if targets == order.targets(view.ahead) else ()
+        return view, targets if targets == attempt.targets(view) else ()
     gone = tuple(contender for contender in armed if contender.ref == ref)
     checked = yield from Check(mine, gone, event)
     if checked.mine and not checked.present:

@@ -9,7 +9,7 @@ the call's mailbox). It is pure: the two drivers and the simulator run the same 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recipes._core.cleaner import Job
@@ -35,6 +35,7 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
+from recipes._core.record import record
 from recipes._core.session import OpenFailed
 from recipes.errors import ClientClosed, SessionLost, StoreUnavailable
 from recipes.events import Transition
@@ -53,7 +54,7 @@ END_UNBORN_WITHIN_S = 1.0
 AT_ONCE = frozenset((Now, Emit, Admit, Abandon))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Receive:
     """Wait for an event in the call's mailbox, at most so many seconds; the result may be None."""
 

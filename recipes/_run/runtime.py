@@ -6,10 +6,8 @@ The parts that do not differ between threads and asyncio. A `Call` is one public
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import socket
 import time
 import uuid
 import weakref
@@ -17,8 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-
-import tenacity
 
 from recipes import events
 from recipes._core.cleaner import Job
@@ -39,8 +35,7 @@ __all__ = ["Call", "Runtime", "Settings", "new_id", "pending_cleanups"]
 
 LONGEST_REREAD_S = 10.0
 
-#: How long to wait before asking again: tenacity's exponential back-off with full jitter.
-PAUSE = tenacity.wait_random_exponential(multiplier=0.02, max=1.0)
+LONGEST_PAUSE_S = 1.0
 
 
 def new_id() -> str:
@@ -193,6 +188,9 @@ class Runtime(ABC):
         owner = self.settings.owner
         if owner is None:
             return ""
+        import json  # noqa: PLC0415 - few ask for it
+        import socket  # noqa: PLC0415
+
         said = {"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
         return json.dumps(said, separators=(",", ":"))
 
@@ -228,10 +226,13 @@ class Runtime(ABC):
         self.emit(Transition("store.retry", reason=str(error)))
 
     def pauses(self) -> Iterator[float]:
-        """Return how long to wait before each next try."""
-        state = tenacity.RetryCallState(_NO_RETRYING, None, (), {})
+        """Return how long to wait before each next try: exponential back-off with full jitter."""
+        import tenacity  # noqa: PLC0415 - only where an answer was lost: it is slow to import
+
+        pause = tenacity.wait_random_exponential(multiplier=0.02, max=LONGEST_PAUSE_S)
+        state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
         while True:
-            yield PAUSE(state)
+            yield pause(state)
             state.attempt_number += 1
 
     def reread_period(self, epoch: Epoch) -> float:
@@ -290,7 +291,6 @@ class Runtime(ABC):
                 hold.lose("forked")
 
 
-_NO_RETRYING: Any = tenacity.Retrying()
 _runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 

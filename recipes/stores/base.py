@@ -30,6 +30,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from recipes._core.record import record
+
 __all__ = [
     "AsyncLink",
     "Batch",
@@ -86,7 +88,7 @@ class Request(Generic[T]):
         return reply
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Batch(Request[tuple[Any, ...]]):
     """Requests sent back to back; an exception stands for a part that failed."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from recipes.stores import credentials, tls
+from recipes.stores import credentials
 from recipes.stores.credentials import Credentials
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
 
 
 def _zookeeper(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores import tls
     from recipes.stores.zookeeper import ZooKeeperEngine
 
     engine = ZooKeeperEngine.given(parts.scheme, hosts_of(parts, 2181), root_of(parts), options)
@@ -87,6 +88,7 @@ def _zookeeper(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set
 
 
 def _etcd(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores import tls
     from recipes.stores.etcd import EtcdEngine
 
     context = tls.context_for(parts.scheme, options)

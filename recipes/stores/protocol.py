@@ -11,7 +11,6 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -36,6 +35,7 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
+from recipes._core.record import record
 from recipes.stores.base import Mailbox, Request
 
 __all__ = ["MOST_TOLD", "Notices", "Steps", "StoreProtocol", "Turn"]
@@ -45,7 +45,7 @@ Steps = Generator[Request[Any], Any, T]
 MOST_TOLD = 1000  # what others put among contenders has no end
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Turn:
     """The circumstances of an operation.
 

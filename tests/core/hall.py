@@ -91,7 +91,8 @@ class Guest:
         seen = self.order.visible(self.hall.ahead_of(self))
         place = Place(spot, self.name, 1)
         nearest = seen[: self.order.reach]
-        return View(place, nearest, complete=len(nearest) < self.order.reach, position=len(seen))
+        cheap = not self.order.exclusive_only and len(self.hall.queue) <= self.hall.cheap_up_to
+        return View(place, nearest, len(nearest) < self.order.reach, len(seen), cheap=cheap)
 
     def _arm(self, targets: Ahead) -> bool:
         self.watching |= {target.ref for target in targets}
@@ -99,9 +100,10 @@ class Guest:
 
 
 class Hall:
-    """The queue, latest first, and who stands in it."""
+    """The queue, latest first, and who stands in it; a look at one of ``cheap_up_to`` at most is cheap."""
 
-    def __init__(self) -> None:
+    def __init__(self, cheap_up_to: int = 0) -> None:
+        self.cheap_up_to = cheap_up_to
         self.epoch = epoch()
         self.queue: list[Contender] = []
         self.guests: dict[str, Guest] = {}

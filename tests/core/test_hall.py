@@ -15,6 +15,8 @@ ORDERS = {"R": SHARED, "W": WRITER, "L": EXCLUSIVE}
 many = settings(max_examples=300)
 STEPS = st.lists(st.tuples(st.sampled_from("RRWL---d"), st.integers(0, 99)), max_size=40)
 
+CHEAP = st.sampled_from([0, 3, 99])
+
 
 def step(hall: Hall, what: str, which: int) -> list[Guest]:
     """Have somebody come (R, W, L), go (-) or downgrade (d); returns who heard of it."""
@@ -35,10 +37,12 @@ def unfair(hall: Hall) -> list[str]:
 
 
 @many
-@given(STEPS)
-def test_at_every_step_exactly_those_hold_whom_nobody_ahead_excludes(steps: list[tuple[str, int]]) -> None:
+@given(STEPS, CHEAP)
+def test_at_every_step_exactly_those_hold_whom_nobody_ahead_excludes(
+    steps: list[tuple[str, int]], cheap: int
+) -> None:
     """And so nobody waits for an event that it does not watch for: nothing is ever read again in time."""
-    hall = Hall()
+    hall = Hall(cheap)
     for what, which in steps:
         step(hall, what, which)
         assert unfair(hall) == [], [one.ref for one in hall.queue]
@@ -48,10 +52,10 @@ def test_at_every_step_exactly_those_hold_whom_nobody_ahead_excludes(steps: list
 
 
 @many
-@given(STEPS)
-def test_a_release_or_a_downgrade_wakes_no_herd(steps: list[tuple[str, int]]) -> None:
+@given(STEPS, CHEAP)
+def test_a_release_or_a_downgrade_wakes_no_herd(steps: list[tuple[str, int]], cheap: int) -> None:
     """Beside those whom it grants, at most two others hear of it, and no reader is among them."""
-    hall = Hall()
+    hall = Hall(cheap)
     for what, which in steps:
         held = {one for one in hall.guests.values() if one.granted}
         heard = step(hall, what, which)
@@ -62,11 +66,11 @@ def test_a_release_or_a_downgrade_wakes_no_herd(steps: list[tuple[str, int]]) ->
         assert not any(one.order is SHARED for one in waiting)
 
 
-@given(st.integers(1, 9), st.randoms())
+@given(st.integers(1, 9), st.randoms(), CHEAP)
 def test_a_writer_behind_readers_looks_no_more_often_than_there_are_readers(
-    readers: int, chance: random.Random
+    readers: int, chance: random.Random, cheap: int
 ) -> None:
-    hall = Hall()
+    hall = Hall(cheap)
     crowd = [hall.come(SHARED) for _ in range(readers)]
     writer = hall.come(WRITER)
     chance.shuffle(crowd)

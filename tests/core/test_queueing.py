@@ -106,6 +106,46 @@ def test_deep_in_the_queue_the_second_ahead_is_watched_then_the_nearest() -> Non
     assert played.only(Look) == Look(place(), EXCLUSIVE, others("b"))
 
 
+def test_where_a_look_is_cheap_the_nearest_is_watched_and_the_look_is_the_proof() -> None:
+    played = acquired(
+        Enqueue=replace(view("b", "a", complete=False), cheap=True),
+        Watch=True,
+        Wait=[Gone("b"), Gone("a")],
+        Look=[replace(view("a"), cheap=True), replace(view(), cheap=True)],
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Watch", "Wait", "Look"]
+    assert [op.targets for op in played.ops if isinstance(op, Watch)] == [others("b"), others("a")]
+    assert all(op.targets == () for op in played.ops if isinstance(op, Look))
+
+
+def test_who_is_told_its_place_moves_up_where_a_look_is_cheap_too() -> None:
+    at, told = epoch(), list[int]()
+    asked = attempt()
+    asked.on_position = told.append
+    script = Script(
+        Attach=at,
+        Admit=admitted(at),
+        Enqueue=replace(view("b", "a"), cheap=True),
+        Watch=True,
+        Wait=[Gone("a"), Gone("b")],
+        Look=replace(view("b"), cheap=True),
+        Check=Checked(True, frozenset()),
+    )
+    played = play(acquire(asked), script)
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Wait", "Check"]
+    assert told == [2, 1]
+
+
+def test_moving_up_to_where_a_look_is_cheap_watches_the_nearest() -> None:
+    played = acquired(
+        Enqueue=view("c", "b", complete=False),
+        Watch=True,
+        Wait=[Gone("b"), Gone("c")],
+        Look=[replace(view("c", "a"), cheap=True), replace(view(), cheap=True)],
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Wait", "Look"]
+
+
 def test_moving_up_finds_another_to_watch_than_it_armed() -> None:
     played = acquired(
         Enqueue=view("c", "b", complete=False),

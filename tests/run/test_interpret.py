@@ -13,7 +13,7 @@ from recipes._core.ops import Place, Spot, View
 from recipes._core.order import EXCLUSIVE, Contender
 from recipes._core.session import OpenFailed, SessionEvent
 from recipes._run.interpret import END_UNBORN_WITHIN_S, Receive, interpret
-from recipes._run.runtime import PAUSE
+from recipes._run.runtime import LONGEST_PAUSE_S
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.events import Transition
 from recipes.stores.base import Changed, Gone
@@ -222,7 +222,7 @@ def test_a_lost_answer_is_asked_again_after_a_pause(runtime: HandRuntime) -> Non
         assert isinstance(run.asks, ops.Enqueue)
         pause = run.fail(CUT).pauses
         assert pause is not None
-        assert 0 <= pause <= PAUSE.max
+        assert 0 <= pause <= LONGEST_PAUSE_S
         again.append(True)
         run.answer(None)
     assert run.answer(ALONE).result == ALONE

@@ -62,7 +62,11 @@ def leak_on_timeout() -> list[Any]:
 
 
 def watch_everybody() -> list[Any]:
-    return [*swap(Order, "targets", lambda self, ahead: ahead), *swap(Order, "reach", 10)]
+    return [
+        *swap(Order, "targets", lambda self, ahead: ahead),
+        *swap(queueing.Attempt, "targets", lambda self, view: view.ahead),
+        *swap(Order, "reach", 10),
+    ]
 
 
 def admit_without_the_clock() -> list[Any]:

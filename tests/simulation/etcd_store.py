@@ -246,13 +246,16 @@ class EtcdStore(Fates):
         self.late: list[Unary] = []
         self.lossy = 0.0
         self.leases = 0
+        self.sorted_soon = (0, 3, 100)[int(3 * world.random())]
         self._seen: tuple[int, list[Stands]] = (0, [])
         world.timers.append(self.next_expiry)
         world.ticks.append(self.tick)
 
     def protocol(self, client: Any) -> EtcdProtocol:
         self.leases += 1
-        return EtcdProtocol("model", LAYOUT, 1000 + self.leases)
+        made = EtcdProtocol("model", LAYOUT, 1000 + self.leases)
+        made.sorted_soon = self.sorted_soon
+        return made
 
     def link(self, client: Any, on_end: Any) -> EtcdLink:
         link = EtcdLink(self, client)

@@ -83,8 +83,13 @@ def ranged(response: dict[str, Any], revision: int = 50) -> dict[str, Any]:
     return {"header": {"revision": str(revision)}, **response["response_range"]}
 
 
+def seen(*keys: tuple[bytes, int], revision: int = 50, count: int | None = None) -> tuple[Any, ...]:
+    """The reply to a look at the queue: one range, the own key in it."""
+    return (ranged(found(*keys, count=count), revision),)
+
+
 def looked(own: Any, *ahead: Any, revision: int = 50) -> tuple[Any, ...]:
-    """The replies to a look at the queue: who is ahead, then the own key, a little later."""
+    """The replies to a reader's look at the queue: who is ahead, then the own key, a little later."""
     return (*(ranged(part, revision) for part in ahead), ranged(own, revision + 3))
 
 
@@ -248,8 +253,8 @@ def test_enqueue_alone_is_one_round_trip(etcd: EtcdProtocol) -> None:
     steps = enqueue(etcd, put(found((KEY, 50))))
     absent = [f"CREATE {K} 0", f"CREATE {T} 0"]
     assert txn(steps[0]) == (absent, [f"put {K}", "range app/x/..app/x0"], [f"range {K}"])
-    assert steps[0].body["success"][1]["request_range"]["limit"] == "3"
-    assert steps.result == View(MINE, (), complete=True, position=0, as_of=50)
+    assert steps[0].body["success"][1]["request_range"]["limit"] == "16"
+    assert steps.result == View(MINE, (), complete=True, position=0, as_of=50, cheap=True)
 
 
 def test_enqueue_sees_a_short_queue_at_once(etcd: EtcdProtocol) -> None:
@@ -259,6 +264,12 @@ def test_enqueue_sees_a_short_queue_at_once(etcd: EtcdProtocol) -> None:
     assert steps.result.complete
 
 
+def test_enqueue_shows_the_nearest_of_a_queue_that_it_sees(etcd: EtcdProtocol) -> None:
+    steps = enqueue(etcd, put(found((KEY, 50), (other(), 40), (other(THIRD), 30), (b"app/x/2e", 20))))
+    assert steps.result.ahead == (contender(other()), contender(other(THIRD)))
+    assert (steps.result.complete, steps.result.position) == (False, 3)
+
+
 def test_enqueue_does_not_count_who_came_later(etcd: EtcdProtocol) -> None:
     steps = enqueue(etcd, put(found((KEY, 50), (other(), 60))))
     assert (steps.result.ahead, steps.result.position) == ((), 0)
@@ -266,13 +277,19 @@ def test_enqueue_does_not_count_who_came_later(etcd: EtcdProtocol) -> None:
 
 def test_enqueue_into_a_long_queue_reads_the_nearest(etcd: EtcdProtocol) -> None:
     some = found((other(), 10), (other(THIRD), 20), (KEY, 50), count=900)
-    nearest = found((other(THIRD), 49), (other(), 48))
-    steps = enqueue(etcd, put(some), (ranged(nearest, 55),))
-    body = codec.nearest(b"app/x/", b"app/x0", before=50, limit=2)
-    assert steps[1] == Batch((Post("/kv/range", body),))
+    nearest = seen((KEY, 50), (other(THIRD), 49), (other(), 48), revision=55, count=900)
+    steps = enqueue(etcd, put(some), nearest)
+    body = codec.nearest(b"app/x/", b"app/x0", before=51, limit=3)
+    assert steps[1] == Batch((Post("/kv/range", body),)), "the own key in the same range"
     view = steps.result
     assert view.ahead == (contender(other(THIRD)), contender(other()))
-    assert (view.complete, view.position, view.as_of) == (False, 899, 55)
+    assert (view.complete, view.position, view.as_of, view.cheap) == (False, 899, 55, False)
+
+
+@pytest.mark.parametrize(("count", "cheap"), [(17, True), (100, True), (101, False)])
+def test_a_long_queue_is_dear_to_look_at(etcd: EtcdProtocol, count: int, cheap: Any) -> None:
+    nearest = seen((KEY, 50), (other(THIRD), 49), (other(), 48), revision=55, count=count)
+    assert enqueue(etcd, put(found(count=count)), nearest).result.cheap is cheap
 
 
 def test_enqueue_as_a_reader_sees_writers(etcd: EtcdProtocol) -> None:
@@ -291,6 +308,15 @@ def test_enqueue_as_a_reader_behind_many_writers_reads_the_nearest(etcd: EtcdPro
     steps = enqueue(etcd, put(some, found()), look, order=SHARED, spot=spot)
     assert steps.result.ahead == (contender(other()), contender(other(THIRD)))
     assert (steps.result.complete, steps.result.position) == (False, 7)
+
+
+def test_enqueue_as_a_reader_before_many_writers_reads_the_own_key_too(etcd: EtcdProtocol) -> None:
+    """It would be granted; so the look has to be one that proves it."""
+    spot = Spot("x", "R", ID)
+    none = (ranged(found(), 55), ranged(found(), 55))
+    own = ranged(found((f"app/x/R-1f-{ID}".encode(), 50)), 56)
+    steps = enqueue(etcd, put(found(count=17), found()), none, (*none, own), order=SHARED, spot=spot)
+    assert (steps.result.ahead, steps.result.position) == ((), 17)
 
 
 def test_enqueue_as_a_reader_sees_that_a_writer_downgraded(etcd: EtcdProtocol) -> None:
@@ -313,16 +339,16 @@ def test_enqueue_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
     steps = enqueue(
         etcd,
         answer(found((KEY, 47)), revision=60),
-        looked(found((KEY, 47)), found((other(), 40)), revision=61),
+        seen((KEY, 47), (other(), 40), revision=61),
         turn=AGAIN,
     )
     place = Place(SPOT, K, 47)
-    assert steps.result == View(place, (contender(other()),), complete=True, position=1, as_of=61)
-    assert steps[1].parts[0].body["max_create_revision"] == "46"
+    assert steps.result == View(place, (contender(other()),), complete=True, position=1, as_of=61, cheap=True)
+    assert steps[1].parts[0].body["max_create_revision"] == "47"
 
 
 def test_enqueue_again_finds_it_and_then_not_any_more(etcd: EtcdProtocol) -> None:
-    steps = enqueue(etcd, answer(found((KEY, 47))), looked(found(), found()), turn=AGAIN)
+    steps = enqueue(etcd, answer(found((KEY, 47))), seen(), turn=AGAIN)
     assert steps.result.mine is None
 
 
@@ -384,9 +410,9 @@ def test_probe_as_a_reader_behind_a_writer_that_did_not(etcd: EtcdProtocol, writ
 
 
 def test_probe_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
-    look = looked(found((KEY, 47)), found(), revision=61)
+    look = seen((KEY, 47), revision=61)
     steps = probe(etcd, answer(found((KEY, 47))), look, turn=AGAIN)
-    assert steps.result == View(Place(SPOT, K, 47), (), complete=True, position=0, as_of=61)
+    assert steps.result == View(Place(SPOT, K, 47), (), complete=True, position=0, as_of=61, cheap=True)
 
 
 def test_probe_again_without_an_own_key_buries_the_first_try(etcd: EtcdProtocol) -> None:
@@ -408,9 +434,8 @@ def test_probe_deep_counts_first(etcd: EtcdProtocol) -> None:
 
 
 def test_probe_deep_again_joins_whatever_it_sees(etcd: EtcdProtocol) -> None:
-    seen = (ranged(found((other(), 40), (other(THIRD), 30))),)
-    own = found((KEY, 20))
-    steps = probe(etcd, seen, answer(own), looked(own, found()), order=permits(2), turn=AGAIN)
+    there = (ranged(found((other(), 40), (other(THIRD), 30))),)
+    steps = probe(etcd, there, answer(found((KEY, 20))), seen((KEY, 20)), order=permits(2), turn=AGAIN)
     assert steps.result.mine == Place(SPOT, K, 20)
 
 
@@ -467,30 +492,38 @@ def test_watch_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> Non
 
 
 def test_look_arms_and_reads_side_by_side(etcd: EtcdProtocol) -> None:
-    replies = looked(found((KEY, 50)), found((other(), 40)), revision=60)
-    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 60, *replies))
-    ahead = Post("/kv/range", codec.nearest(b"app/x/", b"app/x0", before=50, limit=2))
-    own = Post("/kv/range", codec.span(KEY))
-    assert steps[0] == Batch((*watches(), ahead, own)), "the own key last"
-    assert steps.result == View(MINE, (contender(other()),), complete=True, position=1, as_of=60)
+    reply = seen((KEY, 50), (other(), 40), revision=60)
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 60, *reply))
+    look = Post("/kv/range", codec.nearest(b"app/x/", b"app/x0", before=51, limit=3))
+    assert steps[0] == Batch((*watches(), look)), "the own key in the same range"
+    ahead = (contender(other()),)
+    assert steps.result == View(MINE, ahead, complete=True, position=1, as_of=60, cheap=True)
 
 
 def test_look_reads_again_if_a_watch_began_after_the_read(etcd: EtcdProtocol) -> None:
-    early = looked(found((KEY, 50)), found((other(), 40)), revision=60)
-    later = looked(found((KEY, 50)), found(), revision=63)
+    early = seen((KEY, 50), (other(), 40), revision=60)
+    later = seen((KEY, 50), revision=63)
     steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 61, *early), later)
-    assert steps.result == View(MINE, (), complete=True, position=0, as_of=63)
+    assert steps.result == View(MINE, (), complete=True, position=0, as_of=63, cheap=True)
 
 
-def test_look_reads_the_own_key_again_if_that_was_read_first(etcd: EtcdProtocol) -> None:
+def test_look_shows_no_more_than_so_many(etcd: EtcdProtocol) -> None:
+    reply = seen((KEY, 50), (other(), 40), (other(THIRD), 30), count=7)
+    view = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), reply).result
+    assert view.ahead == (contender(other()), contender(other(THIRD)))
+    assert not view.complete
+
+
+def test_a_readers_look_reads_the_own_key_again_if_that_was_read_first(etcd: EtcdProtocol) -> None:
     """Calls sent together may be carried out in any order; only what stands later stood all the while."""
-    ahead, own = ranged(found(), 60), found((KEY, 50))
-    look = Look(MINE, EXCLUSIVE, ())
-    steps = feed(etcd.look(look, TURN), (ahead, ranged(own, 59)), ranged(own, 61))
-    assert steps[1] == Post("/kv/range", codec.span(KEY))
-    assert steps.result.mine == MINE
-    ahead, late = ranged(found(), 65), ranged(found(), 66)
-    assert feed(etcd.look(look, TURN), (ahead, ranged(own, 64)), late).result.mine is None
+    none, own = ranged(found(), 60), found((READER.ref.encode(), 50))
+    look = Look(READER, SHARED, ())
+    steps = feed(etcd.look(look, TURN), (none, none, ranged(own, 59)), ranged(own, 61))
+    assert steps[1] == Post("/kv/range", codec.span(READER.ref.encode()))
+    assert steps.result.mine == READER
+    assert not steps.result.cheap, "it takes three calls"
+    none, late = ranged(found(), 65), ranged(found(), 66)
+    assert feed(etcd.look(look, TURN), (none, none, ranged(own, 64)), late).result.mine is None
 
 
 def test_a_view_is_as_old_as_its_oldest_part(etcd: EtcdProtocol) -> None:
@@ -500,14 +533,14 @@ def test_a_view_is_as_old_as_its_oldest_part(etcd: EtcdProtocol) -> None:
 
 
 def test_look_without_targets(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), looked(found((KEY, 50)), found()))
-    assert len(steps[0].parts) == 2
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), seen((KEY, 50)))
+    assert len(steps[0].parts) == 1
     assert steps.result.ahead == ()
 
 
-@pytest.mark.parametrize("own", [found(), found((KEY, 77))], ids=["deleted", "made again"])
+@pytest.mark.parametrize("own", [(), ((KEY, 77),)], ids=["deleted", "made again"])
 def test_look_without_the_own_key(etcd: EtcdProtocol, own: Any) -> None:
-    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), looked(own, found()))
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), seen(*own))
     assert steps.result.mine is None
 
 
@@ -527,10 +560,10 @@ def test_look_as_a_reader_takes_the_nearest_of_both_ranges(etcd: EtcdProtocol) -
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_look_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, error, error, error))
-    replies = looked(found((KEY, 50)), found(), revision=60)
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, error, error))
+    reply = seen((KEY, 50), revision=60)
     with pytest.raises(raised):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 64, *replies), (replies[1], error))
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 64, *reply), (error,))
 
 
 def test_check_with_evidence_compares_at_one_revision(etcd: EtcdProtocol) -> None:
@@ -704,7 +737,7 @@ def test_a_store_that_has_gone_back_ends_the_session(etcd: EtcdProtocol, batch: 
     replies: Any = {"header": {"revision": "69"}, "succeeded": True}
     if batch:
         steps = etcd.look(Look(MINE, EXCLUSIVE, ()), TURN)
-        replies = looked(found((KEY, 50)), found(), revision=60)
+        replies = seen((KEY, 50), revision=60)
     with pytest.raises(SessionLost, match="restored from a backup"):
         feed(steps, replies)
 
@@ -724,7 +757,7 @@ def test_who_never_goes_or_is_of_no_known_kind_is_told_once(etcd: EtcdProtocol) 
     for kv, lease in zip(ahead["kvs"], names.values(), strict=True):
         kv["lease"] = str(lease)
     for expected in (2, 0):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), (ahead, ranged(found((KEY, 50)), 53)))
+        feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), (ahead,))
         told = etcd.noticed()
         assert len(told) == expected
         etcd._revision.known = 0

@@ -13,7 +13,7 @@ of them names a read in some branch: one that names none is answered without ask
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,27 +23,23 @@ from recipes._core.ops import (
     Downgrade,
     End,
     Enqueue,
-    Expel,
     Look,
     Open,
     Opened,
     Place,
     Probe,
-    Queues,
     Renew,
     Renewal,
     Spot,
-    Standing,
-    Survey,
     View,
     Watch,
     Withdraw,
 )
-from recipes._core.order import Ahead, Contender, Order
-from recipes.errors import SessionLost, StoreDenied, StoreError, StoreFull, StoreRefused
-from recipes.stores.base import Batch, Request
+from recipes._core.order import Ahead, Order
+from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import DOWNGRADED, Layout, ref_of
+from recipes.stores.etcd.protocol_calls import NOT_FOUND, Json
 from recipes.stores.etcd.protocol_keys import (
     as_seen,
     compare_seen,
@@ -52,22 +48,19 @@ from recipes.stores.etcd.protocol_keys import (
     ref_key,
     stands,
 )
-from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
-from recipes.stores.etcd.protocol_revision import Revision
+from recipes.stores.etcd.protocol_outside import EtcdOutside
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
-from recipes.stores.protocol import Steps, StoreProtocol, Turn
+from recipes.stores.protocol import Steps, Turn
 
 __all__ = ["EtcdProtocol"]
 
-NOT_FOUND = 5
 TOMB_STANDS_S = 60.0
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
+READ_WHOLE = 16  # a queue of so many is read by the transaction that joins it: cheaper than a call
 
-Json = Mapping[str, Any]
 
-
-class EtcdProtocol(StoreProtocol):
+class EtcdProtocol(EtcdOutside):
     """One session with etcd.
 
     Args:
@@ -76,22 +69,23 @@ class EtcdProtocol(StoreProtocol):
         lease: The id of the lease to ask for: chosen before the store is asked, so that
             it can be revoked if the reply is lost.
         named: Whether there is a user to log in as.
+
+    Attributes:
+        sorted_soon: A queue of so many is sorted in less time than an empty call takes.
     """
 
+    sorted_soon = 100
     renewals_per_ttl: ClassVar[int] = 3
     renewal_lag: ClassVar[float] = 0.0
 
     def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
-        self._label = label
-        self._asking = Asking(label, named=named)
-        self._layout = layout
+        super().__init__(label, layout, named=named)
         self._lease = lease
         self.session_id = f"{lease:x}"
         self._anchor = layout.anchor(self.session_id)
         self._asked_again: set[str] = set()
         self._renewals = 0
         self._tombs: dict[bytes, int] = {}  # each with the renewal after which it is of no use
-        self._revision = Revision()
 
     # The session.
 
@@ -163,7 +157,8 @@ class EtcdProtocol(StoreProtocol):
         spot, order = op.spot, op.order
         self._note(spot, turn)
         key = self._layout.contender(spot, self.session_id)
-        seen = [codec.read(*ends, limit=order.reach + 1) for ends in self._layout.ranges(spot.queue, order)]
+        most = max(order.reach + 1, READ_WHOLE)
+        seen = [codec.read(*ends, limit=most) for ends in self._layout.ranges(spot.queue, order)]
         reply = yield from self._txn(
             [codec.compare_absent(key), codec.compare_absent(self._tombstone(spot))],
             then=[codec.put(key, spot.note.encode(), self._lease), *seen],
@@ -179,9 +174,10 @@ class EtcdProtocol(StoreProtocol):
         if len(known) < total:
             view = yield from self._read_ahead(mine, order)
             others = total if spot.shared else total - 1  # a reader does not see itself
-            return View(view.mine, view.ahead, view.complete, max(others, view.position), view.as_of)
-        ahead = self._contenders(spot.queue, known, before=at)
-        return View(mine, ahead, complete=True, position=len(ahead), as_of=at)
+            return replace(view, position=max(others, view.position))
+        known = [kv for kv in known if kv.created < at]
+        ahead = self._contenders(spot.queue, known, order.reach)
+        return View(mine, ahead, len(known) <= order.reach, len(known), at, self._cheap(order, parts))
 
     def _found_again(self, spot: Spot, key: bytes, order: Order, reply: Json) -> Steps[View]:
         """See where an attempt stands whose reply was lost."""
@@ -300,40 +296,6 @@ class EtcdProtocol(StoreProtocol):
         reply = yield from self._post("/kv/deleterange", codec.span(key))
         return codec.number(reply.get("deleted")) > 0
 
-    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
-        """Delete a key if it is the one that was created then."""
-        key = ref_key(op.ref)
-        reply = yield from self._txn([codec.compare_created(key, op.token)], then=[codec.delete(key)])
-        return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
-
-    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
-        """Read the first created keys of the queue, in one call."""
-        found = yield from self._post("/kv/range", codec.oldest(*self._layout.whole(op.queue), op.most))
-        return tuple(
-            Standing(
-                self._layout.parse(op.queue, kv.key, kv.value),
-                kv.created,
-                kv.value.removeprefix(DOWNGRADED).decode("utf-8", "replace"),
-            )
-            for kv in codec.keys(found)
-        )
-
-    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
-        """Read one key of each queue: the first there is, then the first behind that queue."""
-        names: list[str] = []
-        start, end = self._layout.locks
-        while len(names) < op.most:
-            found = codec.keys((yield from self._post("/kv/range", codec.span(start, end, 1))))
-            if not found:
-                break
-            name = self._layout.name_of(found[0].key)
-            if name is None:
-                start = found[0].key + b"\0"
-                continue
-            names.append(name)
-            start = self._layout.whole(name)[1]
-        return tuple(names)
-
     # The parts.
 
     def _note(self, spot: Spot, turn: Turn) -> None:
@@ -355,7 +317,9 @@ class EtcdProtocol(StoreProtocol):
         return (yield from self._with_own(mine, order, replies))
 
     def _read_ahead(self, mine: Place, order: Order) -> Steps[View]:
-        """Read the queue behind the own put, and the own key only if that would grant."""
+        """Read the queue behind the own put, and the own key too if it would grant."""
+        if not order.exclusive_only:
+            return (yield from self._read_queue(mine, order))
         parts = yield from self._together(self._nearest(mine.spot.queue, order, before=mine.token))
         view = self._seen(mine, order, parts)
         if order.blockers(view.ahead):
@@ -363,94 +327,49 @@ class EtcdProtocol(StoreProtocol):
         return (yield from self._read_queue(mine, order))
 
     def _look_reads(self, mine: Place, order: Order) -> tuple[Post, ...]:
-        """Read who is ahead, then the own key: what stands later stood all the while."""
+        """Read who is ahead, and the own key: in the same range, or after it (it stood all the while)."""
+        if not order.exclusive_only:
+            return self._nearest(mine.spot.queue, order, before=mine.token + 1, more=1)
         own = Post("/kv/range", codec.span(key_of(mine)))
         return (*self._nearest(mine.spot.queue, order, before=mine.token), own)
 
-    def _nearest(self, queue: str, order: Order, before: int | None) -> tuple[Post, ...]:
+    def _nearest(self, queue: str, order: Order, before: int | None, more: int = 0) -> tuple[Post, ...]:
         return tuple(
-            Post("/kv/range", codec.nearest(start, end, before=before, limit=order.reach))
+            Post("/kv/range", codec.nearest(start, end, before=before, limit=order.reach + more))
             for start, end in self._layout.ranges(queue, order)
         )
 
     def _with_own(self, mine: Place, order: Order, replies: tuple[Any, ...]) -> Steps[View]:
         """Return what `_look_reads` found; calls sent together may have been carried out in any order."""
         *parts, own = replies
-        if codec.revision(own) < max(map(codec.revision, parts)):
+        if not order.exclusive_only:
+            parts = [own]
+        elif codec.revision(own) < max(map(codec.revision, parts)):
             own = yield from self._post("/kv/range", codec.span(key_of(mine)))
         view = self._seen(mine, order, parts)
         return view if stands(own, mine) else replace(view, mine=None)
 
     def _seen(self, mine: Place, order: Order, parts: Sequence[Json]) -> View:
-        found = [codec.keys(part) for part in parts]
+        """Return what ranges that were sorted show, the own key among them or not."""
+        found = [[kv for kv in codec.keys(part) if kv.created < mine.token] for part in parts]
         complete = all(len(part) < order.reach for part in found)
-        ahead = self._contenders(mine.spot.queue, [entry for part in found for entry in part])
+        ahead = self._contenders(mine.spot.queue, [kv for part in found for kv in part])
         if not complete:
             ahead = ahead[: order.reach]
-        return View(mine, ahead, complete, len(ahead), min(map(codec.revision, parts)))
+        as_of = min(map(codec.revision, parts))
+        return View(mine, ahead, complete, len(ahead), as_of, self._cheap(order, parts))
 
-    def _contenders(
-        self, queue: str, found: list[codec.Kv], before: int | None = None
-    ) -> tuple[Contender, ...]:
-        """Return whom keys stand for, latest created first."""
-        ahead = [kv for kv in found if before is None or kv.created < before]
-        ahead.sort(key=lambda kv: (kv.created, kv.key), reverse=True)
-        for kv in ahead:
+    def _contenders(self, queue: str, found: list[codec.Kv], most: int | None = None) -> Ahead:
+        """Return whom keys stand for, the latest created first and so many at most."""
+        found = sorted(found, key=lambda kv: (kv.created, kv.key), reverse=True)[:most]
+        for kv in found:
             if (said := self._layout.stranger(queue, kv.key, kv.lease)) is not None:
                 self._notices.add(kv.key, f"{ref_of(kv.key)} is {said}")
-        return tuple(self._layout.parse(queue, kv.key, kv.value) for kv in ahead)
+        return tuple(self._layout.parse(queue, kv.key, kv.value) for kv in found)
 
     def _tombstone(self, spot: Spot) -> bytes:
         return self._layout.tombstone(spot.id, self.session_id)
 
-    def _txn(
-        self, compare: Any = (), then: Any = (), otherwise: Any = (), *, urgent: bool = False
-    ) -> Steps[Json]:
-        try:
-            return (yield from self._post("/kv/txn", codec.txn(compare, then, otherwise), urgent=urgent))
-        except StoreFull:  # beyond its quota etcd refuses a transaction that only reads, and serves reads
-            if then:
-                raise
-        found: list[Json] = []
-        for read in reversed(otherwise):  # the own key last: what stands later stood all the while
-            part = yield from self._post("/kv/range", read["request_range"], urgent=urgent)
-            found.insert(0, {"response_range": part})
-        return {"responses": found}
-
-    def _post(self, path: str, body: Json, *, urgent: bool = False) -> Steps[Json]:
-        known = self._revision.known
-        try:
-            reply: Json = yield from self._asking.ask(Post(path, body, urgent))
-        except EtcdError as error:
-            raise self._meant(error) from error
-        self._revision.take(reply, known if path.startswith("/kv/") else 0)  # others: a member that may lag
-        return reply
-
-    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
-        if not requests:
-            return ()
-        known = self._revision.known
-        replies: tuple[Any, ...] = yield from self._asking.ask(Batch(requests))
-        for request, reply in zip(requests, replies, strict=True):
-            if isinstance(reply, EtcdError):
-                raise self._meant(reply) from reply
-            if isinstance(reply, Exception):
-                raise reply
-            if isinstance(request, Post):
-                self._revision.take(reply, known)
-        return replies
-
-    def _meant(self, error: EtcdError) -> SessionLost | StoreRefused:
-        if error.code == NOT_FOUND:
-            return SessionLost("the lease has ended on the store")
-        if error.code in (DENIED, UNKNOWN):
-            return StoreDenied(self._label, self._denial(error))
-        return StoreRefused(self._label, error.message)
-
-    def _denial(self, error: EtcdError) -> str:
-        """Return what to do about a denial."""
-        if not self._asking.named:
-            return f"{error.message} (this etcd asks for a user: pass username= and password=)"
-        start, end = self._layout.everything()
-        keys = "all keys" if not start else f"the keys from {start} up to {end}"
-        return f"{error.message} (a role of the user has to permit reading and writing {keys})"
+    def _cheap(self, order: Order, parts: Sequence[Json]) -> bool:
+        """Whether one range, and a short one, shows the own key and who is ahead."""
+        return not order.exclusive_only and codec.number(parts[0].get("count")) <= self.sorted_soon

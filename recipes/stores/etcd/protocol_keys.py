@@ -40,8 +40,9 @@ def compare_seen(target: Contender, mine: Place) -> list[Json]:
 
 
 def stands(response: Json, place: Place) -> bool:
-    """Whether the own key is there, as it was created."""
-    return any(kv.created == place.token for kv in codec.keys(response))
+    """Whether the own key is there, among others or alone, as it was created."""
+    key = key_of(place)
+    return any(kv.key == key and kv.created == place.token for kv in codec.keys(response))
 
 
 def as_seen(response: Json, target: Contender, mine: Place) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from recipes._core.record import record
 from recipes.stores.base import Mailbox, Request
 
 __all__ = ["EtcdError", "LogIn", "Post", "Watch"]
@@ -27,7 +28,7 @@ class EtcdError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Post(Request[Json]):
     """A unary call: POST ``body`` to the gateway's ``/v3`` + ``path``.
 
@@ -42,7 +43,7 @@ class Post(Request[Json]):
     urgent: bool = field(default=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogIn(Request[int]):
     """Get a token for all requests from now on, unless there is one from a login later than number ``after``.
 
@@ -52,7 +53,7 @@ class LogIn(Request[int]):
     after: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Watch(Request[int]):
     """Watch one key, from now on, on the stream that all watches of the client share.
 

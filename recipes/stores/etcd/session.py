@@ -26,6 +26,7 @@ from recipes.stores.tls import refused_by_tls
 __all__ = ["LeanResponse", "LeanSession", "Pipeline"]
 
 _IDLE_KEPT = 32
+_load = jsonlib.JSONDecoder().decode  # json.loads would guess the encoding each time
 GIVEN_UP_S = 2.0
 _FOREVER_S = 86_400.0
 
@@ -48,7 +49,7 @@ class LeanResponse:
     def json(self) -> Any:
         """The body's document."""
         try:
-            return jsonlib.loads(self.content)
+            return _load(self.content.decode())
         except (ValueError, RecursionError):
             words = f"the reply is not JSON: {glimpse(self.content)}"
             raise requests.exceptions.InvalidJSONError(words) from None

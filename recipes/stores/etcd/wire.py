@@ -35,14 +35,17 @@ _PLAIN = re.compile(rb"HTTP/1\.1 (200|[45]\d\d) ([^\r\n]*)\r\n((?:[A-Za-z-]+:[^\
 _LENGTH = re.compile(rb"(?:^|\n)content-length:[ \t]*(\d{1,12})[ \t]*\r")
 # Headers that change the framing, or what becomes of the connection, are left to h11.
 _SPECIAL = re.compile(rb"(?:^|\n)(?:transfer-encoding|connection):")
+_CHUNKED = re.compile(rb"(?:^|\n)transfer-encoding:[ \t]*chunked[ \t]*\r")
+_SIZE = re.compile(rb"([0-9a-fA-F]{1,8})\r\n")
 _HEADS_KEPT = 64
+_known: dict[bytes, tuple[int, str, int]] = {}  # heads of replies: within a second they are all alike
 
 
 class WireError(Exception):
     """What arrived is no complete HTTP reply; the sentence says what it was."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
     """One HTTP reply, whole.
 
@@ -118,7 +121,7 @@ class Exchange:
         if self._plain is None and not self._recognize(buffer):
             if data and b"\r\n\r\n" not in buffer and len(buffer) < 16_384:
                 return None
-            return self._slow(b"" if not data else None)
+            return _in_chunks(buffer) or self._slow(b"" if not data else None)
         assert self._plain is not None
         status, reason, start, end = self._plain
         if len(buffer) >= end:
@@ -128,16 +131,19 @@ class Exchange:
         return None
 
     def _recognize(self, buffer: bytes) -> bool:
-        if not buffer.startswith(_BEGINNING[: len(buffer)]):
-            raise WireError(f"this is not HTTP: {buffer[:24]!r}")
-        match = _PLAIN.match(buffer)
-        if match is None:
-            return False
-        headers = match[3].lower()
-        lengths = _LENGTH.findall(headers)
-        if len(lengths) != 1 or headers.count(b"content-length") != 1 or _SPECIAL.search(headers):
-            return False
-        self._plain = int(match[1]), match[2].decode("latin-1"), match.end(), match.end() + int(lengths[0])
+        start = buffer.find(b"\r\n\r\n") + 4
+        known = _known.get(buffer[:start])
+        if known is None:
+            if not buffer.startswith(_BEGINNING[: len(buffer)]):
+                raise WireError(f"this is not HTTP: {buffer[:24]!r}")
+            known = _read_head(buffer)
+            if known is None:
+                return False
+            if len(_known) >= _HEADS_KEPT:
+                _known.clear()
+            _known[buffer[:start]] = known
+        status, reason, length = known
+        self._plain = status, reason, start, start + length
         return True
 
     def _slow(self, data: bytes | None) -> Reply | None:
@@ -169,6 +175,40 @@ class Exchange:
                 rest, ended = conn.trailing_data
                 reusable = conn.their_state is h11.DONE and not ended
                 return Reply(self._head.status_code, reason, self._body, rest, reusable)
+
+
+def _read_head(buffer: bytes) -> tuple[int, str, int] | None:
+    """Return status, reason and length of a reply whose head is plain."""
+    match = _PLAIN.match(buffer)
+    if match is None:
+        return None
+    headers = match[3].lower()
+    lengths = _LENGTH.findall(headers)
+    if len(lengths) != 1 or headers.count(b"content-length") != 1 or _SPECIAL.search(headers):
+        return None
+    return int(match[1]), match[2].decode("latin-1"), int(lengths[0])
+
+
+def _in_chunks(buffer: bytes) -> Reply | None:
+    """Return a reply that is there whole, in plain chunks: from 2 KiB on the gateway sends it so."""
+    match = _PLAIN.match(buffer)
+    if match is None:
+        return None
+    headers = match[3].lower()
+    if not _CHUNKED.search(headers) or len(_SPECIAL.findall(headers)) != 1 or b"content-length" in headers:
+        return None
+    parts: list[bytes] = []
+    at = match.end()
+    while (size := _SIZE.match(buffer, at)) is not None:
+        start = size.end()
+        end = start + int(size[1], 16)
+        if buffer[end : end + 2] != b"\r\n":  # not all of it is there, or it has trailers
+            return None
+        if end == start:
+            return Reply(int(match[1]), match[2].decode("latin-1"), b"".join(parts), buffer[end + 2 :])
+        parts.append(buffer[start:end])
+        at = end + 2
+    return None
 
 
 def awaiting() -> h11.Connection:

@@ -27,8 +27,6 @@ __all__ = ["LeanHandler"]
 
 log = logging.getLogger("recipes.kazoo")
 
-MOST_IN_A_ROW = 64  # so that a client that never stops asking hears the server all the same
-
 
 class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships no types
     """The handler; one for each client.
@@ -78,7 +76,6 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         self._asked_at: float | None = None  # when something was sent that nothing came back for
         self._retired = threading.Event()
         self._pair: Pair | None = None
-        self._in_a_row = 0  # answers of `select` that asked nobody
 
     # Ending.
 
@@ -209,22 +206,30 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
     def select(
         self, rlist: Sequence[Any], wlist: Sequence[Any], _xlist: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Wait as ``select.select`` does; KazooTimeoutError when the server has been silent too long.
-
-        What is known to be ready is not asked for: kazoo calls this several times for each request.
-        """
-        sock = self._socket
-        if isinstance(sock, LeanSocket) and self._in_a_row < MOST_IN_A_ROW:
-            readable = [one for one in rlist if one.ripe]
-            writable = [] if rlist or sock.full else list(wlist)
-            if readable or writable:
-                self._in_a_row += 1
-                self._note(readable, writable)
-                return readable, writable, []
-        self._in_a_row = 0
-        readable, writable = self._wait(rlist, wlist, timeout)
-        self._note(readable, writable)
+        """Wait as ``select.select`` does; KazooTimeoutError when the server has been silent too long."""
+        if self._pair is not None and not rlist and self._socket in wlist:
+            readable, writable = list(rlist), list(wlist)  # it keeps what it cannot send
+        else:
+            readable, writable = self._wait(rlist, wlist, timeout)
+        if self._socket in readable:
+            self.heard()
+        elif self._socket in writable:
+            self.asked()
         return readable, writable, []
+
+    def more(self, timeout_s: float) -> bool:
+        """Wait for the server, and whether it is all there is to do: nobody rings."""
+        pair = self._pair
+        return pair is not None and pair.readable(timeout_s)
+
+    def asked(self) -> None:
+        """Note that the server owes an answer from now on."""
+        if self._asked_at is None:
+            self._asked_at = time.monotonic()
+
+    def heard(self) -> None:
+        """Note that the server is not silent."""
+        self._unheard, self._asked_at = False, None
 
     def _wait(
         self, rlist: Sequence[Any], wlist: Sequence[Any], timeout: float | None
@@ -241,13 +246,6 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         if short and self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
             raise KazooTimeoutError(f"the server did not answer for {self._limit_s():.1f} s")
         return readable, writable
-
-    def _note(self, readable: Sequence[Any], writable: Sequence[Any]) -> None:
-        """Note when the server was heard, and since when it owes an answer."""
-        if self._socket in readable:
-            self._unheard, self._asked_at = False, None
-        elif self._asked_at is None and self._socket in writable:
-            self._asked_at = time.monotonic()
 
     # The parts.
 

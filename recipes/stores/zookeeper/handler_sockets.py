@@ -8,57 +8,107 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import call
 from typing import Any, SupportsIndex
 
 __all__ = ["Bell", "LeanSocket", "Pair", "poll", "tls_context"]
 
 READ_AHEAD = 16384
+MOST_AHEAD = 1 << 20
+LENGTH = 4
 _TROUBLE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 _READABLE = select.POLLIN | _TROUBLE
 _WRITABLE = select.POLLOUT | _TROUBLE
 
 
 class LeanSocket(socket.socket):
-    """A TCP socket that reads ahead: kazoo asks for a header and then a body, both are in one ``recv``.
+    """A TCP socket that reads ahead, and sends without ever blocking.
 
-    kazoo asks ``pending()`` before it waits, as TLS sockets have it; ``poll`` does too.
+    kazoo asks for a header and then a body: both are in one ``recv``. What cannot be sent at once is kept
+    until `flush`; that, and sending, is for one thread at a time.
 
     Attributes:
-        ripe: Something was read ahead, or can be received: it was readable, and nothing was received since.
-        full: It took no more when something was sent last: then one has to wait for it.
+        held: What was read ahead.
+        full: It took no more when something was sent last.
     """
 
     def __init__(self, family: int) -> None:
         super().__init__(family, socket.SOCK_STREAM)
-        self._held = b""
-        self.ripe = False
+        self.held = b""
         self.full = False
+        self._last: tuple[bytes, list[int | None]] = (b"", [None])  # with how much of it was sent, at the end
 
     def pending(self) -> int:
-        """Return how many bytes can be received without a system call."""
-        return len(self._held)
+        """Return how many bytes can be received without a system call; kazoo asks before it waits."""
+        return len(self.held)
 
     def recv(self, bufsize: SupportsIndex, flags: int = 0, /) -> bytes:
         """Receive at most ``bufsize`` bytes."""
         wanted = bufsize.__index__()
-        held = self._held
-        if not held:
-            self.ripe = False
-            held = super().recv(max(wanted, READ_AHEAD), flags)
-        self._held = left = held[wanted:]
-        self.ripe = bool(left)
+        held = self.held or super().recv(max(wanted, READ_AHEAD), flags)
+        self.held = held[wanted:]
         return held[:wanted]
 
-    def send(self, data: Any, flags: int = 0, /) -> int:
-        """Send what fits in; if nothing does, say so in the words that have kazoo wait and try again."""
+    def fill(self) -> bool:
+        """Read ahead what has arrived; False at the end of the connection."""
+        held = self.held
+        missing = self._whole_size() - len(held)
         try:
-            sent = super().send(data, flags)
+            more = super().recv(min(max(READ_AHEAD, missing), MOST_AHEAD))
         except BlockingIOError:
-            self.full = True
-            raise ssl.SSLWantWriteError(ssl.SSL_ERROR_WANT_WRITE, "the send buffer is full") from None
-        self.full = False
-        return sent
+            return True
+        self.held = held + more if held else more
+        return bool(more)
+
+    def whole(self) -> bool:
+        """Return whether a whole message was read ahead."""
+        return len(self.held) >= self._whole_size()
+
+    def _whole_size(self) -> int:
+        return LENGTH + int.from_bytes(self.held[:LENGTH])
+
+    @property
+    def unsent(self) -> bytes:
+        """What was kept."""
+        data, done = self._last
+        return data[done[-1] or 0 :]
+
+    def send_behind(self, data: bytes, step: Callable[[], None]) -> None:
+        """Take a step, and then send; keep what does not fit in.
+
+        No signal strikes between the two, nor before it is known how much was sent: Python hears of one
+        when a call has returned, and here all of it is one call. It finds nothing done, or everything.
+        """
+        if self.unsent:
+            step()
+            self.send(data)
+            return
+        done: list[int | None] = []
+        begin = partial(setattr, self, "_last", (data, done))
+        steps: tuple[Callable[[], Any], ...] = (begin, step, partial(super().send, data))
+        try:
+            done.extend(map(call, steps))
+        except BlockingIOError:
+            pass  # the last that is done is the step
+        self.full = bool(self.unsent)
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        """Send it behind what was kept, or keep it."""
+        self._last = (self.unsent + data, [0])
+        self.flush()
+        return len(data)
+
+    def flush(self) -> None:
+        """Send what was kept, as much as fits in."""
+        rest = self.unsent
+        if rest:
+            try:
+                self._last = (rest, [super().send(rest)])
+            except BlockingIOError:
+                self._last = (rest, [0])
+        self.full = bool(self.unsent)
 
 
 class Bell:
@@ -68,15 +118,11 @@ class Bell:
     that holds some 280 of them: a caller (an event loop!) would block when the thread is
     stuck in a write. This one counts, never blocks, and makes a system call only when the
     count leaves or reaches zero.
-
-    Attributes:
-        ripe: The count is not zero, or the descriptor was readable.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rung = 0
-        self.ripe = False
         self._closed = False
         self._read, self._write = socket.socketpair()
         self._read.setblocking(False)
@@ -94,7 +140,6 @@ class Bell:
             if not self._rung:
                 self._write.send(b"\0")
             self._rung += len(data)
-            self.ripe = True
         return len(data)
 
     def recv(self, size: int) -> bytes:
@@ -102,9 +147,20 @@ class Bell:
         with self._lock:
             self._rung = max(0, self._rung - 1)
             if not self._rung:
-                self.ripe = False
-                self._read.recv(READ_AHEAD)  # all of it: a forked child may have rung as well
+                self._drain()
         return b"\0"[:size]
+
+    def hush(self) -> None:
+        """Count from zero again."""
+        with self._lock:
+            self._rung = 0
+            try:
+                self._drain()
+            except BlockingIOError:  # it was quiet
+                pass
+
+    def _drain(self) -> None:
+        self._read.recv(READ_AHEAD)  # all of it: a forked child may have rung as well
 
     def close(self) -> None:
         """Close both ends; kazoo calls it once for each."""
@@ -119,21 +175,37 @@ class Pair:
 
     def __init__(self, sock: LeanSocket, bell: Bell) -> None:
         self.both: list[Any] = [sock, bell]
-        self._sock = sock
-        self._by_fd: dict[int, LeanSocket | Bell] = {_fileno(sock): sock, _fileno(bell): bell}
+        self._sock_fd = _fileno(sock)
+        self._sending = False
         self._poller = select.poll()
-        for fd in self._by_fd:
+        for fd in (self._sock_fd, _fileno(bell)):
             self._poller.register(fd, select.POLLIN)
 
     def wait(self, timeout_s: float | None) -> list[Any]:
-        """Return which of them can be read within so many seconds; trouble shows as it is read."""
-        ahead = self._sock.pending()
-        found: list[Any] = [
-            self._by_fd[fd] for fd, _ in self._poller.poll(0 if ahead else _wait_ms(timeout_s))
-        ]
-        for one in found:
-            one.ripe = True
-        return [self._sock, *found] if ahead and self._sock not in found else found
+        """Return which of them can be read within so many seconds; trouble shows as it is read.
+
+        The bell stands as well for a socket that would take more of what it could not send.
+        """
+        sock, bell = self.both
+        ahead = sock.whole()
+        found: list[Any] = []
+        for fd, mask in self._poll(0 if ahead else timeout_s):
+            one = sock if fd == self._sock_fd and mask & _READABLE else bell
+            if one not in found:
+                found.append(one)
+        return [sock, *found] if ahead and sock not in found else found
+
+    def readable(self, timeout_s: float) -> bool:
+        """Return whether the socket alone can be read within so many seconds; as `wait`, but leaner."""
+        found = self._poll(timeout_s)
+        return len(found) == 1 and found[0][0] == self._sock_fd and found[0][1] != select.POLLOUT
+
+    def _poll(self, timeout_s: float | None) -> list[tuple[int, int]]:
+        if self._sending != self.both[0].full:
+            self._sending = not self._sending
+            mask = select.POLLIN | select.POLLOUT if self._sending else select.POLLIN
+            self._poller.modify(self._sock_fd, mask)
+        return self._poller.poll(_wait_ms(timeout_s))
 
 
 _READERS_AHEAD = (LeanSocket, ssl.SSLSocket)
@@ -162,9 +234,6 @@ def poll(rlist: Sequence[Any], wlist: Sequence[Any], timeout_s: float | None) ->
         poller.register(fd, mask)
     found = poller.poll(0 if ahead else _wait_ms(timeout_s))
     readable = [reads[fd] for fd, mask in found if mask & _READABLE and fd in reads]
-    for one in readable:
-        if isinstance(one, LeanSocket):
-            one.ripe = True
     readable += [one for one in ahead if one not in readable]
     return readable, [writes[fd] for fd, mask in found if mask & _WRITABLE and fd in writes]
 

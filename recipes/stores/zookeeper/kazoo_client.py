@@ -20,12 +20,14 @@ from typing import Any
 
 from kazoo.exceptions import AuthFailedError, KazooException
 from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.base import Mailbox, OnEnd
 from recipes.stores.zookeeper.access import Access
+from recipes.stores.zookeeper.codec import acl_bytes
 from recipes.stores.zookeeper.handler import LeanHandler
-from recipes.stores.zookeeper.kazoo_client_calls import Call, kazoo_request, reply_of
+from recipes.stores.zookeeper.kazoo_client_calls import Call, Part
 from recipes.stores.zookeeper.kazoo_client_errors import translated
 from recipes.stores.zookeeper.kazoo_client_life import connect_timeout, make_client, stop_client
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
@@ -73,6 +75,7 @@ class KazooSession:
         self._over: str | None = None
         self._shut = False
         self._closing: list[Call] = []
+        self._acl = b""
 
     # What the faces call.
 
@@ -99,6 +102,8 @@ class KazooSession:
 
     def outcome(self, call: Call, timeout_s: float) -> Any:
         """Return the reply, or raise, when ``call`` is done or its time is up."""
+        if call.complete:
+            return call.result(partial(self._unanswered, timeout_s))
         parked = id(call) in self._parked
         missing = self.abandon(call)
         if missing and isinstance(call.request, Close):
@@ -174,6 +179,7 @@ class KazooSession:
         options = {**self._access.kazoo_options(), **self._options}
         client = make_client(self._hosts, timeout_s, handler, self._log, options)
         client.add_listener(self._on_state)
+        self._acl = acl_bytes(client.default_acl or OPEN_ACL_UNSAFE)
         return client
 
     def _introduce(self) -> None:
@@ -331,33 +337,28 @@ class KazooSession:
         if call.over:
             return  # it was parked, and its time is up
         call.sent_at = time.monotonic()
-        client, told = self._client, self._watches.told
         asked = []
-        for position, part in enumerate(call.parts):
-            if isinstance(part, Get) and part.mailbox is not None:
-                self._watches.add(part.path, part.mailbox)
+        for position, request in enumerate(call.parts):
+            watcher = None
+            if type(request) is Get and request.mailbox is not None:
+                self._watches.add(request.path, request.mailbox)
+                watcher = self._watches.told
             try:
-                request = kazoo_request(client, part, told)
+                asked.append(Part(call, position, self._acl, watcher, self._on_failed))
             except Exception as error:  # a mistake of the caller's comes back as it is
                 call.settle(position, error)
-                continue
-            result = client.handler.async_result()
-            result.rawlink(partial(self._on_reply, call, position))
-            asked.append((request, result))
-        client.ask(asked)
+        self._client.ask(asked)
 
-    def _on_reply(self, call: Call, position: int, result: Any) -> None:
-        part = call.parts[position]
-        if result.exception is None:
-            call.settle(position, reply_of(part, result.value))
-            return
-        error = translated(result.exception, self._hosts)
+    def _on_failed(self, call: Call, part: Part, said: Exception) -> None:
+        error = translated(said, self._hosts)
         if isinstance(error, StoreUnavailable):
             if self._up and self._handler is not None:
                 self._handler.ring()  # kazoo takes an interrupt for a lost connection, and does not ring
-        elif isinstance(part, Get) and part.mailbox is not None:
-            self._watches.drop(part.path, part.mailbox)  # nothing is watched; without an answer it may be
-        call.settle(position, error)
+        elif part.watcher is not None:
+            self._watches.drop(
+                part.path, part.request.mailbox
+            )  # nothing is watched; without an answer it may be
+        call.settle(part.position, error)
 
     def _unanswered(self, timeout_s: float) -> StoreUnavailable:
         late = f"nothing within {timeout_s:.3g} s"

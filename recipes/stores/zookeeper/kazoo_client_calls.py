@@ -6,23 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kazoo.protocol import serialization
-from kazoo.security import OPEN_ACL_UNSAFE
-
 from recipes.errors import StoreUnavailable
 from recipes.stores.base import Batch, Request
-from recipes.stores.zookeeper.requests import (
-    Children,
-    Create,
-    Delete,
-    Exists,
-    Get,
-    SetData,
-    Stat,
-    Sync,
-)
+from recipes.stores.zookeeper.codec import encoded
 
-__all__ = ["Call", "kazoo_request", "reply_of"]
+__all__ = ["Call", "Part"]
 
 _NOTHING = object()
 
@@ -32,7 +20,7 @@ class Call:
 
     Args:
         request: What is asked.
-        wake: Called once when all is there, in any thread; must not block.
+        wake: Called once when all is there, in any thread; must not block or raise.
     """
 
     __slots__ = ("_left", "_lock", "_replies", "_wake", "over", "parts", "request", "sent_at")
@@ -75,67 +63,73 @@ class Call:
             self.over = True
             return self._left > 0
 
+    @property
+    def complete(self) -> bool:
+        """Whether every reply has come."""
+        return not self._left
+
     def result(self, missing: Callable[[], StoreUnavailable]) -> Any:
         """Return the reply or raise; a part that has none is what ``missing`` makes."""
-        replies = tuple(missing() if reply is _NOTHING else reply for reply in self._replies)
+        replies = self._replies
+        if self._left:
+            replies = [missing() if reply is _NOTHING else reply for reply in replies]
         if isinstance(self.request, Batch):
-            return replies
+            return tuple(replies)
         if isinstance(replies[0], Exception):
             raise replies[0]
         return replies[0]
 
 
-def kazoo_request(  # noqa: PLR0911 - one return for each kind of request
-    client: Any, request: Request[Any], watcher: Callable[[Any], None]
-) -> Any:
-    """Return what kazoo's own methods would queue for a request; paths are as kazoo would write them.
+class Part:
+    """One request of a call, as kazoo has to have it: what is sent, and where the reply goes to.
+
+    Args:
+        call: The call.
+        position: Which of its requests.
+        acl: For what is made, encoded.
+        watcher: What kazoo tells of an event, if the request watches.
+        failed: Told of what kazoo answers with, in place of a reply; must not block or raise.
+
+    Attributes:
+        type: ZooKeeper's number for this kind of request.
+        path: The node.
 
     Raises:
         TypeError: The path is no text.
         UnicodeEncodeError: It cannot be sent; that would end kazoo's thread.
     """
-    path = getattr(request, "path", "")
-    if not isinstance(path, str):
-        raise TypeError(f"a path is text, not {type(path).__name__}")
-    path.encode()
-    match request:
-        case Create(path, data, ephemeral, sequence):
-            acl = client.default_acl or OPEN_ACL_UNSAFE
-            return serialization.Create2(path, data, acl, ephemeral | sequence << 1)
-        case Children(path):
-            return serialization.GetChildren(path, None)
-        case Get(path, mailbox):
-            return serialization.GetData(path, None if mailbox is None else watcher)
-        case Exists(path):
-            return serialization.Exists(path, None)
-        case SetData(path, data, version):
-            return serialization.SetData(path, data, version)
-        case Delete(path, version):
-            return serialization.Delete(path, version)
-        case Sync(path):
-            return serialization.Sync(path)
-        case _:
-            raise AssertionError(f"ZooKeeper should not be asked {type(request).__name__} here")
 
+    __slots__ = ("_body", "_call", "_decode", "_failed", "path", "position", "request", "type", "watcher")
 
-def reply_of(request: Request[Any], value: Any) -> Any:
-    """Return the reply to ``request`` that kazoo's ``value`` is."""
-    match request:
-        case Create():
-            path, stat = value
-            return path, _stat(stat)
-        case Get():
-            data, stat = value
-            return data or b"", _stat(stat)
-        case Children():
-            return tuple(value)
-        case Exists():
-            return None if value is None else _stat(value)
-        case SetData():
-            return _stat(value)
-        case _:
-            return None
+    def __init__(
+        self,
+        call: Call,
+        position: int,
+        acl: bytes,
+        watcher: Callable[[Any], None] | None,
+        failed: Callable[[Call, Part, Exception], None],
+    ) -> None:
+        request: Any = call.parts[position]
+        self.request = request
+        self.position = position
+        self.type, self._body, self._decode = encoded(request, acl)
+        self.path: str = request.path
+        self.watcher = watcher
+        self._call = call
+        self._failed = failed
 
+    def serialize(self) -> bytes:
+        """Return the body of the request."""
+        return self._body
 
-def _stat(stat: Any) -> Stat:
-    return Stat(stat.czxid, stat.ephemeralOwner, stat.version)
+    def deserialize(self, message: bytes, offset: int) -> Any:
+        """Return the reply."""
+        return self._decode(message, offset)
+
+    def set(self, value: Any) -> None:
+        """Take the reply."""
+        self._call.settle(self.position, value)
+
+    def set_exception(self, error: Exception) -> None:
+        """Take an error in place of it."""
+        self._failed(self._call, self, error)

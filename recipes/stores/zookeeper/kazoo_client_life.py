@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
-from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from recipes.stores.zookeeper.handler import LeanHandler
+from recipes.stores.zookeeper.kazoo_client_connection import LeanClient
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 
 __all__ = ["connect_timeout", "make_client", "stop_client"]
@@ -28,49 +26,6 @@ def connect_timeout(hosts: str, session_timeout_s: float) -> float:
     """Return how long one server may take, so that each gets its chance before the session expires."""
     share_s = session_timeout_s / 2 / (hosts.count(",") + 1)
     return min(LONGEST_CONNECT_S, max(SHORTEST_CONNECT_S, share_s))
-
-
-_OVER = {
-    KeeperState.AUTH_FAILED: AuthFailedError,
-    KeeperState.CLOSED: ConnectionClosedError,
-    KeeperState.EXPIRED_SESSION: SessionExpiredError,
-}
-
-
-class _LeanClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
-    """kazoo's client, which takes several requests at once and wakes its thread once for them.
-
-    An interrupt that strikes while a request is queued is not swallowed. kazoo takes *any*
-    exception from waking its thread for a closed connection, a ``KeyboardInterrupt`` too: seen as
-    7 % of interrupts that had no effect at all.
-    """
-
-    def ask(self, asked: Sequence[tuple[Any, Any]]) -> bool:
-        """Queue requests, each with its result, and wake kazoo's thread; False if the session is over."""
-        over = _OVER.get(self._state)
-        if over is not None:
-            _fail(asked, over())
-            return False
-        bell: Any = self._connection._write_sock
-        rings = b"\0" * len(asked)
-        try:
-            self._queue.extend(asked)
-            bell.send(rings)
-        except (AttributeError, OSError):  # closed in between: there is no socket, or a closed one
-            _fail(asked, ConnectionClosedError("the connection was closed"))
-        except BaseException:  # they may be queued: the thread must not wait for the next one
-            bell.send(rings)
-            raise
-        return True
-
-    def _call(self, request: Any, async_object: Any) -> Any:
-        """Do for kazoo's own requests what `ask` does; it compares with False."""
-        return self.ask([(request, async_object)])
-
-
-def _fail(asked: Sequence[tuple[Any, Any]], error: Exception) -> None:
-    for _, result in asked:
-        result.set_exception(error)
 
 
 def make_client(
@@ -93,7 +48,7 @@ def make_client(
         "command_retry": retry.copy(),
         "logger": logger,
     }
-    return _LeanClient(**{**options, **ours})
+    return LeanClient(**{**options, **ours})
 
 
 def stop_client(client: Any, handler: LeanHandler, grace_s: float) -> None:

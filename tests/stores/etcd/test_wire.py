@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
+from recipes.stores.etcd import wire
 from recipes.stores.etcd.wire import Dialect, Exchange, Reply, WireError
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{  }"
@@ -128,3 +131,49 @@ def test_a_token_that_cannot_be_sent_is_not_shown(token: str) -> None:
         Dialect("h").request("/v3/kv/put", b"{}", token)
     assert "secret" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+def chunked(*chunks: bytes, headers: bytes = b"") -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: x\r\n%bTransfer-Encoding: chunked\r\n\r\n" % headers
+    return head + b"".join(b"%X\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+
+
+def test_a_long_reply_in_chunks_is_as_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recipes.stores.etcd.wire.awaiting", None)  # no h11
+    long = b"x" * 3000
+    reply = Exchange().feed(chunked(long, b"y") + b"next")
+    assert reply is not None
+    assert (reply.status, reply.body, reply.rest, reply.reusable) == (200, long + b"y", b"next", True)
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_reply_in_chunks_that_comes_in_two_parts(cut: int) -> None:
+    data, exchange = chunked(b"ab", b"cd"), Exchange()
+    assert exchange.feed(data[:-cut]) is None
+    reply = exchange.feed(data[-cut:])
+    assert reply is not None
+    assert (reply.body, reply.reusable) == (b"abcd", True)
+
+
+@pytest.mark.parametrize("headers", [b"Connection: close\r\n", b"Content-Length: 3\r\n"])
+def test_chunks_beside_what_changes_the_framing_are_left_to_h11(headers: bytes) -> None:
+    with contextlib.suppress(WireError):
+        reply = Exchange().feed(chunked(b"ab", headers=headers))
+        assert reply is not None
+        assert (reply.body, reply.reusable) == (b"ab", b"close" not in headers)
+
+
+def test_chunks_with_trailers_are_left_to_h11() -> None:
+    reply = Exchange().feed(chunked(b"ab")[:-2] + b"X: y\r\n\r\n")
+    assert reply is not None
+    assert reply.body == b"ab"
+
+
+def test_heads_that_are_alike_are_read_once() -> None:
+    wire._known.clear()
+    for number in range(3 * wire._HEADS_KEPT):
+        head = b"HTTP/1.1 200 OK\r\nDate: %d\r\nContent-Length: 2\r\n\r\n" % (number // 2)
+        reply = Exchange().feed(head + b"{}")
+        assert reply is not None
+        assert (reply.status, reply.body) == (200, b"{}")
+        assert len(wire._known) <= wire._HEADS_KEPT

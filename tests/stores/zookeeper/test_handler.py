@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import select
 import socket
@@ -20,7 +19,7 @@ from kazoo.protocol.states import Callback
 
 from recipes.errors import StoreUntrusted
 from recipes.stores.zookeeper.handler import LeanHandler
-from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, poll, tls_context
+from recipes.stores.zookeeper.handler_sockets import READ_AHEAD, Bell, LeanSocket, poll, tls_context
 from recipes.stores.zookeeper.requests import Connect, Create, Exists
 from tests.stores.zookeeper.conftest import Links, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
@@ -89,86 +88,112 @@ def test_a_closed_socket_is_a_lost_connection(pair: tuple[LeanSocket, socket.soc
         poll([near], [], 1)
 
 
-class Handled:
-    """A handler with a socket and a bell in it, and a count of what it asked the system."""
-
-    def __init__(self, near: LeanSocket, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.handler = LeanHandler()
-        self.near = near
-        self.bell, _ = self.handler.create_socket_pair()
-        self.handler._hold(near)
-        self.waits = 0
-        self._wait = self.handler._wait
-        monkeypatch.setattr(self.handler, "_wait", self._counted)
-
-    def _counted(self, *args: Any) -> Any:
-        self.waits += 1
-        return self._wait(*args)
-
-    def round(self, timeout_s: float = 0) -> list[Any]:
-        """What kazoo's loop asks."""
-        found: list[Any] = self.handler.select([self.near, self.bell], [], [], timeout_s)[0]
-        return found
-
-
-@pytest.fixture
-def handled(pair: tuple[LeanSocket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> Iterator[Handled]:
-    one = Handled(pair[0], monkeypatch)
-    yield one
-    one.bell.close()
-
-
-def test_what_is_known_to_be_ready_is_not_asked_for(
-    handled: Handled, pair: tuple[LeanSocket, socket.socket]
-) -> None:
-    near, far = pair
-    handled.bell.send(b"\0\0")
-    assert handled.round() == [handled.bell]  # two rings: both are known
-    handled.bell.recv(1)
-    assert handled.handler.select([], [near], [], 1)[1] == [near]
-    assert handled.waits == 0
-    far.send(b"a reply")
-    handled.bell.recv(1)
-    assert handled.round(5) == [near]
-    assert handled.waits == 1
-    assert handled.handler.select([near], [], [], 1)[0] == [near]  # nothing was received since
-    assert near.recv(2) == b"a "
-    assert handled.round() == [near]  # read ahead
-    assert near.recv(100) == b"reply"
-    assert handled.waits == 1
-    assert handled.round() == []
-    assert handled.waits == 2
-
-
-def test_a_bell_that_never_stops_ringing_does_not_drown_the_server(
-    handled: Handled, pair: tuple[LeanSocket, socket.socket]
-) -> None:
-    pair[1].send(b"a reply")
-    handled.bell.send(b"\0")
-    assert any(pair[0] in handled.round() for _ in range(100))
-    assert handled.waits == 1
-    assert pair[0].recv(2) == b"a "
-    for _ in range(100):
-        assert handled.round(60) == [pair[0], handled.bell]  # nor does what was read ahead wait for news
-    assert handled.waits == 2
-
-
-def test_a_full_buffer_is_waited_for(handled: Handled, pair: tuple[LeanSocket, socket.socket]) -> None:
+def test_messages_are_whole_or_not(pair: tuple[LeanSocket, socket.socket]) -> None:
     near, far = pair
     near.setblocking(False)
-    endless = iter(lambda: near.send(b"x" * 65_536), None)
-    with pytest.raises(ssl.SSLWantWriteError):  # kazoo's word for: wait, and try again
-        list(endless)
-    assert handled.handler.select([], [near], [], 0)[1] == []
-    assert handled.waits == 1
-    far.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        while far.recv(65_536):
-            pass
-    assert handled.handler.select([], [near], [], 5)[1] == [near]
-    assert near.send(b"x") == 1
-    assert handled.handler.select([], [near], [], 0)[1] == [near]
-    assert handled.waits == 2
+    assert near.fill()  # nothing is there, and it goes on
+    assert not near.whole()
+    for part, whole in ((b"\0\0", False), (b"\0\3", False), (b"ab", False), (b"c", True), (b"\0", True)):
+        far.sendall(part)
+        select.select([near.fileno()], [], [], 5)
+        assert near.fill()
+        assert near.whole() is whole
+    assert near.held == b"\0\0\0\3abc\0"
+    far.close()
+    select.select([near.fileno()], [], [], 5)
+    assert not near.fill()
+
+
+def test_a_long_message_is_not_read_in_small_parts(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    near.setblocking(False)
+    long = (300_000).to_bytes(4) + b"x" * 300_000
+    sender = threading.Thread(target=far.sendall, args=(long,))
+    sender.start()
+    fills = 0
+    while not near.whole():
+        select.select([near.fileno()], [], [], 5)
+        assert near.fill()
+        fills += 1
+    sender.join()
+    assert near.held == long
+    assert fills < 300_000 / READ_AHEAD  # the first one does not know yet
+
+
+def test_what_was_read_ahead_whole_is_not_slept_on(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    handler = LeanHandler()
+    bell, _ = handler.create_socket_pair()
+    handler._hold(near)
+    far.sendall(b"\0\0\0\1a\0\0\0\1b")
+    assert handler.select([near, bell], [], [], 5)[0] == [near]
+    assert near.recv(5) == b"\0\0\0\1a"
+    assert handler.select([near, bell], [], [], 60)[0] == [near]
+    far.sendall(b"c")
+    select.select([near.fileno()], [], [], 5)
+    assert handler.select([near, bell], [], [], 60)[0] == [near]
+    bell.send(b"\0")
+    assert handler.select([near, bell], [], [], 60)[0] == [near, bell] or near.fill()
+    assert not handler.more(60)  # somebody rings
+    bell.recv(1)
+    assert near.recv(100) + near.recv(100) == b"\0\0\0\1bc"
+    assert not handler.more(0)
+    far.sendall(b"d")
+    assert handler.more(60)
+    bell.close()
+
+
+def test_a_full_buffer_is_waited_for(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    near.setblocking(False)
+    handler = LeanHandler()
+    bell, _ = handler.create_socket_pair()
+    handler._hold(near)
+    sent = 0
+    while not near.unsent:
+        sent += near.send(b"x" * 65_536)
+    sent += near.send(b"y")
+    assert near.unsent.endswith(b"xy")
+    steps: list[str] = []
+    near.send_behind(b"z", lambda: steps.append("taken"))
+    sent += 1
+    assert near.unsent.endswith(b"xyz")
+    assert steps == ["taken"]
+    assert handler.select([], [near], [], 0)[1] == [near]  # it never blocks whoever sends
+    assert handler.select([near, bell], [], [], 0)[0] == []
+    far.settimeout(5)
+    received = 0
+    while near.unsent:
+        received += len(far.recv(65_536))
+        if handler.select([near, bell], [], [], 0)[0] == [bell]:
+            assert not handler.more(0)
+            near.flush()
+    assert handler.select([near, bell], [], [], 0)[0] == []
+    while received < sent:
+        received += len(far.recv(65_536))
+    far.sendall(b"z")
+    assert handler.more(5)
+    bell.close()
+
+
+def test_a_buffer_may_be_full_to_the_last_byte(pair: tuple[LeanSocket, socket.socket]) -> None:
+    near, far = pair
+    near.setblocking(False)
+    sent = 0
+    while not near.full:
+        sent += near.send(b"x" * 65_536)
+    sent -= len(near.unsent)
+    near._last = (b"", [None])  # as if that had been all
+    near.send_behind(b"yz", lambda: None)
+    assert near.full
+    assert near.unsent == b"yz"
+    far.settimeout(5)
+    received = b""
+    while len(received) < sent + 2:
+        received += far.recv(65_536)
+        near.flush()
+    assert received.endswith(b"xyz")
+    assert not near.full
 
 
 def test_the_bell_counts_and_never_blocks() -> None:
@@ -181,8 +206,13 @@ def test_the_bell_counts_and_never_blocks() -> None:
     assert poll([bell], [], 0) == ([], [])
     with pytest.raises(BlockingIOError):
         bell.recv(1)
-    bell._write.send(b"\0\0")  # by a forked child
-    bell.recv(1)
+    for hush in (lambda: bell.recv(1), bell.hush):
+        bell._write.send(b"\0\0")  # by a forked child
+        hush()
+        assert poll([bell], [], 0) == ([], [])
+    bell.send(b"\0\0")
+    bell.hush()
+    bell.hush()
     assert poll([bell], [], 0) == ([], [])
     bell.close()
     bell.close()
@@ -383,6 +413,27 @@ def test_tls_all_the_way(links: Links) -> None:
         assert answered(link, Exists("/q")) is not None
         link.close()
         server.until(lambda: not server.sessions)
+
+
+def test_with_tls_nobody_waits_for_whoever_sends(links: Links) -> None:
+    with FakeZooKeeper(tls=server_context()) as server:
+        link = links.connected(server.hosts, use_ssl=True, verify_certs=False)
+        sending = link.session._client._connection._sending
+        held, over = threading.Event(), threading.Event()
+        let_go: list[bool] = []
+
+        def hold() -> None:
+            with sending:
+                held.set()
+                let_go.append(over.wait(5))
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert held.wait(5)
+        assert link.ask(Exists("/"), 2) is not None
+        over.set()
+        thread.join()
+        assert let_go == [True]
 
 
 def test_what_tls_has_decrypted_is_not_slept_on(listener: socket.socket) -> None:

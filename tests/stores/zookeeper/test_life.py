@@ -12,17 +12,28 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Disturbed
-from recipes.stores.zookeeper import kazoo_client_life
+from recipes.stores.zookeeper import kazoo_client_connection, kazoo_client_life
 from recipes.stores.zookeeper.blocking import KazooLink
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
-from recipes.stores.zookeeper.requests import Close, Connect, Create, Exists, Get, SessionExpired
+from recipes.stores.zookeeper.requests import (
+    Children,
+    Close,
+    Connect,
+    Create,
+    Exists,
+    Get,
+    SessionExpired,
+    Stat,
+)
 from recipes.stores.zookeeper.tasks import AsyncKazooLink
 from tests.run.test_struck import Strike
 from tests.stores.zookeeper.conftest import Box, Links, answered, let_go
@@ -408,42 +419,110 @@ def test_answers_that_arrive_together_share_a_wake_up(
     assert asyncio.run(scenario()) <= 2  # and one for the close
 
 
+@pytest.mark.parametrize("queued", [False, True])
 def test_an_interrupt_is_not_swallowed_and_leaves_nothing_behind(
-    links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    queued: bool, links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if links.loop is not None:
         pytest.skip("an event loop is not interrupted: asyncio.run cancels the main task instead")
     link = links.connected(server.hosts)
-    bell = link.session._handler._bells[0]
+    assert link.ask(Exists("/")) is not None  # the first may come before kazoo is done with connecting
     with monkeypatch.context() as patch:
 
-        def interrupted(data: bytes) -> int:
+        def interrupted(*_: Any) -> None:
             patch.undo()
             raise KeyboardInterrupt
 
-        patch.setattr(bell, "send", interrupted)
+        if queued:
+            patch.setattr(type(link.session._client._connection), "send_at_once", lambda *_: False)
+            patch.setattr(link.session._handler._bells[0], "send", interrupted)
+        else:
+            patch.setattr(link.session._client._connection._socket, "send_behind", interrupted)
         with pytest.raises(KeyboardInterrupt):
             link.ask(Exists("/"))
     for _ in range(3):
         assert link.ask(Exists("/")) is not None
+    assert server.accepted == 1
 
 
-def test_an_interrupt_of_a_batch_leaves_nobody_behind(links: Links, server: FakeZooKeeper) -> None:
+def test_a_connection_that_takes_nothing_is_a_lost_one(
+    links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = links.connected(server.hosts)
+    assert link.ask(Exists("/")) is not None
+
+    def broken(_: bytes, step: Callable[[], None]) -> None:
+        step()
+        raise BrokenPipeError
+
+    monkeypatch.setattr(link.session._client._connection._socket, "send_behind", broken)
+    with pytest.raises(StoreUnavailable):
+        link.ask(Exists("/"))
+    assert answered(link, Exists("/")) is not None
+    assert server.accepted == 2
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_an_interrupt_of_a_batch_leaves_nobody_behind(
+    queued: bool, links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if links.loop is not None:
         pytest.skip("an event loop is not interrupted: asyncio.run cancels the main task instead")
     link = links.connected(server.hosts)
+    assert link.ask(Exists("/")) is not None
+    client = link.session._client
+    if queued:
+        monkeypatch.setattr(type(client._connection), "send_at_once", lambda *_: False)
     for at in itertools.count(1):
         strike = Strike(at)
         try:
             with strike:
                 link.ask(Batch((Exists("/"), Exists("/"), Exists("/"))))
         except KeyboardInterrupt:
-            client = link.session._client  # the next call would be answered with its time-out only
+            # The next call would be answered with its time-out only.
             assert link.ask(Exists("/"), 2) is not None, strike.where
             assert not client._queue, strike.where
         else:
             break
     assert at > 20
+    assert server.accepted == 1
+
+
+SENDING = kazoo_client_connection.__file__
+
+
+class Handled(Strike):
+    """Calls a signal handler, in place of raising, where Python hears of a signal amid sending."""
+
+    def __init__(self, at: int, handler: Callable[[], None]) -> None:
+        super().__init__(at)
+        self.handler = handler
+
+    def _hear(self, frame: FrameType, event: str, _: Any) -> None:
+        if frame.f_code.co_filename == SENDING and event in ("call", "c_return"):
+            self.left -= 1
+            if not self.left:
+                sys.setprofile(None)
+                self.where = f"{event} at {frame.f_lineno}"
+                self.handler()
+
+
+def test_a_signal_handler_is_answered_amid_what_it_broke_into(links: Links, server: FakeZooKeeper) -> None:
+    if links.loop is not None:
+        pytest.skip("a signal handler does not wait for its own loop")
+    link = links.connected(server.hosts)
+    link.ask(Create("/q"))
+    answers: list[Any] = []
+    for at in itertools.count(1):
+        handled = Handled(at, lambda: answers.append(link.ask(Exists("/none"), 2)))
+        with handled:
+            replies = link.ask(Batch((Exists("/q"), Exists("/"), Children("/q"))), 2)
+        assert [type(reply) for reply in replies] == [Stat, Stat, tuple], handled.where
+        if not handled.where:
+            break
+    assert answers == [None] * (at - 1)
+    assert at > 10
+    assert server.accepted == 1
 
 
 # Fork and exit.

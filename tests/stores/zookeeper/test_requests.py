@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from kazoo.exceptions import ConnectionClosedError, KazooException
 
 from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
+from recipes.stores.zookeeper.kazoo_client_calls import Call, Part
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
@@ -25,6 +29,7 @@ from recipes.stores.zookeeper.requests import (
     SetData,
     Stat,
     Sync,
+    ZooKeeperError,
 )
 from tests.stores.zookeeper.conftest import Box, Driver, Links, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
@@ -335,14 +340,168 @@ def test_a_closed_link_answers_session_expired(link: Driver, server: FakeZooKeep
     link.close()
 
 
-def test_a_batch_wakes_kazoos_thread_once(link: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_asks_sends(link: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert link.ask(Exists("/")) is not None  # the first may come before kazoo is done with connecting
     bell = link.session._handler._bells[0]
+    connection = link.session._client._connection
     rings: list[bytes] = []
+    sent: list[bytes] = []
+    three = Batch((Exists("/"), Exists("/"), Exists("/")))
     with monkeypatch.context() as patch:
-        send = bell.send
-        patch.setattr(bell, "send", lambda data: (rings.append(data), send(data))[1])
-        link.ask(Batch((Exists("/"), Exists("/"), Exists("/"))))
-    assert rings == [b"\0\0\0"]
+        ring, send = bell.send, connection._socket.send_behind
+        patch.setattr(bell, "send", lambda data: (rings.append(data), ring(data))[1])
+        patch.setattr(connection._socket, "send_behind", lambda *what: (sent.append(what[0]), send(*what))[1])
+        assert None not in link.ask(three)
+        assert (len(sent), rings) == (1, [])
+        patch.setattr(type(connection), "send_at_once", lambda *_: False)
+        assert None not in link.ask(three)  # when something is in the way kazoo's thread sends: together, too
+    assert (len(sent), rings) == (2, [b"\0\0\0"])
+    assert link.ask(Exists("/")) is not None
+
+
+def test_what_does_not_fit_in_is_sent_later(link: Driver, server: FakeZooKeeper) -> None:
+    large = b"x" * 900_000
+    created = link.ask(Batch(tuple(Create(f"/q{number}", large) for number in range(8))))
+    assert [path for path, _ in created] == [f"/q{number}" for number in range(8)]
+    assert server.nodes["/q7"].data == large
+    assert not link.session._client._connection._socket.unsent
+    assert [data for data, _ in link.ask(Batch((Get("/q0"), Get("/q7"))))] == [large, large]
+    assert server.accepted == 1
+
+
+def test_threads_that_ask_at_once_get_their_own_answers(link: Driver, server: FakeZooKeeper) -> None:
+    names = [f"/q{number}" for number in range(8)]
+    large = b"x" * 100_000
+    link.ask(Batch(tuple(Create(name, name.encode() + large * (name == "/q7")) for name in names)))
+    wrong: list[Any] = []
+
+    def asking(name: str) -> None:
+        for turn in range(50):
+            (data, _), stat = link.ask(
+                Batch((Get(name), SetData(name, name.encode() + large * (turn % 10 == 0))))
+            )
+            if not data.startswith(name.encode()) or stat.version != turn + 1:
+                wrong.append((name, turn, data, stat))
+
+    threads = [threading.Thread(target=asking, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert server.accepted == 1
+
+
+def test_an_event_is_there_before_the_answer_to_a_later_request(link: Driver) -> None:
+    for number in range(20):
+        box = Box()
+        path, _ = link.ask(Create(f"/q{number}"))
+        link.ask(Batch((Get(path, box), Delete(path), Exists(path))))
+        assert not box.empty()
+
+
+def test_what_comes_between_the_look_and_the_wait_is_sent(
+    link: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert link.ask(Exists("/")) is not None
+    client = link.session._client
+    call = Call(Exists("/"), lambda: None)
+
+    class Looked:
+        """The lock in which kazoo's thread looks at its queue; somebody queues as it lets go."""
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            patch.undo()
+            part = Part(call, 0, b"", None, link.session._on_failed)
+            client._hand_over([(part, part)])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client._connection, "_sending", Looked())
+        client._connection._write_sock._write.send(b"\0")  # not counted: as if the socket took more
+        while not call.complete:
+            time.sleep(0.001)
+    assert call.result(lambda: StoreUnavailable("", "no reply")) is not None
+
+
+def test_kazoos_own_requests_keep_the_order(
+    link: Driver, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert link.ask(Exists("/")) is not None
+    client = link.session._client
+    bell = client._connection._read_sock
+    real = bell.recv
+    replies: list[Any] = []
+    asking = threading.Thread(target=lambda: replies.append(link.ask(Exists("/"))))
+    with monkeypatch.context() as patch:
+
+        def received(size: int) -> Any:  # by kazoo: what it sent is not yet among what waits for an answer
+            patch.undo()
+            asking.start()
+            asking.join(0.2)
+            return real(size)
+
+        patch.setattr(bell, "recv", received)
+        assert client.add_auth_async("digest", "ada:secret").get(timeout=5) is True
+    asking.join()
+    assert [type(reply) for reply in replies] == [Stat]
+    assert server.accepted == 1
+
+
+def test_what_kazoo_itself_cannot_send_is_answered(link: Driver) -> None:
+    result = link.session._client.exists_async("/\ud800")
+    with pytest.raises(KazooException):
+        result.get(timeout=5)
+
+
+def test_an_error_that_kazoo_does_not_know_is_one_answer(link: Driver, server: FakeZooKeeper) -> None:
+    server.fail("exists", -77)
+    with pytest.raises(ZooKeeperError, match="error -77"):
+        link.ask(Exists("/"))
+    assert link.ask(Exists("/")) is not None
+    assert server.accepted == 1
+
+
+def test_what_is_no_message_ends_the_connection_and_not_the_session(
+    link: Driver, server: FakeZooKeeper
+) -> None:
+    for junk in (struct.pack("!i", -20), struct.pack("!i", 3)):
+        assert answered(link, Exists("/")) is not None
+        before = server.accepted
+        with server._changed:
+            for connection in server.connections:
+                connection.sock.sendall(junk + bytes(16))
+        server.until(lambda: server.accepted > before)  # noqa: B023 - called at once
+    assert answered(link, Exists("/")) is not None
+    assert len(server.sessions) == 1
+
+
+def test_a_reply_that_cannot_be_read_is_one_answer(
+    link: Driver, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "_exists", lambda *_: b"short")
+        with pytest.raises(StoreUnavailable):
+            link.ask(Exists("/"))
+    assert link.ask(Exists("/")) is not None
+    assert server.accepted == 1
+
+
+def test_a_closed_client_answers_at_once(link: Driver) -> None:
+    client = link.session._client
+    assert link.ask(Close()) is None
+    with pytest.raises(ConnectionClosedError):
+        client.exists_async("/").get(timeout=5)
+
+
+def test_nothing_asked_is_nothing_owed(link: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert link.ask(Exists("/")) is not None
+    asked: list[Any] = []
+    monkeypatch.setattr(link.session._client._connection, "_send", asked.append)
+    assert isinstance(link.ask(Batch((Exists("/\ud800"),)))[0], UnicodeEncodeError)
+    assert not asked
 
 
 def test_wrong_arguments_come_back_as_they_are(link: Driver) -> None:
