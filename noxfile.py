@@ -34,6 +34,7 @@ WAITING = (
     "integration/test_docs_moving.py",
     "integration/test_docs_start.py",
     "integration/fencing",
+    "integration/chaos",
     "integration/test_telemetry.py",
     "integration/test_guards.py",
     "integration/fleet",
@@ -194,6 +195,15 @@ def differential(session: nox.Session) -> None:
     session.install("-e", ".", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.differential", "--count", "2000", *session.posargs)
+
+
+@nox.session
+def chaos(session: nox.Session) -> None:
+    """Clients under faults, and their histories: ``nox -s chaos -- --store etcd --runs 10 --seed 7``."""
+    session.install("-e", ".", *group("tests"))
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "integration.fleet.building")
+    session.run("python", "-m", "integration.chaos", *session.posargs)
 
 
 @nox.session

@@ -59,9 +59,10 @@ class Run:
         self.folder = folder
         report = ["--report", str(folder / "report")]
         command = [*RECIPES, "run", lock, "--store", url, *options, *report, "--", *child(folder, *words)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        with (folder / "stderr").open("w") as said:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -77,6 +78,15 @@ class Run:
         there = servers.eventually(lambda: all(map(self.noted, words)), WITHIN_S, every_s=0.01)
         assert there, (words, sorted(path.name for path in self.folder.iterdir()), self.process.poll())
         return self
+
+    def until_said(self, words: str) -> Self:
+        """Wait until these were said on the standard error output."""
+        assert servers.eventually(lambda: words in self.said(), WITHIN_S, every_s=0.01), self.said()
+        return self
+
+    def said(self) -> str:
+        """Return what was said on the standard error output so far."""
+        return (self.folder / "stderr").read_text()
 
     def noted(self, word: str) -> bool:
         """Whether the command noted this."""
@@ -111,6 +121,6 @@ class Run:
 
     def ended(self) -> tuple[int, str, dict[str, Any]]:
         """Wait for the end; returns the exit code, what was said, and the report."""
-        _, said = self.process.communicate(timeout=WITHIN_S)
+        self.process.communicate(timeout=WITHIN_S)
         path = self.folder / "report"
-        return self.process.returncode, said, json.loads(path.read_text()) if path.exists() else {}
+        return self.process.returncode, self.said(), json.loads(path.read_text()) if path.exists() else {}

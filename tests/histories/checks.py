@@ -35,10 +35,14 @@ class Visit:
         return self.released if self.downgraded is None else self.downgraded
 
 
-def faults(visits: Iterable[Visit]) -> list[str]:
-    """Return what is wrong with a history, in words; nothing if it is right."""
+def faults(visits: Iterable[Visit], *, fifo: bool = True) -> list[str]:
+    """Return what is wrong with a history, in words; nothing if it is right.
+
+    Without ``fifo``, whoever comes later may be granted first, as long as nobody holds beside him.
+    """
     by_token = sorted(visits, key=lambda visit: visit.token)
-    return [*_doubled(by_token), *_overtaken(by_token), *_stale(by_token)]
+    together = _overtaken(by_token) if fifo else _beside(by_token)
+    return [*_doubled(by_token), *together, *_stale(by_token)]
 
 
 def _doubled(by_token: list[Visit]) -> Iterator[str]:
@@ -62,6 +66,42 @@ def _overtaken(by_token: list[Visit]) -> Iterator[str]:
             yield f"a reader beside, or before, a writer that came first: {visit} and {last_writer}"
         last = max(last, visit, key=lambda one: one.released)
         last_writer = max(last_writer, visit, key=lambda one: one.exclusive_until)
+
+
+def _beside(visits: Iterable[Visit]) -> Iterator[str]:
+    """S2 and S6: while somebody holds exclusively, nobody else holds; in whatever order they came."""
+    last_any = last_exclusive = _Span(-math.inf, -math.inf, exclusive=True)
+    for span in sorted(itertools.chain.from_iterable(map(_spans, visits)), key=lambda span: span.since):
+        in_its_way = last_any if span.exclusive else last_exclusive
+        if span.since < in_its_way.until:
+            what = "a writer" if span.exclusive else "a reader"
+            yield f"{what} beside another: {span.visit} and {in_its_way.visit}"
+        last_any = max(last_any, span, key=lambda one: one.until)
+        if span.exclusive:
+            last_exclusive = max(last_exclusive, span, key=lambda one: one.until)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A time in which a visit held in one mode."""
+
+    since: float
+    until: float
+    exclusive: bool
+    visit: Visit | None = None
+
+
+def _spans(visit: Visit) -> Iterator[_Span]:
+    turned = visit.granted
+    if visit.writes:
+        turned = min(visit.exclusive_until, visit.released)
+        yield from _span(visit.granted, turned, visit, exclusive=True)
+    yield from _span(turned, visit.released, visit, exclusive=False)
+
+
+def _span(since: float, until: float, visit: Visit, *, exclusive: bool) -> Iterator[_Span]:
+    if since < until:
+        yield _Span(since, until, exclusive, visit)
 
 
 def _stale(by_token: list[Visit]) -> Iterator[str]:

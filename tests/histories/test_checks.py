@@ -56,6 +56,53 @@ def test_a_fault_is_found(visits: list[Visit], found: str) -> None:
     assert any(found in fault for fault in faults(visits)), faults(visits)
 
 
+BESIDE = [
+    (with_(replace(W1, released=4)), "a reader beside"),
+    (with_(replace(W1, released=3.6)), "a reader beside"),
+    (with_(replace(R2, granted=2.9)), "a reader beside"),
+    (with_(replace(R2, granted=1.1, released=2.9)), "a reader beside"),
+    (with_(replace(R2, released=7.1)), "a writer beside"),
+    (with_(replace(R3, released=7.1)), "a writer beside"),
+    (with_(replace(R3, released=100)), "a writer beside"),
+    (with_(replace(W4, granted=5.5)), "a writer beside"),
+    (with_(replace(W4, downgraded=None)), "a reader beside"),
+    (with_(replace(W4, downgraded=8.6)), "a reader beside"),
+    (with_(replace(W4, downgraded=20)), "a reader beside"),
+    (with_(replace(W4, released=11.5)), "a writer beside"),  # it only downgraded
+    (with_(replace(R5, granted=7.9)), "a reader beside"),  # before the downgrade
+    (with_(replace(R5, released=11.1)), "a writer beside"),
+    (with_(replace(W6, granted=9.5)), "a writer beside"),
+    (with_(replace(W6, granted=8.9)), "a writer beside"),
+    (with_(replace(W6, granted=0.9, asked=0, released=12)), "beside another"),
+    ([*RIGHT, Visit(True, 70, asked=5, granted=1.5, released=1.6)], "a writer beside"),
+    ([*RIGHT, Visit(False, 70, asked=5, granted=11.5, released=11.6)], "a reader beside"),
+    ([W1, replace(W1, token=11)], "a writer beside"),
+    ([*RIGHT, replace(R3, asked=3)], "one token for two"),
+    ([*RIGHT, Visit(True, 60, asked=20, granted=21, released=22)], "one token for two"),
+    (with_(replace(R5, asked=11.5, granted=12.5, released=13)), "an old token"),
+    ([*with_(replace(R3, asked=3.6)), replace(R2, token=35)], "an old token"),
+    ([W1, Visit(True, 9, asked=3.5, granted=4, released=5)], "an old token"),
+    ([*RIGHT, Visit(True, 55, asked=13, granted=14, released=15)], "an old token"),
+]
+
+
+@pytest.mark.parametrize(("visits", "found"), BESIDE)
+def test_a_fault_is_found_whatever_the_order_of_arrival(visits: list[Visit], found: str) -> None:
+    assert len(BESIDE) >= 20
+    assert any(found in fault for fault in faults(visits, fifo=False)), faults(visits, fifo=False)
+
+
+def test_whoever_comes_later_may_be_first_where_order_is_not_promised() -> None:
+    overtaken = [W1, Visit(True, 15, asked=0.2, granted=0.3, released=0.9)]
+    assert faults(overtaken)
+    assert faults(overtaken, fifo=False) == []
+    assert faults(RIGHT, fifo=False) == []
+
+
+def test_a_grant_that_was_never_seen_to_be_held_is_in_nobodys_way() -> None:
+    assert faults([W1, replace(W1, token=11, granted=2, released=0)], fifo=False) == []
+
+
 KINDS = st.lists(st.sampled_from("RWD"), min_size=2, max_size=12)  # D: a writer that downgrades
 
 
@@ -73,7 +120,8 @@ def played(kinds: Iterable[str], chance: random.Random) -> list[Visit]:
 
 @given(KINDS, st.integers())
 def test_what_a_fair_lock_grants_is_right(kinds: list[str], seed: int) -> None:
-    assert faults(played(kinds, random.Random(seed))) == []
+    for fifo in (True, False):
+        assert faults(played(kinds, random.Random(seed)), fifo=fifo) == []
 
 
 @given(KINDS, st.integers(), st.data())

@@ -1,0 +1,233 @@
+"""What is wrong with the histories of a run; nothing, if every promise was kept."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from integration.chaos.history import Entry, Line, entries_of, read
+from tests.histories.checks import Visit, faults
+from tests.histories.linear import UNKNOWN, Operation, Undecided, linearizable
+from tests.histories.models import Lock, ReadWriteLock, Register
+
+__all__ = ["Judged", "judge"]
+
+
+@dataclass
+class Stay:
+    """A grant, from the acquire that returned it to the last moment when it was seen to be held (0: never).
+
+    That is what ``said`` is; ``seen`` does not count what was said after the session was ended by force.
+    It was held all the while, however long its process was stopped meanwhile: what is lost stays lost.
+    """
+
+    lock: str
+    exclusive: bool
+    token: int
+    session: str
+    asked: int
+    granted: int
+    seen: int = 0
+    said: int = 0
+    released: float = UNKNOWN
+    downgraded: int | None = None
+    downgrade_returned: float = UNKNOWN
+    who: str = ""
+
+    @property
+    def client(self) -> str:
+        """Whose it is."""
+        return self.who.partition(".")[0]
+
+    def visit(self) -> Visit:
+        """Return what the token checker looks at."""
+        downgraded = None if self.downgraded is None else min(self.downgraded, self.seen)
+        return Visit(self.exclusive, self.token, self.asked, self.granted, self.seen, downgraded, self.who)
+
+
+@dataclass
+class Judged:
+    """What was found, and how much was looked at."""
+
+    violations: list[str] = field(default_factory=list)
+    figures: dict[str, int] = field(default_factory=dict)
+    open: int = 0
+
+
+def judge(folder: Path, registers: dict[str, int], total: int, right_total: int) -> Judged:
+    """Check the histories in ``folder`` against each other, and against what is in the files."""
+    lines = list(read(folder))
+    wrong = [f"{line['id']} raised {line['why']}" for line in lines if line["is"] == "wrong"]
+    entries = entries_of(line for line in lines if line["is"] != "wrong")
+    log = _faults(folder)
+    stays = _stays(entries, _expired(log))
+    judged = Judged(wrong, open=sum(stay.released == UNKNOWN for stay in stays))
+    judged.figures = dict(_figures(entries.values(), stays, registers))
+    judged.violations += _dishonest(stays, log)
+    judged.violations += _unfair(stays)
+    judged.violations += _not_linear(stays, judged.figures)
+    judged.violations += _register(entries, registers, judged.figures)
+    judged.violations += _bank(entries.values(), total, right_total)
+    return judged
+
+
+def _faults(folder: Path) -> list[Line]:
+    """Return what the storm noted."""
+    log = folder / "faults.json.log"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def _expired(log: list[Line]) -> dict[str, int]:
+    """Return when sessions were ended by force: what follows is exempt (S2)."""
+    return {line["session"]: line["at"] for line in log if line["fault"] == "session expired"}
+
+
+def _dishonest(stays: list[Stay], log: list[Line]) -> Iterator[str]:
+    """S4: whoever was stopped past its TTL does not hold what it held before."""
+    stopped: dict[str, Line] = {}
+    for line in log:
+        if line["fault"] == "pause" and line["past"]:
+            stopped[line["client"]] = line
+        elif line["fault"] == "continue" and (pause := stopped.pop(line["client"], None)) is not None:
+            for stay in stays:
+                if stay.client == line["client"] and stay.granted < pause["at"] and line["at"] < stay.said:
+                    yield f"S4: {stay.lock}: {stay.who} was stopped for {pause['seconds']:.1f} s, and held"
+
+
+def _stays(entries: dict[str, Entry], expired: dict[str, int]) -> list[Stay]:
+    stays: dict[str, Stay] = {}
+    for entry in entries.values():
+        if entry.what == "acquire" and entry.how == "ok":
+            assert entry.returned is not None
+            stays[entry.name] = Stay(
+                entry.facts["lock"],
+                entry.facts["mode"] == "exclusive",
+                entry.answer["token"],
+                entry.answer["session"],
+                entry.called,
+                entry.returned,
+                who=entry.name,
+            )
+        elif entry.what == "release":
+            stay = stays[entry.facts["of"]]
+            stay.seen = max(stay.seen, entry.facts["seen"])
+            if entry.how == "ok" and entry.answer["was_held"]:
+                assert entry.returned is not None
+                stay.released = entry.returned
+        elif entry.what == "downgrade" and entry.how != "fail":
+            stay = stays[entry.facts["of"]]
+            stay.downgraded = entry.called
+            stay.downgrade_returned = UNKNOWN if entry.returned is None else entry.returned
+    for stay in stays.values():
+        stay.said = stay.seen
+        stay.seen = min(stay.seen, expired.get(stay.session, stay.seen))
+    return list(stays.values())
+
+
+def _by_lock(stays: Iterable[Stay]) -> dict[str, list[Stay]]:
+    found: dict[str, list[Stay]] = defaultdict(list)
+    for stay in stays:
+        found[stay.lock].append(stay)
+    return found
+
+
+def _unfair(stays: list[Stay]) -> Iterator[str]:
+    """S2, S3 and S6, by the tokens."""
+    for lock, those in _by_lock(stays).items():
+        for fault in faults([stay.visit() for stay in those], fifo=False):
+            yield f"{lock}: {fault}"
+
+
+def _not_linear(stays: list[Stay], figures: dict[str, int]) -> Iterator[str]:
+    """The same, by the search for an order."""
+    for lock, those in _by_lock(stays).items():
+        shared = lock == "bank"
+        model = ReadWriteLock() if shared else Lock()
+        operations = list(_operations(those, shared=shared))
+        figures["operations"] += len(operations)
+        try:
+            if not linearizable(model, operations):
+                yield f"{lock}: no order of its {len(operations)} operations is one of a lock"
+        except Undecided as why:
+            yield f"{lock}: not decided: {why}"
+
+
+def _operations(stays: list[Stay], *, shared: bool) -> Iterator[Operation]:
+    """Return the grants, downgrades and releases of one lock.
+
+    The end of a grant that was lost, or whose client was killed, has no witness. It came at the
+    latest before the next grant that it excludes was returned.
+    """
+    in_order = sorted(stays, key=lambda stay: stay.token)
+    next_any = next_writer = UNKNOWN
+    for stay in reversed(in_order):
+        name = "acquire" if not shared else "write" if stay.exclusive else "read"
+        yield Operation(name, stay.token, stay.asked, stay.granted)
+        if stay.downgraded is not None:
+            # Whoever is next may have been let in by the downgrade or by the end.
+            certain = stay.downgrade_returned if stay.released != UNKNOWN else UNKNOWN
+            yield Operation("downgrade", stay.token, stay.downgraded, certain)
+        yield Operation("release", stay.token, max(stay.seen, stay.asked), _end(stay, next_any, next_writer))
+        next_any = min(next_any, stay.granted)
+        if stay.exclusive:
+            next_writer = min(next_writer, stay.granted)
+
+
+def _end(stay: Stay, next_any: float, next_writer: float) -> float:
+    if stay.released != UNKNOWN:
+        return stay.released
+    bound = next_any if stay.exclusive and stay.downgraded is None else next_writer
+    return max(bound, stay.seen, stay.asked)
+
+
+def _register(entries: dict[str, Entry], registers: dict[str, int], figures: dict[str, int]) -> Iterator[str]:
+    """S1: every acknowledged update is there, and all of them have an order."""
+    operations = []
+    acknowledged = unknown = 0
+    began = {entry.facts["of"]: entry.called for entry in entries.values() if entry.what == "read"}
+    for entry in entries.values():
+        if entry.what == "write" and entry.facts["register"] == "fenced" and entry.how != "fail":
+            known = entry.how == "ok"
+            acknowledged += known
+            unknown += not known
+            step = (entry.facts["value"] - 1, entry.facts["value"])
+            returned = entry.returned if known and entry.returned is not None else UNKNOWN
+            operations.append(Operation("update", step, began[entry.facts["of"]], returned))
+        elif entry.what == "read" and entry.how == "ok" and entry.returned is not None:
+            value = entry.answer["result"]["fenced"]
+            operations.append(Operation("read", value, entry.called, entry.returned))
+    figures["operations"] += len(operations)
+    if not acknowledged <= registers["fenced"] <= acknowledged + unknown:
+        yield f"S1: {acknowledged} updates acknowledged, {unknown} unknown, {registers['fenced']} there"
+    try:
+        if not linearizable(Register(0), operations):
+            yield f"S1: no order of the {len(operations)} updates and reads is one of a register"
+    except Undecided as why:
+        yield f"S1: not decided: {why}"
+
+
+def _bank(entries: Iterable[Entry], total: int, right_total: int) -> Iterator[str]:
+    """S6 with gates: nobody ever sees another sum."""
+    if total != right_total:
+        yield f"S1: the bank holds {total}, not {right_total}"
+    for entry in entries:
+        if entry.what == "sum" and entry.how == "ok" and entry.answer["total"] != right_total:
+            yield f"S6: {entry.name} saw a sum of {entry.answer['total']}, not {right_total}"
+
+
+def _figures(entries: Iterable[Entry], stays: list[Stay], registers: dict[str, int]) -> Counter[str]:
+    figures: Counter[str] = Counter(operations=0)
+    figures["grants"] = len(stays)
+    figures["shared grants"] = sum(not stay.exclusive for stay in stays)
+    for entry in entries:
+        figures[f"{entry.what}: {entry.how}"] += 1
+        if entry.what == "write" and entry.how == "ok":
+            figures[f"{entry.facts['register']}: acknowledged"] += 1
+        if entry.what == "acquire" and entry.how == "fail":
+            figures[f"not granted: {entry.facts['way']}: {entry.answer['why']}"] += 1
+    for name, value in registers.items():
+        figures[f"{name}: lost"] = max(0, figures[f"{name}: acknowledged"] - value)
+    return figures

@@ -1,0 +1,235 @@
+"""What a client does all the while, in the words of either face: three lanes beside each other.
+
+Each turn takes a lock in some way, does its work, asking now and then whether it still holds,
+and gives it back. Whatever the faults do to it is noted; what they may not do is noted as wrong.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import recipes
+from integration.chaos.history import Asked, Book, now_ns
+from integration.chaos.resources import ACCOUNTS, REFUSED, Bank, Registers
+
+__all__ = ["LANES", "Held", "Lane", "Shape"]
+
+EXPECTED = (recipes.LockTimeout, recipes.StoreError, recipes.SessionLost)
+"""What a call may raise under faults."""
+
+WAYS = {"wait": 10, "short": 3, "try": 3, "cancel": 3}
+SHORTEST_S, SHORT_S = 0.001, 0.3
+NAMES = 20
+DOWNGRADES, TRANSFERS = 0.3, 0.4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How long things take in a run.
+
+    Attributes:
+        wait_s: How long to wait for a lock.
+        hold_s: How long a lock is held at most.
+        update_s: How long an update of the registers takes at most, between its read and its write:
+            longer, so that more of the pauses strike there.
+    """
+
+    wait_s: float = 1.5
+    hold_s: float = 0.003
+    update_s: float = 0.024
+
+
+class Held:
+    """A grant, and when it was last seen to be held; 0 if it never was.
+
+    A grant that was held then was held all the time since it was returned: what is lost stays lost.
+    """
+
+    def __init__(self, grant: Any, name: str) -> None:
+        self.grant = grant
+        self.name = name
+        self.seen = 0
+        self.held()
+
+    def held(self) -> bool:
+        """Whether the grant says that it is held; remembers since when that is known."""
+        asked = now_ns()  # before the question: held at that moment, if it is held after it
+        held: bool = self.grant.held
+        if held:
+            self.seen = asked
+        return held
+
+
+class Lane:
+    """One thread or task of a client."""
+
+    def __init__(self, client: Any, face: Any, book: Book, shape: Shape, chance: random.Random) -> None:
+        self.client, self.face, self.book, self.shape, self.chance = client, face, book, shape, chance
+
+    async def go(self, over: threading.Event) -> None:
+        """Take turns until it is over."""
+        while not over.is_set():
+            try:
+                await self.turn()
+            except BaseException as error:
+                self.book.line({"id": self.book.who, "is": "wrong", "at": now_ns(), "why": repr(error)})
+                raise
+            await self.face.pause(self.chance.uniform(0, 0.002))
+
+    async def turn(self) -> None:
+        """Take a lock, use it, give it back."""
+        raise NotImplementedError
+
+    async def acquire(self, lock: Any, mode: str, ways: dict[str, int] | None = None) -> Held | None:
+        """Take a lock in some way; None if that did not work."""
+        ways = ways or WAYS
+        (way,) = self.chance.choices(list(ways), list(ways.values()))
+        short_s = SHORTEST_S * (SHORT_S / SHORTEST_S) ** self.chance.random()
+        asked = self.book.invoke("acquire", lock=lock.name, mode=mode, way=way)
+        try:
+            if way == "try":
+                grant = await self.face.call(lock.try_acquire)
+            elif way == "cancel":
+                grant = await self.face.cancel(lock, short_s)
+            else:
+                within_s = self.shape.wait_s if way == "wait" else short_s
+                grant = await self.face.call(lock.acquire, timeout=within_s)
+        except EXPECTED as error:
+            asked.fail(type(error).__name__)
+            await self.face.pause(self.chance.uniform(0, 0.02))
+            return None
+        if grant is None:
+            asked.fail("not granted")
+            return None
+        asked.ok(token=grant.token, session=grant._hold.epoch.id)
+        return Held(grant, asked.name)
+
+    async def release(self, held: Held) -> None:
+        """Give a lock back."""
+        still = held.held()
+        asked = self.book.invoke("release", of=held.name, held=still, seen=held.seen)
+        try:
+            asked.ok(was_held=await self.face.call(held.grant.release))
+        except EXPECTED as error:
+            asked.unknown(type(error).__name__)
+
+    def attempt(self, what: str, do: Callable[[], Any], **facts: Any) -> Any:
+        """Do something with what the lock protects; returns what it returned, None if it was refused."""
+        asked = self.book.invoke(what, **facts)
+        try:
+            result = do()
+        except REFUSED as error:
+            asked.fail(type(error).__name__)
+            return None
+        asked.ok(result=result)
+        return result if result is not None else True
+
+    async def work(self, held: Held, at_most_s: float | None = None) -> None:
+        """Take the time that work takes."""
+        await self.face.pause(self.chance.uniform(0, at_most_s or self.shape.hold_s))
+        held.held()
+
+
+class Locks(Lane):
+    """Takes one of several locks that protect nothing."""
+
+    async def turn(self) -> None:
+        lock = self.client.lock(f"lock-{self.chance.randrange(NAMES)}")
+        held = await self.acquire(lock, "exclusive")
+        if held is not None:
+            await self.work(held)
+            await self.release(held)
+
+
+class Counting(Lane):
+    """Counts on the registers."""
+
+    registers: Registers
+
+    async def turn(self) -> None:
+        held = await self.acquire(self.client.lock("registers"), "exclusive", {"wait": 1})
+        if held is not None:
+            await self._update(held)
+            await self.release(held)
+
+    async def _update(self, held: Held) -> None:
+        grant = held.grant
+        before = self.attempt("read", lambda: self.registers.read(grant), of=held.name)
+        if before is None:
+            return
+        await self.work(held, self.shape.update_s)
+        old = {"of": held.name, "value": before["fenced"] + 1}
+        self.attempt(
+            "write", lambda: self.registers.write_fenced(grant, old["value"]), register="fenced", **old
+        )
+        for name in ("unfenced", "asked"):
+            new = before[name] + 1
+            if name == "unfenced" or held.held():
+                self.attempt(
+                    "write",
+                    lambda name=name, new=new: self.registers.write(name, new),  # type: ignore[misc]
+                    register=name,
+                    of=held.name,
+                    value=new,
+                )
+
+
+class Banking(Lane):
+    """Moves amounts as a writer, and sums as a reader, or as a writer that has downgraded."""
+
+    bank: Bank
+
+    async def turn(self) -> None:
+        lock = self.client.rwlock("bank")
+        if self.chance.random() < TRANSFERS:
+            held = await self.acquire(lock.writer, "exclusive")
+            if held is not None:
+                await self._transfer(held)
+                if self.chance.random() < DOWNGRADES and await self._downgrade(held):
+                    await self._sum(held)
+        else:
+            held = await self.acquire(lock.reader, "shared")
+            if held is not None:
+                await self._sum(held)
+        if held is not None:
+            await self.release(held)
+
+    async def _transfer(self, held: Held) -> None:
+        numbers, amount = self.bank.drawn(self.chance)
+        before = self.attempt("balances", lambda: self.bank.balances(held.grant, numbers), of=held.name)
+        if before is None:
+            return
+        await self.work(held)
+        after = dict(zip(numbers, (before[0] - amount, before[1] + amount), strict=True))
+        self.attempt("transfer", lambda: self.bank.put(held.grant, after), of=held.name)
+
+    async def _sum(self, held: Held) -> None:
+        asked = self.book.invoke("sum", of=held.name)
+        half = ACCOUNTS // 2
+        try:
+            one = self.bank.balances(held.grant, list(range(half)), shared=True)
+            await self.work(held)
+            other = self.bank.balances(held.grant, list(range(half, ACCOUNTS)), shared=True)
+        except REFUSED as error:
+            asked.fail(type(error).__name__)
+        else:
+            asked.ok(total=sum(one + other))
+
+    async def _downgrade(self, held: Held) -> bool:
+        if not held.held():
+            return False
+        asked: Asked = self.book.invoke("downgrade", of=held.name)
+        try:
+            await self.face.call(held.grant.downgrade)
+        except (*EXPECTED, recipes.LockLost) as error:
+            asked.unknown(type(error).__name__)
+            return False
+        asked.ok()
+        return True
+
+
+LANES: dict[str, type[Lane]] = {"locks": Locks, "counting": Counting, "banking": Banking}

@@ -1,0 +1,150 @@
+"""Where runs happen: a server or a cluster of three, started once, and what an operator does to it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any, Self
+
+from integration import servers
+from integration.clusters.labs import cluster_of
+from integration.harness.cluster import Cluster
+from integration.harness.embedded import EmbeddedZooKeeper
+from integration.harness.process import url_of
+from integration.proxy import Proxy
+
+__all__ = ["STORES", "Stage", "Way"]
+
+STORES = ("etcd-3.4", "etcd-3.5", "zookeeper", "etcd-cluster", "zookeeper-cluster")
+SESSION_S = {
+    "etcd-3.4": 2.0,
+    "etcd-3.5": 2.0,
+    "zookeeper": 2.0,
+    "etcd-cluster": 3.0,
+    "zookeeper-cluster": 3.0,
+}
+"""Long enough on a cluster for some sessions to outlive the death of a leader."""
+
+_PLACE = re.compile(r"^\s(/\S+)$", re.MULTILINE)
+
+
+class Way:
+    """A client's own way to the store: a proxy before each member, or none, which is quicker."""
+
+    def __init__(self, members: list[Any], scheme: str, *, proxied: bool) -> None:
+        self.proxies = [Proxy.of(member).start() for member in members if proxied]
+        self._doors: list[Any] = list(self.proxies or members)
+        self._scheme = scheme
+
+    def url(self, prefix: str) -> str:
+        """Return the URL by which this client connects."""
+        return url_of(self._scheme, [door.address for door in self._doors], prefix)
+
+    def heal(self) -> None:
+        """End all that is wrong with it; traps stay set."""
+        for proxy in self.proxies:
+            proxy.heal()
+
+    def close(self) -> None:
+        """End the proxies."""
+        for proxy in self.proxies:
+            proxy.close()
+
+
+class Stage:
+    """A store of one kind; a context manager starts and closes it."""
+
+    def __init__(self, store: str) -> None:
+        self.store = store
+        self.session_s = SESSION_S[store]
+        self.scheme = store.partition("-")[0]
+        self.server = self._made()
+
+    def _made(self) -> Any:
+        if self.clustered:
+            return cluster_of("etcd-3.5" if self.scheme == "etcd" else "zookeeper-3.8")
+        return {"etcd-3.4": servers.etcd_34, "etcd-3.5": servers.etcd_35, "zookeeper": EmbeddedZooKeeper}[
+            self.store
+        ]()
+
+    @property
+    def clustered(self) -> bool:
+        """Whether there are three servers."""
+        return self.store.endswith("-cluster")
+
+    @property
+    def members(self) -> list[Any]:
+        """All servers."""
+        return list(self.server.members) if isinstance(self.server, Cluster) else [self.server]
+
+    def version(self) -> str:
+        """Return what the server says that it is."""
+        return str(self.members[0].version())
+
+    def way(self, *, proxied: bool = True) -> Way:
+        """Return a way of its own for a client."""
+        return Way(self.members, self.scheme, proxied=proxied)
+
+    def heal(self) -> None:
+        """Have every server run and serve."""
+        for member in self.members:
+            member.resume()
+        self.server.start()
+        if self.clustered:
+            self.server.leader()
+
+    def contenders(self, prefix: str) -> dict[str, str]:
+        """Return the contenders below ``prefix``, and the session of each, in hexadecimal."""
+        asked = self.server.leader() if self.clustered else self.server
+        found = self._keys(asked, prefix) if self.scheme == "etcd" else self._nodes(asked, prefix)
+        return dict(found)
+
+    @staticmethod
+    def _keys(server: Any, prefix: str) -> Iterator[tuple[str, str]]:
+        for key in server.keys(f"{prefix}/"):
+            if "/~session/" not in key:
+                yield key, key.rpartition("/")[2].split("-")[1]
+
+    @staticmethod
+    def _nodes(server: Any, prefix: str) -> Iterator[tuple[str, str]]:
+        said = server.ask("dump").partition("Sessions with Ephemerals")[2]
+        for part in re.split(r"^(?=0x)", said, flags=re.MULTILINE)[1:]:
+            session = part.partition(":")[0]
+            for path in _PLACE.findall(part):
+                if path.startswith(f"/{prefix}/"):
+                    yield path, session.removeprefix("0x")
+
+    def sessions(self, prefix: str) -> list[str]:
+        """Return the sessions that have something below ``prefix``, in hexadecimal."""
+        if self.scheme == "etcd":
+            keys = self.server_asked().keys(f"{prefix}/~session/")  # anchors, and tombstones below them
+            return sorted({key.split("/~session/")[1].split("/")[0] for key in keys})
+        return sorted(set(self.contenders(prefix).values()))
+
+    def server_asked(self) -> Any:
+        """Return a server that can be asked."""
+        return self.server.leader() if self.clustered else self.server
+
+    def expires(self) -> bool:
+        """Whether sessions can be ended from outside."""
+        return self.scheme == "etcd" or not self.clustered
+
+    def expire(self, session: str) -> None:
+        """End a session as if its time were up."""
+        if self.scheme == "etcd":
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                self.server_asked().revoke(str(int(session, 16)))
+        else:
+            self.server.expire(session)
+
+    def compact(self) -> None:
+        """Have etcd forget its history."""
+        self.server_asked().compact()
+
+    def __enter__(self) -> Self:
+        self.server.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.close()

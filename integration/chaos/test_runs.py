@@ -1,0 +1,82 @@
+"""One short run on each store, and the proof that what it looks for would be seen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import recipes
+from integration.chaos.client import Spec
+from integration.chaos.faults import AT_ONCE, THEMES, theme_of
+from integration.chaos.history import entries_of, read
+from integration.chaos.processes import Process
+from integration.chaos.resources import Bank, Registers
+from integration.chaos.run import Run
+from integration.chaos.stage import Stage
+from integration.harness.process import eventually
+from integration.needing import needed
+
+GONE_S = 20.0
+
+
+@pytest.fixture(params=["etcd-3.5", "zookeeper"])
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    with needed(request.param, lambda: Stage(request.param)) as one:
+        yield one
+
+
+def test_a_run_of_three_faults_at_once(stage: Stage, tmp_path: Path, figure: Callable[[str], None]) -> None:
+    run = Run(stage, 2, "gate", tmp_path, seconds=3.0)
+    result = run.go()
+    assert run.gone(GONE_S), stage.contenders(run.prefix)
+    figure(f"{result.judged['grants']} grants, {result.faults}")
+    assert (result.violations, result.leaked) == ([], 0)
+    assert result.at_once == AT_ONCE
+    assert result.judged["grants"] > 0
+    assert sum(result.faults.values()) >= AT_ONCE
+    assert result.judged["fenced: lost"] == 0
+
+
+def test_what_clients_leave_is_seen(stage: Stage) -> None:
+    with recipes.connect(stage.server.url("seen"), session_timeout=5) as client:
+        grant = client.lock("a").acquire(timeout=5)
+        standing = stage.contenders("seen")
+        assert list(standing.values()) == [client.session.id]
+        assert stage.sessions("seen") == [client.session.id]
+        told = threading.Event()
+        grant.lost.add_callback(lambda _: told.set())
+        stage.expire(client.session.id)
+        assert told.wait(5)
+    assert eventually(lambda: not stage.contenders("seen"), GONE_S)
+
+
+def test_a_client_that_is_stopped_and_killed_leaves_a_history(stage: Stage, tmp_path: Path) -> None:
+    for file in (Registers(tmp_path / "registers.db"), Bank(tmp_path / "bank.db")):
+        file.make()
+    client = Process(Spec("c0", "asyncio", stage.server.url("killed"), 2.0, "1", tmp_path))
+    try:
+
+        def granted() -> int:
+            return sum(
+                one.what == "acquire" and one.how == "ok" for one in entries_of(read(tmp_path)).values()
+            )
+
+        assert eventually(granted, 20)
+        client.stop()
+        before = (tmp_path / "c0.jsonl").stat().st_size
+        assert not eventually(lambda: (tmp_path / "c0.jsonl").stat().st_size > before, 0.3)
+        client.go_on()
+        assert eventually(lambda: (tmp_path / "c0.jsonl").stat().st_size > before, 20)
+    finally:
+        client.kill()
+    assert granted()
+    assert eventually(lambda: not stage.contenders("killed"), GONE_S)
+
+
+def test_every_third_run_has_three_faults_at_once_and_all_themes_come() -> None:
+    drawn = [theme_of(number) for number in range(24)]
+    assert [at_once for _, at_once in drawn] == [1, 1, AT_ONCE] * 8
+    assert {theme for theme, _ in drawn} == set(THEMES)
