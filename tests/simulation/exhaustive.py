@@ -154,6 +154,7 @@ class Scene:
     def play(self) -> None:
         """Go on until every call has returned, then look at what is left."""
         world, oracle = self.world, self.oracle
+        self.store.vary(world.choose)
         end = world.now + 60 * TTL_S
         while world.unfinished and world.now < end:
             if not world.step():

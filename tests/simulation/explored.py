@@ -24,6 +24,12 @@ __all__ = ["STORES", "ExploredEtcd", "ExploredZooKeeper"]
 class ExploredEtcd(EtcdStore):
     """The model of etcd."""
 
+    def vary(self, choose: Any) -> None:
+        """Have what counts as a short queue be chosen: none, or each; the programs differ."""
+        self.sorted_soon = (0, 100)[choose([("none is short", None), ("each is short", None)])]
+        for client in self.world.clients:
+            client.runtime.board.epoch.protocol.sorted_soon = self.sorted_soon
+
     def at_once(self, one: Any) -> bool:
         """Whether something goes on at once: who was told, and what the keepers ask."""
         if type(one) is Unary:
@@ -88,6 +94,7 @@ class ExploredEtcd(EtcdStore):
         ]
         watches = [(watch.link.client.number, watch.key, watch.changes) for watch in server.watches]
         return (
+            self.sorted_soon,
             server.revision,
             tuple(sorted(keys)),
             tuple((number, lease.ends_at) for number, lease in server.leases.items()),
@@ -105,6 +112,9 @@ class ExploredZooKeeper(ZooKeeperStore):
         self.picked = 0
         self.put("/app")
         self.put("/app/q")
+
+    def vary(self, choose: Any) -> None:
+        """Have nothing chosen: there is one way."""
 
     def pick_server(self, seen: int) -> Server:
         fit = [server for server in self.servers if server.applied >= seen] or [self.leader]
