@@ -58,6 +58,14 @@ def test_the_page_says_so_of_the_default(example: dict[str, Any]) -> None:
     assert cells("is outlived") == [f"{stop:.1f} s" for stop in stops]
 
 
+def test_the_page_about_capacity_counts_as_many_renewals() -> None:
+    page = (ROOT / "docs/operating/capacity.md").read_text()
+    zookeeper, etcd = ZooKeeperProtocol.renewals_per_ttl, EtcdProtocol.renewals_per_ttl
+    assert f"| renewals a second | `{zookeeper} / session` | `{etcd} / session` |" in page
+    assert f"asks {zookeeper / 15:.2f} requests a second on ZooKeeper and {etcd * 2 / 15:.1g} on etcd" in page
+    assert f"a hundred grants asks {zookeeper / 15 * 101:.0f} a second" in page
+
+
 def cells(words: str) -> list[str]:
     """Return what the page's table says in the row with these words: of etcd and SQLite, of ZooKeeper."""
     row = next(line for line in PAGE.read_text().splitlines() if line.startswith("|") and words in line)
