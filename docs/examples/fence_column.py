@@ -12,7 +12,7 @@ def publish(database: sqlite3.Connection, body: str, token: int) -> bool:
 
 
 with (
-    contextlib.closing(sqlite3.connect("app.db")) as database,
+    contextlib.closing(sqlite3.connect("reports.db")) as database,
     recipes.connect("sqlite://./locks.db") as client,
 ):
     with database:

@@ -48,7 +48,25 @@ def test_a_stop_is_outlived_that_is_shorter(
             assert grant.held is held
 
 
+def test_the_page_says_how_often_each_store_renews(example: dict[str, Any]) -> None:
+    often = [example["RENEWALS"][store][0] for store in ("etcd", "zookeeper")]
+    assert cells("renewed every") == [f"T/{times}: {15 / times:.2g} s" for times in often]
+
+
 def test_the_page_says_so_of_the_default(example: dict[str, Any]) -> None:
-    row = next(line for line in PAGE.read_text().splitlines() if "is outlived" in line)
-    told = [cell.strip() for cell in row.split("|")[2:4]]
-    assert told == [f"{example['survives'](15, store):.1f} s" for store in ("etcd", "zookeeper")]
+    stops = [example["survives"](15, store) for store in ("etcd", "zookeeper")]
+    assert cells("is outlived") == [f"{stop:.1f} s" for stop in stops]
+
+
+def test_the_page_about_capacity_counts_as_many_renewals() -> None:
+    page = (ROOT / "docs/operating/capacity.md").read_text()
+    zookeeper, etcd = ZooKeeperProtocol.renewals_per_ttl, EtcdProtocol.renewals_per_ttl
+    assert f"| renewals a second | `{zookeeper} / session` | `{etcd} / session` |" in page
+    assert f"asks {zookeeper / 15:.2f} requests a second on ZooKeeper and {etcd * 2 / 15:.1g} on etcd" in page
+    assert f"a hundred grants asks {zookeeper / 15 * 101:.0f} a second" in page
+
+
+def cells(words: str) -> list[str]:
+    """Return what the page's table says in the row with these words: of etcd and SQLite, of ZooKeeper."""
+    row = next(line for line in PAGE.read_text().splitlines() if line.startswith("|") and words in line)
+    return [cell.strip() for cell in row.split("|")[2:4]]

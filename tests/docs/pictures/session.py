@@ -172,17 +172,17 @@ WAYS: dict[tuple[str, str], tuple[list[tuple[float, float]], tuple[float, float]
     ("starting", "held"): ([(242, 120), (406, 120)], (324, 98), "middle"),
     ("starting", "refused"): ([(150, 146), (150, 392)], (144, 240), "end"),
     ("refused", "starting"): ([(185, 394), (185, 148)], (192, 350), "start"),
-    ("starting", "closed"): ([(225, 146), (420, 392)], (316, 262), "middle"),
+    ("starting", "closed"): ([(225, 146), (420, 392)], (364, 350), "end"),
     ("refused", "closed"): ([(242, 420), (406, 420)], (324, 412), "middle"),
     ("held", "held"): ([(440, 94), (440, 48), (520, 48), (520, 92)], (480, 50), "middle"),
     ("held", "suspect"): ([(552, 108), (806, 108)], (680, 76), "middle"),
     ("suspect", "held"): ([(808, 132), (554, 132)], (680, 147), "middle"),
     ("suspect", "suspect"): ([(840, 94), (840, 48), (920, 48), (920, 92)], (880, 50), "middle"),
-    ("held", "lost"): ([(520, 146), (644, 302)], (592, 182), "start"),
-    ("suspect", "lost"): ([(850, 146), (722, 302)], (810, 218), "start"),
+    ("held", "lost"): ([(520, 146), (644, 302)], (604, 180), "start"),
+    ("suspect", "lost"): ([(850, 146), (722, 302)], (796, 236), "start"),
     ("held", "closed"): ([(470, 146), (470, 392)], (462, 216), "end"),
-    ("suspect", "closed"): ([(945, 146), (1060, 480), (760, 470), (554, 432)], (780, 458), "middle"),
-    ("lost", "starting"): ([(608, 336), (440, 330), (280, 260), (212, 148)], (550, 326), "middle"),
+    ("suspect", "closed"): ([(945, 146), (1060, 480), (760, 470), (554, 432)], (780, 476), "middle"),
+    ("lost", "starting"): ([(608, 336), (440, 330), (280, 260), (212, 148)], (545, 353), "middle"),
 }
 """How each transition is drawn, where its words stand, and how they lie."""
 
