@@ -5,6 +5,7 @@ Each names the tests that have to notice it; all of them are part of the default
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +54,26 @@ def _in_own_thread_only() -> list[Any]:
     return swap(TaskMailbox, "post", post)
 
 
+def _an_ended_keeper_counts() -> list[Any]:
+    """Neither who ends says so, nor does who looks ask whether it lives; one of them would be enough."""
+
+    def keep(self: Any) -> None:
+        with self._starting:
+            if self._keeping() or self.board.closed is not None:
+                return
+            self._keeper = threading.current_thread()
+        try:
+            self._keep_on()
+        except BaseException:
+            self.give_up("the thread that renews was ended")
+            raise
+
+    return [
+        *swap(BlockingRuntime, "_keep", keep),
+        *swap(BlockingRuntime, "_keeping", lambda self: self._keeper is not None),
+    ]
+
+
 def _used_again() -> list[Any]:
     return swap(LeanSession, "give_up", lambda self, conn: self.give(conn))
 
@@ -76,7 +97,7 @@ TRANSPORTS = [
         "a keeper that was ended is not replaced",
         BLOCKING,
         "tests/run/test_blocking.py",
-        lambda: swap(BlockingRuntime, "_keeping", lambda self: self._keeper is not None),
+        _an_ended_keeper_counts,
     ),
     TransportMutant(
         "a session that nobody keeps is not given up",

@@ -293,7 +293,7 @@ def pausing(link: Driver) -> threading.Event:
 
 @pytest.mark.parametrize(("servers", "left"), [(2, True), (1, False)])
 def test_a_server_that_cannot_reach_the_leader_is_left_if_there_is_another(
-    links: Links, server: FakeZooKeeper, servers: int, left: bool
+    links: Links, server: FakeZooKeeper, caplog: pytest.LogCaptureFixture, servers: int, left: bool
 ) -> None:
     link = links.connected(",".join([server.hosts] * servers))
     server.mute("sync")
@@ -303,6 +303,7 @@ def test_a_server_that_cannot_reach_the_leader_is_left_if_there_is_another(
     assert link.session._up
     with pytest.raises(StoreUnavailable):
         link.ask(Sync("/"), 0.7)
+    assert ("trying another server" in caplog.text) is left  # at once, not when the silence ends it
     if left:
         server.until(lambda: server.count("connect") == connects + 1)
     assert server.count("connect") == connects + left
