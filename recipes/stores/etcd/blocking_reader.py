@@ -61,7 +61,7 @@ class Reader:
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``."""
-        if self._switch.book.watches(mailbox):
+        if self._thread is not None:
             self._step(lambda _now: self._switch.forget(mailbox))
 
     def follow(self) -> None:

@@ -16,9 +16,7 @@ from recipes.stores.base import Changed, Disturbed, Gone, Mailbox, Request
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.etcd.wire_answers import unavailable, watch_refused
 
-__all__ = ["SPENT_KEPT", "Arming", "Telling", "WatchBook", "cancel_message", "split"]
-
-SPENT_KEPT = 16
+__all__ = ["Arming", "Telling", "WatchBook", "cancel_message", "split"]
 
 Telling = tuple[Callable[[Any], None], Any]
 """Something to call, with what: to be done when no lock is held."""
@@ -55,14 +53,10 @@ class WatchBook:
 
     Attributes:
         told: What has to be told; the owner empties it.
-        spent: Watches on the shared connection whose key was deleted: nothing comes of them any
-            more. They are cancelled many at once: one alone costs the server half of what a call
-            does, just when the next in line makes one.
     """
 
     def __init__(self) -> None:
         self.told: list[Telling] = []
-        self.spent: list[int] = []
         self._wired: dict[int, _Wired] = {}
         self._open: dict[tuple[bytes, bool], _Wired] = {}
         self._of: dict[int, list[_Wired]] = {}  # by id of the mailbox: it need not be hashable
@@ -119,16 +113,12 @@ class WatchBook:
         """Undo ``arming``, whose caller gave up; return the watches to cancel."""
         return self._without(arming.watch.mailbox, arming)
 
-    def watches(self, mailbox: Mailbox) -> bool:
-        """Say whether ``mailbox`` watches anything; for the thread that waits at it."""
-        return id(mailbox) in self._of
-
     def forget(self, mailbox: Mailbox) -> list[int]:
         """Drop all that ``mailbox`` watches; return the watches to cancel."""
         return self._without(mailbox, None)
 
     def take(self, result: dict[str, Any], only: int | None = None) -> list[int]:
-        """Take one ``result`` of a stream; return watches to cancel, their one event being told.
+        """Take one ``result`` of a stream; return the watches to cancel, their one event being told.
 
         ``only`` is the watch of a connection that has no other. A document that is not
         shaped like a watch answer raises LookupError, TypeError or ValueError.
@@ -149,19 +139,10 @@ class WatchBook:
             self._created(wired, int(result["header"]["revision"]))
         for event in result.get("events", ()):
             if event.get("type", "PUT") == "DELETE":
-                self._fire(wired, Gone(wired.ref))
-                return [number] if only else self._spend(number)
+                return self._fire(wired, Gone(wired.ref))
             if wired.changes:
-                self._fire(wired, Changed(wired.ref))
-                return [number]
+                return self._fire(wired, Changed(wired.ref))
         return []
-
-    def _spend(self, number: int) -> list[int]:
-        self.spent.append(number)
-        if len(self.spent) < SPENT_KEPT:
-            return []
-        spent, self.spent = self.spent, []
-        return spent
 
     def lose(self, numbers: list[int], error: Exception) -> None:
         """Give up watches whose connection failed: who waits gets ``error``, mailboxes ``Disturbed``."""
@@ -181,9 +162,10 @@ class WatchBook:
             wired.revision = revision
             self.told += [(arming.resolve, revision) for arming in wired.armings]
 
-    def _fire(self, wired: _Wired, event: Gone | Changed) -> None:
+    def _fire(self, wired: _Wired, event: Gone | Changed) -> list[int]:
         self._remove(wired)
         self.told += [(arming.watch.mailbox.post, event) for arming in wired.armings]
+        return [wired.number]
 
     def _cancelled(self, result: dict[str, Any], wired: _Wired) -> None:
         if "compact_revision" in result:

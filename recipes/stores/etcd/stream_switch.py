@@ -243,7 +243,6 @@ class Switch:
     def _proven(self, main: Channel, now: float) -> None:
         self._close(main)
         self._main = None
-        self.book.spent.clear()
         self._trial, self._answered = False, None
         self._solo_until = now + _SOLO_FOR_S
         if not self._said:
@@ -271,7 +270,6 @@ class Switch:
     def _lose_main(self, main: Channel, error: Exception) -> None:
         self._close(main)
         self._main = None
-        self.book.spent.clear()
         self._trial, self._answered = False, None
         self.book.lose([n for n in self.book.numbers() if n not in self._solos], error)
 

@@ -10,7 +10,7 @@ from recipes.errors import StoreUnavailable
 from recipes.stores.base import Disturbed, Event, Gone
 from recipes.stores.etcd.requests import EtcdError, Watch
 from recipes.stores.etcd.stream import Channel
-from recipes.stores.etcd.stream_book import SPENT_KEPT, Arming
+from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_switch import Switch
 from recipes.stores.etcd.wire_dial import Endpoints
 
@@ -113,30 +113,12 @@ def test_what_ended_is_cancelled_on_the_wire(desk: Desk) -> None:
     desk.switch.drop(arming)
     desk.arm(box, b"m")
     desk.switch.forget(box)
-    assert cancelled(desk, channel) == ["2", "3"]
+    assert [m["cancel_request"]["watch_id"] for m in desk.sent(channel) if "cancel_request" in m] == [
+        "1",
+        "2",
+        "3",
+    ]
     assert box.events == [Gone("k")]
-
-
-def cancelled(desk: Desk, channel: Channel) -> list[str]:
-    return [m["cancel_request"]["watch_id"] for m in desk.sent(channel) if "cancel_request" in m]
-
-
-def test_watches_of_deleted_keys_are_cancelled_many_at_once(desk: Desk) -> None:
-    channel = desk.started(Box())
-    desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
-    for number in range(2, SPENT_KEPT + 1):
-        assert cancelled(desk, channel) == []
-        desk.arm(Box())
-        desk.result(channel, watch_id=str(number), created=True)
-        desk.result(channel, watch_id=str(number), events=[{"type": "DELETE"}])
-    assert cancelled(desk, channel) == [str(number) for number in range(1, SPENT_KEPT + 1)]
-
-
-def test_watches_of_deleted_keys_end_with_their_connection(desk: Desk) -> None:
-    channel = desk.started(Box())
-    desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
-    desk.switch.received(channel, b"", 1.0)
-    assert desk.switch.book.spent == []
 
 
 def test_a_silent_channel_is_asked_and_then_dead(desk: Desk) -> None:
