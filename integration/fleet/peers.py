@@ -28,7 +28,7 @@ __all__ = ["PATIENCE_S", "Etcdctl", "Peer", "Program"]
 
 PATIENCE_S = 20.0
 TRY_S = 0.3
-"""How long a try lasts with clients that cannot look without waiting."""
+"""How long a client that cannot look without waiting stands behind others before a try has failed."""
 
 COUNT = 'n=$(cat "$0"); sleep 0.001; printf %s $((n + 1)) > "$0"'
 
@@ -205,11 +205,17 @@ class Etcdctl(Peer):
         return None if key is None else _create_revision(self._server, key)
 
     def try_acquire(self) -> int | None:
+        before = len(self._contenders())
         self.start_acquire()
-        token = self.held(TRY_S)
+        stands = servers.eventually(lambda: len(self._contenders()) > before, PATIENCE_S, every_s=0.01)
+        assert stands, "etcdctl should have made its key"
+        token = self.held(TRY_S if before else PATIENCE_S)
         if token is None:
             self.release()
         return token
+
+    def _contenders(self) -> list[str]:
+        return self._server.keys(f"{self._path}/")
 
     def release(self) -> None:
         if self._process is not None:
