@@ -8,21 +8,25 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from integration import servers
 from integration.failing.scenes import SCENES
 from integration.failing.stage import Stage
 from integration.harness.embedded import EmbeddedZooKeeper
+from integration.observed import ObservedTable
 
-__all__ = ["STORES", "documented", "main", "observe"]
+__all__ = ["STORES", "TABLE", "main", "observe"]
 
-PAGE = Path(__file__).parents[2] / "docs/operating/failure-modes.md"
-MARK = "<!-- observed on etcd 3.5.1 and ZooKeeper 3.8.0 -->\n"
 STORES: Mapping[str, Callable[[], servers.Server]] = {"etcd": servers.etcd_35, "ZooKeeper": EmbeddedZooKeeper}
-Cells = Mapping[tuple[str, str], str]
+TABLE = ObservedTable(
+    "operating/failure-modes.md",
+    "<!-- observed on etcd 3.5.1 and ZooKeeper 3.8.0 -->\n",
+    corner="what happens",
+    columns={store: store for store in STORES},
+    rows=SCENES,
+    program="integration.failing.table",
+)
 
 
 def observe(server: servers.Server, scene: str) -> str:
@@ -31,27 +35,6 @@ def observe(server: servers.Server, scene: str) -> str:
         SCENES[scene](stage)
         lines = stage.lines
     return "<br>".join(f"`{line}`" for line in lines) or "nothing out of the ordinary"
-
-
-def render(cells: Cells) -> str:
-    """Return the table; one column where both stores tell the same."""
-    rows = [["what happens", *STORES], ["---"] * 3]
-    rows += [[scene, *(cells[scene, store] for store in STORES)] for scene in SCENES]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def documented() -> Cells:
-    """Return what the page says; AssertionError if it does not speak of just these."""
-    found = _table().search(PAGE.read_text())
-    assert found is not None, f"{PAGE.name} should have the table"
-    rows = [[part.strip() for part in line[1:-1].split("|")] for line in found["rows"].splitlines()[2:]]
-    cells = {(row[0], store): said for row in rows for store, said in zip(STORES, row[1:], strict=True)}
-    assert found["rows"] == render(cells), f"run {__spec__.name} to write the table"
-    return cells
-
-
-def _table() -> re.Pattern[str]:
-    return re.compile(rf"{re.escape(MARK)}(?P<rows>(?:\|.*\n)*)")
 
 
 def main() -> None:
@@ -63,8 +46,7 @@ def main() -> None:
             for scene in SCENES:
                 cells[scene, store] = observe(server, scene)
                 print(f"{store}, {scene}: {cells[scene, store]}", flush=True)
-    rows = render(cells)
-    PAGE.write_text(_table().sub(lambda _: MARK + rows, PAGE.read_text()))
+    TABLE.write(cells)
 
 
 if __name__ == "__main__":

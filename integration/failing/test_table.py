@@ -8,7 +8,7 @@ import pytest
 
 from integration import servers
 from integration.failing.scenes import SCENES
-from integration.failing.table import STORES, documented, observe
+from integration.failing.table import STORES, TABLE, observe
 from integration.needing import needed
 
 pytestmark = pytest.mark.long
@@ -24,4 +24,4 @@ def store(request: pytest.FixtureRequest) -> Iterator[tuple[str, servers.Server]
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_row_is_what_is_told(store: tuple[str, servers.Server], scene: str) -> None:
     name, server = store
-    assert observe(server, scene) == documented()[scene, name]
+    assert observe(server, scene) == TABLE.documented()[scene, name]

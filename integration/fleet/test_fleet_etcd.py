@@ -8,7 +8,7 @@ import pytest
 
 from integration.fleet.kinds import ETCD, OURS, Kind
 from integration.fleet.meeting import Ground, contend, meet, stays_out
-from integration.fleet.table import cell, documented
+from integration.fleet.table import TABLES, cell
 
 pytestmark = pytest.mark.timeout(400)  # the first of all compiles
 
@@ -18,7 +18,7 @@ ETCDCTL, MUTEX, WRITE, _ = ETCD
 @pytest.mark.parametrize("ours", OURS)
 @pytest.mark.parametrize("kind", ETCD, ids=str)
 def test_who_waits_for_whom(on_etcd: Ground, kind: Kind, ours: str) -> None:
-    assert cell(kind, ours, meet(on_etcd, kind, ours)) == documented("etcd")[kind, ours]
+    assert cell(kind, ours, meet(on_etcd, kind, ours)) == TABLES["etcd"].documented()[kind.label, ours]
 
 
 @pytest.mark.parametrize(

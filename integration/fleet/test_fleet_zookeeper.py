@@ -8,7 +8,7 @@ import pytest
 
 from integration.fleet.kinds import OURS, ZOOKEEPER, Kind
 from integration.fleet.meeting import Ground, contend, meet, stays_out
-from integration.fleet.table import cell, documented
+from integration.fleet.table import TABLES, cell
 from recipes.events import Transition, subscribe
 
 pytestmark = pytest.mark.timeout(120)
@@ -16,13 +16,15 @@ pytestmark = pytest.mark.timeout(120)
 KINDS = {str(kind): kind for kind in ZOOKEEPER}
 CURATOR, KAZOO, KAZOO_WRITE = (KINDS[name] for name in ("curator-mutex", "kazoo-lock+", "kazoo-write+"))
 
-WAITING = [kind for kind in ZOOKEEPER if documented("ZooKeeper")[kind, "writer"] == "excluded"]
+WAITING = [kind for kind in ZOOKEEPER if TABLES["ZooKeeper"].documented()[kind.label, "writer"] == "excluded"]
 
 
 @pytest.mark.parametrize("ours", OURS)
 @pytest.mark.parametrize("kind", ZOOKEEPER, ids=str)
 def test_who_waits_for_whom(on_zookeeper: Ground, kind: Kind, ours: str) -> None:
-    assert cell(kind, ours, meet(on_zookeeper, kind, ours)) == documented("ZooKeeper")[kind, ours]
+    assert (
+        cell(kind, ours, meet(on_zookeeper, kind, ours)) == TABLES["ZooKeeper"].documented()[kind.label, ours]
+    )
 
 
 @pytest.mark.parametrize("kinds", [(CURATOR,), (KAZOO, KAZOO_WRITE)], ids=["curator", "kazoo"])

@@ -7,24 +7,27 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
-from collections.abc import Mapping
-from pathlib import Path
 
 from integration import servers
 from integration.harness.finding import find_zookeeper
 from integration.harness.worn import WornZooKeeper
+from integration.observed import ObservedTable
 from integration.peers.checks import BUGS, Bug
 from integration.peers.stage import Broken, DoesNotApply, Stage
 from integration.peers.subjects import SUBJECTS
 
-__all__ = ["documented", "main", "observe", "worn_zookeeper"]
+__all__ = ["TABLE", "main", "observe", "worn_zookeeper"]
 
-PAGE = Path(__file__).parents[2] / "docs/peers.md"
-MARK = "<!-- observed on the versions above -->\n"
-Cells = Mapping[tuple[str, str], str]
+TABLE = ObservedTable(
+    "peers.md",
+    "<!-- observed on the versions above -->\n",
+    corner="",
+    columns={name: subject.label for name, subject in SUBJECTS.items()},
+    rows=[bug.said for bug in BUGS],
+    program="integration.peers.table",
+)
 
 
 def worn_zookeeper() -> WornZooKeeper:
@@ -48,28 +51,6 @@ def observe(server: servers.Server, bug: Bug, name: str) -> str:
     return "passes"
 
 
-def render(cells: Cells) -> str:
-    """Return the table."""
-    head = ["", *(subject.label for subject in SUBJECTS.values())]
-    rows = [head, ["---"] * len(head)]
-    rows += [[bug.said, *(cells[bug.said, name] for name in SUBJECTS)] for bug in BUGS]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def documented() -> Cells:
-    """Return what the page says; AssertionError if it does not speak of just these."""
-    found = _table().search(PAGE.read_text())
-    assert found is not None, f"{PAGE.name} should have the table"
-    rows = [[part.strip() for part in line[1:-1].split("|")] for line in found["rows"].splitlines()[2:]]
-    cells = {(row[0], name): said for row in rows for name, said in zip(SUBJECTS, row[1:], strict=True)}
-    assert found["rows"] == render(cells), f"run {__spec__.name} to write the table"
-    return cells
-
-
-def _table() -> re.Pattern[str]:
-    return re.compile(rf"{re.escape(MARK)}(?P<rows>(?:\|.*\n)*)")
-
-
 def main() -> None:
     """Observe, and write; with arguments, only tell of these checks."""
     cells: dict[tuple[str, str], str] = {}
@@ -83,8 +64,7 @@ def main() -> None:
                 took = time.monotonic() - start
                 print(f"{bug}, {name} ({took:.1f} s): {cells[bug.said, name]}", flush=True)
     if wanted == list(BUGS):
-        rows = render(cells)
-        PAGE.write_text(_table().sub(lambda _: MARK + rows, PAGE.read_text()))
+        TABLE.write(cells)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from integration.peers.careless import Careless
 from integration.peers.checks import BUGS, Bug
 from integration.peers.stage import Broken, Stage
 from integration.peers.subjects import SUBJECTS
-from integration.peers.table import PAGE, documented, observe, worn_zookeeper
+from integration.peers.table import TABLE, observe, worn_zookeeper
 
 PASSES = "passes"
 FAILS = "**fails**"
@@ -25,7 +25,9 @@ CASES = [
     for bug in BUGS
     for name in SUBJECTS
 ]
-NOBODY_FAILS = [bug for bug in BUGS if all(FAILS not in documented()[bug.said, name] for name in SUBJECTS)]
+NOBODY_FAILS = [
+    bug for bug in BUGS if all(FAILS not in TABLE.documented()[bug.said, name] for name in SUBJECTS)
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +41,13 @@ def worn(zookeeper: servers.ZooKeeper) -> Iterator[WornZooKeeper]:
 def test_what_the_page_says_is_observed(request: pytest.FixtureRequest, bug: Bug, name: str) -> None:
     engine = SUBJECTS[name].engine
     server = request.getfixturevalue("worn" if bug.worn and engine == "ZooKeeper" else FIXTURES[ON[engine]])
-    assert observe(server.start(), bug, name) == documented()[bug.said, name]
+    assert observe(server.start(), bug, name) == TABLE.documented()[bug.said, name]
 
 
 @pytest.mark.parametrize("name", [name for name in SUBJECTS if name.startswith("ours")])
 @pytest.mark.parametrize("bug", BUGS, ids=str)
 def test_ours_fails_nothing(bug: Bug, name: str) -> None:
-    assert documented()[bug.said, name].startswith((PASSES, "does not apply"))
+    assert TABLE.documented()[bug.said, name].startswith((PASSES, "does not apply"))
 
 
 @pytest.mark.long
@@ -57,7 +59,7 @@ def test_a_check_that_nobody_fails_can_be_failed(etcd35: servers.Etcd, bug: Bug)
 
 @pytest.mark.parametrize("package", ["kazoo", "etcd3gw", "tooz"])
 def test_the_page_names_the_versions(package: str) -> None:
-    said = re.search(rf"{package} (\d+\.\d+\.\d+)", PAGE.read_text())
+    said = re.search(rf"{package} (\d+\.\d+\.\d+)", TABLE.page.read_text())
     assert said is not None
     assert said[1] == importlib.metadata.version(package)
 
