@@ -5,7 +5,7 @@ Each names the tests that have to notice it; all of them are part of the default
 
 from __future__ import annotations
 
-import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -55,22 +55,17 @@ def _in_own_thread_only() -> list[Any]:
 
 
 def _an_ended_keeper_counts() -> list[Any]:
-    """Neither who ends says so, nor does who looks ask whether it lives; one of them would be enough."""
+    """Whoever had a keeper has one: of what tells that it has ended, one thing would be enough."""
+    begun: weakref.WeakSet[BlockingRuntime] = weakref.WeakSet()
 
-    def keep(self: Any) -> None:
-        with self._starting:
-            if self._keeping() or self.board.closed is not None:
-                return
-            self._keeper = threading.current_thread()
-        try:
-            self._keep_on()
-        except BaseException:
-            self.give_up("the thread that renews was ended")
-            raise
+    def keep_on(self: Any) -> None:
+        begun.add(self)
+        original(self)
 
+    original = BlockingRuntime._keep_on
     return [
-        *swap(BlockingRuntime, "_keep", keep),
-        *swap(BlockingRuntime, "_keeping", lambda self: self._keeper is not None),
+        *swap(BlockingRuntime, "_keep_on", keep_on),
+        *swap(BlockingRuntime, "_keeping", lambda self: self in begun),
     ]
 
 
