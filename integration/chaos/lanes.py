@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +65,7 @@ class Held:
         return held
 
 
-class Lane:
+class Lane(ABC):
     """One thread or task of a client."""
 
     def __init__(self, client: Any, face: Any, book: Book, shape: Shape, chance: random.Random) -> None:
@@ -80,9 +81,9 @@ class Lane:
                 raise
             await self.face.pause(self.chance.uniform(0, 0.002))
 
+    @abstractmethod
     async def turn(self) -> None:
         """Take a lock, use it, give it back."""
-        raise NotImplementedError
 
     async def acquire(self, lock: Any, mode: str, ways: dict[str, int] | None = None) -> Held | None:
         """Take a lock in some way; None if that did not work."""

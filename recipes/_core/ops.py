@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from recipes._core.record import record
+
 if TYPE_CHECKING:
     from recipes._core.hold import Hold  # noqa: F401 - named in a string below
     from recipes._core.order import Ahead, Contender, Order
     from recipes._core.session import Epoch  # noqa: F401 - named in a string below
     from recipes.events import Transition
     from recipes.stores.base import Event
-
-from recipes._core.record import record
 
 __all__ = [
     "Abandon",

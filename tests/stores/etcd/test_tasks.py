@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -236,17 +237,24 @@ def test_what_is_in_use_is_not_swept_away(monkeypatch: pytest.MonkeyPatch) -> No
         asyncio.run(main(server.port))
 
 
+def holding_puts_back(go_on: threading.Event) -> Callable[[Peer, int], None]:
+    """Return a server's script that answers puts when told to, and all else at once."""
+
+    def script(peer: Peer, number: int) -> None:
+        while True:
+            path, _, _ = peer.request()
+            if path == "/v3/kv/put":
+                go_on.wait(5)
+            peer.answer({})
+
+    return script
+
+
 def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks, "MOST_AT_ONCE", 2)
     go_on = threading.Event()
-
-    def script(peer: Peer, number: int) -> None:
-        while True:
-            peer.request()
-            go_on.wait(5)
-            peer.answer({})
 
     async def main(port: int) -> None:
         link: Any = AsyncEtcdLink([("127.0.0.1", port)])
@@ -261,20 +269,13 @@ def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
         assert len(link._conns) == 2
         await link.close()
 
-    with Server(script) as server:
+    with Server(holding_puts_back(go_on)) as server:
         asyncio.run(main(server.port))
 
 
 def test_what_the_session_lives_by_waits_behind_no_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "MOST_AT_ONCE", 1)
     go_on = threading.Event()
-
-    def script(peer: Peer, number: int) -> None:
-        while True:
-            path, _, _ = peer.request()
-            if path == "/v3/kv/put":
-                go_on.wait(5)
-            peer.answer({})
 
     async def main(port: int) -> None:
         link: Any = AsyncEtcdLink([("127.0.0.1", port)])
@@ -286,19 +287,13 @@ def test_what_the_session_lives_by_waits_behind_no_burst(monkeypatch: pytest.Mon
         assert await asyncio.gather(*burst) == [{}, {}, {}]
         await link.close()
 
-    with Server(script) as server:
+    with Server(holding_puts_back(go_on)) as server:
         asyncio.run(main(server.port))
 
 
 def test_who_waits_in_line_blames_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "MOST_AT_ONCE", 1)
     go_on = threading.Event()
-
-    def script(peer: Peer, number: int) -> None:
-        while True:
-            peer.request()
-            go_on.wait(5)
-            peer.answer({})
 
     async def main(port: int) -> None:
         link: Any = AsyncEtcdLink([("127.0.0.1", port), ("127.0.0.1", closed_port())])
@@ -312,7 +307,7 @@ def test_who_waits_in_line_blames_no_server(monkeypatch: pytest.MonkeyPatch) -> 
         assert await first == {}
         await link.close()
 
-    with Server(script) as server:
+    with Server(holding_puts_back(go_on)) as server:
         asyncio.run(main(server.port))
 
 
