@@ -9,7 +9,7 @@ from kazoo.protocol import serialization as kazoo
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from recipes.stores.base import Request
-from recipes.stores.zookeeper.codec import acl_bytes, encoded
+from recipes.stores.zookeeper.codec import Unread, acl_bytes, encoded
 from recipes.stores.zookeeper.requests import (
     Children,
     Close,
@@ -78,7 +78,11 @@ def test_access_is_as_kazoo_sends_it() -> None:
 )
 def test_replies_are_read_behind_what_was_before(request_: Request[Any], body: bytes, reply: object) -> None:
     _, _, decode = encoded(request_, b"")
-    assert decode(b"head" + body + b"the next", 4) == reply
+    found = decode(b"head" + body + b"the next", 4)
+    if type(request_) is Children:  # a long one: kazoo's thread leaves it as it came
+        assert isinstance(found, Unread)
+        found = found.read()
+    assert found == reply
 
 
 def test_what_cannot_be_sent_is_said_before() -> None:

@@ -34,6 +34,15 @@ class Arming:
         """Refuse a key that has no reference before anything is noted."""
         self.ref = self.watch.key.decode("utf-8", "surrogateescape")
 
+    def answer(self, result: int | Exception) -> Telling:
+        """Return what to tell the caller, who is kept no longer: a watch may stand for long."""
+        resolve, self.resolve = self.resolve, _let_be
+        return resolve, result
+
+
+def _let_be(_: int | Exception) -> None:
+    """Tell nobody."""
+
 
 @dataclass(slots=True, eq=False)
 class _Wired:
@@ -90,12 +99,12 @@ class WatchBook:
             self._wired[self._last] = self._open[watch.key, watch.changes] = wired
             self._unanswered[self._last] = None
         if wired.revision is not None and any(a.watch.mailbox is watch.mailbox for a in wired.armings):
-            self.told.append((arming.resolve, wired.revision))  # it watches already, and goes on
+            self.told.append(arming.answer(wired.revision))  # it watches already, and goes on
             return None
         wired.armings.append(arming)
         self._of.setdefault(id(watch.mailbox), []).append(wired)
         if wired.revision is not None:
-            self.told.append((arming.resolve, wired.revision))
+            self.told.append(arming.answer(wired.revision))
         return None if joined else wired.number
 
     def create_message(self, number: int) -> dict[str, Any]:
@@ -160,7 +169,7 @@ class WatchBook:
     def _created(self, wired: _Wired, revision: int) -> None:
         if wired.revision is None:
             wired.revision = revision
-            self.told += [(arming.resolve, revision) for arming in wired.armings]
+            self.told += [arming.answer(revision) for arming in wired.armings]
 
     def _fire(self, wired: _Wired, event: Gone | Changed) -> list[int]:
         self._remove(wired)
@@ -177,7 +186,7 @@ class WatchBook:
         self._remove(wired)
         for arming in wired.armings:
             if wired.revision is None:
-                self.told.append((arming.resolve, error))
+                self.told.append(arming.answer(error))
             else:
                 self.told.append((arming.watch.mailbox.post, Disturbed()))
 
@@ -190,7 +199,7 @@ class WatchBook:
                 wired.armings.remove(arming)
                 if wired.revision is None:
                     error = unavailable(wired.store, "the watch was given up before it was confirmed")
-                    self.told.append((arming.resolve, error))
+                    self.told.append(arming.answer(error))
             if gone and not wired.armings:
                 self._remove(wired)
                 emptied.append(wired.number)

@@ -12,10 +12,30 @@ from typing import Any
 from recipes.stores.base import Request
 from recipes.stores.zookeeper.requests import Children, Create, Delete, Exists, Get, SetData, Stat, Sync
 
-__all__ = ["Decode", "acl_bytes", "encoded"]
+__all__ = ["Decode", "Unread", "acl_bytes", "encoded"]
 
 Decode = Callable[[bytes, int], Any]
 """Makes the reply of a message, from an offset on."""
+
+
+class Unread:
+    """A long reply as it came, which takes far less than what is made of it by `read`.
+
+    kazoo's thread takes many replies before those who asked run: a thousand names for each of them
+    would stand in memory together, and keep it from others for good.
+    """
+
+    __slots__ = ("_at", "_decode", "_message")
+
+    def __init__(self, decode: Decode, message: bytes, at: int) -> None:
+        self._decode = decode
+        self._message = message
+        self._at = at
+
+    def read(self) -> Any:
+        """Return the reply; raises if it is none of ZooKeeper's."""
+        return self._decode(self._message, self._at)
+
 
 _INT = struct.Struct("!i")
 _STAT = struct.Struct("!q24xi8xq16x")  # of its eleven numbers: czxid, version, ephemeralOwner
@@ -52,7 +72,7 @@ def _create(request: Create, acl: bytes) -> tuple[int, bytes, Decode]:
 
 
 def _children(request: Children, _: bytes) -> tuple[int, bytes, Decode]:
-    return 8, _text(request.path) + b"\0", _names
+    return 8, _text(request.path) + b"\0", _unread_names
 
 
 def _get(request: Get, _: bytes) -> tuple[int, bytes, Decode]:
@@ -104,6 +124,10 @@ def _got(message: bytes, at: int) -> tuple[bytes, Stat]:
     (length,) = _INT.unpack_from(message, at)
     end = at + 4 + max(0, length)  # -1: there is none
     return message[at + 4 : end], _stat(message, end)
+
+
+def _unread_names(message: bytes, at: int) -> Unread:
+    return Unread(_names, message, at)
 
 
 def _names(message: bytes, at: int) -> tuple[str, ...]:

@@ -103,14 +103,14 @@ class KazooSession:
     def outcome(self, call: Call, timeout_s: float) -> Any:
         """Return the reply, or raise, when ``call`` is done or its time is up."""
         if call.complete:
-            return call.result(partial(self._unanswered, timeout_s))
+            return call.result(partial(self._unanswered, timeout_s), self._malformed)
         parked = id(call) in self._parked
         missing = self.abandon(call)
         if missing and isinstance(call.request, Close):
             return None  # it goes on behind
         if missing and not parked:
             self._leave_if_cut_off(call)
-        return call.result(partial(self._unanswered, timeout_s))
+        return call.result(partial(self._unanswered, timeout_s), self._malformed)
 
     def _leave_if_cut_off(self, call: Call) -> None:
         """Go to another server from one that does not reach the leader, whatever it answers by itself."""
@@ -359,6 +359,9 @@ class KazooSession:
                 part.path, part.request.mailbox
             )  # nothing is watched; without an answer it may be
         call.settle(part.position, error)
+
+    def _malformed(self, error: Exception) -> Exception:
+        return translated(error, self._hosts)
 
     def _unanswered(self, timeout_s: float) -> StoreUnavailable:
         late = f"nothing within {timeout_s:.3g} s"

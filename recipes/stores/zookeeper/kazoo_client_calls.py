@@ -8,7 +8,7 @@ from typing import Any
 
 from recipes.errors import StoreUnavailable
 from recipes.stores.base import Batch, Request
-from recipes.stores.zookeeper.codec import encoded
+from recipes.stores.zookeeper.codec import Unread, encoded
 
 __all__ = ["Call", "Part"]
 
@@ -68,9 +68,16 @@ class Call:
         """Whether every reply has come."""
         return not self._left
 
-    def result(self, missing: Callable[[], StoreUnavailable]) -> Any:
-        """Return the reply or raise; a part that has none is what ``missing`` makes."""
-        replies = self._replies
+    def result(
+        self, missing: Callable[[], StoreUnavailable], malformed: Callable[[Exception], Exception]
+    ) -> Any:
+        """Return the reply or raise.
+
+        Args:
+            missing: Makes what a part is that has none.
+            malformed: Makes, of what was raised, what a part is whose reply cannot be read.
+        """
+        replies = [_read(reply, malformed) if type(reply) is Unread else reply for reply in self._replies]
         if self._left:
             replies = [missing() if reply is _NOTHING else reply for reply in replies]
         if isinstance(self.request, Batch):
@@ -78,6 +85,13 @@ class Call:
         if isinstance(replies[0], Exception):
             raise replies[0]
         return replies[0]
+
+
+def _read(reply: Unread, malformed: Callable[[Exception], Exception]) -> Any:
+    try:
+        return reply.read()
+    except Exception as error:
+        return malformed(error)
 
 
 class Part:

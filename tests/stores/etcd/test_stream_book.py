@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -63,6 +64,25 @@ def test_a_watch_is_created_without_a_start_and_without_puts(desk: Desk) -> None
     number, _, _ = desk.arm(Box(), b"\x00k", changes=True)
     assert number == 2
     assert desk.book.create_message(2) == {"create_request": {"key": "AGs=", "watch_id": "2"}}
+
+
+class Caller:
+    def heard(self, _: object) -> None:
+        raise AssertionError("nothing should be told here")
+
+
+def test_who_was_answered_is_kept_no_longer(desk: Desk) -> None:
+    """A watch may stand for hours, beside thousands of others."""
+    box, caller = Box(), Caller()
+    alive = weakref.ref(caller)
+    desk.book.arm(Arming(Watch(b"k", box), caller.heard), "h:1")
+    del caller
+    assert alive() is not None
+    desk.book.take({"header": {"revision": "7"}, "watch_id": "1", "created": True})
+    desk.book.told = []
+    assert alive() is None
+    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    assert box.events == [Gone("k")]
 
 
 def test_the_reply_is_the_revision_of_created(desk: Desk) -> None:

@@ -145,6 +145,7 @@ class FakeZooKeeper:
         self.connections: list[Connection] = []
         self.accepted = 0
         self._muted: set[str] = set()
+        self._garbled: set[str] = set()
         self._failures: dict[str, int] = {}
         self._zxid = itertools.count(1)
         self._ids = itertools.count(0x1000)
@@ -177,6 +178,10 @@ class FakeZooKeeper:
     def mute(self, *operations: str) -> None:
         """Answer these no more (all, if none is named); they are carried out."""
         self._muted = set(operations or OPERATIONS.values())
+
+    def garble(self, *operations: str) -> None:
+        """Answer these with what is too short to be a reply; they are carried out."""
+        self._garbled = set(operations)
 
     def fail(self, operation: str, code: int) -> None:
         """Answer the next one with an error."""
@@ -270,7 +275,8 @@ class FakeZooKeeper:
                 error = refused.args[0]
             if not self.silent and operation not in self._muted:
                 zxid = next(self._zxid)
-                connection.send(struct.pack("!iqi", xid, zxid, error) + body)
+                garbled = operation in self._garbled
+                connection.send(struct.pack("!iqi", xid, zxid, error) + (body[:2] if garbled else body))
             if operation == "close":
                 raise ConnectionResetError
 

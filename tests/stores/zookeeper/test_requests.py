@@ -12,7 +12,7 @@ import pytest
 from kazoo.exceptions import ConnectionClosedError, KazooException
 
 from recipes.errors import StoreRefused, StoreUnavailable
-from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
+from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone, Request
 from recipes.stores.zookeeper.kazoo_client_calls import Call, Part
 from recipes.stores.zookeeper.requests import (
     BadVersion,
@@ -401,6 +401,24 @@ def test_an_event_is_there_before_the_answer_to_a_later_request(link: Driver) ->
         assert not box.empty()
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("operation", "asked"), [("children", Children("/q")), ("exists", Exists("/q"))])
+def test_a_reply_that_makes_no_sense_is_none(
+    link: Driver, server: FakeZooKeeper, operation: str, asked: Request[Any], together: bool
+) -> None:
+    link.ask(Create("/q"))
+    link.ask(Create("/q/c"))
+    server.garble(operation)
+    if together:
+        _, found = link.ask(Batch((Get("/q"), asked)))
+        assert type(found) is StoreUnavailable
+    else:
+        with pytest.raises(StoreUnavailable):
+            link.ask(asked)
+    server.garble()
+    assert link.ask(Children("/q")) == ("c",)
+
+
 def test_what_comes_between_the_look_and_the_wait_is_sent(
     link: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,7 +442,7 @@ def test_what_comes_between_the_look_and_the_wait_is_sent(
         client._connection._write_sock._write.send(b"\0")  # not counted: as if the socket took more
         while not call.complete:
             time.sleep(0.001)
-    assert call.result(lambda: StoreUnavailable("", "no reply")) is not None
+    assert call.result(lambda: StoreUnavailable("", "no reply"), lambda error: error) is not None
 
 
 def test_kazoos_own_requests_keep_the_order(
