@@ -112,7 +112,7 @@ class Crew:
         """Have each do, alone, what it will do: connections, caches and Java's compiler are ready then."""
         for number, member in enumerate(members):
             member.tell(f"use {self.kind.name}-warm-{number} lock")
-            member.tell(f"cycles {WARM_CYCLES}")
+            member.tell(f"cycles {WARM_CYCLES} 0")
         for member in members:
             assert self._answer(member) == "ready"
             self._answer(member)
@@ -128,11 +128,11 @@ class Crew:
             assert self._answer(member) == "ready"
         return members
 
-    def cycles(self, count: int) -> Alone:
-        """Have one acquire and release, alone."""
+    def cycles(self, count: int, pause_s: float = 0.0) -> Alone:
+        """Have one acquire and release, alone, each time after a pause."""
         (member,) = self.use(1)
         before, server = cpu_s(member.pid), self._server_cpu()
-        member.tell(f"cycles {count}")
+        member.tell(f"cycles {count} {int(pause_s * 1e9)}")
         took: list[int] = self._answer(member)
         return Alone(took, cpu_s(member.pid) - before, self._server_cpu() - server)
 

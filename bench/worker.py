@@ -1,9 +1,10 @@
 """A contender in a process of its own, told what to do on its standard input, line by line.
 
 Run as ``python -m bench.worker KIND ADDRESS``; ``go/contender.go`` and ``java/Contender.java`` take
-the same lines: ``use NAME SIDE`` (ready), ``cycles COUNT`` (the nanoseconds of each acquire and
-release), ``contend START END HOLD`` (in nanoseconds of CLOCK_MONOTONIC: come again and again
-until END; from when to when each grant was held, as pairs). Answers are JSON, one line each.
+the same lines: ``use NAME SIDE`` (ready), ``cycles COUNT PAUSE`` (the nanoseconds of each acquire
+and release, each after a pause of nanoseconds), ``contend START END HOLD`` (in nanoseconds of
+CLOCK_MONOTONIC: come again and again until END; from when to when each grant was held, as pairs).
+Answers are JSON, one line each.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ now = time.monotonic_ns
 Spans = list[tuple[int, int]]
 
 
-def cycles(take: takers.Take, count: int) -> list[int]:
+def cycles(take: takers.Take, count: int, pause_ns: int) -> list[int]:
     """Acquire and release, nobody else there."""
     took = []
     for _ in range(count):
+        if pause_ns:
+            time.sleep(pause_ns / 1e9)
         began = now()
         take()()
         took.append(now() - began)
@@ -44,10 +47,12 @@ def contend(take: takers.Take, start: int, end: int, hold_ns: int) -> Spans:
     return spans
 
 
-async def cycles_async(take: takers_async.Take, count: int) -> list[int]:
+async def cycles_async(take: takers_async.Take, count: int, pause_ns: int) -> list[int]:
     """Same as `cycles`, but awaits."""
     took = []
     for _ in range(count):
+        if pause_ns:
+            await asyncio.sleep(pause_ns / 1e9)
         began = now()
         release = await take()
         await release()
@@ -79,8 +84,8 @@ def serve(kind: str, address: str) -> None:
             case ["use", name, side]:
                 take = taker.use(name, side)
                 _say("ready")
-            case ["cycles", count]:
-                _say(cycles(take, int(count)))
+            case ["cycles", count, pause]:
+                _say(cycles(take, int(count), int(pause)))
             case ["contend", start, end, hold]:
                 _say(contend(take, int(start), int(end), int(hold)))
     taker.close()
@@ -97,8 +102,8 @@ async def serve_async(kind: str, address: str) -> None:
             case ["use", name, side]:
                 take = taker.use(name, side)
                 _say("ready")
-            case ["cycles", count]:
-                _say(await cycles_async(take, int(count)))
+            case ["cycles", count, pause]:
+                _say(await cycles_async(take, int(count), int(pause)))
             case ["contend", start, end, hold]:
                 _say(await contend_async(take, int(start), int(end), int(hold)))
     await taker.close()

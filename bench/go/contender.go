@@ -37,9 +37,12 @@ func number(text string) int64 {
 	return found
 }
 
-func cycles(mutex *concurrency.Mutex, count int64) string {
+func cycles(mutex *concurrency.Mutex, count, pause int64) string {
 	said := make([]string, 0, count)
 	for ; count > 0; count-- {
+		if pause > 0 {
+			time.Sleep(time.Duration(pause))
+		}
 		began := now()
 		must(mutex.Lock(context.Background()))
 		must(mutex.Unlock(context.Background()))
@@ -78,7 +81,7 @@ func main() {
 			mutex = concurrency.NewMutex(session, "bench/"+words[1])
 			fmt.Println(`"ready"`)
 		case "cycles":
-			fmt.Println("[" + cycles(mutex, number(words[1])) + "]")
+			fmt.Println("[" + cycles(mutex, number(words[1]), number(words[2])) + "]")
 		case "contend":
 			fmt.Println("[" + contend(mutex, number(words[1]), number(words[2]), number(words[3])) + "]")
 		}

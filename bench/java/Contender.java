@@ -29,7 +29,7 @@ public final class Contender {
                         System.out.println("\"ready\"");
                         break;
                     case "cycles":
-                        System.out.println(cycles(lock, Integer.parseInt(words[1])));
+                        System.out.println(cycles(lock, Integer.parseInt(words[1]), Long.parseLong(words[2])));
                         break;
                     default:
                         long start = Long.parseLong(words[1]);
@@ -51,9 +51,12 @@ public final class Contender {
         }
     }
 
-    private static String cycles(InterProcessMutex lock, int count) throws Exception {
+    private static String cycles(InterProcessMutex lock, int count, long pause) throws Exception {
         StringBuilder said = new StringBuilder();
         for (int done = 0; done < count; done++) {
+            if (pause > 0) {
+                TimeUnit.NANOSECONDS.sleep(pause);
+            }
             long began = System.nanoTime();
             lock.acquire();
             lock.release();
