@@ -27,7 +27,7 @@ def test_a_request_of_a_task_is_bounded_and_given_up(path: str) -> None:
         began = time.monotonic()
         with pytest.raises(StoreUnavailable):
             await link.ask(Touch("a", ()), 0.2)
-        assert time.monotonic() - began < 0.3
+        assert time.monotonic() - began < 1
         cut = asyncio.create_task(link.ask(Touch("a", ()), 0.5))
         never = asyncio.create_task(link.ask(Finish("a"), 5.0))
         await asyncio.sleep(0.05)

@@ -87,7 +87,7 @@ def test_a_server_that_never_answers_is_given_up(links: Links, server: FakeZooKe
     started = time.monotonic()
     with pytest.raises(StoreUnavailable, match=r"nothing within 0\.2 s"):
         links(server.hosts).ask(Connect(4.0), 0.2)
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 2
     let_go()
 
 
