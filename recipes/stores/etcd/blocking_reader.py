@@ -61,7 +61,7 @@ class Reader:
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``."""
-        if self._thread is not None:
+        if self._switch.book.watches(mailbox):
             self._step(lambda _now: self._switch.forget(mailbox))
 
     def follow(self) -> None:
@@ -226,9 +226,8 @@ class Reader:
                 if data is None:
                     return
                 self._switch.received(channel, data, time.monotonic())
-                self._flush()
                 told = self._switch.take_told()
-            for tell, what in told:
+            for tell, what in told:  # what it sends in turn can wait: somebody may have got a lock
                 tell(what)
 
     def _close_conns(self, selector: selectors.BaseSelector, channels: list[Channel]) -> None:

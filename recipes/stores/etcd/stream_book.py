@@ -122,6 +122,10 @@ class WatchBook:
         """Undo ``arming``, whose caller gave up; return the watches to cancel."""
         return self._without(arming.watch.mailbox, arming)
 
+    def watches(self, mailbox: Mailbox) -> bool:
+        """Say whether ``mailbox`` watches anything; for the thread that waits at it."""
+        return id(mailbox) in self._of
+
     def forget(self, mailbox: Mailbox) -> list[int]:
         """Drop all that ``mailbox`` watches; return the watches to cancel."""
         return self._without(mailbox, None)

@@ -17,6 +17,9 @@ confirmed within ``patience_s``, it is asked again on a connection of its own, w
 complete body. If that is answered and the shared channel still is not, ``patience_s`` later
 (so that a server that was merely stopped is not taken for a proxy), each watch gets its
 connection for a while (``_SOLO_FOR_S``); then the shared channel has another chance.
+
+Watches that have told of their one event are cancelled together, ``_SPENT_KEPT_S`` later: a
+cancel costs the server half of what a call does, and at that moment the next in line makes one.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from recipes.stores.etcd.wire_dial import Endpoints
 __all__ = ["Switch"]
 
 _SOLO_FOR_S = 600.0
+_SPENT_KEPT_S = 0.05
 _PROGRESS: dict[str, Any] = {"progress_request": {}}
 _logger = logging.getLogger("recipes")
 
@@ -71,6 +75,8 @@ class Switch:
         self._answered: float | None = None  # when the trial's first lone watch was answered
         self._said = False
         self._used: str | None = None  # the token of the shared channel
+        self._spent: list[int] = []  # watches of the shared channel that have told all
+        self._spent_since = 0.0
 
     def arm(self, arming: Arming, now: float) -> None:
         """Watch for ``arming``: on the shared channel, on a watch that is there, or alone."""
@@ -111,6 +117,7 @@ class Switch:
             return
         if channel is self._main and data and not self._fresh:
             self._heard, self._asked = now, None
+        self._sweep(now)
         try:
             for document in channel.feed(data):
                 if self._uses(channel):  # an earlier document may have ended it
@@ -150,6 +157,19 @@ class Switch:
 
     def due(self) -> float | None:
         """Return when ``tick`` has something to do, None if never as things stand."""
+        due = self._suspicious_at()
+        if not self._spent:
+            return due
+        sweep = self._spent_since + _SPENT_KEPT_S
+        return sweep if due is None else min(sweep, due)
+
+    def tick(self, now: float) -> None:
+        """Do what is due: cancel what is spent, ask for a sign of life, or give up on a silent channel."""
+        self._sweep(now)
+        self._suspect(now)
+
+    def _suspicious_at(self) -> float | None:
+        """Return when the silence of the shared channel means more than it did."""
         if self._main is None or not self._owing():
             return None
         if self._asked is None:
@@ -162,9 +182,9 @@ class Switch:
             return self._asked + 1.5 * self._patience_s
         return self._asked + (2 * self._patience_s if self._endpoints.several else self._silence_s)
 
-    def tick(self, now: float) -> None:
-        """Do what is due: ask for a sign of life, declare a silent channel dead, or go around a proxy."""
-        main, due = self._main, self.due()
+    def _suspect(self, now: float) -> None:
+        """Ask for a sign of life, declare a silent channel dead, or go around a proxy."""
+        main, due = self._main, self._suspicious_at()
         if main is None or due is None or now < due:
             return
         if self._asked is None:
@@ -209,7 +229,7 @@ class Switch:
         except (AttributeError, LookupError, TypeError, ValueError):
             self.broken(channel, unavailable(store, "the watch stream sent a document of unknown shape"))
             return
-        self._cancel(cancels)
+        self._spend(cancels, now)
         if number is None:
             self._fresh = self._trial = False
             self._answered = None
@@ -220,6 +240,20 @@ class Switch:
             self._answered = now
         if not self.book.has(number) and number in self._solos:
             self._close(self._solos.pop(number))
+
+    def _spend(self, numbers: list[int], now: float) -> None:
+        """Have done with watches that told of their event; those of the shared channel are for `_sweep`."""
+        shared = [number for number in numbers if number not in self._solos]
+        if shared and not self._spent:
+            self._spent_since = now
+        self._spent += shared
+        self._cancel([number for number in numbers if number in self._solos])
+
+    def _sweep(self, now: float) -> None:
+        """Cancel what is spent, when it is time."""
+        if self._spent and now >= self._spent_since + _SPENT_KEPT_S:
+            spent, self._spent = self._spent, []
+            self._cancel(spent)
 
     def _cancel(self, numbers: list[int]) -> None:
         for number in numbers:
@@ -243,6 +277,7 @@ class Switch:
     def _proven(self, main: Channel, now: float) -> None:
         self._close(main)
         self._main = None
+        self._spent.clear()
         self._trial, self._answered = False, None
         self._solo_until = now + _SOLO_FOR_S
         if not self._said:
@@ -270,6 +305,7 @@ class Switch:
     def _lose_main(self, main: Channel, error: Exception) -> None:
         self._close(main)
         self._main = None
+        self._spent.clear()
         self._trial, self._answered = False, None
         self.book.lose([n for n in self.book.numbers() if n not in self._solos], error)
 

@@ -71,7 +71,7 @@ class Watching:
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``."""
-        if not self._closed and len(self._switch.book):
+        if not self._closed and self._switch.book.watches(mailbox):
             self._step(lambda _now: self._switch.forget(mailbox))
 
     def follow(self) -> None:

@@ -113,12 +113,54 @@ def test_what_ended_is_cancelled_on_the_wire(desk: Desk) -> None:
     desk.switch.drop(arming)
     desk.arm(box, b"m")
     desk.switch.forget(box)
-    assert [m["cancel_request"]["watch_id"] for m in desk.sent(channel) if "cancel_request" in m] == [
-        "1",
-        "2",
-        "3",
-    ]
+    assert cancelled(desk, channel) == ["2", "3"]
     assert box.events == [Gone("k")]
+    desk.at_due()
+    assert cancelled(desk, channel) == ["1"]
+
+
+def cancelled(desk: Desk, channel: Channel) -> list[str]:
+    return [m["cancel_request"]["watch_id"] for m in desk.sent(channel) if "cancel_request" in m]
+
+
+def test_watches_that_told_of_their_event_are_cancelled_together_soon_after(desk: Desk) -> None:
+    channel = desk.started(Box())
+    other = Box()
+    desk.arm(other, b"l")
+    desk.result(channel, watch_id="2", created=True)
+    desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
+    since = desk.now
+    desk.now += 0.03
+    desk.result(channel, watch_id="2", events=[{"type": "DELETE"}])
+    assert other.events == [Gone("l")]
+    assert cancelled(desk, channel) == []
+    assert desk.switch.due() == pytest.approx(since + 0.05)
+    desk.at_due()
+    assert cancelled(desk, channel) == ["1", "2"]
+    assert desk.switch.due() is None  # nothing is watched, and nothing owed
+
+
+def test_a_stream_that_is_never_quiet_does_not_keep_spent_watches(desk: Desk) -> None:
+    channel = desk.started(Box())
+    desk.arm(Box(), b"l")
+    desk.result(channel, watch_id="2", created=True)
+    desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
+    desk.now += 0.06
+    desk.result(channel, watch_id="-1")  # news that are none
+    assert cancelled(desk, channel) == ["1"]
+
+
+def test_spent_watches_end_with_their_connection(desk: Desk) -> None:
+    channel = desk.started(Box())
+    desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
+    desk.switch.received(channel, b"", desk.now)
+    assert desk.switch.due() is None
+    desk.arm(Box())
+    again = desk.opened()
+    desk.result(again, watch_id="2", created=True)
+    desk.now += 1
+    desk.switch.tick(desk.now)
+    assert cancelled(desk, again) == []
 
 
 def test_a_silent_channel_is_asked_and_then_dead(desk: Desk) -> None:
