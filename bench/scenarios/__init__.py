@@ -10,6 +10,7 @@ from bench.scenarios.footprint import footprint
 from bench.scenarios.handover import handover
 from bench.scenarios.importing import importing
 from bench.scenarios.joining import joining
+from bench.scenarios.parts import parts
 from bench.scenarios.readwrite import readwrite
 from bench.scenarios.waiters import waiters
 from bench.scenarios.wire import wire
@@ -28,4 +29,5 @@ SCENARIOS: Mapping[str, Callable[[Stage, Plan], list[Table]]] = {
     "readwrite": readwrite,
     "handover": handover,
     "churn": churn,
+    "parts": parts,
 }
