@@ -263,6 +263,9 @@ class Oracle:
                 continue
             if client.paused or client.dead or hold.epoch.ended is not None:  # it goes with its session
                 continue
+            if hold.epoch.link.cut:  # so it does, or it is withdrawn when the link has healed
+                self.hung.pop(token, None)
+                continue
             since = max(self.hung.setdefault(token, now), self.healthy_since, client.healthy_since)
             if now - since > WITHDRAWN_WITHIN_S:
                 raise Violation(f"M2: token {token} hangs for {now - since:.1f} s, and blocks others")

@@ -15,6 +15,7 @@ from tests.simulation.faults import AIMED, KINDS
 from tests.simulation.mutants import MUTANTS, kill
 from tests.simulation.run import Schedule, run
 from tests.simulation.sweep import sweep
+from tests.simulation.users import MIXED
 
 ROOT = Path(__file__).parents[2]
 GATE = 10_060  # schedules of each store
@@ -61,6 +62,13 @@ def test_one_fault_at_every_request_breaks_no_promise(store: str) -> None:
     assert swept.requests > 30
     assert set(swept.struck) == set(KINDS[store])
     assert all(count > swept.requests / 2 for count in swept.struck.values())
+
+
+def test_nobody_withdraws_who_hangs_while_he_is_cut_off() -> None:
+    """The oracle asked for that once: one withdrawal lost, and a cut of 4.2 s just after it."""
+    verdict = run(Schedule("etcd", 40_409_106, orders=MIXED))
+    assert verdict.violation is None
+    assert {"late request", "cut"} <= set(verdict.faults)
 
 
 @pytest.mark.parametrize("store", STORES)
