@@ -2,7 +2,7 @@
 
 ::
 
-    python -m bench                      # all of it, about ten minutes
+    python -m bench                      # all of it, a quarter of an hour
     python -m bench alone churn          # these scenarios
     python -m bench --rounds 2 --scale 0.1 handover
     python -m bench --long waiters       # with 10 000 waiters

@@ -13,6 +13,7 @@ from bench.bars import BARS, Bar, judged
 from bench.kinds import KINDS
 from bench.report import write
 from bench.scenarios import SCENARIOS
+from bench.scenarios.parts import handed_in_parts
 from bench.stage import Stage, Turn
 from bench.tables import Plan, Table
 
@@ -83,3 +84,15 @@ def test_a_bar_is_judged(mine: int, theirs: int | None, verdict: str) -> None:
 
 def test_every_kind_is_told_apart() -> None:
     assert len({(kind.store, kind.label) for kind in KINDS.values()}) == len(KINDS)
+
+
+def test_a_handover_is_cut_into_its_parts() -> None:
+    giver = [(10, "release"), (12, "asked"), (30, "answered"), (31, "asked")]
+    taker = [(5, "asked"), (8, "answered"), (20, "told"), (23, "asked"), (28, "answered"), (29, "got")]
+    assert handed_in_parts([giver, taker]) == [[2, 8, 3, 5, 1]]
+    without_proof = [one for one in taker if one[0] not in (23, 28)]
+    assert handed_in_parts([giver, without_proof]) == [[2, 8, 9, 0, 0]]
+    assert handed_in_parts([[*giver, (40, "got")]]) == []  # to itself
+    assert (
+        handed_in_parts([giver, [(5, "asked"), (29, "got")]]) == []
+    )  # it came just then, and was told of nothing
