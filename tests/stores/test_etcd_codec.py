@@ -16,7 +16,7 @@ def b64(raw: bytes) -> str:
 @given(st.binary(max_size=60), st.integers(0, 2**63 - 1))
 def test_a_written_key_is_read_back(raw: Any, revision: Any) -> None:
     found = {"kvs": [{"key": codec.text(raw), "create_revision": str(revision)}]}
-    assert codec.keys(found) == [(raw, revision, b"", 0)]
+    assert codec.keys(found) == [(raw, revision, b"", 0, 0)]
 
 
 def test_what_is_zero_is_left_out() -> None:
@@ -27,7 +27,12 @@ def test_what_is_zero_is_left_out() -> None:
     assert codec.revision({"header": {"revision": "12"}}) == 12
     assert codec.keys({}) == []
     assert codec.keys({"count": "3"}) == []
-    assert codec.keys({"kvs": [{"key": b64(b"k")}]}) == [(b"k", 0, b"", 0)]
+    assert codec.keys({"kvs": [{"key": b64(b"k")}]}) == [(b"k", 0, b"", 0, 0)]
+
+
+def test_a_key_says_when_it_was_written() -> None:
+    kv = {"key": b64(b"k"), "create_revision": "3", "mod_revision": "9", "lease": "5", "value": b64(b"v")}
+    assert codec.keys({"kvs": [kv]}) == [codec.Kv(b"k", created=3, value=b"v", lease=5, modified=9)]
 
 
 def test_transactions() -> None:
@@ -54,12 +59,15 @@ def test_comparisons() -> None:
     ]
     value = {"key": b64(b"k"), "target": "VALUE", "result": "EQUAL", "value": b64(b"v")}
     assert codec.compare_value(b"k", b"v") == value
+    modified = {"key": b64(b"k"), "target": "MOD", "result": "EQUAL", "mod_revision": "9"}
+    assert codec.compare_modified(b"k", 9) == modified
 
 
 def test_operations() -> None:
     key, end = b64(b"k"), b64(b"l")
     assert codec.put(b"k", b"v", 5) == {"request_put": {"key": key, "value": b64(b"v"), "lease": "5"}}
     assert codec.delete(b"k") == {"request_delete_range": {"key": key}}
+    assert codec.delete(b"k", b"l") == {"request_delete_range": {"key": key, "range_end": end}}
     assert codec.read(b"k") == {"request_range": {"key": key}}
     assert codec.read(b"k", b"l", limit=3) == {"request_range": {"key": key, "range_end": end, "limit": "3"}}
 

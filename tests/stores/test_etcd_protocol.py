@@ -54,7 +54,10 @@ EVERY_ERROR = [(DEAD, SessionLost), (DENIED, StoreRefused), (CUT, StoreUnavailab
 
 @pytest.fixture
 def etcd() -> EtcdProtocol:
-    return EtcdProtocol("etcd://e", Layout("app"), LEASE)
+    """One session, whose anchor was put at revision 3."""
+    made = EtcdProtocol("etcd://e", Layout("app"), LEASE)
+    feed(made.open(Open(15), TURN), {"TTL": "15"}, put(revision=3))
+    return made
 
 
 def other(number: str = OTHER, kind: str = "W", lease: str = "2e") -> bytes:
@@ -67,7 +70,10 @@ def contender(key: bytes) -> Contender:
 
 def found(*keys: tuple[bytes, int], count: int | None = None) -> dict[str, Any]:
     """The response to one read."""
-    kvs = [{"key": b64encode(key).decode(), "create_revision": str(at)} for key, at in keys]
+    kvs = [
+        {"key": b64encode(key).decode(), "create_revision": str(at), "mod_revision": str(at)}
+        for key, at in keys
+    ]
     return {"response_range": {"kvs": kvs, "count": str(len(keys) if count is None else count)}}
 
 
@@ -106,6 +112,11 @@ def put(*responses: Any, revision: int = 50) -> dict[str, Any]:
     return answer({"response_put": {}}, *responses, revision=revision, succeeded=True)
 
 
+def refused(own: Any, *others: Any, revision: int = 50, anchored: int = 3) -> dict[str, Any]:
+    """The reply to a create that was not carried out."""
+    return answer(own, found((ANCHOR, anchored)), *others, revision=revision)
+
+
 def txn(request: Any) -> tuple[list[str], list[str], list[str]]:
     """A transaction in short: kinds of comparisons and operations, with keys."""
     assert isinstance(request, Post)
@@ -118,7 +129,7 @@ def _compare(c: Any) -> str:
     sign = {"EQUAL": "", "GREATER": ">", "LESS": "<"}[c["result"]]
     if c["target"] == "VALUE":
         return f"VALUE {_key(c)} {b64decode(c['value']).decode()}"
-    return f"{c['target']} {_key(c)} {sign}{c['create_revision']}"
+    return f"{c['target']} {_key(c)} {sign}{c['mod_revision' if c['target'] == 'MOD' else 'create_revision']}"
 
 
 def _ops(ops: list[Any]) -> list[str]:
@@ -130,7 +141,14 @@ def _key(op: Any) -> str:
     return b64decode(op["key"]).decode() + end
 
 
-K, T = KEY.decode(), TOMBSTONE.decode()
+K, T, A = KEY.decode(), TOMBSTONE.decode(), ANCHOR.decode()
+
+
+DELETED = {"response_delete_range": {"deleted": "1"}}
+NOT_DELETED: dict[str, Any] = {"response_delete_range": {}}
+BURIED = answer(NOT_DELETED, {"response_put": {}}, succeeded=True)
+BURIES = ([f"CREATE {A} >0"], [f"delete {K}", f"put {T}"], [])
+"""A withdrawal that leaves a tombstone, and what is answered."""
 
 
 # The session.
@@ -251,8 +269,8 @@ def enqueue(
 
 def test_enqueue_alone_is_one_round_trip(etcd: EtcdProtocol) -> None:
     steps = enqueue(etcd, put(found((KEY, 50))))
-    absent = [f"CREATE {K} 0", f"CREATE {T} 0"]
-    assert txn(steps[0]) == (absent, [f"put {K}", "range app/x/..app/x0"], [f"range {K}"])
+    absent = [f"CREATE {K} 0", f"CREATE {T} 0", f"MOD {A} 3"]
+    assert txn(steps[0]) == (absent, [f"put {K}", "range app/x/..app/x0"], [f"range {K}", f"range {A}"])
     assert steps[0].body["success"][1]["request_range"]["limit"] == "16"
     assert steps.result == View(MINE, (), complete=True, position=0, as_of=50, cheap=True)
 
@@ -338,7 +356,7 @@ def test_enqueue_behind_foreign_keys(etcd: EtcdProtocol) -> None:
 def test_enqueue_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
     steps = enqueue(
         etcd,
-        answer(found((KEY, 47)), revision=60),
+        refused(found((KEY, 47)), revision=60),
         seen((KEY, 47), (other(), 40), revision=61),
         turn=AGAIN,
     )
@@ -348,13 +366,13 @@ def test_enqueue_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
 
 
 def test_enqueue_again_finds_it_and_then_not_any_more(etcd: EtcdProtocol) -> None:
-    steps = enqueue(etcd, answer(found((KEY, 47))), seen(), turn=AGAIN)
+    steps = enqueue(etcd, refused(found((KEY, 47))), seen(), turn=AGAIN)
     assert steps.result.mine is None
 
 
 def test_enqueue_of_a_withdrawn_attempt(etcd: EtcdProtocol) -> None:
     with pytest.raises(SessionLost, match="withdrawn"):
-        enqueue(etcd, answer(found()), turn=AGAIN)
+        enqueue(etcd, refused(found()), turn=AGAIN)
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
@@ -375,15 +393,15 @@ def probe(
 def test_probe_takes_what_is_free_in_one_round_trip(etcd: EtcdProtocol) -> None:
     steps = probe(etcd, put(revision=50))
     assert txn(steps[0]) == (
-        ["CREATE app/x/..app/x0 0", f"CREATE {T} 0", f"CREATE {K} 0"],
+        ["CREATE app/x/..app/x0 0", f"CREATE {K} 0", f"CREATE {T} 0", f"MOD {A} 3"],
         [f"put {K}"],
-        [f"range {K}"],
+        [f"range {K}", f"range {A}"],
     )
     assert steps.result == View(MINE, (), complete=True, position=0, as_of=50)
 
 
 def test_probe_writes_nothing_when_it_is_held(etcd: EtcdProtocol) -> None:
-    steps = probe(etcd, answer(found()))
+    steps = probe(etcd, refused(found()))
     assert (len(steps), steps.result) == (1, None)
 
 
@@ -391,13 +409,13 @@ def test_probe_as_a_reader_compares_around_the_readers(etcd: EtcdProtocol) -> No
     steps = probe(etcd, put(), order=SHARED, spot=Spot("x", "R", ID))
     compare = txn(steps[0])[0]
     assert compare[:2] == ["CREATE app/x/..app/x/R- 0", "CREATE app/x/R...app/x0 0"]
-    assert txn(steps[0])[2][1:] == ["range app/x/..app/x/R-", "range app/x/R...app/x0"]
+    assert txn(steps[0])[2][2:] == ["range app/x/..app/x/R-", "range app/x/R...app/x0"]
 
 
 def test_probe_as_a_reader_joins_a_writer_that_downgraded(etcd: EtcdProtocol) -> None:
     writer = downgraded(found((other(), 30)))
     spot, own = Spot("x", "R", ID), f"app/x/R-1f-{ID}"
-    steps = probe(etcd, answer(found(), writer, found()), put(writer, found()), order=SHARED, spot=spot)
+    steps = probe(etcd, refused(found(), writer, found()), put(writer, found()), order=SHARED, spot=spot)
     assert steps.result.mine == Place(spot, own, 50)
     assert SHARED.blockers(steps.result.ahead) == ()
 
@@ -405,22 +423,26 @@ def test_probe_as_a_reader_joins_a_writer_that_downgraded(etcd: EtcdProtocol) ->
 @pytest.mark.parametrize("writers", [[(OTHER, 30)], [(OTHER, 30), (THIRD, 40)]])
 def test_probe_as_a_reader_behind_a_writer_that_did_not(etcd: EtcdProtocol, writers: Any) -> None:
     there = found(*((other(number), at) for number, at in writers))
-    steps = probe(etcd, answer(found(), there, found()), order=SHARED, spot=Spot("x", "R", ID))
+    steps = probe(etcd, refused(found(), there, found()), order=SHARED, spot=Spot("x", "R", ID))
     assert (len(steps), steps.result) == (1, None)
 
 
 def test_probe_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
     look = seen((KEY, 47), revision=61)
-    steps = probe(etcd, answer(found((KEY, 47))), look, turn=AGAIN)
+    steps = probe(etcd, refused(found((KEY, 47))), look, turn=AGAIN)
     assert steps.result == View(Place(SPOT, K, 47), (), complete=True, position=0, as_of=61, cheap=True)
 
 
 def test_probe_again_without_an_own_key_buries_the_first_try(etcd: EtcdProtocol) -> None:
     """Held now; the first try may be under way still, and land when the lock is free."""
-    deleted = answer({"response_delete_range": {}}, {"response_put": {}})
-    steps = probe(etcd, answer(found()), deleted, turn=AGAIN)
-    assert txn(steps[1]) == ([], [f"delete {K}", f"put {T}"], [])
+    unanswered(etcd, "probe")
+    steps = probe(etcd, refused(found()), BURIED, turn=AGAIN)
+    assert txn(steps[1]) == BURIES
     assert steps.result is None
+
+
+def test_probe_again_of_what_was_never_asked_leaves_no_tombstone(etcd: EtcdProtocol) -> None:
+    assert probe(etcd, refused(found()), turn=AGAIN).result is None
 
 
 def test_probe_deep_counts_first(etcd: EtcdProtocol) -> None:
@@ -435,7 +457,7 @@ def test_probe_deep_counts_first(etcd: EtcdProtocol) -> None:
 
 def test_probe_deep_again_joins_whatever_it_sees(etcd: EtcdProtocol) -> None:
     there = (ranged(found((other(), 40), (other(THIRD), 30))),)
-    steps = probe(etcd, there, answer(found((KEY, 20))), seen((KEY, 20)), order=permits(2), turn=AGAIN)
+    steps = probe(etcd, there, refused(found((KEY, 20))), seen((KEY, 20)), order=permits(2), turn=AGAIN)
     assert steps.result.mine == Place(SPOT, K, 20)
 
 
@@ -603,9 +625,6 @@ def test_check_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
 
 # Withdraw.
 
-DELETED = {"response_delete_range": {"deleted": "1"}}
-NOT_DELETED: dict[str, Any] = {"response_delete_range": {}}
-
 
 def test_withdraw_deletes_what_was_created_and_nothing_else(etcd: EtcdProtocol) -> None:
     steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer(DELETED, succeeded=True))
@@ -617,88 +636,165 @@ def test_withdraw_deletes_what_was_created_and_nothing_else(etcd: EtcdProtocol) 
     )
 
 
-@pytest.mark.parametrize(("response", "removed"), [(DELETED, True), (NOT_DELETED, False), ({}, False)])
+def unanswered(etcd: EtcdProtocol, how: str = "enqueue", spot: Spot = SPOT) -> None:
+    """Ask for a create, and get no answer."""
+    asked = enqueue if how == "enqueue" else probe
+    order, seen_before = (permits(2), [(ranged(found()),)]) if how == "probe deep" else (EXCLUSIVE, [])
+    with pytest.raises(StoreUnavailable):
+        asked(etcd, *seen_before, CUT, order=order, spot=spot)
+
+
+def bury(etcd: EtcdProtocol, spot: Spot, *replies: Any) -> Asked:
+    """Withdraw what was asked for, and not answered."""
+    unanswered(etcd, spot=spot)
+    return feed(etcd.withdraw(Withdraw(spot), TURN), *(replies or (BURIED,)))
+
+
+HOW = ["enqueue", "probe", "probe deep"]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(("response", "removed"), [(DELETED, True), (NOT_DELETED, False)])
 def test_withdraw_of_what_may_still_land_leaves_a_tombstone(
-    etcd: EtcdProtocol, response: Any, removed: Any
+    etcd: EtcdProtocol, how: str, response: Any, removed: Any
 ) -> None:
+    unanswered(etcd, how)
     steps = feed(etcd.withdraw(Withdraw(SPOT), TURN), answer(response, {"response_put": {}}, succeeded=True))
-    assert txn(steps[0]) == ([], [f"delete {K}", f"put {T}"], [])
+    assert txn(steps[0]) == BURIES
     assert steps[0].body["success"][1]["request_put"]["lease"] == "31", "gone with the session"
     assert steps.result is removed
 
 
-@pytest.mark.parametrize("how", ["enqueue", "probe", "probe deep"])
-def test_what_was_asked_twice_is_withdrawn_with_a_tombstone(etcd: EtcdProtocol, how: Any) -> None:
+@pytest.mark.parametrize("how", HOW)
+def test_a_call_that_leaves_while_its_create_is_under_way_leaves_a_tombstone(
+    etcd: EtcdProtocol, how: str
+) -> None:
+    if how == "enqueue":
+        asking: Any = etcd.enqueue(Enqueue(SPOT, EXCLUSIVE), TURN)
+    else:
+        asking = etcd.probe(Probe(SPOT, permits(2) if how == "probe deep" else EXCLUSIVE), TURN)
+    asking.send(None)
+    if how == "probe deep":
+        asking.send((ranged(found()),))
+    asking.close()
+    assert txn(feed(etcd.withdraw(Withdraw(SPOT), TURN), BURIED)[0]) == BURIES
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_what_was_asked_twice_is_withdrawn_with_a_tombstone(etcd: EtcdProtocol, how: str) -> None:
     """Granted by the second try; the first may land after the release, and nobody would own it."""
+    unanswered(etcd, how)
     if how == "enqueue":
         enqueue(etcd, put(found((KEY, 50))), turn=AGAIN)
     elif how == "probe":
         probe(etcd, put(), turn=AGAIN)
     else:
         probe(etcd, (ranged(found()),), put(found((KEY, 50))), turn=AGAIN, order=permits(2))
+    with pytest.raises(StoreUnavailable):
+        feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), CUT)
     steps = feed(
-        etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer(DELETED, {"response_put": {}}, succeeded=True)
+        etcd.withdraw(Withdraw(SPOT, MINE), AGAIN), answer(DELETED, {"response_put": {}}, succeeded=True)
     )
-    assert txn(steps[0]) == ([], [f"delete {K}", f"put {T}"], [])
+    assert txn(steps[0]) == BURIES
     assert steps.result is True
     steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer())
     assert txn(steps[0])[1] == [f"delete {K}"], "and it is settled"
 
 
-def bury(etcd: EtcdProtocol, spot: Spot, *replies: Any) -> Asked:
-    buried = answer(NOT_DELETED, {"response_put": {}}, succeeded=True)
-    return feed(etcd.withdraw(Withdraw(spot), TURN), *(replies or (buried,)))
+def test_withdraw_of_what_was_answered_leaves_nothing(etcd: EtcdProtocol) -> None:
+    """Interrupted behind the create: there is nothing that could land."""
+    enqueue(etcd, put(found((KEY, 50))))
+    steps = feed(etcd.withdraw(Withdraw(SPOT), TURN), {"deleted": "1"})
+    assert steps == [Post("/kv/deleterange", codec.span(KEY))]
+    assert steps.result is True
+    assert feed(etcd.withdraw(Withdraw(SPOT), TURN), {}).result is False
+    assert feed(etcd.withdraw(Withdraw(SPOT), AGAIN), {}).result is True, "it was I who deleted it"
 
 
-def renewed(etcd: EtcdProtocol, ttl_s: str, *more: Any) -> Asked:
-    return feed(
-        etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": ttl_s}}, answer(found((ANCHOR, 3))), *more
-    )
+@pytest.mark.parametrize("error", [StoreRefused("etcd://e", "what?"), DEAD, KeyboardInterrupt()])
+def test_an_error_that_nobody_knows_is_no_answer(etcd: EtcdProtocol, error: Any) -> None:
+    """A proxy may say anything, and pass the request on all the same."""
+    with pytest.raises((StoreRefused, SessionLost, KeyboardInterrupt)):
+        enqueue(etcd, error)
+    assert txn(feed(etcd.withdraw(Withdraw(SPOT), TURN), BURIED)[0]) == BURIES
 
 
-@pytest.mark.parametrize(("ttl_s", "renewals"), [("15", 12), ("2", 90), ("60", 6), ("300", 6)])
-def test_a_tombstone_goes_when_no_create_is_under_way_any_more(
-    etcd: EtcdProtocol, ttl_s: str, renewals: int
-) -> None:
-    """After a minute, or twice the TTL if that is longer, at three renewals in each."""
-    bury(etcd, SPOT)
-    for _ in range(renewals):
-        assert len(renewed(etcd, ttl_s)) == 2, "it stands"
-    opened = renewed(etcd, ttl_s, answer({"response_delete_range": {"deleted": "1"}}))
-    assert txn(opened[2]) == ([], [f"delete {T}"], [])
-    assert opened.result == Renewal(float(ttl_s), ())
-    assert len(renewed(etcd, ttl_s)) == 2, "once"
+# Tombstones, and the anchor.
 
 
-def test_tombstones_go_a_hundred_at_a_time_and_only_old_ones(etcd: EtcdProtocol) -> None:
-    for number in range(150):
-        bury(etcd, Spot("x", "lock", f"old-{number}"))
-    for _ in range(6):
-        renewed(etcd, "15")
-    bury(etcd, SPOT)
-    for _ in range(6):
-        renewed(etcd, "15")
-    sizes = [len(renewed(etcd, "15", answer())[2].body["success"]) for _ in range(2)]
-    assert sizes == [100, 50]
-    assert list(etcd._tombs) == [TOMBSTONE]
+def test_tombstones_stay_for_the_session_and_are_swept_when_they_are_many(etcd: EtcdProtocol) -> None:
+    for number in range(100):
+        assert txn(bury(etcd, Spot("x", "lock", f"old-{number}"))[0])[1][1].startswith("put app/~session/1f/")
+        feed(etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": "2"}}, AS_EXPECTED)  # no time ends them
+    swept = answer(DELETED, {"response_put": {}}, {"response_delete_range": {"deleted": "100"}})
+    steps = bury(etcd, SPOT, {**swept, "header": {"revision": "70"}, "succeeded": True})
+    all_of_them = "delete app/~session/1f/..app/~session/1f0"
+    assert txn(steps[0]) == ([f"CREATE {A} >0"], [f"delete {K}", f"put {A}", all_of_them], [])
+    assert steps[0].body["success"][1]["request_put"]["lease"] == "31"
+    assert steps.result is True
+    assert txn(enqueue(etcd, put(found((KEY, 75)), revision=75))[0])[0][-1] == f"MOD {A} 70"
+    again = answer(NOT_DELETED, {"response_put": {}}, revision=80, succeeded=True)
+    assert txn(bury(etcd, SPOT, again)[0]) == BURIES, "anew"
 
 
-def test_a_tombstone_that_could_not_be_deleted_is_tried_again(etcd: EtcdProtocol) -> None:
-    bury(etcd, SPOT)
-    for _ in range(12):
-        renewed(etcd, "15")
-    renewed(etcd, "15", CUT)  # renewed all the same
-    assert txn(renewed(etcd, "15", answer())[2])[1] == [f"delete {T}"]
+@pytest.mark.parametrize("how", ["enqueue", "probe"])
+def test_a_create_that_a_sweep_refuses_is_asked_again(etcd: EtcdProtocol, how: str) -> None:
+    asked = enqueue if how == "enqueue" else probe
+    steps = asked(etcd, refused(found(), anchored=70), refused(found(), anchored=80), put(found((KEY, 81))))
+    assert [txn(step)[0][-1] for step in steps] == [f"MOD {A} {at}" for at in (3, 70, 80)]
+    assert steps.result.mine == MINE
+    assert feed(etcd.withdraw(Withdraw(SPOT), TURN), {}) == [Post("/kv/deleterange", codec.span(KEY))]
 
 
-@pytest.mark.parametrize(("reply", "removed"), [({"deleted": "1"}, True), ({}, False)])
-def test_a_full_store_has_no_room_for_a_tombstone(etcd: EtcdProtocol, reply: Any, removed: Any) -> None:
-    """Then no create gets in either; and what is there must not stay."""
-    steps = bury(etcd, SPOT, FULL, reply)
-    assert txn(steps[0])[1] == [f"delete {K}", f"put {T}"]
-    assert steps[1] == Post("/kv/deleterange", codec.span(KEY))
-    assert steps.result is removed
-    assert etcd._tombs == {}
+def test_a_create_that_has_landed_is_found_behind_a_sweep_too(etcd: EtcdProtocol) -> None:
+    steps = enqueue(etcd, refused(found((KEY, 47)), anchored=70), seen((KEY, 47)), turn=AGAIN)
+    assert steps.result.mine == Place(SPOT, K, 47)
+    assert txn(probe(etcd, put())[0])[0][-1] == f"MOD {A} 70"
+
+
+@pytest.mark.parametrize("how", ["enqueue", "probe", "bury"])
+def test_without_its_anchor_a_session_has_ended(etcd: EtcdProtocol, how: str) -> None:
+    steps: Any = etcd.enqueue(Enqueue(SPOT, EXCLUSIVE), TURN)
+    if how == "probe":
+        steps = etcd.probe(Probe(SPOT, EXCLUSIVE), TURN)
+    elif how == "bury":
+        unanswered(etcd)
+        steps = etcd.withdraw(Withdraw(SPOT), TURN)
+    with pytest.raises(SessionLost, match="anchor"):
+        feed(steps, answer() if how == "bury" else answer(found(), found()))
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_withdrawal_without_an_answer_is_asked_again(etcd: EtcdProtocol, swept: bool) -> None:
+    etcd.most_tombstones = 0 if swept else 100
+    with pytest.raises(StoreUnavailable):
+        bury(etcd, SPOT, CUT)
+    steps = feed(etcd.withdraw(Withdraw(SPOT), AGAIN), answer(NOT_DELETED, {}, {}, succeeded=True))
+    assert txn(steps[0])[1][:2] == [f"delete {K}", f"put {A if swept else T}"]
+    assert steps.result is True, "it may have been I who deleted it"
+
+
+@pytest.mark.parametrize("reply", [{"deleted": "1"}, {}])
+def test_a_full_store_has_no_room_for_a_tombstone(etcd: EtcdProtocol, reply: Any) -> None:
+    """What is there must not stay; and what lands once there is room is withdrawn again."""
+    unanswered(etcd)
+    asking = etcd.withdraw(Withdraw(SPOT), TURN)
+    assert txn(asking.send(None)) == BURIES
+    assert asking.throw(FULL) == Post("/kv/deleterange", codec.span(KEY))
+    with pytest.raises(StoreFull):
+        asking.send(reply)
+    assert txn(feed(etcd.withdraw(Withdraw(SPOT), TURN), BURIED)[0]) == BURIES
+
+
+def test_what_a_full_store_refused_is_in_no_doubt(etcd: EtcdProtocol) -> None:
+    """Else what failed at once would be withdrawn again and again, until there is room."""
+    with pytest.raises(StoreFull):
+        enqueue(etcd, FULL)
+    assert len(feed(etcd.withdraw(Withdraw(SPOT), TURN), {})) == 1
+    unanswered(etcd)
+    with pytest.raises(StoreFull):
+        enqueue(etcd, FULL, turn=AGAIN)
+    assert txn(feed(etcd.withdraw(Withdraw(SPOT), TURN), BURIED)[0]) == BURIES, "the first may land"
 
 
 @pytest.mark.parametrize(("reply", "removed"), [({"deleted": "1"}, True), ({}, False)])

@@ -14,6 +14,7 @@ __all__ = [
     "Kv",
     "compare_absent",
     "compare_created",
+    "compare_modified",
     "compare_present",
     "compare_value",
     "delete",
@@ -40,6 +41,7 @@ class Kv(NamedTuple):
     created: int
     value: bytes
     lease: int
+    modified: int
 
 
 def text(raw: bytes) -> str:
@@ -72,6 +74,11 @@ def compare_created(key: bytes, create_revision: int) -> Json:
     }
 
 
+def compare_modified(key: bytes, mod_revision: int) -> Json:
+    """Return the comparison "this key was last put at this revision"."""
+    return {"key": text(key), "target": "MOD", "result": "EQUAL", "mod_revision": str(mod_revision)}
+
+
 def compare_present(key: bytes, before: int | None = None) -> list[Json]:
     """Return the comparisons "this key is there", and "it was created before this revision"."""
     there = {"key": text(key), "target": "CREATE", "result": "GREATER", "create_revision": "0"}
@@ -95,9 +102,9 @@ def put(key: bytes, value: bytes, lease: int) -> Json:
     return {"request_put": {"key": text(key), "value": text(value), "lease": str(lease)}}
 
 
-def delete(key: bytes) -> Json:
-    """Return the operation that deletes one key."""
-    return {"request_delete_range": {"key": text(key)}}
+def delete(key: bytes, end: bytes | None = None) -> Json:
+    """Return the operation that deletes one key, or a range."""
+    return {"request_delete_range": span(key, end)}
 
 
 def read(key: bytes, end: bytes | None = None, limit: int = 0) -> Json:
@@ -142,6 +149,7 @@ def keys(found: Json) -> list[Kv]:
             number(kv.get("create_revision")),
             a2b_base64(kv.get("value", "")),
             number(kv.get("lease")),
+            number(kv.get("mod_revision")),
         )
         for kv in found.get("kvs", ())
     ]

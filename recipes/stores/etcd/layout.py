@@ -52,6 +52,11 @@ class Layout:
         """Return the key that keeps a withdrawn attempt from landing late."""
         return f"{self._base}~session/{lease}/{spot_id}".encode()
 
+    def tombstones(self, lease: str) -> tuple[bytes, bytes]:
+        """Return the range of all tombstones of the session with this lease."""
+        start = f"{self._base}~session/{lease}/".encode()
+        return start, prefix_end(start)
+
     def everything(self) -> tuple[str, str]:
         """Return the range of all keys below the root, contenders and sessions; empty for no root."""
         return (self._base, prefix_end(self._base.encode()).decode()) if self._base else ("", "")

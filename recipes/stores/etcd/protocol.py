@@ -4,6 +4,19 @@ The order is the create revision, which is the token too. One transaction acquir
 if the own key and its tombstone are absent, and count who else is there. Retrying it
 after a lost reply is safe: the own key is found by its name.
 
+A create that was given up may arrive at any later time: kernels and proxies go on delivering what was
+written to a connection, after its caller has left, and no time limit is safe. So it is refused on
+arrival, by one of two things that only this session writes and that end with it:
+
+- A *tombstone* in place of a contender that was withdrawn while a create of it had not been answered.
+- The *anchor*: every create compares the revision at which the anchor was last put. When tombstones
+  have become many, the withdrawal that finds them so puts the anchor again and deletes them all, in one
+  transaction: from then on every create that was sent before fails its comparison. One that is still
+  wanted is asked again with the new revision, which the refusal bears.
+
+So a session has about a hundred tombstones at most, however many calls are given up, and
+none is ever deleted while the create that it keeps out could still land.
+
 What is expected is *compared*, and read only if the comparison fails; queues are read by
 range calls. A transaction that only reads makes etcd 3.5.0 to 3.5.4 panic when its caller's
 connection closes in that moment (etcd issue 14110), so none here does in the normal case. Each
@@ -12,7 +25,6 @@ of them names a read in some branch: one that names none is answered without ask
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -36,7 +48,7 @@ from recipes._core.ops import (
     Withdraw,
 )
 from recipes._core.order import Ahead, Order
-from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused
+from recipes.errors import SessionLost, StoreFull, StoreRefused
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import DOWNGRADED, Layout, ref_of
 from recipes.stores.etcd.protocol_calls import NOT_FOUND, Json
@@ -55,7 +67,7 @@ from recipes.stores.protocol import Steps, Turn
 
 __all__ = ["EtcdProtocol"]
 
-TOMB_STANDS_S = 60.0
+NO_ANCHOR = "the session's anchor key is gone from the store"
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
 READ_WHOLE = 16  # a queue of so many is read by the transaction that joins it: cheaper than a call
 
@@ -72,9 +84,12 @@ class EtcdProtocol(EtcdOutside):
 
     Attributes:
         sorted_soon: A queue of so many is sorted in less time than an empty call takes.
+        most_tombstones: How many there may be before they are swept, which has the creates that are under
+            way at that moment asked again.
     """
 
     sorted_soon = 100
+    most_tombstones = 100
     renewals_per_ttl: ClassVar[int] = 3
     renewal_lag: ClassVar[float] = 0.0
 
@@ -83,9 +98,9 @@ class EtcdProtocol(EtcdOutside):
         self._lease = lease
         self.session_id = f"{lease:x}"
         self._anchor = layout.anchor(self.session_id)
-        self._asked_again: set[str] = set()
-        self._renewals = 0
-        self._tombs: dict[bytes, int] = {}  # each with the renewal after which it is of no use
+        self._anchored = 0  # the revision at which the anchor was put last; threads may share it
+        self._in_doubt: set[str] = set()  # contenders with a create that was not answered
+        self._tombstones = 0  # since the anchor was put last; threads may count one too few
 
     # The session.
 
@@ -97,7 +112,8 @@ class EtcdProtocol(EtcdOutside):
         ttl_s = codec.number(granted.get("TTL"))
         if ttl_s <= 0:
             raise StoreRefused(self._label, "the answer grants no lease; is this an etcd?")
-        yield from self._txn(then=[codec.put(self._anchor, b"", self._lease)])
+        put = yield from self._txn(then=[codec.put(self._anchor, b"", self._lease)])
+        self._anchored = codec.revision(put)
         return Opened(self.session_id, float(ttl_s))
 
     def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
@@ -113,7 +129,6 @@ class EtcdProtocol(EtcdOutside):
         missing: list[Place] = []
         for start in range(0, max(len(op.places), 1), HELD_PER_READ):
             missing += yield from self._missing(op.places[start : start + HELD_PER_READ])
-        yield from self._open_tombs(float(ttl_s))
         return Renewal(float(ttl_s), tuple(missing))
 
     def _missing(self, places: tuple[Place, ...]) -> Steps[list[Place]]:
@@ -125,22 +140,8 @@ class EtcdProtocol(EtcdOutside):
             return []
         anchor, *found = codec.reads(reply)
         if not codec.keys(anchor):
-            raise SessionLost("the session's anchor key is gone from the store")
+            raise SessionLost(NO_ANCHOR)
         return [place for place, at in zip(places, found, strict=True) if not stands(at, place)]
-
-    def _open_tombs(self, ttl_s: float) -> Steps[None]:
-        """Delete tombstones that have stood for so long that no create is still under way."""
-        self._renewals += 1
-        enough = math.ceil(max(TOMB_STANDS_S, 2 * ttl_s) / (ttl_s / self.renewals_per_ttl))
-        old = [key for key, since in self._tombs.items() if self._renewals - since > enough]
-        old = old[:HELD_PER_READ]
-        if old:
-            try:
-                yield from self._txn(then=[codec.delete(key) for key in old])
-            except StoreError:
-                return  # the session was renewed all the same; they go another time, or with it
-        for key in old:
-            del self._tombs[key]
 
     def end(self, op: End, turn: Turn) -> Steps[None]:
         """Revoke the lease: all that was bound to it goes."""
@@ -155,15 +156,10 @@ class EtcdProtocol(EtcdOutside):
     def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
         """Put the own key once, and see who else is there."""
         spot, order = op.spot, op.order
-        self._note(spot, turn)
         key = self._layout.contender(spot, self.session_id)
         most = max(order.reach + 1, READ_WHOLE)
         seen = [codec.read(*ends, limit=most) for ends in self._layout.ranges(spot.queue, order)]
-        reply = yield from self._txn(
-            [codec.compare_absent(key), codec.compare_absent(self._tombstone(spot))],
-            then=[codec.put(key, spot.note.encode(), self._lease), *seen],
-            otherwise=[codec.read(key)],
-        )
+        reply = yield from self._create(spot, key, seen=seen)
         if not reply.get("succeeded"):
             return (yield from self._found_again(spot, key, order, reply))
         at = codec.revision(reply)
@@ -189,28 +185,23 @@ class EtcdProtocol(EtcdOutside):
     def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
         """Put the own key if nobody is there who would block; one transaction where one can say so."""
         spot, order = op.spot, op.order
-        self._note(spot, turn)
         if order.depth > 1:
             return (yield from self._probe_deep(op, turn))
         key = self._layout.contender(spot, self.session_id)
         ranges = self._layout.ranges(spot.queue, order)
         nobody = [codec.compare_absent(*ends) for ends in ranges]
         writers = [codec.read(*ends, limit=2) for ends in ranges] if spot.shared else []
-        reply = yield from self._txn(
-            [*nobody, codec.compare_absent(self._tombstone(spot)), codec.compare_absent(key)],
-            then=[codec.put(key, spot.note.encode(), self._lease)],
-            otherwise=[codec.read(key), *writers],
-        )
+        reply = yield from self._create(spot, key, nobody=nobody, otherwise=writers)
         if reply.get("succeeded"):
             at = codec.revision(reply)
             return View(Place(spot, ref_of(key), at), (), complete=True, position=0, as_of=at)
-        own, *parts = map(codec.keys, codec.reads(reply))
+        own, _anchor, *parts = map(codec.keys, codec.reads(reply))
         if own:
             return (yield from self._read_queue(Place(spot, ref_of(key), own[0].created), order))
         ahead = self._contenders(spot.queue, [kv for part in parts for kv in part])
         if ahead and not order.blockers(ahead):  # all there is downgraded, as a comparison cannot see
             return (yield from self.enqueue(Enqueue(spot, order), turn))
-        if turn.again:  # the first try may land yet
+        if spot.id in self._in_doubt:  # an earlier try may land yet
             yield from self.withdraw(Withdraw(spot), turn)
         return None
 
@@ -271,37 +262,88 @@ class EtcdProtocol(EtcdOutside):
         return bool(reply.get("succeeded"))
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
-        """Delete the own key; where its create may still land, leave a tombstone in its place."""
+        """Delete the own key; where its create may still land, see to it that it will not."""
         key = self._layout.contender(op.spot, self.session_id)
-        if op.place is not None and op.spot.id not in self._asked_again:
-            try:
-                reply = yield from self._txn([compare_stands(op.place)], then=[codec.delete(key)])
-            except StoreFull:
-                return (yield from self._delete(key)) or turn.again
-            return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
-        bury = codec.put(self._tombstone(op.spot), b"", self._lease)
+        if op.spot.id in self._in_doubt:
+            return (yield from self._bury(op.spot, key)) or turn.again
+        if op.place is None:
+            return (yield from self._delete(key)) or turn.again
         try:
-            reply = yield from self._txn(then=[codec.delete(key), bury])
-        except StoreFull:  # then no late create gets in either
-            deleted = yield from self._delete(key)
+            reply = yield from self._txn([compare_stands(op.place)], then=[codec.delete(key)])
+        except StoreFull:
+            return (yield from self._delete(key)) or turn.again
+        return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
+
+    def _bury(self, spot: Spot, key: bytes) -> Steps[bool]:
+        """Delete the own key and leave a tombstone; or sweep them all, where they have become many."""
+        sweeps = self._tombstones >= self.most_tombstones
+        if sweeps:
+            tombstones = codec.delete(*self._layout.tombstones(self.session_id))
+            ends = [codec.put(self._anchor, b"", self._lease), tombstones]
         else:
-            self._tombs[self._tombstone(op.spot)] = self._renewals
-            part = reply.get("responses", ({},))[0]
-            deleted = codec.number(part.get("response_delete_range", {}).get("deleted")) > 0
-        self._asked_again.discard(op.spot.id)
-        return deleted or turn.again
+            ends = [codec.put(self._layout.tombstone(spot.id, self.session_id), b"", self._lease)]
+        stands = codec.compare_present(self._anchor)
+        try:
+            reply = yield from self._txn(stands, then=[codec.delete(key), *ends])
+        except (
+            StoreFull
+        ):  # nothing can be put, and a create may land once there is room: ask again until then
+            yield from self._delete(key)
+            raise
+        if not reply.get("succeeded"):
+            raise SessionLost(NO_ANCHOR)
+        if sweeps:
+            self._anchored = max(self._anchored, codec.revision(reply))
+        self._tombstones = 0 if sweeps else self._tombstones + 1
+        self._in_doubt.discard(spot.id)
+        return codec.number(reply["responses"][0]["response_delete_range"].get("deleted")) > 0
 
     def _delete(self, key: bytes) -> Steps[bool]:
-        """Delete the own key, which nobody else ever makes, beyond a quota: it refuses every transaction."""
+        """Delete the own key, which nobody else ever makes; beyond a quota etcd refuses every transaction."""
         reply = yield from self._post("/kv/deleterange", codec.span(key))
         return codec.number(reply.get("deleted")) > 0
 
     # The parts.
 
-    def _note(self, spot: Spot, turn: Turn) -> None:
-        """Note a create that was asked twice: one of the two may land late, after a release too."""
-        if turn.again:
-            self._asked_again.add(spot.id)
+    def _create(
+        self,
+        spot: Spot,
+        key: bytes,
+        *,
+        nobody: Sequence[Json] = (),
+        seen: Sequence[Json] = (),
+        otherwise: Sequence[Json] = (),
+    ) -> Steps[Json]:
+        """Put the own key unless it, its tombstone or others are there, or the anchor was put again.
+
+        The reply to a refusal has the own key, the anchor, and ``otherwise``. The contender is in doubt
+        from before the store is asked, until it has answered all that was asked.
+        """
+        doubted = spot.id in self._in_doubt
+        self._in_doubt.add(spot.id)
+        absent = [*nobody, codec.compare_absent(key), codec.compare_absent(self._tombstone(spot))]
+        put = codec.put(key, spot.note.encode(), self._lease)
+        reads = [codec.read(key), codec.read(self._anchor), *otherwise]
+        while True:
+            known = self._anchored
+            compare = [*absent, codec.compare_modified(self._anchor, known)]
+            try:
+                reply = yield from self._txn(compare, then=[put, *seen], otherwise=reads)
+            except StoreFull:
+                if not doubted:
+                    self._in_doubt.discard(spot.id)
+                raise
+            if reply.get("succeeded"):
+                break
+            own, anchor, *_ = map(codec.keys, codec.reads(reply))
+            if not anchor:
+                raise SessionLost(NO_ANCHOR)
+            self._anchored = anchor[0].modified
+            if own or anchor[0].modified == known:
+                break
+        if not doubted:
+            self._in_doubt.discard(spot.id)
+        return reply
 
     def _arm(self, mine: Place, targets: Ahead, turn: Turn) -> Steps[int]:
         """Watch; returns the revision from which on all their events will come."""
