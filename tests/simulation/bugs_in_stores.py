@@ -79,8 +79,65 @@ def probe_compares_nothing() -> list[Any]:
     return swap(codec, "compare_absent", compare_absent)
 
 
-def asked_again_forgotten() -> list[Any]:
-    return swap(EtcdProtocol, "_note", lambda self, spot, turn: None)
+def no_create_is_in_doubt() -> list[Any]:
+    def create(self: Any, spot: Any, key: bytes, **parts: Any) -> Any:
+        try:
+            return (yield from original(self, spot, key, **parts))
+        finally:
+            self._in_doubt.discard(spot.id)
+
+    original = EtcdProtocol._create
+    return swap(EtcdProtocol, "_create", create)
+
+
+def answer_to_the_second_ends_doubt() -> list[Any]:
+    def create(self: Any, spot: Any, key: bytes, **parts: Any) -> Any:
+        reply = yield from original(self, spot, key, **parts)
+        self._in_doubt.discard(spot.id)
+        return reply
+
+    original = EtcdProtocol._create
+    return swap(EtcdProtocol, "_create", create)
+
+
+def tombstones_go_after_a_minute() -> list[Any]:
+    """The rule there was: no create is under way for longer than that."""
+    renewals: dict[Any, int] = {}
+    tombstones: dict[Any, dict[bytes, int]] = {}
+
+    def bury(self: Any, spot: Any, key: bytes) -> Any:
+        found = yield from original_bury(self, spot, key)
+        tombstones.setdefault(self, {})[self._tombstone(spot)] = renewals.get(self, 0)
+        return found
+
+    def renew(self: Any, op: Any, turn: Any) -> Any:
+        renewal = yield from original_renew(self, op, turn)
+        count = renewals[self] = renewals.get(self, 0) + 1
+        mine = tombstones.get(self, {})
+        enough = 60.0 / (renewal.ttl_s / self.renewals_per_ttl)
+        old = [key for key, since in mine.items() if count - since > enough]
+        if old:
+            yield from self._txn(then=[codec.delete(key) for key in old])
+        for key in old:
+            del mine[key]
+        return renewal
+
+    original_bury, original_renew = EtcdProtocol._bury, EtcdProtocol.renew
+    return [*swap(EtcdProtocol, "_bury", bury), *swap(EtcdProtocol, "renew", renew)]
+
+
+def sweep_leaves_the_anchor() -> list[Any]:
+    def txn(self: Any, compare: Any = (), then: Any = (), otherwise: Any = (), **more: Any) -> Any:
+        if len(then) == 3 and "request_delete_range" in then[2]:
+            compare, then = (), [then[0], then[2]]
+        return (yield from original(self, compare, then, otherwise, **more))
+
+    original = EtcdProtocol._txn
+    return swap(EtcdProtocol, "_txn", txn)
+
+
+def anchor_not_compared() -> list[Any]:
+    return swap(codec, "compare_modified", lambda key, mod_revision: codec.compare_absent(b"nothing"))
 
 
 def tombstone_not_compared() -> list[Any]:

@@ -32,12 +32,13 @@ def encode(raw: bytes) -> str:
 class Key:
     """A key's value, as etcd keeps it and as it is told."""
 
-    __slots__ = ("created", "kv", "lease", "version")
+    __slots__ = ("created", "kv", "lease", "modified", "version")
 
     def __init__(
         self, name: bytes, value: str, *, created: int, modified: int, version: int, lease: int = 0
     ) -> None:
         self.created = created
+        self.modified = modified
         self.version = version
         self.lease = lease
         self.kv = {
@@ -85,6 +86,7 @@ class EtcdServer:
         self._paths: dict[str, Callable[[Any], Any]] = {
             "/kv/txn": self._kv_txn,
             "/kv/range": self._kv_range,
+            "/kv/deleterange": self._kv_deleterange,
             "/lease/grant": self._lease_grant,
             "/lease/keepalive": self._lease_keepalive,
             "/lease/revoke": self._lease_revoke,
@@ -134,11 +136,20 @@ class EtcdServer:
     def _kv_range(self, body: Any) -> Any:
         return self._range(decode(body["key"]), body)
 
+    def _kv_deleterange(self, body: Any) -> Any:
+        reply = self._delete_range(decode(body["key"]), body)
+        if self._events:
+            self._tell()
+        return reply
+
     def _compare(self, compare: Any) -> bool:
         key = decode(compare["key"])
         if compare["target"] == "VALUE":
             entry = self.keys.get(key)
             return entry is not None and entry.kv.get("value", "") == compare.get("value", "")
+        if compare["target"] == "MOD":
+            entry = self.keys.get(key)
+            return (0 if entry is None else entry.modified) == int(compare["mod_revision"])
         wanted = int(compare["create_revision"])
         if "range_end" in compare:
             end = decode(compare["range_end"])
@@ -175,11 +186,21 @@ class EtcdServer:
             )
             self._events.append((key, True))
             return {"response_put": {"header": self.header}}
-        if self.keys.pop(key, None) is None:
-            return {"response_delete_range": {"header": self.header}}
-        self._write()
-        self._events.append((key, False))
-        return {"response_delete_range": {"header": self.header, "deleted": "1"}}
+        return {"response_delete_range": self._delete_range(key, request)}
+
+    def _delete_range(self, key: bytes, request: Any) -> Any:
+        doomed = [key] if key in self.keys else []
+        if "range_end" in request:
+            end = decode(request["range_end"])
+            doomed = [name for name in self.keys if key <= name < end]
+        for name in doomed:
+            self._write()
+            del self.keys[name]
+            self._events.append((name, False))
+        reply: dict[str, Any] = {"header": self.header}
+        if doomed:
+            reply["deleted"] = str(len(doomed))
+        return reply
 
     def _write(self) -> None:
         """Begin the revision of a transaction, with its first change."""
@@ -298,8 +319,16 @@ def _check(body: Any) -> None:
             if not puts:
                 continue
             deletes = (operation.get("request_delete_range") for operation in operations)
-            if len({*puts}) < len(puts) or any(delete and delete["key"] in puts for delete in deletes):
+            if len({*puts}) < len(puts) or any(delete and _deletes(delete, puts) for delete in deletes):
                 raise EtcdError(3, "etcdserver: duplicate key given in txn request")
+
+
+def _deletes(delete: Any, puts: list[str]) -> bool:
+    """Whether one of these keys is to be deleted."""
+    if "range_end" not in delete:
+        return delete["key"] in puts
+    start, end = decode(delete["key"]), decode(delete["range_end"])
+    return any(start <= decode(key) < end for key in puts)
 
 
 def _sorted(found: list[Any], request: Any) -> list[Any]:

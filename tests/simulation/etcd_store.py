@@ -12,7 +12,7 @@ from recipes.stores.etcd.layout import DOWNGRADED, Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from tests.simulation.etcd_model import EtcdServer
-from tests.simulation.fates import Fates
+from tests.simulation.fates import VERY_LATE, Fates
 from tests.simulation.moving import Asked, Gate, Pipe
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
@@ -133,6 +133,11 @@ class EtcdLink:
         self.booked: list[Watching] = []
         self.set_gates()
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing that its session sent can have any effect: it was closed, or its client ended."""
+        return self.closed or self.client.dead
+
     def set_gates(self) -> None:
         """Say what may move, after anything changed that it depends on."""
         self.says.open = not (self.cut or self.mute)
@@ -172,12 +177,15 @@ class EtcdLink:
             return
         world.mark(POST, asked.task.number)
         store = self.store
-        fate = store.fate() if store.fated else None
+        fate = store.fate() if store.fated and (not store.creates_only or _creates(part)) else None
         if fate == "lost request":
             return
         unary = Unary(self, asked, position, part, fate)
         if fate == "late request":
             store.late.append(unary)
+            return
+        if fate == VERY_LATE:
+            store.hold_back(unary)
             return
         world.moving.append(unary)
 
@@ -244,9 +252,12 @@ class EtcdStore(Fates):
         self.server.now = world.now * rate
         self.links: list[EtcdLink] = []
         self.late: list[Unary] = []
+        self.very_late: list[tuple[float, Unary]] = []
+        self.very_late_s = 0.0
         self.lossy = 0.0
         self.leases = 0
         self.sorted_soon = (0, 3, 100)[int(3 * world.random())]
+        self.most_tombstones = (0, 2, 100)[int(3 * world.random())]
         self._seen: tuple[int, list[Stands]] = (0, [])
         world.timers.append(self.next_expiry)
         world.ticks.append(self.tick)
@@ -255,6 +266,7 @@ class EtcdStore(Fates):
         self.leases += 1
         made = EtcdProtocol("model", LAYOUT, 1000 + self.leases)
         made.sorted_soon = self.sorted_soon
+        made.most_tombstones = self.most_tombstones
         return made
 
     def link(self, client: Any, on_end: Any) -> EtcdLink:
@@ -266,10 +278,27 @@ class EtcdStore(Fates):
         soonest = NEVER
         for lease in self.server.leases.values():
             soonest = min(soonest, lease.ends_at)
-        return soonest / self.rate
+        soonest /= self.rate
+        return min(soonest, *(at for at, _ in self.very_late)) if self.very_late else soonest
 
     def tick(self) -> None:
-        self.server.expire(self.world.now * self.rate + 1e-9)
+        now = self.world.now
+        self.server.expire(now * self.rate + 1e-9)
+        if self.very_late:
+            due = [unary for at, unary in self.very_late if at <= now]
+            self.very_late = [entry for entry in self.very_late if entry[0] > now]
+            for unary in due:
+                self.world.note(unary.asked.task.name, "arrives very late", unary.post.path)
+                unary.land()
+
+    def hold_back(self, unary: Unary) -> None:
+        """Have a request arrive when its sender has long gone on, by another server: a way has healed."""
+        self.very_late.append((self.world.now + self.very_late_s, unary))
+
+    @property
+    def all_has_come_by(self) -> float:
+        """When the last of what was held back, and could still do anything, will have arrived."""
+        return max((at for at, unary in self.very_late if not unary.link.over), default=0.0)
 
     def land(self) -> None:
         """Let what is late arrive."""
@@ -314,6 +343,13 @@ class EtcdStore(Fates):
     def watch_count(self) -> int:
         """Watches of clients that live; a dead one's go with its connection."""
         return sum(not watch.link.client.dead for watch in self.server.watches)
+
+
+def _creates(post: Post) -> bool:
+    """Whether a request makes a contender: a transaction that puts a key that is to be absent."""
+    puts = [entry["request_put"]["key"] for entry in post.body.get("success", ()) if "request_put" in entry]
+    absent = [compare["key"] for compare in post.body.get("compare", ()) if compare["result"] == "EQUAL"]
+    return any(key in absent for key in puts)
 
 
 def _call(message: Any) -> None:

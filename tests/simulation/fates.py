@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tests.simulation.world import World
 
-__all__ = ["Fates"]
+__all__ = ["VERY_LATE", "Fates"]
+
+VERY_LATE = "very late request"
 
 
 class Fates:
@@ -12,12 +14,14 @@ class Fates:
 
     Attributes:
         fated: What becomes of the next request, or of the one with the number ``fated_at``.
+        creates_only: It becomes of the next request that makes a contender.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.fated: str | None = None
         self.fated_at: int | None = None
+        self.creates_only = False
 
     def fate(self) -> str | None:
         """Return the fate of the request that was counted last; asked only while there is one."""

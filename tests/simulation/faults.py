@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clients import Cancelled
+from tests.simulation.fates import VERY_LATE
 
 if TYPE_CHECKING:
     from tests.simulation.injector import Injector
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["AIMED", "FATES", "FAULTS", "KINDS", "LONG", "NUMBERS", "SHORT"]
 
 SHORT, LONG = (0.3, 2.0), (2.5, 9.0)
+VERY_LATE_S = (*15 * (70.0,), 900.0)
 
 
 def pause(injector: Injector) -> Any:
@@ -78,9 +80,12 @@ def half_cut(injector: Injector) -> Any:
 
 def fated(kind: str) -> Callable[[Injector], Any]:
     def strike(injector: Injector) -> Any:
-        injector.scene.store.fated = kind
+        store, rng = injector.scene.store, injector.rng
+        store.fated, store.creates_only = kind, False
         if kind == "late request":
-            injector.later(LONG, injector.scene.store.land)
+            injector.later(LONG, store.land)
+        elif kind == VERY_LATE:
+            store.very_late_s, store.creates_only = rng.choice(VERY_LATE_S), rng.random() < 0.75
         return injector.world.requests
 
     return strike
@@ -254,6 +259,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "lost request": (BOTH, fated("lost request")),
     "lost reply": (BOTH, fated("lost reply")),
     "late request": (ETCD, fated("late request")),
+    VERY_LATE: (ETCD, fated(VERY_LATE)),
     "cancel": (BOTH, cancel),
     "session ended": (BOTH, end_session),
     "contender removed": (BOTH, remove_contender),
@@ -267,7 +273,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "late renewal": (ZOOKEEPER, late_renewal),
 }
 NUMBERS = {kind: number for number, kind in enumerate(FAULTS)}
-FATES = ("lost request", "lost reply", "late request")
+FATES = ("lost request", "lost reply", "late request", VERY_LATE)
 AIM = ("slow renewal", "renewed, then cut off", "paused in a renewal", "late renewal")
 AIMED, KINDS = (
     {

@@ -120,7 +120,18 @@ MUTANTS = [
     Mutant("an answered keepalive is proof", PE, ETCD, in_stores.keepalive_is_proof, TIMING, flavour=AIMED),
     Mutant("one ahead counts as none", PE, ETCD, in_stores.everybody_alone),
     Mutant("try compares nothing", PE, ETCD, in_stores.probe_compares_nothing),
-    Mutant("a create that was asked twice is forgotten", PE, ETCD, in_stores.asked_again_forgotten),
+    Mutant("a create without an answer is in no doubt", PE, ETCD, in_stores.no_create_is_in_doubt),
+    Mutant(
+        "an answer to the second of two creates is enough",
+        PE,
+        ETCD,
+        in_stores.answer_to_the_second_ends_doubt,
+    ),
+    Mutant("tombstones go after a minute", PE, ETCD, in_stores.tombstones_go_after_a_minute),
+    Mutant(
+        "tombstones are swept, and the anchor stays as it was", PE, ETCD, in_stores.sweep_leaves_the_anchor
+    ),
+    Mutant("a create does not compare the anchor", PE, ETCD, in_stores.anchor_not_compared),
     Mutant("enqueues beside its tombstone", PE, ETCD, in_stores.tombstone_not_compared),
     Mutant("withdraws everybody", PZ, ZOOKEEPER, in_stores.withdraws_everybody),
     Mutant("creates again without looking", PZ, ZOOKEEPER, in_stores.create_again_without_looking),

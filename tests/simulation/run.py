@@ -154,6 +154,9 @@ class Scene:
         self.oracle.settled()
         self._pass(ENDS_WITHIN_S - 5.0, self._is_clean)
         self.oracle.settled(former=True)
+        if (late := getattr(self.store, "all_has_come_by", 0.0)) > self.world.now:
+            self._pass(late + 1.0 - self.world.now, lambda: False)
+            self.oracle.settled()
         self._close()
 
     def _until_done(self, hurry: float = 0.04) -> None:
