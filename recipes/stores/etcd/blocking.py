@@ -96,6 +96,8 @@ class EtcdLink:
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
         deadline = time.monotonic() + timeout_s
+        for server in self._servers.values():  # those, too, that no call will go to any more
+            server.session.sweep()
         match request:
             case Post():
                 return self._post(request, deadline)

@@ -22,6 +22,7 @@ __all__ = [
     "nearest",
     "number",
     "oldest",
+    "only_reads",
     "put",
     "read",
     "reads",
@@ -139,6 +140,15 @@ def nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> Json:
     if before is not None:
         request["max_create_revision"] = str(before - 1)
     return request
+
+
+def only_reads(path: str, body: Any) -> bool:
+    """Whether a call changes nothing, however late it arrives."""
+    if path.endswith("/kv/range"):
+        return True
+    if not path.endswith("/kv/txn"):
+        return False
+    return all("request_range" in entry for part in ("success", "failure") for entry in body.get(part, ()))
 
 
 def keys(found: Json) -> list[Kv]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import requests.exceptions
 
+from recipes.stores.etcd.codec import only_reads
 from recipes.stores.etcd.session_conn import Conn, dial
 from recipes.stores.etcd.wire import Authorization, Dialect, Exchange, Reply, WireError, compact
 from recipes.stores.etcd.wire_answers import describe, glimpse
@@ -58,9 +59,9 @@ class LeanResponse:
 class LeanSession:
     """Post to one server over kept connections; threads may share it.
 
-    A connection whose call was interrupted, by whatever, is closed. Nothing is ever sent
-    twice: a call that failed may have been carried out, and only the caller knows what
-    that means.
+    A connection whose call was interrupted, by whatever, is closed, and what is left of the call on
+    this machine is not delivered any more. Nothing is ever sent twice: a call that failed may have been
+    carried out, or may be yet by what lies in between, and only the caller knows what that means.
     """
 
     def __init__(
@@ -106,27 +107,32 @@ class LeanSession:
         self.drain()
         self._sweep(math.inf)
 
-    def give_up(self, conn: Conn) -> None:
-        """Close a connection whose call was given up, but not under the server's hands.
+    def give_up(self, conn: Conn, *, reads: bool) -> None:
+        """Close a connection whose call was given up: at once, with a reset, but for one that only ``reads``.
 
-        etcd 3.5.1 was seen to panic when a connection goes while it reads in a transaction (etcd
-        issue 14110, mended later in 3.5); so it is closed once it has answered, or after a while.
+        etcd 3.5.0 to 3.5.4 panic when a connection goes while they read in a transaction that only
+        reads (etcd issue 14110). Such a call is harmless however late it arrives: its connection is left
+        until it has answered, or for a while, and closed by whatever call of the link is next.
         """
-        if self._closed:
-            conn.close()
+        if self._closed or not reads:
+            conn.reset()
         else:
             self._given_up.append((time.monotonic() + GIVEN_UP_S, conn))
             self._drain_if_closed()
 
-    def _sweep(self, now: float) -> None:
+    def sweep(self) -> None:
         """Close what was given up, and has answered or had its time."""
+        if self._given_up:
+            self._sweep(time.monotonic())
+
+    def _sweep(self, now: float) -> None:
         for _ in range(len(self._given_up)):
             try:
                 until, conn = self._given_up.popleft()
             except IndexError:  # pragma: no cover - another thread sweeps as well
                 return
             if until <= now or conn.stale():
-                conn.close()
+                conn.reset()
             else:
                 self._given_up.append((until, conn))
 
@@ -147,8 +153,6 @@ class LeanSession:
         """Return the connection used last that is still good, or a new one."""
         if self._closed:
             raise OSError("this link is closed")
-        if self._given_up:
-            self._sweep(time.monotonic())
         while self._idle:
             try:
                 conn = self._idle.pop()
@@ -182,11 +186,12 @@ class Pipeline:
     After the first failure every ``next`` fails: the connection is gone.
     """
 
-    __slots__ = ("_broken", "_conn", "_failure", "_left", "_rest", "_session", "_untrusted")
+    __slots__ = ("_broken", "_calls", "_conn", "_failure", "_left", "_rest", "_session", "_untrusted")
 
     def __init__(self, session: LeanSession, calls: Sequence[tuple[str, Any]], deadline: float) -> None:
         """Send ``calls`` (URL and document); a failure shows at ``next``."""
         self._session = session
+        self._calls = calls
         self._left = len(calls)
         self._rest = b""
         self._failure: str | None = None
@@ -219,8 +224,9 @@ class Pipeline:
     def close(self) -> None:
         """Let go of the connection unless it was given back."""
         conn, self._conn = self._conn, None
-        if conn is not None and self._left and not self._broken:
-            self._session.give_up(conn)
+        if conn is not None and self._left:
+            reads = not self._broken and all(only_reads(url, json) for url, json in self._calls)
+            self._session.give_up(conn, reads=reads)
         elif conn is not None:
             conn.close()
         self._failure = self._failure or "the call was interrupted"

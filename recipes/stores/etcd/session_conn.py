@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable
 
-from recipes.stores.etcd.wire_dial import Address, Endpoint, addresses, tune
+from recipes.stores.etcd.wire_dial import Address, Endpoint, addresses, forget_unsent, tune
 from recipes.stores.waiting import SLICE_S
 
 __all__ = ["Conn", "dial", "readable"]
@@ -80,6 +80,11 @@ class Conn:
 
     def close(self) -> None:
         """Close it; any thread may."""
+        self.sock.close()
+
+    def reset(self) -> None:
+        """Close it, and have nothing delivered that the server has not got yet."""
+        forget_unsent(self.sock)
         self.sock.close()
 
     def _await(self, write: bool, deadline: float) -> None:

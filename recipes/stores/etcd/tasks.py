@@ -13,6 +13,7 @@ from typing import Any
 from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.base import Batch, Mailbox, Request
 from recipes.stores.credentials import Credentials
+from recipes.stores.etcd.codec import only_reads
 from recipes.stores.etcd.login import Login
 from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
 from recipes.stores.etcd.stream_book import Arming, split
@@ -212,7 +213,7 @@ class AsyncEtcdLink:
         found: list[Json | Exception] = []
         try:
             conn = await self._take(server, attempt.until)
-            with self._using(conn, server, attempt.until):
+            with self._using(conn, server, attempt.until, posts):
                 for waiting in conn.send(data, len(posts)):
                     found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
         except (OSError, WireError) as error:
@@ -229,13 +230,19 @@ class AsyncEtcdLink:
         return found
 
     @contextlib.contextmanager
-    def _using(self, conn: Conn, server: _Server, until: float) -> Generator[None, None, None]:
+    def _using(
+        self, conn: Conn, server: _Server, until: float, posts: Sequence[Post]
+    ) -> Generator[None, None, None]:
         """Bound the use of ``conn`` by ``until``; whatever interrupts it closes the connection."""
-        late = asyncio.get_running_loop().call_at(until, conn.give_up, TimeoutError("no answer in time"))
+
+        def give_up(error: Exception) -> None:
+            conn.give_up(error, reads=all(only_reads(post.path, post.body) for post in posts))
+
+        late = asyncio.get_running_loop().call_at(until, give_up, TimeoutError("no answer in time"))
         try:
             yield
         except BaseException:
-            conn.give_up(WireError("the call was cancelled"))
+            give_up(WireError("the call was cancelled"))
             raise
         finally:
             late.cancel()

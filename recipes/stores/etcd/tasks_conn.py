@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from recipes.stores.etcd.session_conn import readable
 from recipes.stores.etcd.wire import Exchange, Reply, WireError
-from recipes.stores.etcd.wire_dial import Address, Endpoint, look_up, numeric, tune
+from recipes.stores.etcd.wire_dial import Address, Endpoint, forget_unsent, look_up, numeric, tune
 from recipes.stores.tls import CLOSED
 
 __all__ = ["Conn", "connect", "told"]
@@ -51,10 +51,17 @@ class Conn(asyncio.Protocol):
         return sock is None or not readable(sock.fileno())
 
     def fail(self, error: Exception) -> None:
-        """Close it at once; who waits for a reply gets ``error``."""
-        self._over = True
-        self.transport.abort()
+        """Close it at once; whatever waits for a reply gets ``error``."""
+        self.reset()
         self._tell(error)
+
+    def reset(self) -> None:
+        """Close it, and have nothing delivered that the server has not got yet."""
+        self._over = True
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            forget_unsent(sock)
+        self.transport.abort()
 
     def _tell(self, error: Exception) -> None:
         while self._waiting:
@@ -63,20 +70,19 @@ class Conn(asyncio.Protocol):
                 waiter.set_exception(error)
                 waiter.exception()  # seen: not every reply of a batch is awaited after a failure
 
-    def give_up(self, error: Exception) -> None:
-        """Use it no more, but close it only once the server has answered, or after a while.
+    def give_up(self, error: Exception, *, reads: bool) -> None:
+        """Use it no more; one whose calls only read is left until the server has answered, or for a while.
 
-        etcd 3.5.1 was seen to panic when a connection goes while it reads in a transaction (etcd
-        issue 14110, mended later in 3.5).
+        For the reason see ``LeanSession.give_up``.
         """
         if self._given_up:
             return
-        given_up = self._given_up = not self._over
-        if not given_up:
+        self._given_up = reads and not self._over
+        if not self._given_up:
             self.fail(error)
             return
         self._over = True
-        self._loop.call_later(GIVEN_UP_S, self.transport.abort)
+        self._loop.call_later(GIVEN_UP_S, self.reset)
         self._tell(error)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -87,7 +93,7 @@ class Conn(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Cut what arrived into replies."""
         if self._given_up:
-            self.transport.abort()
+            self.reset()
             return
         try:
             while self._waiting:

@@ -122,8 +122,8 @@ def test_a_connection_that_was_given_up_twice_still_waits_for_the_server() -> No
     async def main() -> None:
         conn = Conn()
         conn.connection_made(Transport())
-        conn.give_up(TimeoutError("late"))
-        conn.give_up(TimeoutError("cancelled"))
+        conn.give_up(TimeoutError("late"), reads=True)
+        conn.give_up(TimeoutError("cancelled"), reads=True)
         assert not aborted
         conn.data_received(b"HTTP/1.1 200 OK")
         assert aborted

@@ -1,0 +1,224 @@
+"""What becomes of the connection of a call that was given up, on both faces."""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.base import Batch
+from recipes.stores.etcd import codec, session, session_conn, tasks_conn
+from recipes.stores.etcd.requests import Post
+from tests.stores.etcd.fakes import BlockingFace, Peer, Server, trusting
+
+READ, WRITE = [codec.read(b"k")], [codec.put(b"k", b"", 1)]
+CREATE = Post("/kv/txn", codec.txn([codec.compare_absent(b"k")], WRITE, READ))
+LOOK = Post("/kv/txn", codec.txn([codec.compare_present(b"k")[0]], (), READ))
+RANGE = Post("/kv/range", codec.span(b"k"))
+KEEPALIVE = Post("/lease/keepalive", {"ID": "1"})
+Connect = Callable[..., Any]
+
+
+class Silent:
+    """A server that answers nothing until it is let; says how each connection ended, in ``ends``."""
+
+    def __init__(self) -> None:
+        self.ends: queue.Queue[str] = queue.Queue()
+        self.asked = threading.Event()
+        self._let, self._answers = socket.socketpair()
+
+    def __call__(self, peer: Peer, number: int) -> None:
+        peer.request()
+        self.asked.set()
+        ready, _, _ = select.select([peer.sock, self._answers], [], [])
+        if self._answers in ready:
+            peer.answer({})
+        self.ends.put(how_it_ends(peer))
+
+    def let(self) -> None:
+        """Have it answer."""
+        self._let.send(b"!")
+
+    def close(self) -> None:
+        self._let.close()
+        self._answers.close()
+
+
+def how_it_ends(peer: Peer) -> str:
+    """Read to the end of a connection, below any TLS; say what that was."""
+    with socket.socket(fileno=os.dup(peer.sock.fileno())) as raw:
+        try:
+            while raw.recv(1 << 20):
+                pass
+        except ConnectionResetError:
+            return "reset"
+    return "closed"
+
+
+@pytest.fixture
+def silent() -> Iterator[Silent]:
+    made = Silent()
+    yield made
+    made.close()
+
+
+def serving(peer: Peer, number: int) -> None:
+    """Answer everything."""
+    while True:
+        peer.request()
+        peer.answer({})
+
+
+def ended(face: Any, silent: Silent) -> str:
+    """Wait until a connection has ended; say how."""
+    told = threading.Event()
+    found: list[str] = []
+
+    def wait() -> None:
+        found.append(silent.ends.get(timeout=10))
+        told.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while not face.until(told):
+        assert waiting.is_alive(), "the connection is still open"
+    waiting.join()
+    return found[0]
+
+
+def test_what_only_reads_is_told_from_what_does_not() -> None:
+    for post in (LOOK, RANGE, Post("/kv/txn", codec.txn())):
+        assert codec.only_reads(f"http://h:1/v3{post.path}", post.body)
+    deletes = Post("/kv/txn", codec.txn((), [codec.delete(b"k")]))
+    fails = Post("/kv/txn", codec.txn((), READ, WRITE))
+    deleterange = Post("/kv/deleterange", codec.span(b"k"))
+    for post in (CREATE, KEEPALIVE, deletes, fails, deleterange):
+        assert not codec.only_reads(f"http://h:1/v3{post.path}", post.body)
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("post", [CREATE, KEEPALIVE], ids=["create", "keepalive"])
+def test_a_write_that_is_given_up_is_reset_at_once(
+    connect: Connect, silent: Silent, post: Post, tls: bool
+) -> None:
+    """Else the kernel goes on delivering it for a quarter of an hour, with nobody there any more."""
+    with Server(silent, tls=tls) as server:
+        face = connect(server.port, ssl_context=trusting() if tls else None)
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            face.ask(post, 0.2)
+        assert ended(face, silent) == "reset"
+
+
+def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, silent: Silent) -> None:
+    """It does not fit into what the kernels keep, and the server reads it when it was given up."""
+    body = codec.txn((), [codec.put(b"k", b"x" * 12_000_000, 1)])
+    given_up = threading.Event()
+    got: list[int] = []
+
+    def script(peer: Peer, number: int) -> None:
+        assert given_up.wait(10)
+        try:
+            while data := peer.sock.recv(1 << 20):
+                got.append(len(data))
+        except ConnectionResetError:
+            silent.ends.put("reset")
+
+    with Server(script) as server:
+        face = connect(server.port)
+        with pytest.raises(StoreUnavailable, match="in time"):
+            face.ask(Post("/kv/txn", body), 0.5)
+        face.close()
+        given_up.set()
+        assert ended(face, silent) == "reset"
+        assert sum(got) < 12_000_000
+
+
+def test_a_batch_that_writes_is_reset_at_once(connect: Connect, silent: Silent) -> None:
+    with Server(silent) as server:
+        face = connect(server.port)
+        replies = face.ask(Batch((LOOK, CREATE)), 0.2)
+        assert all(isinstance(reply, StoreUnavailable) for reply in replies)
+        assert ended(face, silent) == "reset"
+
+
+@pytest.mark.parametrize("post", [LOOK, RANGE], ids=["transaction", "range"])
+def test_a_read_that_is_given_up_is_closed_when_the_server_has_answered(
+    connect: Connect, silent: Silent, post: Post
+) -> None:
+    """etcd issue 14110. No call goes to that server any more, so it must not take one to close it."""
+    with Server(silent) as left, Server(serving) as server:
+        face = connect(left.port, server.port)
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            face.ask(post, 0.5)
+        assert face.ask(CREATE) == {}, "by another server"
+        assert silent.ends.empty(), "not under the server's hands"
+        silent.let()
+        while silent.ends.empty():
+            assert face.ask(CREATE) == {}
+        ended(face, silent)
+        assert left.connections == 1
+
+
+def test_a_read_that_is_never_answered_is_closed_after_a_while(
+    connect: Connect, silent: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "GIVEN_UP_S", 0.0)
+    monkeypatch.setattr(tasks_conn, "GIVEN_UP_S", 0.0)
+    with Server(silent) as left, Server(serving) as server:
+        face = connect(left.port, server.port)
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            face.ask(LOOK, 0.5)
+        assert face.ask(CREATE) == {}, "by another server"
+        assert ended(face, silent) == "reset"
+
+
+def test_a_read_that_is_given_up_is_not_used_again(connect: Connect, silent: Silent) -> None:
+    with Server(silent) as server:
+        face = connect(server.port)
+        for calls in (1, 2):
+            with pytest.raises(StoreUnavailable, match="no answer in time"):
+                face.ask(LOOK, 0.2)
+            assert server.connections == calls
+        assert silent.ends.empty()
+        face.close()
+        assert [ended(face, silent) for _ in range(2)] == ["reset", "reset"]
+
+
+@pytest.mark.parametrize("post", [CREATE, LOOK], ids=["write", "read"])
+def test_a_call_that_is_interrupted_is_given_up_in_the_same_way(
+    silent: Silent, monkeypatch: pytest.MonkeyPatch, post: Post
+) -> None:
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with Server(silent) as server:
+        face = BlockingFace([server.port])
+        with monkeypatch.context() as patch:
+            patch.setattr(session_conn.Conn, "receive", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                face.ask(post)
+        if post is LOOK:
+            assert silent.asked.wait(5)
+            assert silent.ends.empty()
+            face.close()
+        assert ended(face, silent) == "reset"
+        face.close()
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_link_that_is_closed_leaves_nothing_to_be_delivered(
+    connect: Connect, silent: Silent, reads: bool
+) -> None:
+    with Server(silent) as server:
+        face = connect(server.port)
+        with pytest.raises(StoreUnavailable):
+            face.ask(LOOK if reads else CREATE, 0.2)
+        face.close()
+        assert ended(face, silent) == "reset"
