@@ -97,5 +97,5 @@ class SqliteLink:
     def _unpoke(self) -> None:
         try:
             self._woken.recv(100)
-        except BlockingIOError:  # it was not poked
+        except OSError:  # it was not poked, or the link is closed
             pass

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +19,7 @@ import pytest
 
 import recipes
 from recipes import StoreRefused
+from recipes._run.clock import boot_time
 from recipes.stores.sqlite import descriptors, kernel
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.blocking import SqliteLink
@@ -27,8 +31,12 @@ from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.tasks import AsyncSqliteLink
 from tests.contract.world import until
 from tests.run.test_fork import in_child
-from tests.stores.sqlite.linking import Box, join
+from tests.stores.sqlite.closer import MANY
+from tests.stores.sqlite.linking import Box, join, queued
 
+ROOT = Path(__file__).parents[3]
+RENEWED_S = 1.0
+"""After how many seconds a session of three is renewed."""
 SESSION = ("lifeline", "bell", "database", "log", "memory")
 LISTENER = ("waking", "woken")
 
@@ -269,6 +277,47 @@ def test_an_asyncio_link_that_hears_for_another_gives_up(path: str) -> None:
             end.close()
 
     asyncio.run(scenario())
+
+
+# A process that closes all.
+
+
+def test_fault_43_all_descriptors_are_closed_while_another_process_waits(path: str, tmp_path: Path) -> None:
+    url, theirs = f"sqlite://{path}", tmp_path / "theirs"
+    theirs.mkdir()
+    command = [sys.executable, "-m", "tests.stores.sqlite.closer", url, str(theirs)]
+    closer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert closer.stdout is not None
+    token = int(closer.stdout.readline())
+    with recipes.connect(url) as client:
+        granted: list[tuple[float, int]] = []
+
+        def wait() -> None:
+            grant = client.lock("x").acquire(timeout=30)
+            granted.append((boot_time(), grant.token))
+
+        waiter = threading.Thread(target=wait)
+        with queued():
+            waiter.start()
+        out, _ = closer.communicate("close\n", timeout=60)
+        waiter.join(30)
+        assert closer.returncode == 0
+        said = json.loads(out)
+        assert TAKEN in said["reason"]
+        ((at, next_token),) = granted
+        assert next_token > token
+        # It may be held twice until the next renewal, and no longer.
+        assert said["held_until"] - at <= RENEWED_S + said["longest_step"]
+        assert "StoreRefused" in said["again"]
+        assert "restart it, and connect after that code" in said["again"]
+        assert said["closing"] == ""
+        written = {file.name: file.read_text() for file in theirs.iterdir()}
+        assert written == {str(number): f"file {number}" for number in range(MANY)}
+        with client.lock("y").acquire(timeout=5) as grant:  # the file is not damaged
+            assert grant.verify()
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()
 
 
 # SQLite's own.
