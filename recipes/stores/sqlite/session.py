@@ -100,8 +100,11 @@ class FileSession:
             self._prepare(request)
             reply, work = self._transact(request, db)
         except sqlite3.Error as error:
-            meant = meaning(error, self._label)
-            raise meant from (None if isinstance(meant, Busy) else error)
+            raise meaning(error, self._label) from None  # which says all that this one says
+        except StoreError:
+            raise
+        except OSError as error:
+            raise StoreUnavailable(self._label, str(error)) from None
         finally:
             try:
                 database.release()

@@ -1,7 +1,7 @@
 """A process that holds a lock, closes all descriptors that it finds, and opens files of its own.
 
-Run as ``python -m tests.stores.sqlite.closer URL FOLDER``. It says the token; at a line on its input it closes
-them; and when it has noticed the loss it says in JSON what came of it.
+Run as ``python -m tests.stores.sqlite.closer URL FOLDER``. It says the token; at a line on its input it
+closes them; and when it has noticed the loss it says in JSON what came of it.
 """
 
 from __future__ import annotations
