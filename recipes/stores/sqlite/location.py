@@ -95,7 +95,8 @@ def no_room(path: str) -> OSError | None:
     opened: list[int] = []
     try:
         for _ in range(3):
-            opened.append(os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            one = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.append(one)  # each, as the next may fail
     except OSError as error:
         return error
     finally:
