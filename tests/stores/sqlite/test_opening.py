@@ -330,6 +330,8 @@ def test_after_a_restart_nobody_holds_and_tokens_are_larger_than_ever(
         EPOCH + 77,
         1,
     )
+    assert row(again, "PRAGMA synchronous") == (1,)
+    assert row(again, "PRAGMA journal_mode") == ("wal",)
     again.close()
     monkeypatch.setattr(schema, "machine", lambda: "the next boot")
     after = made(tmp_path / "locks.db")
