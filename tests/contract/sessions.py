@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recipes import ClientClosed, LockLost
+from recipes.stores.engine import lifelines
 from tests.contract.tap import Act
 from tests.contract.world import Stopwatch, World, until
 
@@ -70,6 +73,32 @@ class Sessions:
         third = requeued.result(5)
         assert third.token > second.token
         assert world.heard.of("lock.acquired", token=third.token)[0].attempt == 2
+
+    def test_a_session_whose_sign_of_life_other_code_closed_is_given_up(
+        self, world: World, tmp_path: Path
+    ) -> None:
+        before = set(lifelines())
+        a = world.client(**SHORT)
+        grant, signs = a.acquire("x"), set(lifelines()) - before
+        b = world.client(**LONG)
+        kept = b.acquire("y")
+        for number in signs:  # as a program does that closes all it finds, and opens a file of its own
+            with (tmp_path / str(number)).open("w") as theirs:
+                os.dup2(theirs.fileno(), number)
+        if not signs:  # of this store nothing is to be closed
+            assert a.verify(grant)
+            return
+        assert a.wait_lost(grant, 5)
+        assert not grant.held
+        assert "os.closerange" in grant.lost_reason
+        assert b.acquire("x", timeout=5).token > grant.token
+        assert not a.release(grant)
+        a.close()
+        for number in signs:
+            assert os.write(number, b"theirs") == 6
+            os.close(number)
+            assert (tmp_path / str(number)).read_text() == "theirs"
+        assert b.verify(kept)
 
     def test_a_contender_that_an_operator_deleted_is_told_to_be_lost(self, world: World) -> None:
         a, b = world.client(**SHORT), world.client()

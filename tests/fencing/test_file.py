@@ -97,6 +97,51 @@ def test_a_block_has_the_gate_to_itself(gate: FileGate) -> None:
     assert gate.path.read_bytes() == b"by the holder"
 
 
+class Disk:
+    """What was synced, in order: the names and content of files, and directories."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.synced: list[tuple[str, bytes]] = []
+        self._fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", self._note)
+
+    def _note(self, descriptor: int) -> None:
+        self._fsync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        self.synced.append((path.name, b"" if path.is_dir() else path.read_bytes()))
+
+
+def test_what_was_seen_is_on_the_disk_before_anybody_is_let_in(
+    gate: FileGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the fence is there, by its name, and says what it said when it let somebody in."""
+    disk = Disk(monkeypatch)
+    folder, name = gate.path.parent.name, fence(gate).name
+    with gate.admit(7):
+        assert disk.synced == [(folder, b""), (name, f"{7:019} {7:019}\n".encode())]
+    disk.synced.clear()
+    with gate.admit(7):  # nothing has changed
+        assert disk.synced == []
+    with gate.admit(8, shared=True):
+        assert disk.synced == [(name, f"{8:019} {7:019}\n".encode())]
+
+
+def test_what_is_written_is_on_the_disk_before_its_name_and_the_name_before_it_returns(
+    gate: FileGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(draft: Path, path: Path) -> Path:
+        assert (draft.name, b"new") in disk.synced
+        assert (fence(gate).name, f"{8:019} {8:019}\n".encode()) in disk.synced
+        disk.synced.clear()
+        return real(draft, path)
+
+    gate.write(7, b"old")
+    disk, real = Disk(monkeypatch), Path.replace
+    monkeypatch.setattr(Path, "replace", replace)
+    gate.write(8, b"new")
+    assert disk.synced == [(gate.path.parent.name, b"")]
+
+
 def test_a_fence_that_is_replaced_while_somebody_waits_for_it(gate: FileGate) -> None:
     """As by an operator who resets it: the one who waits looks again, and locks the new one."""
     started = threading.Event()

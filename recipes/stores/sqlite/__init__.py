@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
+from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores.engine import Engine
 from recipes.stores.sqlite.location import path_of
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from recipes.stores.base import AsyncLink, Link, OnEnd
 
 __all__ = ["SqliteEngine", "lifelines"]
+
+NO_FCNTL = "this platform has no fcntl, with which processes lock files"
+ELSEWHERE = "use it on Linux, macOS or another Unix, or use etcd:// or zookeeper://"
 
 
 def lifelines() -> list[int]:
@@ -35,8 +39,18 @@ class SqliteEngine(Engine):
 
     @classmethod
     def named(cls, parts: SplitResult) -> SqliteEngine:
-        """Return the engine of the file that a URL names."""
-        return cls(path_of(parts))
+        """Return the engine of the file that a URL names.
+
+        Raises:
+            StoreRefused: This platform cannot lock files.
+            ValueError: The URL names no file.
+        """
+        one = cls(path_of(parts))
+        try:
+            import fcntl  # noqa: F401 - whether there is one
+        except ImportError:
+            raise StoreRefused(one.label, f"{NO_FCNTL}; {ELSEWHERE}") from None
+        return one
 
     def protocol(self) -> SqliteProtocol:
         """Return the protocol for one session, with an id of its own."""
@@ -46,7 +60,10 @@ class SqliteEngine(Engine):
         """Return a new blocking link."""
         from recipes.stores.sqlite.blocking import SqliteLink
 
-        return SqliteLink(self._path, self.label, on_end)
+        try:
+            return SqliteLink(self._path, self.label, on_end)
+        except OSError as error:  # too many open files
+            raise StoreUnavailable(self.label, str(error)) from None
 
     def async_link(self, on_end: OnEnd) -> AsyncLink:
         """Return a new asyncio link."""

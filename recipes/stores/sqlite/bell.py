@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
+from recipes.stores.sqlite.descriptors import Descriptor
 from recipes.stores.sqlite.lifeline import Folder
 
 __all__ = ["Bell"]
@@ -32,7 +33,8 @@ class Bell:
 
     def __init__(self, folder: Folder, session: str) -> None:
         self._folder = folder
-        self._directory = -1
+        self._directory: Descriptor | None = None
+        self._own: Descriptor | None = None
         self.socket: socket.socket | None = None
         try:
             self._open(session)
@@ -42,17 +44,24 @@ class Bell:
 
     def _open(self, session: str) -> None:
         if len(os.fsencode(self._folder.address_of(session))) > LONGEST_ADDRESS:
-            self._directory = os.open(self._folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            directory = os.open(self._folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._directory = Descriptor(directory)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._own = Descriptor(self.socket)
         self.socket.setblocking(False)
         self.socket.bind(self._address(session))
         Path(self._folder.address_of(session)).chmod(self._folder.mode)
 
     def _address(self, session: str) -> str:
         address = self._folder.address_of(session)
-        if self._directory < 0:
+        if self._directory is None:
             return address
-        return f"/proc/self/fd/{self._directory}/{Path(address).name}"
+        return f"/proc/self/fd/{self._directory.number}/{Path(address).name}"
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody else has closed what is open here."""
+        return any(one is not None and one.taken for one in (self._own, self._directory))
 
     @property
     def tick_s(self) -> float:
@@ -61,11 +70,12 @@ class Bell:
 
     def ring(self, session: str, gone: Iterable[str] = (), changed: Iterable[str] = ()) -> None:
         """Tell a session of contenders; never waits, and nobody knows whether it was heard."""
-        if self.socket is None:
+        own = self.socket
+        if own is None or self.taken:  # another's socket would say it
             return
         said = "\n".join([*(f"-{ref}" for ref in gone), *(f"~{ref}" for ref in changed)]).encode()
         try:  # too much to say is said by saying nothing: look
-            self.socket.sendto(said if len(said) <= LONGEST_TOLD else b"", self._address(session))
+            own.sendto(said if len(said) <= LONGEST_TOLD else b"", self._address(session))
         except OSError:  # its process has died, or does not read: it looks by itself
             pass
 
@@ -75,9 +85,10 @@ class Bell:
         changed: list[str] = []
         heard = 0
         doubtful = False
-        while self.socket is not None:
+        own = None if self.taken else self.socket  # of another's nothing is read
+        while own is not None:
             try:
-                said = self.socket.recv(2 * LONGEST_TOLD)
+                said = own.recv(2 * LONGEST_TOLD)
             except OSError:
                 break
             heard += 1
@@ -87,10 +98,8 @@ class Bell:
         return gone, changed, doubtful
 
     def close(self) -> None:
-        """Hear no more."""
-        if self.socket is not None:
-            self.socket.close()
-            self.socket = None
-        if self._directory >= 0:
-            os.close(self._directory)
-            self._directory = -1
+        """Hear no more; never raises."""
+        self.socket = None
+        for one in (self._own, self._directory):
+            if one is not None:
+                one.close()

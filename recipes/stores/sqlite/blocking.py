@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 from recipes.stores.base import Mailbox, OnEnd, Request
+from recipes.stores.sqlite.descriptors import Descriptor
 from recipes.stores.sqlite.requests import Ask, Start
 from recipes.stores.sqlite.session import FileSession
 
@@ -32,6 +33,7 @@ class SqliteLink:
         self._waking, self._woken = socket.socketpair()
         for end in (self._waking, self._woken):
             end.setblocking(False)
+        self._own = (Descriptor(self._waking), Descriptor(self._woken))
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
@@ -53,15 +55,22 @@ class SqliteLink:
             self._poke()
             listener.join(CLOSE_WITHIN_S)
         self._session.close(CLOSE_WITHIN_S)
-        self._waking.close()
-        self._woken.close()
+        for one in self._own:
+            one.close()
 
     def _start_listening(self) -> None:
         self._listener = threading.Thread(target=self._hear, name="recipes-listener", daemon=True)
         self._listener.start()
 
+    @property
+    def _taken(self) -> bool:
+        """Whether somebody else closed what the listener listens to."""
+        return self._session.taken or any(one.taken for one in self._own)
+
     def _poke(self) -> None:
         """Have the listener look at what there is to do."""
+        if self._own[0].taken:  # it would be said to somebody else
+            return
         try:
             self._waking.send(b".")
         except OSError:  # it is poked already, or the link is closed
@@ -78,6 +87,9 @@ class SqliteLink:
             poll.poll(None if tick_s is None else tick_s * 1000)
             if self._closed.is_set():
                 break
+            if self._taken:
+                session.give_up()
+                break
             self._unpoke()
             if session.hear() or session.tick_s == 0:
                 session.tick()
@@ -85,5 +97,5 @@ class SqliteLink:
     def _unpoke(self) -> None:
         try:
             self._woken.recv(100)
-        except BlockingIOError:  # it was not poked
+        except OSError:  # it was not poked, or the link is closed
             pass

@@ -3,6 +3,11 @@
 SQLite remembers in each process which locks its connections hold. A child that inherits this memory
 believes to hold locks that it does not, also for connections of its own, and the file may be damaged: so
 connections are closed before a fork, and opened again by whoever goes on.
+
+Nor does SQLite notice that somebody else closed its descriptors. It would write to whatever has the
+numbers now, and close that; and the locks of all connections of the process to that file are gone. So the
+descriptors are looked at before each use. If they were closed, the connection is left as it is, and this
+process has to do without the file.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import threading
 import weakref
 
 from recipes.errors import StoreRefused, StoreUnavailable
+from recipes.stores.sqlite.descriptors import Files, Identity, identity, open_files
 from recipes.stores.sqlite.lifeline import Folder
 from recipes.stores.sqlite.requests import NoSession
 from recipes.stores.sqlite.schema import connect
@@ -22,6 +28,7 @@ __all__ = ["Database"]
 
 FORK_WAITS_S = 1.0
 SLICE_S = 0.1  # see recipes.stores.waiting
+TAKEN = "a descriptor of the file was closed by other code of this process (os.closerange, for example)"
 
 
 class Database:
@@ -39,7 +46,8 @@ class Database:
         self._label = label
         self._folder = folder
         self._db: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._file: Identity | None = None
+        self._files: Files | None = None
         self._closed = False
         self._forking = False
         with _gate:
@@ -69,7 +77,10 @@ class Database:
             return
         try:
             if self._db is not None and self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+                if self._is_taken():
+                    self.close()
+                else:
+                    self._db.execute("ROLLBACK")
             if self._closed:
                 self.close()
         finally:
@@ -79,31 +90,50 @@ class Database:
         """Return the connection; with the lock held.
 
         Raises:
-            NoSession: The file is another than it was.
+            NoSession: The file is another than it was, or somebody else closed a descriptor of it.
             StoreRefused: It cannot be used.
             StoreUnavailable: It was closed for good.
             sqlite3.Error: See `schema.meaning`.
         """
         if self._closed:
             raise StoreUnavailable(self._label, "the link is closed")
-        if self._file is not None and self._file != _identity(self.path):
+        file = identity(self.path)
+        if self._file is not None and self._file != file:
             self.close()
             raise NoSession("the file was deleted, or another was put in its place")
+        if self._is_taken():
+            self.close()
+            raise NoSession(TAKEN)
         if self._db is None:
             if self.path in _torn:
                 raise StoreRefused(self._label, "this process was forked amid a transaction; fork it earlier")
+            if file in _taken:
+                raise StoreRefused(self._label, f"{TAKEN}; restart it, and connect after that code")
+            before = open_files()
             self._db = connect(self.path, self._label, self._in_use)
-            self._file = _identity(self.path)
+            self._files = Files(self.path, before)
+            self._file = identity(self.path)
         return self._db
+
+    def _is_taken(self) -> bool:
+        """Whether somebody else closed what SQLite has open: for this connection, or for another."""
+        return self._file in _taken or (self._files is not None and not self._files.whole)
 
     def _in_use(self, db: sqlite3.Connection) -> bool:
         return self._folder.living([row[0] for row in db.execute("SELECT id FROM session").fetchall()])
 
     def close(self) -> None:
-        """Close the connection; with the lock held."""
+        """Close the connection, or leave it as it is where others use its descriptors; with the lock held."""
         db, self._db = self._db, None
-        if db is not None:
+        files, self._files = self._files, None
+        if db is None:
+            return
+        if files is None or files.whole:
             db.close()
+            return
+        _keep_for_ever(db)
+        if self._file is not None:
+            _taken.add(self._file)
 
     def end(self, within_s: float) -> None:
         """Close it for good: within so many seconds, or as soon as a transaction is over."""
@@ -138,21 +168,20 @@ class Database:
         db, self._db = self._db, None
         if db is None:
             return
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))  # so that it is never finalized
+        _keep_for_ever(db)
         if interrupted:  # this thread goes on amid the transaction, which is the parent's alone
             db.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - at every request
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+def _keep_for_ever(db: sqlite3.Connection) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))  # so that it is never finalized, which would close it
 
 
 _databases: weakref.WeakSet[Database] = weakref.WeakSet()
 _torn: set[str] = set()
+_taken: set[Identity] = set()
+"""Files that this process has to do without: SQLite believes to have locks on them, and descriptors."""
+
 _gate = threading.RLock()
 """Kept through a fork, as is the lock of each database: none is made meanwhile, and so none opened."""
 

@@ -2,7 +2,7 @@
 
 It is a lock on a file of the session's own, in a directory beside the database. A process identifier that is
 used again does not revive it, and a forked child closes it. The file gets its name when it is locked: under
-that name nobody ever sees it free whose process lives.
+that name nobody ever sees it free whose process lives, unless somebody in that process closes the descriptor.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from recipes.stores.sqlite import kernel
+from recipes.stores.sqlite.descriptors import Descriptor
 
 __all__ = ["Folder", "Lifeline", "descriptors"]
 
@@ -92,7 +93,8 @@ class Folder:
         except OSError:
             return None
         finally:
-            os.close(descriptor)
+            with suppress(OSError):
+                os.close(descriptor)
 
     def forget(self, sessions: Iterable[str]) -> None:
         """Remove what sessions that have ended left there; of whom a process keeps it does so itself."""
@@ -130,7 +132,7 @@ class Lifeline:
 
     def __init__(self, folder: Folder, session: str) -> None:
         self._folder = folder
-        self._descriptor = -1
+        self._own: Descriptor | None = None
         path = folder.lock_of(session)
         _lifelines.add(self)
         try:
@@ -142,45 +144,43 @@ class Lifeline:
     def _make(self, new: str, path: str) -> None:
         """Make the file and lock it, and only then give it its name; raises ``OSError``."""
         for _ in range(MOST_TRIES):
-            self._descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            own = self._own = Descriptor(os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             try:
-                if self._is_locked(new):
+                if self._is_locked(own.number, new):
                     os.rename(new, path)  # noqa: PTH104
                     return
             except OSError:
                 _unlink(new)
                 raise
-            os.close(self._descriptor)
-            self._descriptor = -1
+            own.close()
             time.sleep(PAUSE_S)
         _unlink(new)
         raise BlockingIOError
 
-    def _is_locked(self, new: str) -> bool:
+    def _is_locked(self, descriptor: int, new: str) -> bool:
         """Lock the file; False: somebody is just tidying up, and takes it for a left one."""
         with suppress(OSError):  # a file system without permissions
-            os.fchmod(self._descriptor, self._folder.mode)
-        return kernel.take(self._descriptor) and kernel.is_at(self._descriptor, new)
+            os.fchmod(descriptor, self._folder.mode)
+        return kernel.take(descriptor) and kernel.is_at(descriptor, new)
 
     @property
     def descriptor(self) -> int:
         """The file that is locked; below 0 if there is none."""
-        return self._descriptor
+        return self._own.number if self._own is not None and self._own.mine else -1
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody else has closed the file, and the lock is gone with it."""
+        return self._own is not None and self._own.taken
 
     def drop(self) -> None:
-        """Let the lock go: whoever looks then sees that nobody keeps the session."""
-        descriptor, self._descriptor = self._descriptor, -1
+        """Let the lock go: whoever looks then sees that nobody keeps the session; never raises."""
         _lifelines.discard(self)
-        if descriptor >= 0:
-            with suppress(OSError):  # it may be closed behind our back
-                kernel.release(descriptor)
-            os.close(descriptor)
-
-    def leave(self) -> None:
-        """Have nothing to do with it, in a forked child: it is the parent's."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        if self.descriptor >= 0:
+            with suppress(OSError):  # closing lets it go as well, unless a child has inherited it
+                kernel.release(self.descriptor)
+        if self._own is not None:
+            self._own.close()
 
 
 _lifelines: set[Lifeline] = set()  # of this process
@@ -192,7 +192,7 @@ def descriptors() -> list[int]:
     A process that is handed one, and keeps it open, lives on for others when this one is
     killed: at most until the session runs out.
     """
-    return [one.descriptor for one in _lifelines if one.descriptor >= 0]
+    return [one.descriptor for one in list(_lifelines) if one.descriptor >= 0]
 
 
 def _unlink(path: str) -> None:
@@ -200,11 +200,5 @@ def _unlink(path: str) -> None:
         Path(path).unlink()
 
 
-def _leave_all() -> None:
-    for lifeline in _lifelines:
-        lifeline.leave()
-    _lifelines.clear()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_all)
+    os.register_at_fork(after_in_child=_lifelines.clear)

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, unquote
 
 from recipes.errors import StoreRefused
 
-__all__ = ["check", "machine", "path_of"]
+__all__ = ["check", "machine", "no_room", "path_of"]
 
 ABROAD = {
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2",
@@ -52,7 +52,10 @@ def check(path: str, label: str) -> None:
         StoreRefused: What is wrong, and what to do.
     """
     file = Path(path)
-    wrong = _wrong_place(file.parent) or _wrong_file(file)
+    try:
+        wrong = _wrong_place(file.parent) or _wrong_file(file)
+    except OSError as error:  # it names the path
+        wrong = str(error)
     if wrong:
         raise StoreRefused(label, wrong)
 
@@ -84,6 +87,21 @@ def _wrong_file(file: Path) -> str | None:
         )
     if not os.access(file, os.R_OK | os.W_OK):
         return f"{file} is not writable"
+    return None
+
+
+def no_room(path: str) -> OSError | None:
+    """Return why this process cannot have three more files open, which SQLite needs; None: it can."""
+    opened: list[int] = []
+    try:
+        for _ in range(3):
+            one = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.append(one)  # each, as the next may fail
+    except OSError as error:
+        return error
+    finally:
+        for one in opened:
+            os.close(one)
     return None
 
 

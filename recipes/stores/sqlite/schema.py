@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recipes.errors import StoreError, StoreFull, StoreRefused, StoreUnavailable
-from recipes.stores.sqlite.location import check, machine
+from recipes.stores.sqlite.location import check, machine, no_room
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -109,19 +109,34 @@ def connect(path: str, label: str, in_use: Callable[[sqlite3.Connection], bool])
 
     Raises:
         StoreRefused: No file can be shared there, or it is somebody else's.
+        StoreUnavailable: This process has as many files open as it may.
         sqlite3.Error: What `meaning` explains.
     """
     check(path, label)
-    db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    try:
-        _prepare(db, label)
-        _tune(db)
-        _enter_boot(db, label, in_use)
-        _keep_room(db, path)
-    except BaseException:
-        db.close()
-        raise
+    with _saying_why(path, label):
+        db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            with _saying_why(path, label):
+                _prepare(db, label)
+            _tune(db)
+            _enter_boot(db, label, in_use)
+            _keep_room(db, path)
+        except BaseException:
+            db.close()
+            raise
     return db
+
+
+@contextmanager
+def _saying_why(path: str, label: str) -> Generator[None]:
+    """Say why a file cannot be opened, if that is known; SQLite does not."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        reason = no_room(path) if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN else None
+        if reason is None:
+            raise
+        raise StoreUnavailable(label, str(reason)) from None
 
 
 def _prepare(db: sqlite3.Connection, label: str) -> None:

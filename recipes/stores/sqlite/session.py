@@ -16,7 +16,7 @@ from recipes.errors import StoreError, StoreFull, StoreUnavailable
 from recipes.stores.base import Mailbox, OnEnd
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.book import Book
-from recipes.stores.sqlite.database import Database
+from recipes.stores.sqlite.database import TAKEN, Database
 from recipes.stores.sqlite.layout import Target, ref_of
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
 from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Standing, Start, Watched
@@ -96,11 +96,15 @@ class FileSession:
             if not database.acquire(until - boot_time()):
                 raise StoreUnavailable(self._label, "earlier requests take too long")
             db = database.connection()
+            self._expect_own(request)
             self._prepare(request)
             reply, work = self._transact(request, db)
         except sqlite3.Error as error:
-            meant = meaning(error, self._label)
-            raise meant from (None if isinstance(meant, Busy) else error)
+            raise meaning(error, self._label) from None  # which says all that this one says
+        except StoreError:
+            raise
+        except OSError as error:
+            raise StoreUnavailable(self._label, str(error)) from None
         finally:
             try:
                 database.release()
@@ -113,6 +117,16 @@ class FileSession:
         if isinstance(reply, NoSession):
             raise reply
         return reply
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody else closed what shows that this session lives, or what it hears with."""
+        return any(one is not None and one.taken for one in (self._lifeline, self.bell))
+
+    def _expect_own(self, request: Ask[Any]) -> None:
+        """Give the session up if it seems to others to have died, or soon will; it may still be ended."""
+        if self.taken and not isinstance(request, Finish):
+            raise NoSession(TAKEN)
 
     def _prepare(self, request: Ask[Any]) -> None:
         """See that there is room, and that others can see this session live before it does."""
@@ -245,6 +259,10 @@ class FileSession:
     def _plan_tick(self) -> None:
         if self.bell is not None:
             self._next_tick = boot_time() + self.bell.tick_s
+
+    def give_up(self) -> None:
+        """End the session here, as somebody else closed what it had open; never raises, never waits."""
+        self._tell_end(TAKEN)
 
     def _tell_end(self, reason: str) -> None:
         on_end, self._on_end = self._on_end, None

@@ -44,7 +44,7 @@ class AsyncSqliteLink:
         self._session = FileSession(path, label, on_end)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._worker: threading.Thread | None = None
-        self._hearing: asyncio.AbstractEventLoop | None = None
+        self._hearing: tuple[asyncio.AbstractEventLoop, int] | None = None
         self._closed = False
         self._over: _Job | None = None
 
@@ -62,6 +62,8 @@ class AsyncSqliteLink:
             reply = await job.done
         except BaseException:
             job.given_up = True
+            if self._session.taken:
+                self._stop_hearing()
             raise
         finally:
             timer.cancel()
@@ -77,9 +79,7 @@ class AsyncSqliteLink:
         """Let go of the connection, the socket and the thread, within a second; never raises."""
         if self._closed:
             return
-        bell = self._session.bell
-        if self._hearing is not None and bell is not None and bell.socket is not None:
-            self._hearing.remove_reader(bell.socket)
+        self._stop_hearing()
         if self._worker is None:
             self._closed = True
             return
@@ -99,10 +99,21 @@ class AsyncSqliteLink:
     def _start_hearing(self, loop: asyncio.AbstractEventLoop) -> None:
         bell = self._session.bell
         if not self._closed and bell is not None and bell.socket is not None:
-            self._hearing = loop
+            self._hearing = loop, bell.socket.fileno()
             loop.add_reader(bell.socket, self._hear)
 
+    def _stop_hearing(self) -> None:
+        """Stop once, and so soon: if somebody else has the number, it may be heard for them later."""
+        hearing, self._hearing = self._hearing, None
+        if hearing is not None:
+            loop, number = hearing
+            loop.remove_reader(number)
+
     def _hear(self) -> None:
+        if self._session.taken:
+            self._session.give_up()
+            self._stop_hearing()
+            return
         if self._session.hear():
             self._jobs.put(None)
 

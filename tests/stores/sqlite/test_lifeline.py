@@ -79,8 +79,7 @@ def test_a_forked_child_keeps_no_session_of_its_parents_alive(folder: Folder) ->
     if child == 0:
         os.read(reading, 1)
         os._exit(0)
-    os.close(one._descriptor)  # as the death of this process would, while its child lives on
-    one._descriptor = -1
+    os.close(one.descriptor)  # as the death of this process would, while its child lives on
     assert elsewhere(folder, "a") == (["a"], False)
     os.write(writing, b".")
     os.waitpid(child, 0)
@@ -200,14 +199,14 @@ def test_a_copy_that_this_process_makes_of_the_directory_drops_no_lock(
 
 def test_a_child_drops_nothing_that_is_its_parents(folder: Folder) -> None:
     one = Lifeline(folder, "a")
-    assert in_child(lambda: one.drop() or one._descriptor) == -1  # type: ignore[func-returns-value]
+    assert in_child(lambda: one.drop() or one.descriptor) == -1  # type: ignore[func-returns-value]
     assert elsewhere(folder, "a") == ([], True)
     one.drop()
 
 
 def test_a_lock_that_is_dropped_is_dropped_for_whoever_inherited_it(folder: Folder) -> None:
     one = Lifeline(folder, "a")
-    inherited = os.dup(one._descriptor)
+    inherited = os.dup(one.descriptor)
     assert elsewhere(folder, "a") == ([], True)
     one.drop()
     assert elsewhere(folder, "a") == (["a"], False)

@@ -14,13 +14,17 @@ import pytest
 import recipes
 from recipes import StoreUnavailable
 from recipes._core.order import EXCLUSIVE
+from recipes._run.clock import boot_time
 from recipes.stores.base import Changed, Gone
 from recipes.stores.sqlite import bell as bells
 from recipes.stores.sqlite.bell import Bell
+from recipes.stores.sqlite.blocking import SqliteLink
 from recipes.stores.sqlite.book import Book
-from recipes.stores.sqlite.requests import Demote, Join, NoSession, Present, Remove, Start, Touch
+from recipes.stores.sqlite.lifeline import Folder
+from recipes.stores.sqlite.requests import Demote, Join, NoSession, Present, Remove, Start, Touch, Watched
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.tasks import AsyncSqliteLink
+from recipes.stores.sqlite.transactions import carry_out
 from tests.contract.world import until
 from tests.stores.sqlite.linking import Box, join, queued
 
@@ -167,6 +171,59 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def test_who_writes_looks_at_nothing_before_it_is_the_only_writer(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, looked = link("a"), []
+    monkeypatch.setattr("recipes.stores.sqlite.session.carry_out", lambda *_: looked.append("looked"))
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="others were writing all the time"):
+        a.ask(Touch("a", ()), 0.1)
+    assert looked == []
+    a.ask(Watched("a", ()), 1.0)  # who only reads waits for nobody
+    assert looked == ["looked"]
+    writer.execute("COMMIT")
+    writer.close()
+
+
+def test_a_session_is_timed_by_the_clock_that_all_processes_share(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.sqlite.session.boot_time", lambda: boot_time() + 1000)
+    link("a").ask(Touch("a", ()), 1.0)
+    with sqlite3.connect(path) as db:
+        ((expires_at,),) = db.execute("SELECT expires_at FROM session").fetchall()
+    db.close()
+    assert boot_time() + 1000 < expires_at <= boot_time() + 1005
+
+
+def test_a_session_can_be_seen_to_live_before_it_is_in_the_file(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(*given: Any) -> Any:
+        folder = Folder(path)
+        seen.append((folder.living(["a"]), Path(folder.address_of("a")).is_socket()))
+        return carry_out(*given)
+
+    seen: list[tuple[bool, bool]] = []
+    monkeypatch.setattr("recipes.stores.sqlite.session.carry_out", look)
+    one = SqliteLink(path, "label", lambda reason: None)
+    one.ask(Start("a", 5.0), 1.0)
+    one.close()
+    assert seen == [(True, True)]
+
+
+def test_a_link_that_is_closed_without_an_end_is_seen_to_be_dead(link: Any, path: str) -> None:
+    a, b, box = link("a"), link("b"), Box()
+    token = join(a, "a")
+    join(b, "b", box)
+    a.close()
+    assert Folder(path).dead(["a"]) == ["a"]
+    assert box.rang.wait(5)
+    assert box.events == [Gone(f"x/{token}")]
+
+
 def test_another_file_in_the_place_of_the_first_is_seen(link: Any, path: str) -> None:
     a = link("a")
     token = join(a, "a")
@@ -198,7 +255,10 @@ def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     with recipes.connect(f"sqlite://{deep}/locks.db") as a, recipes.connect(f"sqlite://{deep}/locks.db") as b:
-        assert [c._runtime.board.epoch.link._session.bell._directory >= 0 for c in (a, b)] == [True, True]  # type: ignore[union-attr]
+        assert [c._runtime.board.epoch.link._session.bell._directory is not None for c in (a, b)] == [
+            True,
+            True,
+        ]  # type: ignore[union-attr]
         hand_over(a, b, within_s=bells.TICK_S / 2)
 
 
@@ -271,6 +331,24 @@ def test_who_hears_is_woken_if_it_found_nobody_waiting_just_before(
     session._listen(Box(), ("x", 2))
     assert len(woken) == 2
     assert None not in woken
+
+
+def test_a_mailbox_that_listens_while_the_contender_goes_is_told_of_its_next_news() -> None:
+    class Slow(Box):
+        """At which the contender goes while it is noted: as another thread, or a signal handler, does it."""
+
+        def __hash__(self) -> int:
+            if goes:
+                book.gone([goes.pop()])
+            return id(self)
+
+    book, goes = Book(), ["x/1"]
+    slow = Slow()
+    book.listen(slow, ("x", 1))
+    assert goes == []
+    assert book.targets() == (("x", 1),)
+    book.gone(["x/1"])
+    assert slow.events == [Gone("x/1")]
 
 
 def test_the_book_forgets_and_tells_once() -> None:

@@ -65,6 +65,17 @@ def test_a_checkpoint_copies_the_log_and_gives_way_to_a_reader(path: str) -> Non
         one.close()
 
 
+def test_a_checkpoint_keeps_writers_out_and_so_gives_way_to_one(path: str) -> None:
+    db, writer = (connect(path, "label", lambda db: False) for _ in range(2))
+    db.execute("UPDATE machine SET token = token + 1")
+    writer.execute("BEGIN IMMEDIATE")
+    assert not schema.checkpoint(db)
+    writer.execute("COMMIT")
+    assert schema.checkpoint(db)
+    for one in (db, writer):
+        one.close()
+
+
 @pytest.mark.parametrize("made", [True, False])
 def test_a_log_that_is_full_is_begun_again_once(
     link: Any, monkeypatch: pytest.MonkeyPatch, made: bool

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
+import sys
 import threading
+import traceback
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,72 @@ def opening(path: Path) -> str:
 
 def made(path: Path) -> sqlite3.Connection:
     return connect(str(path), "label", lambda db: False)
+
+
+def opening_as_is(path: Path) -> recipes.StoreError:
+    """Return the error of opening this file, whichever it is."""
+    client = recipes.connect(f"sqlite://{path}")
+    with pytest.raises(recipes.StoreError) as failed:
+        client.open()
+    client.close()
+    return failed.value
+
+
+def test_a_platform_without_fcntl_is_refused_before_anything_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    for connect_by in (recipes.connect, recipes.connect_async):
+        with pytest.raises(StoreRefused, match=r"locks\.db refused: this platform has no fcntl"):
+            connect_by(f"sqlite://{tmp_path}/locks.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_looked_at_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * 300)
+    assert f"File name too long: '{folder}'" in opening(folder / "locks.db")
+
+
+def test_a_link_that_leads_in_a_circle_says_why(tmp_path: Path) -> None:
+    (tmp_path / "locks.db").symlink_to(tmp_path / "locks.db")
+    assert f"symbolic links: '{tmp_path}/locks.db'" in opening(tmp_path / "locks.db")
+
+
+def test_a_link_to_nowhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "locks.db").symlink_to(tmp_path / "gone" / "locks.db")
+    assert f"the directory {tmp_path}/gone does not exist" in opening(tmp_path / "locks.db")
+
+
+@pytest.mark.parametrize("free", range(12))
+def test_a_process_with_too_many_files_open_says_so(tmp_path: Path, free: int) -> None:
+    """However many it still has; and it is no reason to give up for good."""
+    made(tmp_path / "locks.db").close()
+    used = len(list(Path("/proc/self/fd").iterdir())) - 1
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    filling = [os.open(tmp_path, os.O_RDONLY) for _ in range(256 - used)]
+    client = recipes.connect(f"sqlite://{tmp_path}/locks.db", request_timeout=1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(filling) + 1, before[1]))
+    try:
+        for one in filling[:free]:
+            os.close(one)
+        try:
+            client.open()
+        except recipes.StoreUnavailable as error:
+            assert "Too many open files" in str(error)  # noqa: PT017 - it may also work
+        else:
+            assert free > 4
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for one in filling[free:]:
+            os.close(one)
+        client.close()
+
+
+def test_what_is_refused_is_one_error_and_no_chain_of_them(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("remember the milk\n" * 500)
+    for path in (tmp_path / "no/where/locks.db", tmp_path / "notes.txt", tmp_path / ("d" * 300) / "locks.db"):
+        said = "".join(traceback.format_exception(opening_as_is(path)))
+        assert said.count("Traceback (most recent call last)") == 1
 
 
 def test_a_missing_directory(tmp_path: Path) -> None:
@@ -261,6 +330,8 @@ def test_after_a_restart_nobody_holds_and_tokens_are_larger_than_ever(
         EPOCH + 77,
         1,
     )
+    assert row(again, "PRAGMA synchronous") == (1,)
+    assert row(again, "PRAGMA journal_mode") == ("wal",)
     again.close()
     monkeypatch.setattr(schema, "machine", lambda: "the next boot")
     after = made(tmp_path / "locks.db")

@@ -18,6 +18,8 @@ from recipes.stores.sqlite.requests import (
     Evict,
     Finish,
     Join,
+    List,
+    ListQueues,
     NoSession,
     Present,
     Remove,
@@ -129,6 +131,19 @@ def test_the_nearest_waiter_is_told_first_and_each_once(file: File) -> None:
     assert not file.do(Remove("a", "x", "id-a", own))
 
 
+def test_who_waits_again_is_told_in_the_turn_of_its_first(file: File) -> None:
+    file.start(*"abc")
+    own = file.join("a").own
+    for session in "bc":
+        file.join(session, f"id-{session}", mailbox=BOX)
+    last = file.join("b", "id-again").own
+    assert own is not None
+    assert last is not None
+    file.do(Present("b", (("x", own),), ("x", last), BOX))
+    file.do(Remove("a", "x", "id-a", own))
+    assert list(file.told()) == ["b", "c"]
+
+
 def test_who_steps_up_finds_written_that_it_is_told(file: File) -> None:
     file.start(*"abc")
     first, middle = file.join("a").own, file.join("b", mailbox=BOX).own
@@ -165,6 +180,49 @@ def test_joining_again_finds_the_own_row_and_no_other_sessions(file: File) -> No
     assert file.join("a", "id-1", again=True).own == own
     assert file.join("b", "id-1", again=True).own != own
     assert file.standing() == ["a", "b"]
+
+
+def test_starting_again_after_a_lost_reply_keeps_what_stands(file: File) -> None:
+    file.start("a")
+    file.join("a")
+    file.now += 9
+    file.start("a")
+    file.now += 9
+    assert file.do(Touch("a", (("x", EPOCH + 1),))) == (10.0, frozenset({EPOCH + 1}))
+
+
+def test_nobody_removes_what_is_anothers(file: File) -> None:
+    file.start("a", "b")
+    own = file.join("a").own
+    assert not file.do(Remove("b", "x", "id-a", own))
+    assert not file.do(Remove("a", "y", "id-a", own))
+    assert file.standing() == ["a"]
+
+
+def test_queues_are_apart(file: File) -> None:
+    file.start(*"abcd")
+    for session in "abc":
+        file.join(session)
+    for number in range(3):
+        seen = file.do(Join("d", "y", "W", f"id-{number}", EXCLUSIVE))
+        assert (seen.position, seen.complete) == (number, number < 3)
+    assert file.do(See("d", "y", seen.own, EXCLUSIVE, (), BOX)).position == 2
+    assert file.do(Join("d", "y", "W", "id-3", EXCLUSIVE)).position == 3
+    assert file.join("d").position == 3
+
+
+def test_a_queue_is_listed_from_its_head(file: File) -> None:
+    file.start(*"abc")
+    for session in "abc":
+        file.join(session, note=f"note-{session}")
+    file.do(Join("c", "a", "R", "id", READER))
+    rows = file.do(List("a", "x", 2))
+    assert [(row[0], row[3], row[5]) for row in rows] == [
+        (EPOCH + 1, "a", "note-a"),
+        (EPOCH + 2, "b", "note-b"),
+    ]
+    assert file.do(ListQueues("a", 5)) == ("a", "x")
+    assert file.do(ListQueues("a", 1)) == ("a",)
 
 
 def test_who_joins_only_if_free_leaves_no_trace_if_not(file: File) -> None:
@@ -250,6 +308,18 @@ def test_the_dead_who_block_nobody_are_ended_by_who_comes(file: File) -> None:
     file.died = {"a"}
     file.start("c")
     assert file.db.execute("SELECT id FROM session ORDER BY id").fetchall() == [("b",), ("c",)]
+
+
+def test_where_one_has_died_all_the_dead_are_ended(file: File) -> None:
+    """One of them may stand behind the one that was looked at, and be the next that blocks."""
+    file.start(*"abcd")
+    for session in "abc":
+        file.join(session)
+    file.died = {"a", "b"}
+    file.do(Evict("d", ("a",)))
+    assert file.standing() == ["c"]
+    assert file.work is not None
+    assert sorted(file.work.ended) == ["a", "b"]
 
 
 def test_the_dead_are_ended_by_who_steps_up(file: File) -> None:

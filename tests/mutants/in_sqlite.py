@@ -1,0 +1,584 @@
+"""Bugs to plant in the store that is a file, and in the gate of a file.
+
+Most are a change of a few words in the text of a function: what is replaced has to be there.
+"""
+
+from __future__ import annotations
+import __future__ as futures
+
+import inspect
+import sys
+import textwrap
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+from recipes.fencing import file as gates
+from recipes.stores.sqlite import (
+    SqliteEngine,
+    bell,
+    blocking,
+    book,
+    database,
+    descriptors,
+    kernel,
+    lifeline,
+    location,
+    requests,
+    schema,
+    session,
+    tasks,
+    transactions,
+    work,
+)
+from tests.mutants.transports import TransportMutant
+from tests.simulation.bugs import swap
+
+__all__ = ["SQLITE"]
+
+FILE, GATE = "SQLite", "file gate"
+
+
+def _rewritten(owner: ModuleType | type, name: str, *changes: tuple[str, str]) -> list[Any]:
+    """Return the patches that have a function, method or property do something else."""
+    original = vars(owner)[name]
+    function = inspect.unwrap(original.fget if isinstance(original, property) else original)
+    text = textwrap.dedent(inspect.getsource(function))
+    for old, new in changes:
+        assert text.count(old) == 1, f"{old!r} should stand once in {name}"
+        text = text.replace(old, new)
+    flags = futures.annotations.compiler_flag
+    made: dict[str, Any] = {}
+    exec(
+        compile(text, inspect.getfile(function), "exec", flags, dont_inherit=True), function.__globals__, made
+    )
+    if isinstance(owner, type):
+        return swap(owner, name, made[name])
+    holders = [one for key, one in [*sys.modules.items()] if key.startswith("recipes.")]
+    patches = [swap(one, name, made[name]) for one in holders if vars(one).get(name) is original]
+    acts = {kind: made[name] for kind, act in transactions._ACTS.items() if act is original}
+    return [*(patch for (patch,) in patches), mock.patch.dict(transactions._ACTS, acts)]
+
+
+def _bug(
+    name: str, tests: str, owner: ModuleType | type, of: str, *changes: tuple[str, str], where: str = FILE
+) -> TransportMutant:
+    folder = "tests/fencing" if where == GATE else "tests/stores/sqlite"
+    return TransportMutant(name, where, f"{folder}/{tests}.py", lambda: _rewritten(owner, of, *changes))
+
+
+def _gate(name: str, of: str, *changes: tuple[str, str]) -> TransportMutant:
+    return _bug(name, "test_file", gates.FileGate, of, *changes, where=GATE)
+
+
+T, LINKS, FDS = "test_transactions", "test_links", "test_descriptors"
+SQLITE = [
+    # What requests do to the tables.
+    _bug(
+        "eviction ends only the suspects",
+        T,
+        transactions,
+        "_evict",
+        ("_bury(work, request.suspects)", "[_end(one, work) for one in work.dead(request.suspects)]"),
+    ),
+    _bug(
+        "the last in the queue is told first",
+        T,
+        work.Work,
+        "tell",
+        ("ORDER BY waiter", "ORDER BY waiter DESC"),
+    ),
+    _bug("sessions are told by their names", T, work.Work, "tell", ("ORDER BY waiter", "ORDER BY session")),
+    _bug("who waits again is told later", T, transactions, "_want", ("OR IGNORE", "OR REPLACE")),
+    _bug(
+        "anybody deletes a contender",
+        T,
+        transactions,
+        "_delete",
+        (' AND session = ?"', '"'),
+        ("(queue, token, session)", "(queue, token)"),
+    ),
+    _bug(
+        "an attempt of another session is found",
+        T,
+        transactions,
+        "_token_of",
+        (' AND session = ?"', '"'),
+        ("(queue, contender_id, session)", "(queue, contender_id)"),
+    ),
+    _bug(
+        "anybody downgrades",
+        T,
+        transactions,
+        "_demote",
+        (' AND session = ?"', '"'),
+        ("(queue, token, request.session)", "(queue, token)"),
+    ),
+    _bug(
+        "a renewal renews all",
+        T,
+        transactions,
+        "_touch",
+        ('SET expires_at = ? WHERE id = ?"', 'SET expires_at = ?"'),
+        ("(work.now + ttl_s, session))", "(work.now + ttl_s,))"),
+    ),
+    _bug(
+        "another's places count as held",
+        T,
+        transactions,
+        "_touch",
+        ("_owner(target, work) == session", "_owner(target, work)"),
+    ),
+    _bug(
+        "the end of a session leaves what it wanted to hear of",
+        T,
+        transactions,
+        "_end",
+        ('db.execute("DELETE FROM watch WHERE session = ?", (session,))', "pass"),
+    ),
+    _bug(
+        "who has gone leaves who wanted to hear of it",
+        T,
+        transactions,
+        "_delete",
+        ("DELETE FROM watch WHERE token = ?", "DELETE FROM watch WHERE token = -?"),
+    ),
+    _bug(
+        "a session that was started twice fails", T, transactions, "_start", ("INSERT OR REPLACE", "INSERT")
+    ),
+    _bug(
+        "sessions of an earlier clock go on", T, transactions, "_expire", (" OR expires_at > ?1 + ttl_s", "")
+    ),
+    _bug(
+        "a session ends later than it says",
+        T,
+        transactions,
+        "_expect_session",
+        ("found[0] <= work.now", "found[0] <= work.now - 1"),
+    ),
+    _bug(
+        "the dead are believed to live",
+        T,
+        transactions,
+        "_living",
+        ("if order.blockers(ahead) else []", "if False else []"),
+    ),
+    _bug("a listing begins at its tail", T, transactions, "_list", ("ORDER BY token", "ORDER BY token DESC")),
+    _bug(
+        "a listing has no end",
+        T,
+        transactions,
+        "_list",
+        ("(request.queue, request.most)", "(request.queue, -1)"),
+    ),
+    _bug("a queue is named for each that stands in it", T, transactions, "_list_queues", ("DISTINCT ", "")),
+    _bug(
+        "a reader listens when it has looked",
+        T,
+        transactions,
+        "carry_out",
+        ("elif isinstance(request, See):", "elif False:"),
+    ),
+    TransportMutant(
+        "the farthest are looked at",
+        FILE,
+        "tests/stores/sqlite/test_transactions.py",
+        lambda: swap(transactions, "NEAREST", transactions.NEAREST.replace("DESC", "ASC")),
+    ),
+    TransportMutant(
+        "other queues count",
+        FILE,
+        "tests/stores/sqlite/test_transactions.py",
+        lambda: swap(transactions, "COUNT", transactions.COUNT.replace("queue = ?", "queue <> '' || ?")),
+    ),
+    TransportMutant(
+        "a renewal takes room",
+        FILE,
+        "tests/stores/sqlite/test_protocol.py",
+        lambda: swap(requests.Touch, "grows", True),
+    ),
+    # Opening, transactions, the log.
+    _bug(
+        "a writer begins as a reader",
+        LINKS,
+        session.FileSession,
+        "_transact",
+        ('"IMMEDIATE" if writes(request) else "DEFERRED"', '"DEFERRED"'),
+    ),
+    _bug("what broke is not undone", T, schema, "transaction", ('db.execute("ROLLBACK")', "pass")),
+    _bug(
+        "what an interrupt left is not undone",
+        LINKS,
+        database.Database,
+        "release",
+        ('self._db.execute("ROLLBACK")', "pass"),
+    ),
+    _bug("nothing is synced", "test_opening", schema, "_tune", ("synchronous = NORMAL", "synchronous = OFF")),
+    _bug(
+        "the number of a boot is not synced",
+        "test_opening",
+        schema,
+        "_enter_boot",
+        ('    db.execute("PRAGMA synchronous = FULL")\n    with', "    with"),
+    ),
+    _bug(
+        "tokens go on after a restart",
+        "test_opening",
+        schema,
+        "_enter_boot",
+        ('token = (token / ? + 1) * ?", (boot, EPOCH, EPOCH)', 'token = token", (boot,)'),
+    ),
+    _bug(
+        "SQLite copies the log itself",
+        "test_log",
+        schema,
+        "_tune",
+        ("wal_autocheckpoint = 0", "wal_autocheckpoint = 1000"),
+    ),
+    _bug(
+        "a checkpoint lets others write",
+        "test_log",
+        schema,
+        "checkpoint",
+        ("wal_checkpoint(FULL)", "wal_checkpoint(PASSIVE)"),
+    ),
+    _bug(
+        "a checkpoint leaves a wait behind",
+        "test_log",
+        schema,
+        "checkpoint",
+        ("busy_timeout = 0", "busy_timeout = 5000"),
+    ),
+    _bug("no room is kept", "test_log", schema, "_keep_room", ("(zeroblob(?))", "(substr(?, 1, 1))")),
+    _bug("SQLite waits for as long as it likes", LINKS, schema, "connect", ("timeout=0", "timeout=5")),
+    _bug(
+        "waiting for writers has no end",
+        LINKS,
+        session.FileSession,
+        "carry_out",
+        ("if boot_time() + pause_s >= until:", "if False:"),
+    ),
+    _bug(
+        "waiting for earlier requests has no end",
+        LINKS,
+        database.Database,
+        "acquire",
+        ("if timeout_s <= 0:", "if False:"),
+    ),
+    _bug(
+        "sessions are timed by the wall clock",
+        LINKS,
+        session.FileSession,
+        "_transact",
+        ("Work(db, boot_time()", "Work(db, time.time()"),
+    ),
+    _bug(
+        "another file in its place is not seen",
+        LINKS,
+        database.Database,
+        "connection",
+        ("self._file is not None and self._file != file", "False"),
+    ),
+    _bug(
+        "a connection goes through a fork",
+        "test_fork",
+        database.Database,
+        "before_fork",
+        ("self.close()", "pass"),
+    ),
+    _bug(
+        "a request without an answer is none of OSError's",
+        "test_opening",
+        location,
+        "check",
+        ("except OSError as error:", "except ZeroDivisionError as error:"),
+    ),
+    TransportMutant(
+        "a platform without fcntl is found out late",
+        FILE,
+        "tests/stores/sqlite/test_opening.py",
+        lambda: swap(SqliteEngine, "named", classmethod(lambda cls, parts: cls(location.path_of(parts)))),
+    ),
+    # Who lives.
+    _bug(
+        "a session lives before it can be seen to",
+        LINKS,
+        session.FileSession,
+        "_once",
+        ("self._prepare(request)", "pass"),
+        (
+            "reply, work = self._transact(request, db)",
+            "(reply, work), _ = self._transact(request, db), self._prepare(request)",
+        ),
+    ),
+    _bug(
+        "a lock gets its name before it is taken",
+        "test_lifeline",
+        lifeline.Lifeline,
+        "_make",
+        (
+            "if self._is_locked(own.number, new):",
+            "if not os.rename(new, path) and self._is_locked(own.number, path):",
+        ),
+        ("os.rename(new, path)  # noqa: PTH104", "pass"),
+    ),
+    _bug(
+        "a lock of the process, not of the file that is open",
+        "test_lifeline",
+        kernel,
+        "_set",
+        ("fcntl.F_OFD_SETLK", "fcntl.F_SETLK"),
+    ),
+    _bug(
+        "a lock is left to whoever inherited it",
+        "test_lifeline",
+        lifeline.Lifeline,
+        "drop",
+        ("kernel.release(self.descriptor)", "pass"),
+    ),
+    _bug(
+        "a session that is left goes on living",
+        LINKS,
+        session.FileSession,
+        "close",
+        ("self._lifeline.drop()", "pass"),
+    ),
+    _bug(
+        "a lock that is held is removed",
+        "test_lifeline",
+        kernel,
+        "remove_free",
+        ("take(descriptor) and is_at(descriptor, path)", "is_at(descriptor, path)"),
+    ),
+    _bug(
+        "a child keeps what it inherited",
+        FDS,
+        descriptors,
+        "_close_all",
+        ("        one.close()\n", "        pass\n"),
+    ),
+    # Descriptors.
+    _bug(
+        "a number says whose it is",
+        FDS,
+        descriptors.Descriptor,
+        "mine",
+        ("identity(number) == self._identity", "True"),
+    ),
+    _bug(
+        "another's descriptor is closed",
+        FDS,
+        descriptors.Descriptor,
+        "close",
+        ("if number >= 0 and identity(number) == self._identity:", "if number >= 0:"),
+    ),
+    _bug(
+        "a socket closes its number when it is finalized",
+        FDS,
+        descriptors.Descriptor,
+        "close",
+        ("of.detach()", "pass"),
+    ),
+    _bug(
+        "SQLite's descriptors are not looked at",
+        FDS,
+        database.Database,
+        "_is_taken",
+        ("self._files is not None and not self._files.whole", "False"),
+    ),
+    _bug(
+        "SQLite closes another's descriptor",
+        FDS,
+        database.Database,
+        "close",
+        ("if files is None or files.whole:", "if True:"),
+    ),
+    _bug(
+        "a file whose locks are gone is used again",
+        FDS,
+        database.Database,
+        "close",
+        ("_taken.add(self._file)", "pass"),
+    ),
+    _bug(
+        "a connection that came and went is missed", FDS, descriptors.Files, "whole", ("all(any(", "all(all(")
+    ),
+    _bug(
+        "a lock that is gone ends no session",
+        FDS,
+        session.FileSession,
+        "_expect_own",
+        ("self.taken and", "False and"),
+    ),
+    _bug(
+        "a session that was given up cannot be ended",
+        FDS,
+        session.FileSession,
+        "_expect_own",
+        (" and not isinstance(request, Finish)", ""),
+    ),
+    _bug(
+        "a transaction is undone in another's file",
+        FDS,
+        database.Database,
+        "release",
+        ("if self._is_taken():", "if False:"),
+    ),
+    _bug(
+        "another's lock is let go",
+        FDS,
+        lifeline.Lifeline,
+        "drop",
+        ("if self.descriptor >= 0:", "if self._own is not None:"),
+        ("kernel.release(self.descriptor)", "kernel.release(self._own.number)"),
+    ),
+    _bug(
+        "a bell reads what was sent to another",
+        FDS,
+        bell.Bell,
+        "hear",
+        ("None if self.taken else self.socket", "self.socket"),
+    ),
+    _bug("a listener does not notice", FDS, blocking.SqliteLink, "_hear", ("if self._taken:", "if False:")),
+    _bug(
+        "a poke goes to another", FDS, blocking.SqliteLink, "_poke", ("if self._own[0].taken:", "if False:")
+    ),
+    _bug(
+        "a loop goes on with a number that is another's",
+        FDS,
+        tasks.AsyncSqliteLink,
+        "ask",
+        ("self._stop_hearing()", "pass"),
+    ),
+    # Telling and hearing.
+    _bug(
+        "the second look is dropped",
+        LINKS,
+        book.Book,
+        "listen",
+        ("if self._waiting.get(ref) is waiting:", "if True:"),
+    ),
+    _bug(
+        "a mailbox that was forgotten is told",
+        LINKS,
+        book.Book,
+        "forget",
+        ("waiting.pop(mailbox, None)", "pass"),
+    ),
+    _bug(
+        "a contender that has gone is told of for ever",
+        LINKS,
+        book.Book,
+        "gone",
+        ("self._waiting.pop(ref, ())", "self._waiting.get(ref, ())"),
+    ),
+    _bug(
+        "a socket that is full raises",
+        "test_bell",
+        bell.Bell,
+        "ring",
+        ("except OSError:", "except FileNotFoundError:"),
+    ),
+    _bug(
+        "too much is said at once",
+        "test_bell",
+        bell.Bell,
+        "ring",
+        ('said if len(said) <= LONGEST_TOLD else b""', "said"),
+    ),
+    _bug(
+        "what a socket did not keep is not missed",
+        "test_bell",
+        bell.Bell,
+        "hear",
+        (" or heard >= OVERHEARD", ""),
+    ),
+    _bug(
+        "who cannot hear waits as long",
+        "test_bell",
+        bell.Bell,
+        "tick_s",
+        ("DEAF_TICK_S if self.socket is None else TICK_S", "TICK_S"),
+    ),
+    _bug("the listener sleeps on", LINKS, blocking.SqliteLink, "_poke", ('self._waking.send(b".")', "pass")),
+    _bug("hearing keeps from looking", LINKS, blocking.SqliteLink, "_hear", (" or session.tick_s == 0", "")),
+    _bug(
+        "a downgrade is told again and again",
+        LINKS,
+        session.FileSession,
+        "_compare",
+        ("found.downgraded - self._downgraded", "found.downgraded"),
+    ),
+    _bug(
+        "what was not heard is not found",
+        LINKS,
+        session.FileSession,
+        "_compare",
+        ("set(targets) - set(found.owners)", "()"),
+    ),
+    _bug("a death is not looked for", LINKS, session.FileSession, "tick", ("found.due or dead", "found.due")),
+    _bug(
+        "the end of a session is not told",
+        LINKS,
+        session.FileSession,
+        "tick",
+        ('self._tell_end(str(ended) or "it was removed from the file")', "pass"),
+    ),
+    _bug(
+        "who listens late is not looked after",
+        LINKS,
+        session.FileSession,
+        "_listen",
+        ("self._on_listen()", "pass"),
+    ),
+    _bug(
+        "a request that was given up is carried out",
+        "test_links_asyncio",
+        tasks.AsyncSqliteLink,
+        "_work",
+        (" and not job.given_up", ""),
+    ),
+    _bug(
+        "hearing too much is no reason to look",
+        "test_links_asyncio",
+        tasks.AsyncSqliteLink,
+        "_hear",
+        ("self._jobs.put(None)", "pass"),
+    ),
+    _bug(
+        "a task waits longer than it said",
+        "test_links_asyncio",
+        tasks,
+        "_too_late",
+        ('_settle(done, None, StoreUnavailable(label, "no answer in time"))', "pass"),
+    ),
+    # The gate of a file.
+    _gate("the fence is not synced", "_inside", ("os.fsync(fence)", "pass")),
+    _gate(
+        "the directory of a new fence is not synced",
+        "_locked",
+        ("_sync(self._fence.parent)", "pass"),
+    ),
+    _gate("the new content is not synced", "_draft", ("os.fsync(target)", "pass")),
+    _gate("the new name is not synced", "write", ("_sync(self.path.parent)", "pass")),
+    _gate(
+        "the fence is written after the block",
+        "_inside",
+        ("if now != seen:", "yield\n        if now != seen:"),
+        ("os.fsync(fence)\n        yield\n", "os.fsync(fence)\n"),
+    ),
+    _gate(
+        "a fence that was replaced lets in",
+        "_locked",
+        ("self._fence.exists() and os.path.samestat(os.fstat(fence), self._fence.stat())", "True"),
+    ),
+    _gate("a child keeps the gate closed", "_inside", ("fcntl.flock(fence, fcntl.LOCK_UN)", "pass")),
+    _gate("the gate lets two in", "_locked", ("fcntl.LOCK_EX", "fcntl.LOCK_SH")),
+    _gate(
+        "the old content is written over",
+        "write",
+        ("draft.replace(self.path)", "self.path.write_bytes(data)"),
+    ),
+    _gate("permissions are forgotten", "_draft", ("if self.path.exists():", "if False:")),
+    _gate("a draft stays", "_draft", ("draft.unlink(missing_ok=True)", "pass")),
+]

@@ -1,0 +1,425 @@
+"""Descriptors that other code of the process closes, and that other files get the numbers of."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recipes
+from recipes import StoreRefused
+from recipes._run.clock import boot_time
+from recipes.stores.sqlite import descriptors, kernel
+from recipes.stores.sqlite.bell import Bell
+from recipes.stores.sqlite.blocking import SqliteLink
+from recipes.stores.sqlite.database import TAKEN
+from recipes.stores.sqlite.descriptors import Descriptor, Files, open_files
+from recipes.stores.sqlite.lifeline import Folder, Lifeline
+from recipes.stores.sqlite.requests import Finish, NoSession, Start, Touch
+from recipes.stores.sqlite.session import FileSession
+from recipes.stores.sqlite.tasks import AsyncSqliteLink
+from tests.contract.world import until
+from tests.run.test_fork import in_child
+from tests.stores.sqlite.closer import MANY
+from tests.stores.sqlite.linking import Box, join, queued
+
+ROOT = Path(__file__).parents[3]
+RENEWED_S = 1.0
+"""After how many seconds a session of three is renewed."""
+SESSION = ("lifeline", "bell", "database", "log", "memory")
+LISTENER = ("waking", "woken")
+
+
+class Stranger:
+    """A file of somebody else's under a number that was the package's."""
+
+    def __init__(self, number: int, path: Path) -> None:
+        self.number, self.path = number, path
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        os.dup2(opened, number)
+        os.close(opened)
+        self.is_ = os.fstat(number)
+        assert kernel.take(number)
+        os.write(number, b"mine")
+
+    def check(self) -> None:
+        """It is open, nobody else wrote to it, and its lock is where it was."""
+        assert os.path.samestat(os.fstat(self.number), self.is_)
+        assert self.path.read_bytes() == b"mine"
+        with self.path.open("r+b") as looking:
+            assert kernel.is_taken(looking.fileno())
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[Any]:
+    made: list[Stranger] = []
+
+    def take(number: int) -> Stranger:
+        assert number >= 0
+        made.append(Stranger(number, tmp_path / f"theirs-{len(made)}"))
+        return made[-1]
+
+    yield take
+    for one in made:
+        os.close(one.number)
+
+
+@pytest.fixture
+def folder(path: str) -> Folder:
+    Path(path).touch(0o600)
+    one = Folder(path)
+    one.make()
+    return one
+
+
+def numbers_of(link: Any) -> dict[str, int]:
+    """Return what a link has open, by what it is for."""
+    session: FileSession = link._session
+    assert session._lifeline is not None
+    assert session.bell is not None
+    assert session.bell.socket is not None
+    assert session._database._files is not None
+    files = [number for ((number, _),) in session._database._files._any_of]
+    found = [session._lifeline.descriptor, session.bell.socket.fileno(), *files]
+    listener = [one.number for one in getattr(link, "_own", ())]
+    return dict(zip((*SESSION, *LISTENER), (*found, *listener), strict=False))
+
+
+def test_a_number_that_another_file_has_is_not_closed(tmp_path: Path, stranger: Any) -> None:
+    one = Descriptor(os.open(tmp_path, os.O_RDONLY))
+    assert (one.mine, one.taken) == (True, False)
+    theirs = stranger(one.number)
+    assert (one.mine, one.taken) == (False, True)
+    one.close()
+    assert (one.mine, one.taken) == (False, False)
+    theirs.check()
+
+
+def test_a_number_that_nobody_has_is_not_closed_either(tmp_path: Path) -> None:
+    one = Descriptor(os.open(tmp_path, os.O_RDONLY))
+    os.close(one.number)
+    assert one.taken
+    one.close()
+    one.close()
+
+
+def test_a_socket_is_let_go_of_before_it_is_finalized(stranger: Any) -> None:
+    ends = socket.socketpair()
+    own = [Descriptor(end) for end in ends]
+    theirs = stranger(own[0].number)
+    for one in own:
+        one.close()
+    assert [end.fileno() for end in ends] == [-1, -1]
+    del ends
+    gc.collect()
+    theirs.check()
+
+
+def test_a_lifeline_leaves_what_has_its_number_alone(folder: Folder, stranger: Any) -> None:
+    one = Lifeline(folder, "a")
+    theirs = stranger(one.descriptor)
+    assert one.taken
+    assert one.descriptor == -1  # nor is it handed to a child
+    assert folder.dead(["a"]) == ["a"]
+    one.drop()
+    theirs.check()
+
+
+@pytest.mark.parametrize("which", ["_own", "_directory"])
+def test_a_bell_reads_nothing_of_what_has_its_number_and_says_nothing_with_it(
+    path: str, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    monkeypatch.setattr("recipes.stores.sqlite.bell.LONGEST_ADDRESS", 0)
+    Path(path).touch()
+    folder = Folder(path)
+    folder.make()
+    bell, other = Bell(folder, "a"), Bell(folder, "b")
+    sending, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    number = getattr(bell, which).number
+    os.dup2(theirs.fileno(), number)
+    sending.send(b"-x/1")
+    assert bell.taken
+    assert bell.hear() == ([], [], False)
+    bell.ring("b", ["x/1"])
+    assert other.hear() == ([], [], False)
+    bell.close()
+    other.close()
+    reading = socket.socket(fileno=number)
+    assert reading.recv(100) == b"-x/1"
+    for end in (sending, theirs, reading):
+        end.close()
+
+
+@pytest.mark.parametrize("what", SESSION)
+def test_a_session_whose_descriptor_was_closed_is_given_up_by_the_next_renewal(
+    link: Any, stranger: Any, what: str
+) -> None:
+    a = link("a")
+    token = join(a, "a")
+    theirs = stranger(numbers_of(a)[what])
+    with pytest.raises(NoSession, match="was closed by other code of this process"):
+        a.ask(Touch("a", (("x", token),)), 1.0)
+    a.close()
+    a.close()
+    gc.collect()
+    theirs.check()
+
+
+@pytest.mark.parametrize("what", ["lifeline", "bell"])
+def test_a_session_that_was_given_up_is_ended_for_all_that(link: Any, stranger: Any, what: str) -> None:
+    a, b = link("a"), link("b")
+    join(a, "a")
+    box = Box()
+    own = join(b, "b", box)
+    stranger(numbers_of(a)[what])
+    a.ask(Finish("a"), 1.0)
+    assert box.rang.wait(5)
+    assert b.ask(Touch("b", (("x", own),)), 1.0) == (5.0, frozenset({own}))
+
+
+@pytest.mark.parametrize("what", LISTENER)
+def test_a_listener_whose_socket_was_closed_tells_that_the_session_has_ended(
+    link: Any, stranger: Any, what: str
+) -> None:
+    a, b = link("a"), link("b")
+    join(b, "b")
+    numbers = numbers_of(a)
+    theirs = stranger(numbers[what])
+    join(a, "a", Box())  # somebody waits: the listener would have to be woken
+    b._session.bell.ring("a")  # as sooner or later anybody does
+    assert until(lambda: link.ended == [("a", TAKEN)], 5)
+    listener = a._listener
+    a.close()
+    listener.join(5)
+    assert not listener.is_alive()
+    theirs.check()
+
+
+def test_a_listener_notices_at_once_that_all_was_closed(link: Any) -> None:
+    a = link("a")
+    numbers = numbers_of(a)
+    kept = {number: os.dup(number) for number in numbers.values() if number != numbers["waking"]}
+    del kept[numbers["woken"]]
+    for name in ("waking", "woken"):
+        os.close(numbers[name])
+    assert until(lambda: link.ended == [("a", TAKEN)], 5)
+    a._listener.join(5)  # and does not go on without rest
+    assert not a._listener.is_alive()
+    for copy in kept.values():
+        os.close(copy)
+
+
+@pytest.mark.parametrize("what", SESSION)
+def test_an_asyncio_session_whose_descriptor_was_closed_is_given_up(
+    path: str, stranger: Any, what: str
+) -> None:
+    async def scenario() -> None:
+        link = AsyncSqliteLink(path, "label", lambda reason: None)
+        await link.ask(Start("a", 5.0), 1.0)
+        theirs = stranger(numbers_of(link)[what])
+        with pytest.raises(NoSession, match="was closed by other code"):
+            await link.ask(Touch("a", ()), 1.0)
+        await link.close()
+        theirs.check()
+
+    asyncio.run(scenario())
+
+
+def test_what_is_heard_under_a_number_that_was_a_bells_is_heard_by_its_owner(path: str) -> None:
+    async def scenario() -> None:
+        link = AsyncSqliteLink(path, "label", lambda reason: None)
+        await link.ask(Start("a", 5.0), 1.0)
+        number = numbers_of(link)["bell"]
+        sending, theirs = socket.socketpair()
+        os.dup2(theirs.fileno(), number)
+        with pytest.raises(NoSession):
+            await link.ask(Touch("a", ()), 1.0)
+        loop, heard = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(number, heard.set)
+        await link.close()
+        sending.send(b"x")
+        await asyncio.wait_for(heard.wait(), 5)
+        loop.remove_reader(number)
+        for end in (sending, theirs, socket.socket(fileno=number)):
+            end.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_asyncio_link_that_hears_for_another_gives_up(path: str) -> None:
+    """Where the loop goes on looking at the number (it does with ``select``), not at what was open."""
+
+    async def scenario() -> None:
+        ended: list[str] = []
+        link = AsyncSqliteLink(path, "label", ended.append)
+        await link.ask(Start("a", 5.0), 1.0)
+        number = numbers_of(link)["bell"]
+        sending, theirs = socket.socketpair()
+        os.dup2(theirs.fileno(), number)
+        link._hear()
+        assert ended == [TAKEN]
+        sending.send(b"x")
+        reading = socket.socket(fileno=number)
+        assert reading.recv(10) == b"x"
+        await link.close()
+        for end in (sending, theirs, reading):
+            end.close()
+
+    asyncio.run(scenario())
+
+
+# A process that closes all.
+
+
+def test_fault_43_all_descriptors_are_closed_while_another_process_waits(path: str, tmp_path: Path) -> None:
+    url, theirs = f"sqlite://{path}", tmp_path / "theirs"
+    theirs.mkdir()
+    command = [sys.executable, "-m", "tests.stores.sqlite.closer", url, str(theirs)]
+    closer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert closer.stdout is not None
+    token = int(closer.stdout.readline())
+    with recipes.connect(url) as client:
+        granted: list[tuple[float, int]] = []
+
+        def wait() -> None:
+            grant = client.lock("x").acquire(timeout=30)
+            granted.append((boot_time(), grant.token))
+
+        waiter = threading.Thread(target=wait)
+        with queued():
+            waiter.start()
+        out, _ = closer.communicate("close\n", timeout=60)
+        waiter.join(30)
+        assert closer.returncode == 0
+        said = json.loads(out)
+        assert TAKEN in said["reason"]
+        ((at, next_token),) = granted
+        assert next_token > token
+        # It may be held twice until the next renewal, and no longer.
+        assert said["held_until"] - at <= RENEWED_S + said["longest_step"]
+        assert "StoreRefused" in said["again"]
+        assert "restart it, and connect after that code" in said["again"]
+        assert said["closing"] == ""
+        written = {file.name: file.read_text() for file in theirs.iterdir()}
+        assert written == {str(number): f"file {number}" for number in range(MANY)}
+        with client.lock("y").acquire(timeout=5) as grant:  # the file is not damaged
+            assert grant.verify()
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()
+
+
+# SQLite's own.
+
+
+def test_a_process_has_to_do_without_a_file_whose_locks_it_has_lost(
+    link: Any, path: str, stranger: Any
+) -> None:
+    a, b = link("a"), link("b")
+    stranger(numbers_of(a)["database"])
+    for name, one in (("a", a), ("b", b)):  # the kernel dropped the locks of both
+        for _ in range(2):
+            with pytest.raises(NoSession, match="was closed by other code"):
+                one.ask(Touch(name, ()), 1.0)
+    with pytest.raises(StoreRefused, match=r"os\.closerange.*restart it, and connect after that code"):
+        recipes.connect(f"sqlite://{path}").open()
+
+
+def test_another_file_is_used_as_before(link: Any, tmp_path: Path, stranger: Any) -> None:
+    a = link("a")
+    stranger(numbers_of(a)["log"])
+    with pytest.raises(NoSession):
+        a.ask(Touch("a", ()), 1.0)
+    with recipes.connect(f"sqlite://{tmp_path}/other.db") as client:
+        assert client.lock("x").acquire(timeout=1)
+
+
+@pytest.mark.parametrize("what", ["database", "log", "memory"])
+def test_a_transaction_is_not_undone_in_anothers_file(link: Any, stranger: Any, what: str) -> None:
+    a = link("a")
+    database = a._session._database
+    assert database.acquire(1.0)
+    database.connection().execute("BEGIN IMMEDIATE")
+    theirs = stranger(numbers_of(a)[what])
+    database.release()
+    assert database._db is None
+    theirs.check()
+
+
+def test_a_fork_closes_nothing_of_anothers(link: Any, stranger: Any) -> None:
+    a = link("a")
+    theirs = [stranger(number) for number in numbers_of(a).values()]
+
+    def look() -> str:
+        for one in theirs:
+            one.check()
+        return "all there"
+
+    assert in_child(look) == "all there"
+    assert look() == "all there"
+
+
+def test_a_child_has_nothing_open_that_its_parent_has(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.sqlite.bell.LONGEST_ADDRESS", 0)
+    before = open_files()
+    a = link("a")
+    ours = {what for number, what in open_files().items() if before.get(number) != what}
+    assert len(ours) >= len(SESSION) + len(LISTENER) + 1
+    assert in_child(lambda: sum(what in ours for what in open_files().values())) == 0
+    join(a, "a", Box())
+    assert a.ask(Touch("a", ()), 1.0)
+
+
+def test_other_connections_of_the_process_come_and_go(link: Any, path: str) -> None:
+    """SQLite keeps what a closed connection had open for the next one."""
+    a = link("a")
+    for _ in range(3):
+        with sqlite3.connect(path) as db:
+            db.execute("SELECT * FROM session").fetchall()
+        link(f"b{_}").close()
+        c = link(f"c{_}")
+        db.close()
+        assert c.ask(Touch(f"c{_}", ()), 1.0)
+        c.close()
+        assert a.ask(Touch("a", ()), 1.0)
+
+
+def test_connections_that_threads_open_at_once_are_told_apart_or_taken_for_one(path: str) -> None:
+    def come_and_go() -> None:
+        for _ in range(20):
+            with sqlite3.connect(path, timeout=10) as db:
+                db.execute("SELECT 1 FROM sqlite_master").fetchall()
+            db.close()
+
+    SqliteLink(path, "label", lambda reason: None).ask(Start("first", 5.0), 1.0)
+    crew = [threading.Thread(target=come_and_go) for _ in range(2)]
+    for thread in crew:
+        thread.start()
+    for number in range(10):
+        link = SqliteLink(path, "label", lambda reason: None)
+        link.ask(Start(f"s{number}", 5.0), 5.0)
+        link.ask(Touch(f"s{number}", ()), 5.0)
+        link.close()
+    for thread in crew:
+        thread.join()
+
+
+def test_where_the_system_does_not_say_what_is_open_nothing_is_missed(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(descriptors, "OPEN", "/nowhere")
+    assert open_files() == {}
+    assert Files(path, {}).whole
