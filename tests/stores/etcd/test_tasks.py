@@ -294,7 +294,13 @@ def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
         run(main(server.port))
 
 
-def test_what_the_session_lives_by_waits_behind_no_burst(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+LIVES_BY, LETS_GO = Post("/lease/keepalive", {}, urgent=True), Post("/kv/txn", {}, frees=True)
+
+
+@pytest.mark.parametrize("ahead", [LIVES_BY, LETS_GO], ids=["session", "release"])
+def test_what_the_session_lives_by_or_lets_go_waits_behind_no_burst(
+    run: Run, monkeypatch: pytest.MonkeyPatch, ahead: Post
+) -> None:
     monkeypatch.setattr(tasks, "MOST_AT_ONCE", 1)
     go_on = threading.Event()
 
@@ -302,7 +308,7 @@ def test_what_the_session_lives_by_waits_behind_no_burst(run: Run, monkeypatch: 
         link: Any = AsyncEtcdLink([("127.0.0.1", port)])
         burst = [asyncio.create_task(link.ask(PUT, 30)) for _ in range(3)]
         await asyncio.sleep(0)
-        assert await link.ask(Post("/lease/keepalive", {}, urgent=True), 5) == {}
+        assert await link.ask(ahead, 5) == {}
         assert not any(task.done() for task in burst)
         go_on.set()
         assert await asyncio.gather(*burst) == [{}, {}, {}]
