@@ -26,6 +26,7 @@ BESIDE = ("-n", "3")
 """Run tests beside each other that mostly wait; others measure time, or load."""
 WAITING = (
     "integration/test_contract.py",
+    "integration/test_contract_uvloop.py",
     "integration/test_budget.py",
     "integration/test_counter.py",
     "integration/test_budget_rwlock.py",
@@ -111,7 +112,7 @@ def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
     rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", "-n", "2")
-    measured(session, "tests", ("tests/contract", *BESIDE), rest, ("tests/simulation", "-n", "2"))
+    measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest, ("tests/simulation", "-n", "2"))
     if not session.posargs:
         report(session)
 
@@ -164,7 +165,8 @@ def faults(session: nox.Session) -> None:
     session.run("python", "-m", "integration.fleet.building")
     beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *BESIDE)
     others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *BESIDE)
-    for run in (tuple(session.posargs),) if session.posargs else (beside, LOADED, others):
+    uvloop = ("tests/contract", "-m", "long", *BESIDE)
+    for run in (tuple(session.posargs),) if session.posargs else (beside, LOADED, others, uvloop):
         session.run("pytest", *run)
     if not session.posargs:
         session.run("pytest", "tests", "-k", "test_fault_")

@@ -20,6 +20,7 @@ from integration.faults.labs import Lab, at_once
 from integration.faults.looking import hold_fault, taking
 from integration.harness import finding
 from integration.needing import needed
+from integration.proxy import Proxy
 from recipes._run.clock import boot_time
 
 pytestmark = pytest.mark.long
@@ -137,6 +138,26 @@ def test_fault_21_quota_used_up(lab: Lab) -> None:
         lab.together.wait()
     assert other.acquire("another", timeout=SOON_S).token > granted.token
     assert kept.held
+
+
+@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+def test_fault_21_a_hundred_grants_are_renewed_in_a_few_round_trips(
+    server: SmallEtcd, prefix: str, figure: Callable[[str], None]
+) -> None:
+    """Read one after the other they would take a hundred, and on a slow way longer than the session lives."""
+    with Proxy.of(server) as proxy, recipes.connect(proxy.url(prefix), session_timeout=10) as client:
+        grants = [client.lock(f"x{n}").acquire() for n in range(100)]
+        server.fill(prefix)
+        proxy.delay(0.1)
+        deadline = boot_time() + 20  # two sessions
+        while boot_time() < deadline:
+            hold_fault(0.5)
+            assert all(grant.held for grant in grants)
+        figure(f"{min(grant.remaining for grant in grants):.1f} s of 10 s are left")
+        assert min(grant.remaining for grant in grants) > 3
+        proxy.heal()
+        server.make_room(prefix)
+        assert all(grant.release() for grant in grants)
 
 
 DISKS = {"etcd-3.4": "200m", "etcd-3.5": "200m", "zookeeper-3.8": "8m"}  # etcd takes 62 MB at once, twice

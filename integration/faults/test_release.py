@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import recipes
 from integration import servers
 from integration.faults.labs import SESSION_S, Lab, at_once
 from integration.faults.looking import remove, token_of
+from integration.proxy import Proxy
 from recipes._run.clock import boot_time
 
 SOON_S = 5
+BURST = 200
 
 
 @at_once()
@@ -121,3 +126,23 @@ def test_fault_32_contender_deleted_and_a_verify_finds_it(lab: Lab) -> None:
     assert lab.actor().acquire(lab.name, timeout=SOON_S).verify()
     assert held.release() is False
     assert len(lab.contenders()) == 1
+
+
+def test_fault_9_a_release_goes_ahead_of_a_burst_of_acquires(etcd34: servers.Etcd, prefix: str) -> None:
+    """One asyncio client has so many calls under way and no more; on a slow way the others queue for long."""
+
+    async def main(proxy: Proxy) -> None:
+        url = proxy.url(prefix)
+        async with recipes.connect_async(url, session_timeout=60, request_timeout=60) as client:
+            held = await client.lock("held").acquire()
+            proxy.delay(0.1)
+            burst = [asyncio.ensure_future(client.lock(f"x{n}").acquire()) for n in range(BURST)]
+            await asyncio.sleep(0)  # they are asked for
+            assert await held.release()
+            assert sum(task.done() for task in burst) < BURST / 2
+            proxy.heal()
+            for grant in await asyncio.gather(*burst):
+                assert grant.held
+
+    with Proxy.of(etcd34) as proxy:
+        asyncio.run(main(proxy))

@@ -15,6 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import uvloop
+
 import recipes
 
 PATIENCE_S = 30.0
@@ -133,9 +135,10 @@ class AsyncFace(Face):
     name = "asyncio"
     is_async = True
     interrupts = asyncio.CancelledError
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = staticmethod(asyncio.new_event_loop)
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = self.new_loop()
         self._owners: dict[threading.Thread, _Owner] = {}
         self._thread = threading.Thread(target=self._loop.run_forever, name="test-loop", daemon=True)
         self._thread.start()
@@ -187,6 +190,13 @@ class AsyncFace(Face):
         self._thread.join(PATIENCE_S)
         self._loop.close()
         assert not left, f"tasks left behind: {left}"
+
+
+class UvloopFace(AsyncFace):
+    """Tasks, in a loop of uvloop's."""
+
+    name = "uvloop"
+    new_loop = staticmethod(uvloop.new_event_loop)
 
 
 class _Owner:

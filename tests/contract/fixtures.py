@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.faces import FACES, Face
+from tests.contract.faces import FACES, Face, UvloopFace
 from tests.contract.stores import Store
 from tests.contract.world import World
 
@@ -16,6 +16,16 @@ def face(request: pytest.FixtureRequest) -> Iterator[Face]:
     one = FACES[request.param]()
     yield one
     one.close()
+
+
+class OnUvloop:
+    """Mixed into a part of the suite: its tests run on the asyncio face alone, in a loop of uvloop's."""
+
+    @pytest.fixture
+    def face(self) -> Iterator[Face]:
+        one = UvloopFace()
+        yield one
+        one.close()
 
 
 @pytest.fixture

@@ -809,16 +809,55 @@ def test_a_full_store_is_read_without_a_transaction_the_own_key_last(
     etcd: EtcdProtocol, stands: bool
 ) -> None:
     own, blocker = ranged(found((KEY, 50)) if stands else found()), ranged(found((other(), 40)))
-    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), TURN), FULL, blocker, own)
-    asked = [codec.span(other()), codec.span(KEY)]
-    assert [steps[1], steps[2]] == [Post("/kv/range", one) for one in asked]
+    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), TURN), FULL, (blocker,), own)
+    first, last = (Post("/kv/range", codec.span(key)) for key in (other(), KEY))
+    assert steps[1:] == [Batch((first,)), last]
     assert steps.result == Checked(stands, frozenset((other().decode(),)))
 
 
 def test_a_session_is_renewed_on_a_full_store(etcd: EtcdProtocol) -> None:
     anchor, held = ranged(found((ANCHOR, 3))), ranged(found((KEY, 50)))
     kept = {"result": {"TTL": "15"}}
-    assert feed(etcd.renew(Renew((MINE,), 5.0), TURN), kept, FULL, held, anchor).result == Renewal(15.0)
+    assert feed(etcd.renew(Renew((MINE,), 5.0), TURN), kept, FULL, (held,), anchor).result == Renewal(15.0)
+
+
+def test_a_renewal_of_many_on_a_full_store_reads_them_together(etcd: EtcdProtocol) -> None:
+    places = tuple(Place(SPOT, f"app/x/{n}", n) for n in range(1, 101))
+    keys = tuple(ranged(found((place.ref.encode(), place.token))) for place in places[:-1])
+    steps = feed(
+        etcd.renew(Renew(places, 5.0), TURN),
+        {"result": {"TTL": "15"}},
+        FULL,
+        (*keys, ranged(found())),
+        ranged(found((ANCHOR, 3))),
+    )
+    assert len(steps[2].parts) == 100
+    assert all(part.urgent for part in (*steps[2].parts, steps[3]))
+    assert steps.result == Renewal(15.0, places[-1:])
+
+
+@pytest.mark.parametrize(
+    ("op", "frees"),
+    [
+        (Withdraw(SPOT, MINE), True),
+        (Withdraw(SPOT), True),
+        (Downgrade(MINE), True),
+        (Enqueue(SPOT, EXCLUSIVE), False),
+        (Probe(SPOT, EXCLUSIVE), False),
+    ],
+)
+def test_what_lets_go_says_so(etcd: EtcdProtocol, op: Any, frees: bool) -> None:
+    assert next(etcd.start(op, TURN)).frees is frees
+
+
+def test_what_lets_go_is_interrupted_as_anything_else(etcd: EtcdProtocol) -> None:
+    steps = etcd.start(Withdraw(SPOT, MINE), TURN)
+    assert feed(steps, FULL, {"deleted": "1"}).result is True
+    steps = etcd.start(Withdraw(SPOT, MINE), TURN)
+    next(steps)
+    steps.close()
+    with pytest.raises(StoreUnavailable):
+        feed(etcd.start(Withdraw(SPOT, MINE), TURN), CUT)
 
 
 def test_what_is_to_be_written_is_refused_by_a_full_store(etcd: EtcdProtocol) -> None:

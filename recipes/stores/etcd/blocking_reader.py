@@ -79,35 +79,50 @@ class Reader:
             thread.join(_CLOSE_S)
 
     def _start(self) -> None:
+        """Start the thread; if that is interrupted, the next call starts another, and that one reads."""
         with self._lock:
             if self._thread is not None or self._closed:
                 return
-            self._wake_out, wake_in = socket.socketpair()
-            self._wake_out.setblocking(False)
+            wake_out, wake_in = socket.socketpair()
+            wake_out.setblocking(False)
             wake_in.setblocking(False)
-            thread = threading.Thread(target=self._run, args=(wake_in,), name="recipes-etcd", daemon=True)
-            thread.start()
-            self._thread = thread
+            ends = wake_out, wake_in
+            thread = threading.Thread(target=self._run, args=ends, name="recipes-etcd", daemon=True)
+            try:
+                self._thread = thread
+                thread.start()
+            except BaseException:
+                self._thread = None  # it may run all the same: then it ends when it sees this
+                raise
 
     def _step(self, step: Callable[[float], None]) -> bool:
         """Take one step of the switch, send what it wants sent, then tell; False if closed."""
-        with self._lock:
-            if self._closed:
-                return False
-            try:
+        try:
+            with self._lock:
+                if self._closed:
+                    return False
+                self._mend()
                 step(time.monotonic())
                 self._flush()
-            except BaseException:
-                # Interrupted between two statements: what the switch knows and what was sent may differ.
-                self._upset = True
-                self._wake()
-                raise
-            if self._needs_thread():
-                self._wake()
-            told = self._switch.take_told()
-        for tell, what in told:
-            tell(what)
+                if self._needs_thread():
+                    self._wake()
+                told = self._switch.take_told()
+            for tell, what in told:
+                tell(what)
+        except BaseException:
+            self._upset = True
+            self._wake()
+            raise
         return True
+
+    def _mend(self) -> None:
+        """Lose every watch after an interruption: what the switch knows and what was sent may differ."""
+        if self._upset:
+            for channel in self._conns:
+                channel.live = False
+            self._switch.closes += self._conns
+            self._switch.lose_all(unavailable(self._store, "a call was interrupted while it sent"))
+            self._upset = False
 
     def _flush(self) -> None:
         for channel, conn in self._conns.items():
@@ -125,13 +140,20 @@ class Reader:
         return due is not None and due < self._asleep_until - 0.001
 
     def _wake(self) -> None:
-        if self._wake_out is not None:
-            with contextlib.suppress(OSError):  # full: it will wake anyway
-                self._wake_out.send(b"!")
+        wake_out = self._wake_out
+        if wake_out is not None:
+            with contextlib.suppress(OSError):  # full: it will wake anyway; closed: there is nothing to wake
+                wake_out.send(b"!")
 
     # What follows runs in the thread.
 
-    def _run(self, wake_in: socket.socket) -> None:
+    def _run(self, wake_out: socket.socket, wake_in: socket.socket) -> None:
+        with self._lock:  # which `_start` has until it knows that this thread runs
+            if self._thread is not threading.current_thread():
+                wake_out.close()
+                wake_in.close()
+                return
+            self._wake_out = wake_out
         selector = selectors.DefaultSelector()
         selector.register(wake_in, selectors.EVENT_READ)
         while not self._closed:
@@ -145,9 +167,8 @@ class Reader:
             self._switch.lose_all(unavailable(self._store, "this link was closed"))
             self._close_conns(selector, list(self._conns))
             told = self._switch.take_told()
-            assert self._wake_out is not None
-            self._wake_out.close()
             self._wake_out = None
+        wake_out.close()
         wake_in.close()
         selector.close()
         for tell, what in told:
@@ -175,9 +196,7 @@ class Reader:
         self._turn_in(lambda: self._after(bool(ready)))
 
     def _after(self, heard: bool) -> None:
-        if self._upset:
-            self._upset = False
-            self._switch.lose_all(unavailable(self._store, "a call was interrupted while it sent"))
+        self._mend()
         if not heard:  # what had arrived is read first: a process that was stopped is not a silent server
             self._switch.tick(time.monotonic())
 
@@ -212,6 +231,8 @@ class Reader:
         with self._lock:
             self._conns[channel] = conn
             selector.register(conn.sock, selectors.EVENT_READ, channel)
+            if not channel.live:  # given up while it connected
+                self._switch.closes.append(channel)
         self._turn_in(lambda: self._switch.connected(channel, time.monotonic()))
 
     def _read(self, channel: Channel) -> None:

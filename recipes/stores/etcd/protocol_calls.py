@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
+from recipes._core.ops import Downgrade, StoreOp, Withdraw
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused
 from recipes.stores.base import Batch, Request
 from recipes.stores.etcd import codec
@@ -12,10 +14,11 @@ from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
 from recipes.stores.etcd.protocol_revision import Revision
 from recipes.stores.etcd.requests import EtcdError, Post
-from recipes.stores.protocol import Steps, StoreProtocol
+from recipes.stores.protocol import Steps, StoreProtocol, Turn
 
 __all__ = ["NOT_FOUND", "EtcdCalls", "Json"]
 
+T = TypeVar("T")
 NOT_FOUND = 5
 
 Json = Mapping[str, Any]
@@ -36,19 +39,25 @@ class EtcdCalls(StoreProtocol):
         self._asking = Asking(label, named=named)
         self._revision = Revision()
 
+    def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:
+        """Return the generator that carries out ``op``; what lets go is asked ahead of what asks for more."""
+        steps = super().start(op, turn)
+        return _freeing(steps) if isinstance(op, Withdraw | Downgrade) else steps
+
     def _txn(
         self, compare: Any = (), then: Any = (), otherwise: Any = (), *, urgent: bool = False
     ) -> Steps[Json]:
         try:
             return (yield from self._post("/kv/txn", codec.txn(compare, then, otherwise), urgent=urgent))
-        except StoreFull:  # beyond its quota etcd refuses a transaction that only reads, and serves reads
+        except StoreFull:
             if then:
                 raise
-        found: list[Json] = []
-        for read in reversed(otherwise):  # the own key last: what stands later stood all the while
-            part = yield from self._post("/kv/range", read["request_range"], urgent=urgent)
-            found.insert(0, {"response_range": part})
-        return {"responses": found}
+        # Beyond its quota etcd refuses a transaction that only reads, and serves reads. The own key (or the
+        # anchor) comes first in ``otherwise`` and is read last: what stands later stood all the while.
+        own, *others = (Post("/kv/range", read["request_range"], urgent) for read in otherwise)
+        parts = [*(yield from self._together(tuple(others)))]
+        parts.insert(0, (yield from self._post(own.path, own.body, urgent=urgent)))
+        return {"responses": [{"response_range": part} for part in parts]}
 
     def _post(self, path: str, body: Json, *, urgent: bool = False) -> Steps[Json]:
         known = self._revision.known
@@ -87,3 +96,22 @@ class EtcdCalls(StoreProtocol):
         start, end = self._layout.everything()
         keys = "all keys" if not start else f"the keys from {start} up to {end}"
         return f"{error.message} (a role of the user has to permit reading and writing {keys})"
+
+
+def _freeing(steps: Steps[T]) -> Steps[T]:
+    """Carry out ``steps``, and say of every call that it frees."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                reply = yield replace(request, frees=True) if isinstance(request, Post) else request
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(reply)
+    except StopIteration as stop:
+        done: T = stop.value
+        return done

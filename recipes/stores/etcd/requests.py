@@ -35,12 +35,13 @@ class Post(Request[Json]):
     The reply is the decoded JSON document, exactly as the gateway sent it (numbers
     of 64 bits as strings, fields that are zero or false left out). A gRPC error is
     raised as ``EtcdError``. One that is ``urgent`` does not wait behind others of the client: what the
-    session lives by.
+    session lives by. One that ``frees`` does not wait behind those that ask for something: it lets go.
     """
 
     path: str
     body: Json
     urgent: bool = field(default=False, compare=False)
+    frees: bool = field(default=False, compare=False)
 
 
 @record

@@ -163,8 +163,17 @@ class WatchBook:
             wired = self._wired.get(number)
             if wired is not None:
                 self._disturb(wired, error)
+                self._remove(wired)
         # Nobody answers for what was given up on that connection either.
         self._unanswered = {number: None for number in self._unanswered if number in self._wired}
+
+    def lose_all(self, error: Exception) -> None:
+        """Give up all watches, as `lose` does; of what an interrupted call left half noted nothing stays."""
+        lost = list(self._wired.values())
+        for wired in lost:
+            self._disturb(wired, error)
+        for kept in (self._wired, self._open, self._of, self._unanswered):
+            kept.clear()
 
     def numbers(self) -> list[int]:
         """Return all watches on the wire."""
@@ -185,9 +194,9 @@ class WatchBook:
             self._disturb(wired, unavailable(wired.store, "the watch was cancelled by a compaction"))
         else:
             self._disturb(wired, watch_refused(wired.store, str(result.get("cancel_reason", ""))))
+        self._remove(wired)
 
     def _disturb(self, wired: _Wired, error: Exception) -> None:
-        self._remove(wired)
         for arming in wired.armings:
             if wired.revision is None:
                 self.told.append(arming.answer(error))

@@ -128,11 +128,11 @@ class Switch:
             store = channel.endpoint.store
             self.broken(channel, error_of(store, f"HTTP {refused.status}", refused.body))
 
-    def broken(self, channel: Channel, error: Exception, *, blames: bool = True) -> None:
+    def broken(self, channel: Channel, error: Exception) -> None:
         """Give up ``channel``: its watches are lost, and the next one is made elsewhere."""
         if not channel.live:
             return
-        if blames and isinstance(error, StoreUnavailable):
+        if isinstance(error, StoreUnavailable):
             self._endpoints.failed(channel.endpoint)
         number = self._number_of(channel)
         if number is None:
@@ -150,10 +150,12 @@ class Switch:
                 self.broken(channel, unavailable(channel.endpoint.store, "another server is asked by now"))
 
     def lose_all(self, error: Exception) -> None:
-        """Give up every channel and watch, for no fault of any server."""
+        """Give up every channel and watch, for no fault of any server, in whatever state they were left."""
         for channel in self._channels():
-            self.broken(channel, error, blames=False)
-        self.book.lose(self.book.numbers(), error)
+            self._close(channel)
+        self._solos.clear()
+        self._forget_main()
+        self.book.lose_all(error)
 
     def due(self) -> float | None:
         """Return when ``tick`` has something to do, None if never as things stand."""
@@ -276,9 +278,7 @@ class Switch:
 
     def _proven(self, main: Channel, now: float) -> None:
         self._close(main)
-        self._main = None
-        self._spent.clear()
-        self._trial, self._answered = False, None
+        self._forget_main()
         self._solo_until = now + _SOLO_FOR_S
         if not self._said:
             self._said = True
@@ -302,11 +302,14 @@ class Switch:
         channel.live = False
         self.closes.append(channel)
 
-    def _lose_main(self, main: Channel, error: Exception) -> None:
-        self._close(main)
+    def _forget_main(self) -> None:
         self._main = None
         self._spent.clear()
         self._trial, self._answered = False, None
+
+    def _lose_main(self, main: Channel, error: Exception) -> None:
+        self._close(main)
+        self._forget_main()
         self.book.lose([n for n in self.book.numbers() if n not in self._solos], error)
 
     def _renew_token(self) -> None:

@@ -28,7 +28,7 @@ from recipes.stores.secret import Sealed
 __all__ = ["AsyncEtcdLink"]
 
 MOST_AT_ONCE = 32
-"""Calls on their way; those behind wait for one to be answered, but for those the session lives by."""
+"""Calls on their way; those behind wait for one of their kind to be answered (see ``Post``)."""
 
 IDLE_KEPT = 2
 SWEEP_S = 1.0
@@ -111,8 +111,7 @@ class AsyncEtcdLink:
         store = self._endpoints.all[0].store
         self._watching = Watching(Switch(self._endpoints, self._login.token), ssl_context, store)
         self._conns: set[Conn] = set()
-        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
-        self._urgent = asyncio.Semaphore(MOST_AT_ONCE)
+        self._slots, self._freeing, self._urgent = (asyncio.Semaphore(MOST_AT_ONCE) for _ in range(3))
         self._closed = False
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
@@ -191,7 +190,7 @@ class AsyncEtcdLink:
 
     async def _posts(self, posts: Sequence[Post], until: float) -> list[Json | Exception]:
         """Send ``posts`` back to back, when it is their turn; an exception stands for what failed."""
-        slots = self._urgent if any(post.urgent for post in posts) else self._slots
+        slots = self._slots_for(posts)
         try:
             await _enter(slots, until)
         except TimeoutError as error:  # no fault of the server's: it was not asked
@@ -200,6 +199,11 @@ class AsyncEtcdLink:
             return await self._exchange(posts, until)
         finally:
             slots.release()
+
+    def _slots_for(self, posts: Sequence[Post]) -> asyncio.Semaphore:
+        if any(post.urgent for post in posts):
+            return self._urgent
+        return self._freeing if any(post.frees for post in posts) else self._slots
 
     async def _exchange(self, posts: Sequence[Post], until: float) -> list[Json | Exception]:
         """Send ``posts`` back to back on one connection, to the server that is the current one now."""

@@ -10,7 +10,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from recipes.stores.etcd.session_conn import readable
 from recipes.stores.etcd.wire import Exchange, Reply, WireError
@@ -86,9 +86,8 @@ class Conn(asyncio.Protocol):
         self._tell(error)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        """Keep the transport; one of uvloop's is a Transport by its methods alone."""
+        self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Cut what arrived into replies."""

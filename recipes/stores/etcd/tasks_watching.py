@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from recipes.stores.base import Mailbox
 from recipes.stores.etcd.stream import Channel
@@ -29,8 +30,7 @@ class _Stream(asyncio.Protocol):
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # see `Conn`
 
     def data_received(self, data: bytes) -> None:
         self._owner.received(self._channel, data)

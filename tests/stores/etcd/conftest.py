@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.stores.etcd.fakes import AsyncFace, BlockingFace
+from tests.stores.etcd.fakes import AsyncFace, BlockingFace, UvloopFace
 
 
-@pytest.fixture(params=[BlockingFace, AsyncFace], ids=["blocking", "asyncio"])
+@pytest.fixture(params=[BlockingFace, AsyncFace, UvloopFace], ids=["blocking", "asyncio", "uvloop"])
 def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Make a face for these ports; all are closed, and must have left no thread."""
     faces: list[Any] = []

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+import uvloop
+
 from recipes.stores.base import Event
 from recipes.stores.etcd.blocking import EtcdLink
 from recipes.stores.etcd.tasks import AsyncEtcdLink
@@ -208,8 +210,10 @@ class BlockingFace:
 class AsyncFace:
     """Drive the asyncio link on a loop of its own, which runs only while something is awaited."""
 
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = staticmethod(asyncio.new_event_loop)
+
     def __init__(self, ports: list[int], **options: Any) -> None:
-        self.runner = asyncio.Runner()
+        self.runner = asyncio.Runner(loop_factory=self.new_loop)
         self.link: Any = AsyncEtcdLink([("127.0.0.1", port) for port in ports], **options)
         self.switch = self.link._watching._switch
 
@@ -237,6 +241,12 @@ class AsyncFace:
     def end(self) -> None:
         self.close()
         self.runner.close()
+
+
+class UvloopFace(AsyncFace):
+    """Drive the asyncio link on a loop of uvloop's."""
+
+    new_loop = staticmethod(uvloop.new_event_loop)
 
 
 def trusting() -> ssl.SSLContext:

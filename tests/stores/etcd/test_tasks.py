@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd import tasks, tasks_conn
@@ -18,6 +20,18 @@ from recipes.stores.etcd.wire_dial import Endpoint
 from tests.stores.etcd.fakes import Box, Peer, Server, closed_port, trusting
 
 PUT = Post("/kv/put", {})
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Return what ``asyncio.run`` is, on either kind of loop."""
+
+    def run_in(main: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(main)
+
+    return run_in
 
 
 async def cancel(call: Any, ready: threading.Event) -> None:
@@ -28,7 +42,7 @@ async def cancel(call: Any, ready: threading.Event) -> None:
         await task
 
 
-def test_a_cancelled_call_closes_its_connection() -> None:
+def test_a_cancelled_call_closes_its_connection(run: Run) -> None:
     asked, ended = threading.Event(), threading.Event()
 
     def script(peer: Peer, number: int) -> None:
@@ -45,10 +59,10 @@ def test_a_cancelled_call_closes_its_connection() -> None:
         assert not link._conns
 
     with Server(script) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
-def test_a_cancelled_watch_leaves_nothing() -> None:
+def test_a_cancelled_watch_leaves_nothing(run: Run) -> None:
     asked = threading.Event()
 
     def script(peer: Peer, number: int) -> None:
@@ -64,11 +78,11 @@ def test_a_cancelled_watch_leaves_nothing() -> None:
         await link.close()
 
     with Server(script) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_call_cancelled_while_it_connects_leaves_nothing(tls: bool) -> None:
+def test_a_call_cancelled_while_it_connects_leaves_nothing(run: Run, tls: bool) -> None:
     greeted = threading.Event()
 
     def script(peer: Peer, number: int) -> None:
@@ -82,10 +96,10 @@ def test_a_call_cancelled_while_it_connects_leaves_nothing(tls: bool) -> None:
         assert not link._conns
 
     with Server(script) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
-def test_a_call_cancelled_as_the_handshake_ends_frees_the_socket() -> None:
+def test_a_call_cancelled_as_the_handshake_ends_frees_the_socket(run: Run) -> None:
     """What a half-made transport keeps of it would be in the way of the next connection."""
 
     class Hasty(Conn):
@@ -101,7 +115,8 @@ def test_a_call_cancelled_as_the_handshake_ends_frees_the_socket() -> None:
             task = asyncio.ensure_future(connect(endpoint, trusting(), conn, until))
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await asyncio.wait_for(conn.closed, 5)
+            await asyncio.to_thread(server._threads[-1].join, 5)  # until the server sees the end
+            assert not server._threads[-1].is_alive()
             sound = Conn()
             await connect(endpoint, trusting(), sound, until)
             sound.transport.abort()
@@ -109,10 +124,10 @@ def test_a_call_cancelled_as_the_handshake_ends_frees_the_socket() -> None:
 
     task: Any = None
     with Server(lambda peer, number: peer.ended() and None, tls=True) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
-def test_a_connection_that_was_given_up_twice_still_waits_for_the_server() -> None:
+def test_a_connection_that_was_given_up_twice_still_waits_for_the_server(run: Run) -> None:
     aborted: list[None] = []
 
     class Transport(asyncio.Transport):
@@ -128,10 +143,10 @@ def test_a_connection_that_was_given_up_twice_still_waits_for_the_server() -> No
         conn.data_received(b"HTTP/1.1 200 OK")
         assert aborted
 
-    asyncio.run(main())
+    run(main())
 
 
-def test_closing_ends_calls_and_connecting_streams() -> None:
+def test_closing_ends_calls_and_connecting_streams(run: Run) -> None:
     asked = threading.Event()
 
     def script(peer: Peer, number: int) -> None:
@@ -159,10 +174,12 @@ def test_closing_ends_calls_and_connecting_streams() -> None:
         assert threading.active_count() < 20
 
     with Server(script) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
-def test_a_link_closed_while_a_call_connects_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_closed_while_a_call_connects_keeps_no_connection(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = tasks_conn.connect
 
     async def main(port: int) -> None:
@@ -180,10 +197,11 @@ def test_a_link_closed_while_a_call_connects_keeps_no_connection(monkeypatch: py
         assert not link._conns
 
     with Server(lambda peer, number: peer.hang()) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
 def test_a_burst_leaves_few_connections_and_dead_ones_are_passed_over(
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks, "SWEEP_S", 0.05)
@@ -204,16 +222,18 @@ def test_a_burst_leaves_few_connections_and_dead_ones_are_passed_over(
                 [conn.closed for conn in link._conns], return_when="FIRST_COMPLETED", timeout=5
             )
         assert link._conns < conns
-        server._idle[-1].transport.abort()
+        dead = server._idle[-1]
+        dead.transport.abort()
         assert await link.ask(PUT, 5) == {}
+        await asyncio.wait_for(dead.closed, 5)
         assert len(link._conns) == 1
         await link.close()
 
     with Server(script) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
-def test_what_is_in_use_is_not_swept_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_use_is_not_swept_away(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "SWEEP_S", 0.05)
 
     def script(peer: Peer, number: int) -> None:
@@ -234,7 +254,7 @@ def test_what_is_in_use_is_not_swept_away(monkeypatch: pytest.MonkeyPatch) -> No
         assert server._sweeping is None
 
     with Server(script) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
 def holding_puts_back(go_on: threading.Event) -> Callable[[Peer, int], None]:
@@ -251,6 +271,7 @@ def holding_puts_back(go_on: threading.Event) -> Callable[[Peer, int], None]:
 
 
 def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks, "MOST_AT_ONCE", 2)
@@ -270,10 +291,16 @@ def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
         await link.close()
 
     with Server(holding_puts_back(go_on)) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
-def test_what_the_session_lives_by_waits_behind_no_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+LIVES_BY, LETS_GO = Post("/lease/keepalive", {}, urgent=True), Post("/kv/txn", {}, frees=True)
+
+
+@pytest.mark.parametrize("ahead", [LIVES_BY, LETS_GO], ids=["session", "release"])
+def test_what_the_session_lives_by_or_lets_go_waits_behind_no_burst(
+    run: Run, monkeypatch: pytest.MonkeyPatch, ahead: Post
+) -> None:
     monkeypatch.setattr(tasks, "MOST_AT_ONCE", 1)
     go_on = threading.Event()
 
@@ -281,17 +308,17 @@ def test_what_the_session_lives_by_waits_behind_no_burst(monkeypatch: pytest.Mon
         link: Any = AsyncEtcdLink([("127.0.0.1", port)])
         burst = [asyncio.create_task(link.ask(PUT, 30)) for _ in range(3)]
         await asyncio.sleep(0)
-        assert await link.ask(Post("/lease/keepalive", {}, urgent=True), 5) == {}
+        assert await link.ask(ahead, 5) == {}
         assert not any(task.done() for task in burst)
         go_on.set()
         assert await asyncio.gather(*burst) == [{}, {}, {}]
         await link.close()
 
     with Server(holding_puts_back(go_on)) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
-def test_who_waits_in_line_blames_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_in_line_blames_no_server(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "MOST_AT_ONCE", 1)
     go_on = threading.Event()
 
@@ -308,14 +335,70 @@ def test_who_waits_in_line_blames_no_server(monkeypatch: pytest.MonkeyPatch) -> 
         await link.close()
 
     with Server(holding_puts_back(go_on)) as server:
-        asyncio.run(main(server.port))
+        run(main(server.port))
 
 
-def test_nobody_listens_for_the_stream() -> None:
+def test_what_arrived_while_the_loop_was_blocked_is_no_late_answer(run: Run) -> None:
+    asked, go_on, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        asked.set()
+        go_on.wait(5)
+        peer.answer({})
+        answered.set()
+        peer.hang()
+
+    async def main(port: int) -> None:
+        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
+        until = time.monotonic() + 1.0
+        calling = asyncio.create_task(link.ask(PUT, 1.0))
+        assert await asyncio.to_thread(asked.wait, 5)
+        go_on.set()
+        assert answered.wait(5)  # which blocks the loop
+        time.sleep(max(0.0, until - time.monotonic()) + 0.1)  # noqa: ASYNC251 - as above
+        assert await calling == {}
+        await link.close()
+
+    with Server(script) as server:
+        run(main(server.port))
+
+
+def test_a_stream_that_spoke_while_the_loop_was_blocked_is_not_silent(run: Run) -> None:
+    asked, spoke = threading.Event(), threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        message = peer.chunk()
+        peer.begin()
+        peer.created(message)
+        second = peer.chunk()
+        asked.set()
+        peer.created(second)
+        spoke.set()
+        peer.hang()
+
+    async def main(port: int) -> None:
+        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
+        assert await link.ask(Watch(b"k", Box()), 5) == 7
+        link._watching._switch._patience_s = 0.2
+        watching = asyncio.create_task(link.ask(Watch(b"l", Box()), 30))
+        await asyncio.sleep(0)  # it writes
+        await asyncio.sleep(0)  # and uvloop sends
+        assert spoke.wait(5)  # which blocks the loop
+        time.sleep(0.5)  # noqa: ASYNC251 - as above
+        assert await watching == 7
+        await link.close()
+
+    with Server(script) as server:
+        run(main(server.port))
+
+
+def test_nobody_listens_for_the_stream(run: Run) -> None:
     async def main() -> None:
         link = AsyncEtcdLink([("127.0.0.1", closed_port())])
         with pytest.raises(StoreUnavailable):
             await link.ask(Watch(b"k", Box()), 5)
         await link.close()
 
-    asyncio.run(main())
+    run(main())

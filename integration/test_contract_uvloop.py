@@ -1,0 +1,78 @@
+"""The contract under uvloop, on real servers: what waits and renews always, the rest when asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.exclusion import Exclusion
+from tests.contract.fixtures import OnUvloop
+from tests.contract.hanging import Hanging
+from tests.contract.inspecting import Inspecting
+from tests.contract.interrupts import Interrupts
+from tests.contract.manners import Manners
+from tests.contract.naming import Naming
+from tests.contract.reading import Reading
+from tests.contract.reentry import Reentry
+from tests.contract.sessions import Sessions
+from tests.contract.strangers import Strangers
+from tests.contract.telling import Telling
+from tests.contract.timing import Timing
+from tests.contract.waiting import Waiting
+
+
+@pytest.mark.long
+class TestExclusion(OnUvloop, Exclusion):
+    """See the base."""
+
+
+class TestHanging(OnUvloop, Hanging):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestInspecting(OnUvloop, Inspecting):
+    """See the base."""
+
+
+class TestInterrupts(OnUvloop, Interrupts):
+    """See the base."""
+
+
+class TestManners(OnUvloop, Manners):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestNaming(OnUvloop, Naming):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestReading(OnUvloop, Reading):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestReentry(OnUvloop, Reentry):
+    """See the base."""
+
+
+class TestSessions(OnUvloop, Sessions):
+    """See the base."""
+
+
+class TestStrangers(OnUvloop, Strangers):
+    """See the base."""
+
+
+class TestTelling(OnUvloop, Telling):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestTiming(OnUvloop, Timing):
+    """See the base."""
+
+
+class TestWaiting(OnUvloop, Waiting):
+    """See the base."""
