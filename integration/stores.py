@@ -32,6 +32,9 @@ class ServerStore(Store):
     def url(self) -> str:
         return self.server.url(self.prefix)
 
+    def below(self, name: str) -> str:
+        return self.server.url(f"{self.prefix}/{encode(name)}")
+
     def line(self, tap: Tap) -> Line:
         proxy = self.open.enter_context(Proxy.of(self.server))
         return Line(proxy.url(self.prefix), proxy.blackhole, proxy.cut, proxy.heal)
@@ -51,8 +54,7 @@ class EtcdStore(ServerStore):
         return self.server.keys(f"{self.prefix}/{encode(name)}/")
 
     def everything(self) -> list[str]:
-        sessions = f"{self.prefix}/~session/"
-        return [key for key in self.server.keys(f"{self.prefix}/") if not key.startswith(sessions)]
+        return self.server.keys(f"{self.prefix}/")
 
     def sessions(self) -> set[str]:
         return servers.sessions(self.server)
@@ -69,7 +71,7 @@ class EtcdStore(ServerStore):
         elif kind == "orphan":
             key += f"W-{STRANGER}-{uuid.uuid4()}"
         else:
-            key += "~ no / layout"
+            key += "no / layout"
         self.server.put(key, lease=lease)
         return key
 

@@ -40,8 +40,8 @@ class Stranger(ABC):
 class Etcdctl(Stranger):
     """``etcdctl lock``, which prints its key when it holds."""
 
-    def __init__(self, store: ServerStore) -> None:
-        name = f"{store.prefix}/{encode(NAME)}"
+    def __init__(self, store: ServerStore, name: str) -> None:
+        name = f"{store.prefix}/{encode(name)}"
         command = [str(servers.find_etcdctl()), f"--endpoints={store.server.address}", "lock", name]
         environment = {**os.environ, "ETCDCTL_API": "3"}
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -70,10 +70,10 @@ class Etcdctl(Stranger):
 class Kazoo(Stranger):
     """Kazoo's lock, told to mind our contenders."""
 
-    def __init__(self, store: ServerStore) -> None:
+    def __init__(self, store: ServerStore, name: str) -> None:
         self._client = KazooClient(store.server.address)
         self._client.start(PATIENCE_S)
-        self._lock = self._client.Lock(f"/{store.prefix}/{encode(NAME)}", extra_lock_patterns=("-lock-",))
+        self._lock = self._client.Lock(f"/{store.prefix}/{encode(name)}", extra_lock_patterns=("-lock-",))
         self._held = threading.Event()
         self._waiter = threading.Thread(target=self._acquire, daemon=True)
         self._waiter.start()
@@ -106,15 +106,15 @@ def store(request: pytest.FixtureRequest, prefix: str) -> Iterator[ServerStore]:
 
 
 @pytest.fixture
-def stranger(store: ServerStore) -> Iterator[Callable[[], Stranger]]:
+def stranger(store: ServerStore) -> Iterator[Callable[..., Stranger]]:
     """Yield what makes a contender of the other client, which is in the queue when it returns."""
     made: list[Stranger] = []
 
-    def make() -> Stranger:
-        before = len(store.contenders(NAME))
-        one = (Etcdctl if isinstance(store.server, servers.Etcd) else Kazoo)(store)
+    def make(name: str = NAME) -> Stranger:
+        before = len(store.contenders(name))
+        one = (Etcdctl if isinstance(store.server, servers.Etcd) else Kazoo)(store, name)
         made.append(one)
-        assert until(lambda: len(store.contenders(NAME)) == before + 1, PATIENCE_S)
+        assert until(lambda: len(store.contenders(name)) == before + 1, PATIENCE_S)
         return one
 
     yield make
@@ -122,7 +122,7 @@ def stranger(store: ServerStore) -> Iterator[Callable[[], Stranger]]:
         one.leave()
 
 
-MakeStranger = Callable[[], Stranger]
+MakeStranger = Callable[..., Stranger]
 
 
 def test_ours_waits_for_theirs(world: World, stranger: MakeStranger) -> None:
@@ -134,6 +134,14 @@ def test_ours_waits_for_theirs(world: World, stranger: MakeStranger) -> None:
     assert not waiting.wait(0.3)
     other.leave()
     assert ours.verify(waiting.result(3))
+
+
+def test_theirs_does_not_wait_for_idle_clients_of_a_root_inside(
+    world: World, store: ServerStore, stranger: MakeStranger
+) -> None:
+    idle = world.client(url=store.below("app"))
+    assert stranger("app").holds(PATIENCE_S)
+    assert idle.client.session.id is not None
 
 
 def test_theirs_waits_for_ours(world: World, stranger: MakeStranger) -> None:

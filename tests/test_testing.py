@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from recipes._core import ops
 from recipes._core.order import Contender
 from recipes._run.manual import ManualTaskMailbox, ManualTime
 from recipes.events import Transition
+from recipes.stores.memory import _Entry
 from recipes.testing import clock as clock_module
 from recipes.testing import faults
 from tests.run.test_tasks import in_loop
@@ -536,6 +538,44 @@ class TestLooking:
                 )  # type: ignore[assignment]
             assert [holder.token for holder in store.holders("x")] == [0, 1]
             assert [waiter.token for waiter in store.waiters("x")] == [2, 3, 4]
+
+    def test_a_writer_that_downgraded_holds_with_its_readers(self, store: testing.Store, beside: Any) -> None:
+        with store.connect() as writer, store.connect() as reader, store.connect() as next_writer:
+            written = writer.rwlock("x").writer.acquire()
+            reading = beside(reader.rwlock("x").reader.acquire)
+            store.wait_for_waiters("x", 1)
+            waiting = beside(next_writer.rwlock("x").writer.acquire)
+            store.wait_for_waiters("x", 2)
+            assert [holder.client for holder in store.holders("x")] == [writer]
+            written.downgrade()
+            read = reading.result(SOON_S)
+            assert [holder.token for holder in store.holders("x")] == [written.token, read.token]
+            assert [waiter.client for waiter in store.waiters("x")] == [next_writer]
+            shown = reader.rwlock("x").reader
+            assert [one.token for one in shown.holders()] == [one.token for one in store.holders("x")]
+            assert [one.token for one in shown.waiters()] == [one.token for one in store.waiters("x")]
+            written.release()
+            assert [holder.client for holder in store.holders("x")] == [reader]
+            read.release()
+            waiting.result(SOON_S).release()
+            assert store.holders("x") == store.waiters("x") == []
+
+    @pytest.mark.parametrize("downgraded", [False, True])
+    @pytest.mark.parametrize("kinds", [*map("".join, itertools.product("RW", repeat=4))])
+    def test_who_holds_is_what_inspection_says(
+        self, store: testing.Store, kinds: str, downgraded: bool
+    ) -> None:
+        with store.connect() as client:
+            session = client.session.id
+            assert session is not None
+            queue = store._server.queues.setdefault("x", {})
+            for token, kind in enumerate(kinds, 1):
+                first = downgraded and token == 1 and kind == "W"
+                contender = Contender(f"x/{token}", str(token), kind, session, first)
+                queue[contender.ref] = _Entry(contender, token)
+            found = client.lock("x").contenders()
+            assert [one.token for one in store.holders("x")] == [one.token for one in found if one.holds]
+            assert [one.token for one in store.waiters("x")] == [one.token for one in found if not one.holds]
 
     def test_fewer_waiters_than_there_should_be(self, store: testing.Store) -> None:
         with pytest.raises(TimeoutError, match="2 should wait for lock 'x', and there are 0"):

@@ -103,8 +103,7 @@ class Stage:
     @staticmethod
     def _keys(server: Any, prefix: str) -> Iterator[tuple[str, str]]:
         for key in server.keys(f"{prefix}/"):
-            if "/~session/" not in key:
-                yield key, key.rpartition("/")[2].split("-")[1]
+            yield key, key.rpartition("/")[2].split("-")[1]
 
     @staticmethod
     def _nodes(server: Any, prefix: str) -> Iterator[tuple[str, str]]:
@@ -118,8 +117,9 @@ class Stage:
     def sessions(self, prefix: str) -> list[str]:
         """Return the sessions that have something below ``prefix``, in hexadecimal."""
         if self.scheme == "etcd":
-            keys = self.server_asked().keys(f"{prefix}/~session/")  # anchors, and tombstones below them
-            return sorted({key.split("/~session/")[1].split("/")[0] for key in keys})
+            mine = f"~session/{prefix}/"
+            keys = self.server_asked().keys(mine)  # anchors, and tombstones below them
+            return sorted({key.removeprefix(mine).split("/")[0] for key in keys})
         return sorted(set(self.contenders(prefix).values()))
 
     def server_asked(self) -> Any:

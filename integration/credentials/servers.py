@@ -132,7 +132,8 @@ class SecureEtcd(servers.Etcd):
                 self.ask("/v3/auth/user/add", {"name": name, "password": password})
                 self.ask("/v3/auth/role/add", {"name": name})
                 self.ask("/v3/auth/user/grant", {"user": name, "role": name})
-            self.permit(self._prefix)
+            for prefix in (self._prefix, f"~session/{self._prefix}"):
+                self.permit(prefix)
             self.ask("/v3/auth/enable")
             self.log_in()
         return self

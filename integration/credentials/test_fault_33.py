@@ -126,7 +126,12 @@ def test_fault_33_no_password_asked_for_one(clients: Clients, etcd: SecureEtcd, 
 def test_fault_33_acl_denied_etcd(clients: Clients, etcd: SecureEtcd) -> None:
     proxy = clients.proxied(etcd)
     one = clients(proxy.url("elsewhere/app"), **etcd.options)
-    denied(one.open, says="to permit reading and writing the keys from elsewhere/app/ up to elsewhere/app0")
+    contenders = "from elsewhere/app/ up to elsewhere/app0"
+    sessions = "from ~session/elsewhere/app/ up to ~session/elsewhere/app0"
+    denied(
+        one.open,
+        says=f"to permit reading and writing the keys {contenders} and {sessions}",
+    )
     assert logins(proxy) <= 2
     assert etcd.keys("elsewhere") == []
 
@@ -263,13 +268,16 @@ def test_fault_33_a_password_that_changes(clients: Clients, forgetful: SecureEtc
 @pytest.mark.long
 def test_fault_33_forbidden_while_holding(clients: Clients, forgetful: SecureEtcd, prefix: str) -> None:
     proxy = clients.proxied(forgetful)
-    forgetful.permit(f"u{prefix}")
+    ranges = (f"u{prefix}", f"~session/u{prefix}")
+    for start in ranges:
+        forgetful.permit(start)
     url = proxy.url(f"u{prefix}")
     one, other = (clients(url, session_timeout=3, **forgetful.options) for _ in range(2))
     held = one.acquire("x")
     waiting = other.start_acquire("x")
     free = one.acquire("y")
-    forgetful.forbid(f"u{prefix}")
+    for start in ranges:
+        forgetful.forbid(start)
     with proxy.counting() as counts:
         denied(free.verify, says="denied access")
         began = boot_time()

@@ -52,7 +52,7 @@ def taking(at_most_s: float, at_least_s: float = 0.0) -> Iterator[None]:
 
 def contenders(server: servers.Server, prefix: str) -> list[str]:
     """Return every contender under ``prefix``; what etcd keeps of a session itself is none."""
-    return [path for path in servers.leftovers(server, prefix).contenders if "/~session/" not in path]
+    return [path for path in servers.leftovers(server, prefix).contenders if not path.startswith("~session/")]
 
 
 def remove(server: servers.Server, contender: str) -> None:

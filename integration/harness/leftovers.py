@@ -20,10 +20,13 @@ from recipes.stores.zookeeper.handler_sockets import poll
 
 __all__ = ["Leftovers", "clean", "kazoo_client", "leftovers", "sessions", "settle"]
 
+SESSIONS = "~session/"
+"""Where on etcd all clients' sessions have their keys, by their roots."""
+
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What stands under a prefix.
+    """What stands under a prefix, and on etcd what belongs to the sessions of its clients.
 
     ``contenders`` live by a session (etcd: keys; ZooKeeper: ephemeral nodes) and must
     be gone when their clients are. ``parents`` are the directories of ZooKeeper, which
@@ -41,7 +44,7 @@ def leftovers(server: Server | Cluster[Any], prefix: str) -> Leftovers:
     """List everything under ``prefix``, the path of the URL the test gave its clients."""
     server = _asked(server)
     if isinstance(server, Etcd):
-        return Leftovers(tuple(server.keys(prefix)))
+        return Leftovers((*server.keys(prefix), *server.keys(SESSIONS + prefix)))
     if isinstance(server, Files):
         return Leftovers(server.contenders(prefix))
     with kazoo_client(server) as client:
@@ -74,6 +77,7 @@ def clean(server: Server | Cluster[Any], prefix: str) -> None:
     server = _asked(server)
     if isinstance(server, Etcd):
         server.delete(prefix)
+        server.delete(SESSIONS + prefix)
         return
     if isinstance(server, Files):
         server.clean(prefix)

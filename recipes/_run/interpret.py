@@ -75,6 +75,8 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
         except StopIteration as stop:
             finished: T = stop.value
             return finished
+        except StoreUnavailable as unanswered:
+            raise _where_it_was_asked(unanswered) from unanswered.__cause__
         result, error = None, None
         try:
             result = _at_once(op, call) if type(op) in AT_ONCE else (yield from _perform(op, call))
@@ -83,6 +85,11 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
             raise
         except BaseException as raised:
             error = raised
+
+
+def _where_it_was_asked(error: StoreUnavailable) -> StoreUnavailable:
+    """Forget by which steps it was noticed that there is no answer: the message has all of what is known."""
+    return error.with_traceback(None)
 
 
 def _perform(op: Op[Any], call: Call) -> Effects[Any]:
@@ -135,7 +142,7 @@ def _attach(call: Call) -> Effects[Epoch]:
             enough = call.fail_fast and failures >= runtime.engine.servers
             if enough or not isinstance(event.error, StoreUnavailable):
                 raise event.error
-            call.last_error = event.error
+            call.last_error = _where_it_was_asked(event.error)
 
 
 def _wait(op: Wait, call: Call) -> Effects[Event | None]:
@@ -170,7 +177,7 @@ def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
             failures += 1
             if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.engine.servers)):
                 raise
-            call.last_error = error
+            call.last_error = _where_it_was_asked(error)
             call.runtime.retrying(op, error)
             pauses = pauses or call.runtime.pauses()
         try:

@@ -134,20 +134,23 @@ def lifelines() -> list[int]:
 
 def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:
     """Return the hosts and ports of a URL like ``scheme://a:1,b,[::1]:2/root``."""
-    hosts = [_host(text, default_port) for text in parts.netloc.split(",")]
+    example = f"write for example {parts.scheme}://host1:{default_port},host2:{default_port}/app"
+    if not parts.netloc:
+        raise ValueError(f"{parts.scheme}:// names no server; {example}")
+    hosts = [_host(text, default_port, example) for text in parts.netloc.split(",")]
     if len(set(hosts)) != len(hosts):
         raise ValueError(f"{parts.scheme}:// names the same server twice")
     return hosts
 
 
-def _host(text: str, default_port: int) -> tuple[str, int]:
+def _host(text: str, default_port: int, example: str) -> tuple[str, int]:
     one = urlsplit(f"//{text}")
     try:
         host, port = one.hostname, one.port
     except ValueError:
         raise ValueError(f"{text!r} is no host:port; the port is a number up to 65535") from None
     if not host or port == 0:
-        raise ValueError(f"{text!r} is no host:port; write for example zk1:2181,zk2:2181")
+        raise ValueError(f"{text!r} is no host:port; {example}")
     return host, port or default_port
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, get_args
 
 from recipes._core.names import encode
+from recipes._core.order import granted
 from recipes._run.manual import ManualTime
 from recipes.client import AsyncClient, Client, connect, connect_async
 from recipes.errors import StoreError, StoreUnavailable
@@ -86,9 +87,10 @@ class Store:
     # Looking.
 
     def holders(self, name: str) -> list[Contender]:
-        """Return who is first in the queue of this lock: nobody or one, or several readers.
+        """Return who holds this lock: nobody or one, or several readers and a writer that downgraded.
 
-        The store's view: a holder may not have heard of its luck, or not of its misfortune.
+        The store's view, as `Lock.holders` has it: a holder may not know yet that the lock was granted,
+        or that it was lost.
 
         Args:
             name: The lock's name.
@@ -138,18 +140,15 @@ class Store:
 
     def _contenders(self, name: str) -> tuple[list[Contender], list[Contender]]:
         queue = encode(name)
-        holders: list[Contender] = []
-        waiters: list[Contender] = []
-        shared = True  # everybody so far
+        found: tuple[list[Contender], list[Contender]] = ([], [])
         with self._time.lock:
             self._server.expire()
-            for entry in self._server.queues.get(queue, {}).values():
-                shared = shared and entry.contender.shared
+            entries = list(self._server.queues.get(queue, {}).values())
+            for entry, holds in zip(entries, granted([one.contender for one in entries]), strict=True):
                 runtime = self._ways[entry.contender.session].runtime
-                assert runtime is not None, "who stands in a queue has a client"
-                free = not waiters and (shared or not holders)
-                (holders if free else waiters).append(Contender(entry.token, runtime.face))
-        return holders, waiters
+                assert runtime is not None, "a contender should have a client"
+                found[0 if holds else 1].append(Contender(entry.token, runtime.face))
+        return found
 
     # Breaking.
 

@@ -200,6 +200,71 @@ def test_threads_that_share_a_lane_are_told_apart_by_token() -> None:
     assert [(hold.token, hold.end) for hold in one.holds] == [(1, 1.5), (2, 1.2)]
 
 
+def two_stores() -> list[dict[str, Any]]:
+    """Return events of a lock of one name on two stores, held on both all the time."""
+    one, other = {"store": "etcd://a:2379/app"}, {"store": "sqlite:///srv/app.db"}
+    return [
+        line(1.0, 1, "acquired", token=7, waited_s=0.0, **one),
+        line(1.0, 2, "acquired", token=7, waited_s=0.0, **other),
+        line(1.5, 3, "queued", position=1, **other),
+        line(2.0, 1, "released", token=7, held_s=1.0, **one),
+        line(3.0, 2, "released", token=7, held_s=2.0, **other),
+        line(3.1, 3, "acquired", token=8, waited_s=1.6, **other),
+        line(4.0, 3, "released", token=8, held_s=0.9, **other),
+    ]
+
+
+def test_locks_of_one_name_on_different_stores_are_different_locks() -> None:
+    one, other = histories(log(*two_stores()).happenings)
+    assert [(found.lock, found.store) for found in (one, other)] == [
+        ("x", "etcd://a:2379/app"),
+        ("x", "sqlite:///srv/app.db"),
+    ]
+    assert [found.title for found in (one, other)] == ["x on etcd://a:2379/app", "x on sqlite:///srv/app.db"]
+    assert [(found.lanes, len(found.holds), len(gaps(found))) for found in (one, other)] == [
+        (["worker 1"], 1, 0),
+        (["worker 2", "worker 3"], 2, 1),
+    ]
+    figures = summary(one)
+    assert (figures.grants, figures.seconds, figures.busy, figures.hand_over) == (1, 1.0, 1.0, None)
+    assert figures.as_fields()["store"] == "etcd://a:2379/app"
+
+
+def test_the_store_is_shown_only_where_there_are_several() -> None:
+    alone = [one for one in two_stores() if one["store"].startswith("etcd")]
+    assert [found.title for found in histories(log(*alone).happenings)] == ["x"]
+    assert history(line(1.0, 1, "acquired", token=7)).store is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("etcd://a:1,b:1/app", "etcd://b:1,a:1/app", True),
+        ("etcd://a:1,b:1/app", "etcd://b:1,c:1/app", True),
+        ("etcd://a:1/app", "etcd://b:1/app", False),
+        ("etcd://a:1/app", "etcd://a:1/other", False),
+        ("etcd://a:1/app", "zookeeper://a:1/app", False),
+        ("memory://a", "memory://b", False),
+        ("sqlite:///a.db", "sqlite:///b.db", False),
+        (7, 7, True),
+    ],
+)
+def test_a_store_is_known_by_its_root_and_any_of_its_servers(first: Any, second: Any, same: bool) -> None:
+    found = histories(
+        log(
+            line(1.0, 1, "acquired", token=7, store=first),
+            line(2.0, 2, "acquired", token=8, store=second),
+        ).happenings
+    )
+    assert (len(found) == 1) is same
+
+
+def test_two_clients_that_share_no_server_are_of_one_cluster_by_a_third() -> None:
+    urls = ("etcd://a:1/app", "etcd://b:1/app", "etcd://a:1,b:1/app")
+    lines = [line(number, number, "acquired", token=number, store=url) for number, url in enumerate(urls, 1)]
+    assert [len(one.holds) for one in histories(log(*lines).happenings)] == [3]
+
+
 def test_lanes_are_in_the_order_of_their_numbers() -> None:
     one = history(*(line(1.0 + number, number, "acquired", token=number) for number in (10, 9, 2)))
     assert one.lanes == ["worker 2", "worker 9", "worker 10"]
@@ -396,6 +461,25 @@ def test_the_command_counts(logged: Path, capsys: pytest.CaptureFixture[str]) ->
     (one,) = json.loads(capsys.readouterr().out)
     assert (one["lock"], one["grants"], one["lost"]) == ("recipes demo", 30, 0)
     assert one["wait"]["count"] == 30
+
+
+def test_the_command_keeps_stores_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logged = tmp_path / "events.jsonl"
+    logged.write_text("".join(json.dumps(one) + "\n" for one in two_stores()))
+    assert main(["stats", str(logged)]) == 0
+    said = capsys.readouterr().out
+    assert "x on etcd://a:2379/app: 1 grants to 1 in 1.00 s" in said
+    assert "x on sqlite:///srv/app.db: 2 grants to 2 in 3.00 s" in said
+    assert main(["stats", "--json", "--lock", "x", str(logged)]) == 0
+    assert [one["store"] for one in json.loads(capsys.readouterr().out)] == [
+        "etcd://a:2379/app",
+        "sqlite:///srv/app.db",
+    ]
+    for kind in ("svg", "html"):
+        drawn = tmp_path / f"timeline.{kind}"
+        assert main(["timeline", str(logged), "-o", str(drawn)]) == 0
+        assert "x on etcd://a:2379/app" in drawn.read_text()
+        assert "x on sqlite:///srv/app.db" in drawn.read_text()
 
 
 def test_the_command_reads_standard_input(

@@ -70,6 +70,23 @@ class Naming:
         assert waiting.result(3).name == last.name
         assert all(grant.held and a.verify(grant) for grant in grants)
 
+    def test_a_client_of_a_root_inside_stands_in_no_queue(self, world: World) -> None:
+        inside = world.client(url=world.store.below("app"))
+        a, b = world.client(), world.client()
+        assert a.face.do(a.client.locks) == {}
+        grant = a.try_acquire("app")
+        assert grant is not None
+        waiting = b.queue_up("app")
+        world.heard.wait("lock.queued", position=1)
+        lock = a.client.lock("app")
+        holder, waiter = a.face.do(lock.contenders)
+        assert [holder.holds, waiter.holds] == [True, False]
+        assert a.release(grant)
+        grant = waiting.result(5)
+        assert b.release(grant)
+        assert a.reader.try_acquire("app").held
+        assert inside.release(inside.acquire("x", timeout=5))
+
     @pytest.mark.parametrize(
         ("name", "error"),
         [("", ValueError), ("a\ud800", ValueError), ("é" * 400, ValueError), ("x" * 1025, ValueError)]

@@ -62,6 +62,13 @@ class Store(ABC):
         """Return a way for one client that can fail; ``tap`` is the client's."""
         return Line(self.url(), tap.silence, tap.silence, tap.heal)
 
+    def below(self, name: str) -> str:
+        """Return the URL of a root inside of this one, where a lock of that name has its contenders.
+
+        Where there are no roots in roots: this one again.
+        """
+        return self.url()
+
     @abstractmethod
     def contenders(self, name: str) -> list[str]:
         """Return what really stands in the queue of a lock, first come first."""

@@ -21,17 +21,17 @@ def test_keys(root: Any, base: Any) -> None:
     assert layout.queue("x") == base + b"x/"
     assert layout.contender(Spot("x", "lock", ID), "1f") == base + b"x/W-1f-" + ID.encode()
     assert layout.contender(Spot("x", "R", ID), "1f") == base + b"x/R-1f-" + ID.encode()
-    assert layout.anchor("1f") == base + b"~session/1f"
-    assert layout.tombstone(ID, "1f") == base + b"~session/1f/" + ID.encode()
-    assert layout.whole("x") == (base + b"x/", base + b"x0")
+    assert layout.anchor("1f") == b"~session/" + base + b"1f"
+    assert layout.tombstone(ID, "1f") == b"~session/" + base + b"1f/" + ID.encode()
+    assert layout.whole("x") == (base + b"x/", base + b"x/~")
 
 
 def test_ranges_of_an_exclusive_recipe_are_the_whole_queue() -> None:
-    assert Layout("").ranges("x", EXCLUSIVE) == [(b"x/", b"x0")]
+    assert Layout("").ranges("x", EXCLUSIVE) == [(b"x/", b"x/~")]
 
 
 def test_ranges_of_a_shared_recipe_leave_readers_out() -> None:
-    assert Layout("").ranges("x", SHARED) == [(b"x/", b"x/R-"), (b"x/R.", b"x0")]
+    assert Layout("").ranges("x", SHARED) == [(b"x/", b"x/R-"), (b"x/R.", b"x/~")]
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,8 @@ def test_ranges_of_a_shared_recipe_leave_readers_out() -> None:
         (b"x/R", True),
         (b"x/R.", True),
         (b"x/", True),
+        (b"x/}", True),
+        (b"x/~recipe/y", False),
     ],
 )
 def test_all_that_is_no_reader_is_in_the_ranges_of_a_reader(key: Any, inside: Any) -> None:
@@ -57,6 +59,50 @@ def test_no_queue_sees_anothers_contenders(name: str, other: Any, kind: str) -> 
     assert (start <= key < end) == (name == other)
     assert not start <= layout.anchor("1f") < end
     assert not start <= layout.tombstone(ID, "1f") < end
+
+
+ROOTS = st.lists(st.text("ab.-_09", min_size=1, max_size=2), max_size=3).map("/".join)
+
+
+@given(ROOTS, ROOTS, NAMES | st.sampled_from(["a", "b", "0", "a%2Fb"]))
+def test_no_lock_of_any_root_has_keys_of_sessions_below_it(root: str, other: str, name: str) -> None:
+    queue = Layout(root).queue(name)  # everything below it counts for Go's mutex and etcdctl
+    sessions = Layout(other)
+    for key in (sessions.anchor("1f"), sessions.tombstone(ID, "1f")):
+        assert not key.startswith(queue)
+        first, last = Layout(root).locks
+        assert not first <= key < last
+
+
+@given(ROOTS, ROOTS)
+def test_sessions_of_different_roots_never_meet(root: str, other: str) -> None:
+    one, two = Layout(root), Layout(other)
+    same = root == other
+    assert (one.anchor("1f") == two.anchor("1f")) is same
+    assert (one.tombstone(ID, "1f") == two.tombstone(ID, "1f")) is same
+    assert one.anchor("1f") != two.tombstone(ID, "1f")
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "behind"),
+    [
+        (b"app/x/W-1f-id", "x", b"app/x0"),
+        (b"app/x/~recipe/y/W-1f-id", None, b"app/x0"),
+        (b"app/a b/c", None, b"app/a b0"),
+        (b"app/notes", None, b"app/notes\0"),
+        (b"app/", None, b"app/\0"),
+    ],
+)
+def test_in_whose_queue_a_key_is_and_what_is_behind(key: bytes, name: str | None, behind: bytes) -> None:
+    assert Layout("app").name_of(key) == name
+    assert Layout("app").behind(key) == behind
+
+
+def test_the_ranges_a_client_needs() -> None:
+    assert Layout("").everything() == []
+    assert Layout("a/b").everything() == [("a/b/", "a/b0"), ("~session/a/b/", "~session/a/b0")]
+    for key in (Layout("a/b").anchor("1f"), Layout("a/b").contender(Spot("x", "W", ID), "1f")):
+        assert any(start.encode() <= key < end.encode() for start, end in Layout("a/b").everything())
 
 
 def test_whom_a_key_stands_for() -> None:

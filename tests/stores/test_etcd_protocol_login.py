@@ -96,7 +96,8 @@ def test_a_store_without_users_is_used_without_one(asking: Asking) -> None:
 
 
 def test_a_denial_names_the_keys_that_a_role_has_to_permit() -> None:
-    for root, keys in (("app", "keys from app/ up to app0"), ("", "all keys")):
+    both = "keys from app/ up to app0 and from ~session/app/ up to ~session/app0"
+    for root, keys in (("app", both), ("", "all keys")):
         etcd = EtcdProtocol("etcd://e", Layout(root), 1, named=True)
         with pytest.raises(StoreDenied, match=keys):
             feed(etcd.open(Open(15), TURN), 1, DENIED)

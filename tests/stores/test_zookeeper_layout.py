@@ -50,6 +50,9 @@ def test_a_name_is_one_node(name: str) -> None:
         ("lock-12345678", None),
         ("0000000004x", None),
         ("", None),
+        ("~recipe", None),
+        ("~recipe-0000000001", None),
+        ("x~-0000000001", 1),
     ],
 )
 def test_what_is_a_contender(child: Any, number: int) -> None:
@@ -116,6 +119,8 @@ def test_dubious(numbers: Any, verdict: Any) -> None:
         ("0123456789abcdef0123456789abcdef__rlock__0000000001", "extra_lock_patterns"),
         ("0123456789abcdef0123456789abcdef__lock__", "no contender"),
         ("notes", "no contender"),
+        ("~recipe", None),
+        ("~recipe-0000000001", None),
     ],
 )
 def test_what_is_told_of_a_child(child: str, told: str | None) -> None:

@@ -86,7 +86,7 @@ def timeline_command(
     if kind not in (".svg", ".html"):
         raise click.UsageError(f"-o is a file that ends with .svg or .html, not {output.name!r}")
     found = _histories(files, lane, locks)
-    title = "Timeline of " + ", ".join(history.lock for history in found)
+    title = "Timeline of " + ", ".join(history.title for history in found)
     output.write_text(drawing(found) if kind == ".svg" else page(found, title), encoding="utf-8")
     return codes.OK
 
@@ -99,10 +99,13 @@ def timeline_command(
     "--json", "as_json", is_flag=True, help="Print a JSON array, an object a lock; times in seconds."
 )
 def stats_command(*, files: tuple[str, ...], lane: str | None, locks: tuple[str, ...], as_json: bool) -> int:
-    """Say for each lock how long contenders waited and held, and how often it was lost."""
-    found = [summary(history) for history in _histories(files, lane, locks)]
+    """Say for each lock how long contenders waited and held, and how often it was lost.
+
+    Locks of one name on different stores are counted apart.
+    """
+    found = [(history.title, summary(history)) for history in _histories(files, lane, locks)]
     if as_json:
-        click.echo(json.dumps([one.as_fields() for one in found], indent=2))
+        click.echo(json.dumps([one.as_fields() for _, one in found], indent=2))
     else:
         _print(found)
     return codes.OK
@@ -123,32 +126,32 @@ def _histories(files: Sequence[str], lane: str | None, locks: Sequence[str]) -> 
     return found
 
 
-def _print(found: Sequence[Summary]) -> None:
+def _print(found: Sequence[tuple[str, Summary]]) -> None:
     table = Table(title="milliseconds", title_justify="right", title_style="dim")
     table.add_column("lock")
     for name in ("", "count", "p50", "p90", "p99", "longest"):
         table.add_column(name, justify="right" if name else "left")
-    for one in found:
+    for title, one in found:
         rows = [("wait", one.wait), ("hold", one.hold), ("hand-over", one.hand_over)]
         for index, (kind, times) in enumerate(rows):
-            table.add_row(_cell(one, index), kind, *_figures(times), end_section=index == len(rows) - 1)
+            table.add_row(_cell(title, index), kind, *_figures(times), end_section=index == len(rows) - 1)
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print(table)
-    for one in found:
-        console.print(_in_words(one), markup=False, soft_wrap=True)
+    for title, one in found:
+        console.print(_in_words(title, one), markup=False, soft_wrap=True)
 
 
-def _in_words(one: Summary) -> str:
+def _in_words(title: str, one: Summary) -> str:
     share = f"{one.contended:.0%} had to queue, at most {one.longest_queue} at once"
     return (
-        f"{one.lock}: {one.grants} grants to {one.contenders} in {one.seconds:.2f} s, {share}; held "
+        f"{title}: {one.grants} grants to {one.contenders} in {one.seconds:.2f} s, {share}; held "
         f"{one.busy:.0%} of the time; {one.lost} lost, {one.suspect} suspect, {one.requeued} requeued, "
         f"{one.timeouts} timed out, {one.cancelled} cancelled"
     )
 
 
-def _cell(one: Summary, index: int) -> str:
-    return one.lock.replace("[", r"\[") if index == 0 else ""
+def _cell(title: str, index: int) -> str:
+    return title.replace("[", r"\[") if index == 0 else ""
 
 
 def _figures(times: Quantiles | None) -> tuple[str, ...]:

@@ -59,6 +59,7 @@ class Summary:
 
     Attributes:
         lock: Its name.
+        store: The URL of its store; None if the log does not say.
         seconds: From its first event to its last.
         contenders: How many lanes came.
         grants: How many were granted.
@@ -76,6 +77,7 @@ class Summary:
     """
 
     lock: str
+    store: str | None
     seconds: float
     contenders: int
     grants: int
@@ -103,6 +105,7 @@ def summary(history: LockHistory) -> Summary:
     seconds = history.end - history.start
     return Summary(
         lock=history.lock,
+        store=history.store,
         seconds=seconds,
         contenders=len(history.lanes),
         grants=len(holds),

@@ -140,7 +140,7 @@ def _panel(number: int, panel: Panel, *, figures: bool) -> Iterator[str]:
         f'<g class="panel" data-start="{history.start:.6f}" data-end="{history.end:.6f}" data-left="{LEFT}" '
         f'data-right="{WIDTH - RIGHT}">'
     )
-    yield f'<text class="title" x="{LEFT}" y="{panel.top + 16}">{escape(history.lock)}</text>'
+    yield f'<text class="title" x="{LEFT}" y="{panel.top + 16}">{escape(history.title)}</text>'
     yield f'<text class="dim" x="{LEFT}" y="{panel.top + 33}">{escape(_subtitle(history, where))}</text>'
     yield from _axis(panel)
     yield (

@@ -54,7 +54,7 @@ def page(histories: Sequence[LockHistory], title: str) -> str:
 
 def _figures(history: LockHistory) -> Iterator[str]:
     one = summary(history)
-    yield f"<h2>{escape(history.lock)}</h2>"
+    yield f"<h2>{escape(history.title)}</h2>"
     counts = (
         f"{one.grants} grants to {one.contenders} contenders; {one.contended:.0%} had to queue, at most "
         f"{one.longest_queue} at once; {one.lost} lost, {one.suspect} suspect, {one.requeued} requeued, "

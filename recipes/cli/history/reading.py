@@ -29,6 +29,7 @@ class Happening:
         lane: Who.
         event: Which of `recipes.events.EVENTS`.
         lock: The name of the lock.
+        store: The URL of its store; None if the log does not say.
         mode: "exclusive" or "shared".
         token: The fencing token, if it has one.
         attempt: 2 and more for one that queued anew.
@@ -42,6 +43,7 @@ class Happening:
     lane: str
     event: str
     lock: str
+    store: str | None = None
     mode: str = "exclusive"
     token: int | None = None
     attempt: int = 1
@@ -127,6 +129,7 @@ def _happening(fields: dict[str, Any], clock: str, lane: str) -> Happening:
         lane=lane,
         event=fields["event"],
         lock=fields["lock"],
+        store=store if isinstance(store := fields.get("store"), str) else None,
         mode=fields.get("mode", "exclusive"),
         token=fields.get("token"),
         attempt=fields.get("attempt", 1),

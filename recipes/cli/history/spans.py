@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from recipes.cli.history.reading import Happening
+from recipes.cli.history.stores import first_names
 
 __all__ = ["Hold", "LockHistory", "Mark", "Wait", "histories"]
 
+NAMELESS = "a store that the log does not name"
 End = Literal["acquired", "released", "lost", "timeout", "cancelled", "requeued", "open"]
 
 
@@ -97,6 +99,8 @@ class LockHistory:
 
     Attributes:
         lock: Its name.
+        store: The URL of its store, as it was named first; None if the log does not say.
+        title: Its name for people, with the store if there are several.
         start: The time of its first event.
         end: That of its last.
         lanes: Who came, in a natural order.
@@ -106,6 +110,8 @@ class LockHistory:
     """
 
     lock: str
+    store: str | None
+    title: str
     start: float
     end: float
     lanes: list[str] = field(default_factory=list)
@@ -115,16 +121,21 @@ class LockHistory:
 
 
 def histories(happenings: Sequence[Happening]) -> list[LockHistory]:
-    """Return what happened to each lock, in the order of their first events."""
-    locks: dict[str, list[Happening]] = defaultdict(list)
+    """Return what happened to each lock of each store, in the order of their first events."""
+    stores = first_names(one.store for one in happenings if one.store is not None)
+    locks: dict[tuple[str, str | None], list[Happening]] = defaultdict(list)
     for one in happenings:
-        locks[one.lock].append(one)
-    return [_history(name, events) for name, events in locks.items()]
+        locks[one.lock, stores.get(one.store or "")].append(one)
+    several = len({store for _, store in locks}) > 1
+    return [
+        _history(name, store, f"{name} on {store or NAMELESS}" if several else name, events)
+        for (name, store), events in locks.items()
+    ]
 
 
-def _history(name: str, events: Sequence[Happening]) -> LockHistory:
+def _history(name: str, store: str | None, title: str, events: Sequence[Happening]) -> LockHistory:
     start = min(one.at - (one.waited_s or one.held_s or 0.0) for one in events)
-    history = LockHistory(name, start, events[-1].at)
+    history = LockHistory(name, store, title, start, events[-1].at)
     contenders: dict[str, _Lane] = {}
     for one in events:
         if one.lane not in contenders:

@@ -54,7 +54,7 @@ class _Server:
         try:
             found = client.post(url, json=post.body, deadline=deadline, pipeline=pipeline)
         except etcd3gw.exceptions.Etcd3Exception as error:
-            raise self._error(error) from error
+            raise self._error(error) from None  # which says all that this one does
         except requests.exceptions.RequestException as error:  # no JSON; etcd3gw catches most others
             raise unavailable(self.endpoint.store, str(error) or type(error).__name__) from None
         return checked(self.endpoint.store, found)

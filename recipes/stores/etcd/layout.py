@@ -2,9 +2,13 @@
 
 ``<root>/<name>/<R or W>-<lease hex>-<uuid>`` is a contender. Go's ``concurrency.Mutex`` and
 ``etcdctl lock`` put ``<name>/<lease hex>`` beside it; every key below ``<name>/`` is a
-contender, and all that is not ``R-`` is exclusive. ``~`` is in no encoded name, so what
-belongs to sessions never meets a lock. The value is empty, or ``downgraded`` once a writer lets
-readers in beside it.
+contender, and all that is not ``R-`` is exclusive. The value is empty, or ``downgraded`` once a
+writer lets readers in beside it.
+
+``~`` is in no encoded name and in no root. What belongs to the sessions of all roots is below
+``~session/``, outside of every root: those other clients count whatever is below ``<name>/``, and
+that may be another's root. What begins with ``~`` below ``<name>/`` is no contender either (nor what
+sorts behind it, which is not ASCII): other recipes of a root of that name have their keys there.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ _SHARED = "R-"
 _NO_LEASE = "bound to no lease; it stands in the way until somebody deletes it"
 _NO_KIND = "no contender of any known kind; it is waited for"
 _NAME = re.compile(rb"[A-Za-z0-9_.%-]+")
+_NO_CONTENDER = b"~"  # sorts behind all that a contender begins with
+_SESSIONS = "~session/"
 DOWNGRADED = b"downgraded"
 
 
@@ -34,6 +40,7 @@ class Layout:
 
     def __init__(self, root: str) -> None:
         self._base = f"{root}/" if root else ""
+        self._sessions = f"{_SESSIONS}{self._base}"
 
     def queue(self, name: str) -> bytes:
         """Return the prefix that all contenders of an encoded name share."""
@@ -46,25 +53,26 @@ class Layout:
 
     def anchor(self, lease: str) -> bytes:
         """Return the key that stands as long as the session does."""
-        return f"{self._base}~session/{lease}".encode()
+        return f"{self._sessions}{lease}".encode()
 
     def tombstone(self, spot_id: str, lease: str) -> bytes:
         """Return the key that keeps a withdrawn attempt from landing late."""
-        return f"{self._base}~session/{lease}/{spot_id}".encode()
+        return f"{self._sessions}{lease}/{spot_id}".encode()
 
     def tombstones(self, lease: str) -> tuple[bytes, bytes]:
         """Return the range of all tombstones of the session with this lease."""
-        start = f"{self._base}~session/{lease}/".encode()
+        start = f"{self._sessions}{lease}/".encode()
         return start, prefix_end(start)
 
-    def everything(self) -> tuple[str, str]:
-        """Return the range of all keys below the root, contenders and sessions; empty for no root."""
-        return (self._base, prefix_end(self._base.encode()).decode()) if self._base else ("", "")
+    def everything(self) -> list[tuple[str, str]]:
+        """Return the ranges of all keys, of contenders and of sessions; without a root there are none."""
+        starts = (self._base, self._sessions) if self._base else ()
+        return [(start, prefix_end(start.encode()).decode()) for start in starts]
 
     def whole(self, name: str) -> tuple[bytes, bytes]:
         """Return the range of all contenders of an encoded name."""
         start = self.queue(name)
-        return start, prefix_end(start)
+        return start, start + _NO_CONTENDER
 
     @property
     def locks(self) -> tuple[bytes, bytes]:
@@ -72,9 +80,15 @@ class Layout:
         return self._base.encode() or b"\0", f"{self._base}~".encode()
 
     def name_of(self, key: bytes) -> str | None:
-        """Return the encoded name of the lock below which a key lies; None if it is no such key."""
-        name, slash, _ = key[len(self._base) :].partition(b"/")
-        return name.decode() if slash and name and _NAME.fullmatch(name) else None
+        """Return the encoded name of the lock in whose queue a key is; None if it is in none."""
+        name, slash, rest = key[len(self._base) :].partition(b"/")
+        is_one = slash and _NAME.fullmatch(name) and not rest.startswith(_NO_CONTENDER)
+        return name.decode() if is_one else None
+
+    def behind(self, key: bytes) -> bytes:
+        """Return where those keys begin that are below no lock of this one, nor before it."""
+        end = key.find(b"/", len(self._base))
+        return key + b"\0" if end < 0 else prefix_end(key[: end + 1])
 
     def ranges(self, name: str, order: Order) -> list[tuple[bytes, bytes]]:
         """Return the key ranges that hold the contenders a recipe looks at."""

@@ -93,8 +93,8 @@ class EtcdCalls(StoreProtocol):
         """Return what to do about a denial."""
         if not self._asking.named:
             return f"{error.message} (this etcd asks for a user: pass username= and password=)"
-        start, end = self._layout.everything()
-        keys = "all keys" if not start else f"the keys from {start} up to {end}"
+        ranges = [f"from {start} up to {end}" for start, end in self._layout.everything()]
+        keys = f"the keys {' and '.join(ranges)}" if ranges else "all keys"
         return f"{error.message} (a role of the user has to permit reading and writing {keys})"
 
 

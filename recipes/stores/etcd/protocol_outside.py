@@ -42,9 +42,7 @@ class EtcdOutside(EtcdCalls):
             if not found:
                 break
             name = self._layout.name_of(found[0].key)
-            if name is None:
-                start = found[0].key + b"\0"
-                continue
-            names.append(name)
-            start = self._layout.whole(name)[1]
+            if name is not None:
+                names.append(name)
+            start = self._layout.behind(found[0].key)
         return tuple(names)

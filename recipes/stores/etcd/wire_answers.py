@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import ssl
 from typing import Any
 
@@ -40,6 +41,7 @@ _PASSING = (
     "raft: stopped",
 )
 
+_OF_ASYNCIO = "Connect call failed"  # stands in place of the reason, which is in the number only
 _PASSING_CODES = (_CANCELLED, _DEADLINE, _INTERNAL, _UNAVAILABLE)
 
 # A watch that is refused says so in words only (``cancel_reason``), and a call without credentials
@@ -130,7 +132,8 @@ def describe(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return tls_words(error)
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        hidden = error.errno is not None and error.strerror.startswith(_OF_ASYNCIO)
+        return os.strerror(error.errno) if hidden else error.strerror
     return str(error) or type(error).__name__
 
 

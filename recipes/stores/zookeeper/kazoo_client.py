@@ -206,7 +206,7 @@ class KazooSession:
             refused = list(self._parked.values()) if failed else []
             for call in refused:
                 del self._parked[id(call)]
-        nowhere = StoreUnavailable(self._hosts, self._log.trouble() or "no connection")
+        nowhere = StoreUnavailable(self._hosts, self._log.trouble(self._hosts) or "no connection")
         for call in refused:
             call.fail(nowhere)
         opening = self._opening

@@ -38,13 +38,14 @@ class KazooLog:
         self._untrusted: set[str] = set()
         self.troubles: dict[str, str] = {}
 
-    def trouble(self) -> str:
-        """Return what was seen of the servers, for an error message."""
-        return "; ".join(f"{server}: {seen}" for server, seen in self.troubles.items())
+    def trouble(self, store: str) -> str:
+        """Return what was seen of the servers, for an error message that names ``store``, which they are."""
+        several = "," in store
+        return "; ".join(f"{server}: {seen}" if several else seen for server, seen in self.troubles.items())
 
     def failure(self, store: str, late: str = "") -> StoreUnavailable:
         """Return the error for a store that there is no connection to, and why; ``late`` comes first."""
-        seen = self.trouble() or "no connection"
+        seen = self.trouble(store) or "no connection"
         kind = StoreUntrusted if self._untrusted & self.troubles.keys() else StoreUnavailable
         return kind(store, f"{late} ({seen})" if late else seen)
 

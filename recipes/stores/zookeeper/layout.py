@@ -4,7 +4,9 @@
 for the two sides of a read-write lock. Curator's mutex and kazoo's ``Lock`` (with
 ``extra_lock_patterns=("-lock-",)``) wait for all three. Of theirs, ``__READ__`` and
 ``__rlock__`` are shared, all others exclusive. A child without a sequence number is no
-contender. A node's data is empty, or ``downgraded`` once a writer lets readers in beside it.
+contender, nor is what ``~`` begins: where another's root is below a lock's node, its other recipes
+have their nodes there. A node's data is empty, or ``downgraded`` once a writer lets readers in
+beside it.
 
 Kazoo without that pattern and Curator's read-write lock do not wait for ours. Their nodes
 show it, or that it may be so, and all that can be done here is to tell.
@@ -23,7 +25,7 @@ from itertools import pairwise
 from recipes._core.ops import Spot
 from recipes._core.order import Contender
 
-__all__ = ["DOWNGRADED", "NO_CONTENDER", "Child", "Dated", "Layout", "dubious", "is_downgraded"]
+__all__ = ["DOWNGRADED", "NO_CONTENDER", "NO_LOCK", "Child", "Dated", "Layout", "dubious", "is_downgraded"]
 
 _OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
 _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
@@ -33,6 +35,7 @@ _CURATOR = "of Curator's read-write lock, which does not wait for ours; use Inte
 _KAZOO = 'of kazoo, which waits for ours only with extra_lock_patterns=("-lock-",)'
 _DEAF = {"__READ__": _CURATOR, "__WRIT__": _CURATOR, "__lock__": _KAZOO, "__rlock__": _KAZOO}
 DOWNGRADED = b"downgraded"
+NO_LOCK = "~"
 LAST = 2**31 - 1
 NEAR_THE_END = LAST - 100_000
 LONGEST_SEQUENCE = 12  # with its sign, and a line end
@@ -84,7 +87,9 @@ class Layout:
         found = []
         for name in names:
             number = _SEQUENCE.search(name, len(name) - LONGEST_SEQUENCE)
-            if number is not None and int(number[0]) <= LAST:  # else no server counted it
+            if number is None or name.startswith(NO_LOCK):
+                continue
+            if int(number[0]) <= LAST:  # else no server counted it
                 found.append(Child((int(number[0]), name)))
         found.sort(reverse=True)
         return found
@@ -108,6 +113,8 @@ class Layout:
 
     def stranger(self, child: str) -> str | None:
         """Return what to tell of a child that is no contender, or may not wait for ours."""
+        if child.startswith(NO_LOCK):
+            return None
         if not self.children((child,)):
             return NO_CONTENDER
         return next((said for mark, said in _DEAF.items() if mark in child), None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from recipes._core.ops import Expel, Queues, Standing, Survey
 from recipes.stores.protocol import Steps, Turn
-from recipes.stores.zookeeper.layout import DOWNGRADED, dubious, is_downgraded
+from recipes.stores.zookeeper.layout import DOWNGRADED, NO_LOCK, dubious, is_downgraded
 from recipes.stores.zookeeper.protocol_calls import ZooKeeperCalls
 from recipes.stores.zookeeper.requests import Children, Exists, Get, Sync
 
@@ -49,7 +49,7 @@ class ZooKeeperOutside(ZooKeeperCalls):
         """List the locks' nodes, which stay when a lock is free, and each of them until enough are taken."""
         (names,) = yield from self._together((Children(self._layout.root),))
         found: list[str] = []
-        waiting = sorted(name for name in names or () if not name.startswith("~"))
+        waiting = sorted(name for name in names or () if not name.startswith(NO_LOCK))
         while waiting and len(found) < op.most:
             some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
             listed = yield from self._together(tuple(Children(self._layout.queue(name)) for name in some))

@@ -183,9 +183,9 @@ def test_no_answer_is_unavailable_and_the_next_endpoint_is_asked_next(connect: C
 
 def test_nobody_listens(connect: Connect) -> None:
     face = connect(closed_port())
-    with pytest.raises(StoreUnavailable, match=r"Connection refused|Connect call failed"):
+    with pytest.raises(StoreUnavailable, match="Connection refused"):
         face.ask(PUT)
-    with pytest.raises(StoreUnavailable, match=r"Connection refused|Connect call failed"):
+    with pytest.raises(StoreUnavailable, match="Connection refused"):
         face.ask(Watch(b"k", Box()))
 
 

@@ -91,6 +91,7 @@ def test_a_watch_refused_otherwise_may_work_later() -> None:
     ("error", "words"),
     [
         (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
+        (OSError(113, "Connect call failed ('10.0.0.1', 2379)"), "No route to host"),  # asyncio's
         (OSError("the name cannot be resolved: x"), "the name cannot be resolved: x"),
         (OSError(), "OSError"),
         (ssl.SSLError(1, "[SSL: ODD] odd"), "TLS failed"),

@@ -73,7 +73,7 @@ def test_hosts_that_do_not_resolve_are_named(links: Links, monkeypatch: pytest.M
         raise socket.gaierror(-2, "not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    with pytest.raises(StoreUnavailable, match=r"no\.invalid: cannot be resolved .*not known"):
+    with pytest.raises(StoreUnavailable, match=r"no\.invalid:2181: cannot be resolved .*not known"):
         links("no.invalid:2181").ask(Connect(4.0))
 
 

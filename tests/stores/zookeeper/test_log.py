@@ -26,12 +26,25 @@ def test_a_granted_session_is_heard_and_clears_troubles(
     log.info("Connecting to %s(%s):%s, use_ssl: %r", "zk1", "10.0.0.1", 2181, False)
     log.warning("Connection dropped: %s", "socket connection error: Connection refused")
     log.warning("Cannot resolve %s: %s", "zk2", "not known")
-    assert log.trouble() == "zk1:2181: Connection refused; zk2: cannot be resolved (not known)"
+    both = "zk1:2181,zk2:2181"
+    assert log.trouble(both) == "zk1:2181: Connection refused; zk2: cannot be resolved (not known)"
     log.log(BLATHER, "Session created, session_id: %r session_passwd: %s", 7, b"secret", 4000, 1, 2)
     log.log(BLATHER, "Read response %s", "secret")
     assert HEARD == [(7, 4000)]
-    assert log.trouble() == ""
+    assert log.trouble(both) == ""
     assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(("host", "store"), [("zk1", "zk1:2181"), ("::1", "[::1]:2181")])
+def test_the_only_server_is_named_once(log: KazooLog, host: str, store: str) -> None:
+    log.info("Connecting to %s(%s):%s, use_ssl: %r", host, "10.0.0.1", 2181, False)
+    log.warning("Connection dropped: %s", "socket connection error: Connection refused")
+    assert log.trouble(store) == "Connection refused"
+    said = f"no answer from {store}: Connection refused; check that it runs and can be reached"
+    assert str(log.failure(store)) == said
+    assert log.failure(store, "nothing within 5 s").detail == "nothing within 5 s (Connection refused)"
+    log.warning("Cannot resolve %s: %s", host, "not known")
+    assert log.trouble(store) == "Connection refused; cannot be resolved (not known)"
 
 
 def test_requests_are_named_and_not_shown(log: KazooLog, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,29 @@
+"""Which stores a log is about: clients may name one cluster by different members of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["first_names"]
+
+
+def first_names(urls: Iterable[str]) -> dict[str, str]:
+    """Return for each URL the first one that names the same store.
+
+    Two do if they have the same root, and a server in common, or each one with a third.
+    """
+    clusters: list[tuple[list[str], set[str]]] = []
+    for url in dict.fromkeys(urls):
+        names, servers = [url], _servers(url)
+        for cluster in [cluster for cluster in clusters if cluster[1] & servers]:
+            clusters.remove(cluster)
+            names, servers = cluster[0] + names, cluster[1] | servers
+        clusters.append((names, servers))
+    return {url: names[0] for names, _ in clusters for url in names}
+
+
+def _servers(url: str) -> set[str]:
+    """Return the URL once for each server, with it alone; TLS makes no other store of it."""
+    scheme, _, rest = url.partition("://")
+    hosts, _, root = rest.partition("/")
+    return {f"{scheme.removesuffix('s')}://{host}/{root}" for host in hosts.split(",")}

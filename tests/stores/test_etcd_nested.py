@@ -1,0 +1,88 @@
+"""A root inside of another root: what its clients' sessions and other recipes keep stands in no queue."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from recipes._core.ops import Enqueue, Expel, Open, Probe, Queues, Spot, Survey, View, Withdraw
+from recipes._core.order import EVERYBODY, EXCLUSIVE, SHARED, WRITER, Order
+from recipes.stores.base import Batch
+from recipes.stores.etcd.codec import number, put, txn
+from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.protocol import EtcdProtocol
+from tests.simulation.etcd_model import EtcdServer
+from tests.stores.stepping import AGAIN, TURN
+
+FIRST, SECOND, THIRD = (f"{n}0000000-0000-4000-8000-000000000000" for n in "123")
+ORDERS = (EXCLUSIVE, WRITER, SHARED, EVERYBODY)
+
+
+@pytest.fixture
+def server() -> EtcdServer:
+    """Return a model of etcd that knows of a client of ``etcd://h/app``, which has withdrawn an attempt."""
+    server = EtcdServer()
+    inside = EtcdProtocol("etcd://h/app", Layout("app"), 7)
+    run(server, inside.open(Open(15.0), TURN))
+    run(server, inside.withdraw(Withdraw(Spot("x", "lock", THIRD)), AGAIN))
+    recipe = put(f"app/~recipe/x/W-7-{THIRD}".encode(), b"", 7)  # as another recipe would have it
+    server.handle("/kv/txn", txn(then=[recipe]))
+    assert len(server.keys) == 3
+    return server
+
+
+@pytest.fixture
+def outside(server: EtcdServer) -> EtcdProtocol:
+    """Return a client of ``etcd://h``."""
+    outside = EtcdProtocol("etcd://h", Layout(""), 9)
+    run(server, outside.open(Open(15.0), TURN))
+    return outside
+
+
+def run(server: EtcdServer, steps: Generator[Any, Any, Any]) -> Any:
+    """Run an operation to its end, on the model."""
+    try:
+        request = next(steps)
+        while True:
+            parts = request.parts if isinstance(request, Batch) else (request,)
+            replies = tuple(server.handle(part.path, part.body) for part in parts)
+            request = steps.send(replies if isinstance(request, Batch) else replies[0])
+    except StopIteration as stop:
+        return stop.value
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: f"{order.kind}{order.depth}")
+def test_they_are_not_counted_when_one_joins(server: EtcdServer, outside: EtcdProtocol, order: Order) -> None:
+    view = run(server, outside.enqueue(Enqueue(Spot("app", order.kind, FIRST), order), TURN))
+    assert (view.ahead, view.position, view.complete) == ((), 0, True)
+    behind = run(server, outside.enqueue(Enqueue(Spot("app", "lock", SECOND), EXCLUSIVE), TURN))
+    assert [one.id for one in behind.ahead] == [FIRST]
+    assert behind.position == 1
+    assert outside.noticed() == []
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: f"{order.kind}{order.depth}")
+def test_they_are_in_the_way_of_no_try(server: EtcdServer, outside: EtcdProtocol, order: Order) -> None:
+    view = run(server, outside.probe(Probe(Spot("app", order.kind, FIRST), order), TURN))
+    assert isinstance(view, View)
+    assert view.position == 0
+
+
+def test_they_are_no_queue_and_in_none(server: EtcdServer, outside: EtcdProtocol) -> None:
+    assert run(server, outside.queues(Queues(10), TURN)) == ()
+    assert run(server, outside.survey(Survey("app", 10), TURN)) == ()
+    run(server, outside.enqueue(Enqueue(Spot("app", "lock", FIRST), EXCLUSIVE), TURN))
+    assert run(server, outside.queues(Queues(10), TURN)) == ("app",)
+    (mine,) = run(server, outside.survey(Survey("app", 10), TURN))
+    assert mine.contender.id == FIRST
+    assert run(server, outside.expel(Expel("app", mine.contender.ref, mine.token), TURN))
+    assert len(server.keys) == 4, "the three of the root inside, and the anchor of the one that looked"
+
+
+def test_gos_mutex_counts_no_session(server: EtcdServer) -> None:
+    """It asks for everything below the name, and waits for what was created before its own key."""
+    del server.keys[f"app/~recipe/x/W-7-{THIRD}".encode()]
+    everything = {"key": "YXBwLw==", "range_end": "YXBwMA==", "count_only": True}  # app/ to app0
+    assert number(server.handle("/kv/range", everything).get("count")) == 0
