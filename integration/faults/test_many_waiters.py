@@ -23,7 +23,7 @@ PATIENCE_S = 100
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("no_periodic_reading")
 def test_fault_30_a_thousand_waiters(lab: Lab) -> None:
     few = hand_over(lab, "few", FEW)

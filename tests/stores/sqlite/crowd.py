@@ -152,9 +152,16 @@ def _lock(kind: str, folder: Path) -> Iterator[Callable[[], Any]]:
 
 @dataclass(frozen=True)
 class Waits:
-    """What waiters measured: from the call of release to their grant, and the share of a core they used."""
+    """What waiters measured, each list sorted.
+
+    Attributes:
+        handovers_s: From the call of release to the grant.
+        wakes_s: What it takes, in the same seconds, to wake a process that waits for a byte.
+        cores: The share of a core that a waiter used.
+    """
 
     handovers_s: list[float]
+    wakes_s: list[float]
     cores: list[float]
 
 
@@ -174,17 +181,44 @@ def wait_long(folder: Path, waiters: int, wait_s: float) -> Waits:
         for _ in crowd:
             assert told.get() == "waiting"
         time.sleep(wait_s)
-        released = []
-        for grant in held:
-            released.append(boot_time())
-            grant.release()
-            time.sleep(0.05)
+        released, wakes_s = [], []
+        with _sleeper(context) as wake:
+            for grant in held:
+                wakes_s.append(wake())
+                time.sleep(0.05)
+                released.append(boot_time())
+                grant.release()
+                time.sleep(0.05)
         found = [told.get() for _ in crowd]
     for one in crowd:
         one.join(PATIENCE_S)
-    return Waits(
-        sorted(granted - released[number] for number, granted, _ in found), sorted(c for *_, c in found)
-    )
+    handovers_s = sorted(granted - released[number] for number, granted, _ in found)
+    return Waits(handovers_s, sorted(wakes_s), sorted(c for *_, c in found))
+
+
+@contextmanager
+def _sleeper(context: Any) -> Iterator[Callable[[], float]]:
+    """Yield what wakes a process, and returns how long that took."""
+    near, far = context.Pipe()
+    process = context.Process(target=_sleep, args=(far,), daemon=True)
+    process.start()
+    near.recv()  # it sleeps
+
+    def wake() -> float:
+        sent_at = boot_time()
+        near.send("wake up")
+        woken_at: float = near.recv()
+        return woken_at - sent_at
+
+    yield wake
+    near.send(None)
+    process.join(PATIENCE_S)
+
+
+def _sleep(pipe: Any) -> None:
+    pipe.send("asleep soon")
+    while pipe.recv():
+        pipe.send(boot_time())
 
 
 def _wait(url: str, name: str, number: int, told: Any) -> None:

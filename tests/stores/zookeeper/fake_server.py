@@ -134,7 +134,7 @@ class Connection:
 class FakeZooKeeper:
     """The server. What tests set: ``granted_ms``, ``silent``, ``refuse_auth``; what they read: ``seen``."""
 
-    def __init__(self, *, granted_ms: int = 4000, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *, granted_ms: int = 12_000, tls: ssl.SSLContext | None = None) -> None:
         self.granted_ms = granted_ms
         self.tls = tls
         self.silent = False  # accept, read, and never answer
@@ -165,9 +165,9 @@ class FakeZooKeeper:
         self.refuse()
         self.cut()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(20)
 
-    def until(self, happened: Callable[[], Any], timeout_s: float = 5) -> None:
+    def until(self, happened: Callable[[], Any], timeout_s: float = 20) -> None:
         """Wait for something that requests or connections bring about."""
         with self._changed:
             assert self._changed.wait_for(happened, timeout_s), f"not in time; seen: {Counter(self.seen)}"
