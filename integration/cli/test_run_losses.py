@@ -15,7 +15,7 @@ from recipes._run.clock import boot_time
 from recipes.cli import codes
 from tests.cli.runs import Run, alive
 
-TTL_S, GRACE_S = 5.0, 1.0
+TTL_S, GRACE_S = 8.0, 2.0
 OPTIONS = ("--ttl", str(TTL_S), "--grace", str(GRACE_S))
 
 

@@ -133,7 +133,7 @@ class Seen:
         with self._more:
             return self._found(event, wanted)
 
-    def wait(self, event: str, *, within_s: float = 5.0, count: int = 1, **wanted: Any) -> list[Transition]:
+    def wait(self, event: str, *, within_s: float = 20.0, count: int = 1, **wanted: Any) -> list[Transition]:
         """Wait until it was told so often; AssertionError if it was not."""
         with self._more:
             there = self._more.wait_for(lambda: len(self._found(event, wanted)) >= count, within_s)

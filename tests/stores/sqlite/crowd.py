@@ -36,6 +36,8 @@ class Crowd:
     Attributes:
         counted: What the counter says in the end.
         took_s: From the start of all to the end of the last.
+        stretch: How much longer it took than with a processor each: what they used and what they waited for,
+            over what they used.
         tokens: The tokens, in the order in which they were granted; empty for filelock.
         longest_s: The longest wait of anybody.
         most_in_a_row: The most grants in a row that one process got while others waited.
@@ -43,6 +45,7 @@ class Crowd:
 
     counted: int
     took_s: float
+    stretch: float
     tokens: list[int]
     longest_s: float
     most_in_a_row: int
@@ -73,14 +76,17 @@ def count_together(
         one.start()
     start.wait(PATIENCE_S)
     began = time.monotonic()
-    grants = [grant for _ in crowd for grant in told.get()]
+    reports = [told.get() for _ in crowd]
     took_s = time.monotonic() - began
+    grants = [grant for report, *_ in reports for grant in report]
+    used, waited = (sum(times) for times in zip(*(report[1:] for report in reports), strict=True))
     for one in crowd:
         one.join(PATIENCE_S)
     grants.sort(key=lambda grant: grant[1])
     return Crowd(
         int(counter.read_text()),
         took_s,
+        (used + waited) / used,
         [token for *_, token, _ in grants if token is not None],
         max(granted - joined for joined, granted, _, _ in grants),
         _most_in_a_row([number for *_, number in grants]),
@@ -111,6 +117,7 @@ def _count(number: int, job: _Job, start: Any, told: Any) -> None:
     grants = []
     with _lock(job.kind, job.folder) as acquire:
         start.wait(PATIENCE_S)
+        used, waited = _scheduled()
         for _ in range(job.rounds):
             joined = boot_time()
             with acquire() as token:
@@ -121,7 +128,14 @@ def _count(number: int, job: _Job, start: Any, told: Any) -> None:
                 job.counter.write_text(str(value + 1))
             if job.think_s:
                 time.sleep(job.think_s)
-    told.put(grants)
+        used, waited = (now - before for now, before in zip(_scheduled(), (used, waited), strict=True))
+    told.put((grants, used, waited))
+
+
+def _scheduled() -> tuple[int, int]:
+    """Return for how long this thread has used a processor, and for how long it has waited for one."""
+    used, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    return int(used), int(waited)
 
 
 @contextmanager
