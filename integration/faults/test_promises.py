@@ -36,6 +36,8 @@ def test_promise_l8_nothing_is_left_of_many_cycles(lab: Lab) -> None:
 
     cycle(10)  # whatever is made once is made now
     expire(10)
+    with pytest.raises(recipes.LockTimeout):
+        one.acquire("held", timeout=2)  # which is long enough for a watch
     assert servers.eventually(lambda: one.client.pending_cleanups == 0, 20)
     before = counted(lab)
     cycle(CYCLES)

@@ -139,6 +139,9 @@ class FakeZooKeeper:
         self.tls = tls
         self.silent = False  # accept, read, and never answer
         self.refuse_auth = False
+        self.resumed_as: int | None = None  # sessions are resumed with this id
+        self.known_zxid = 0  # the last that the client knew of which connected last
+        self.last_zxid = 0  # of the last reply
         self.nodes: dict[str, Node] = {"/": Node(0)}
         self.sessions: dict[int, int] = {}
         self.seen: list[tuple[str, str]] = []
@@ -245,9 +248,10 @@ class FakeZooKeeper:
             self._changed.notify_all()
 
     def on_connect(self, connection: Connection, message: Reader) -> None:
-        _, _, asked_ms, session = message.take("iqiq")
+        _, known_zxid, asked_ms, session = message.take("iqiq")
         with self._changed:
             self.seen.append(("connect", f"{session:x}"))
+            self.known_zxid = known_zxid
             self._changed.notify_all()
             if self.silent:
                 return
@@ -258,7 +262,8 @@ class FakeZooKeeper:
             elif session not in self.sessions:
                 session = timeout_ms = 0
             connection.session = session
-            connection.send(struct.pack("!iiq", 0, timeout_ms, session) + packed(b"secret-password!") + b"\0")
+            told = self.resumed_as or session
+            connection.send(struct.pack("!iiq", 0, timeout_ms, told) + packed(b"secret-password!") + b"\0")
 
     def on_request(self, connection: Connection, message: Reader) -> None:
         xid, kind = message.take("ii")
@@ -274,7 +279,7 @@ class FakeZooKeeper:
             except Refused as refused:
                 error = refused.args[0]
             if not self.silent and operation not in self._muted:
-                zxid = next(self._zxid)
+                zxid = self.last_zxid = next(self._zxid)
                 garbled = operation in self._garbled
                 connection.send(struct.pack("!iqi", xid, zxid, error) + (body[:2] if garbled else body))
             if operation == "close":

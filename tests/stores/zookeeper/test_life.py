@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -218,6 +219,13 @@ def test_a_session_that_comes_back_different_is_ended(links: Links, server: Fake
     assert "shorter" in links.ended.get(timeout=20)
 
 
+def test_a_session_that_comes_back_with_another_id_is_ended(links: Links, server: FakeZooKeeper) -> None:
+    links.connected(server.hosts)
+    server.resumed_as = 7
+    server.cut()
+    assert "another id" in links.ended.get(timeout=20)
+
+
 def test_a_reply_that_makes_no_sense_ends_the_session(links: Links, server: FakeZooKeeper) -> None:
     link = links.connected(server.hosts)
     server.send_all(b"\0\0\0\x63" + b"\0" * 12)
@@ -245,6 +253,20 @@ def test_silence_is_noticed_though_requests_go_out(links: Links, server: FakeZoo
     server.mute("nothing")
     assert answered(link, Exists("/")) is not None
     assert len(server.sessions) == 1
+
+
+def test_a_busy_connection_is_left_for_its_silence_while_there_is_time_for_another(
+    links: Links, server: FakeZooKeeper
+) -> None:
+    server.granted_ms = 3000
+    link = links.connected(server.hosts)
+    server.mute()
+    said = ""
+    with taking(2.0):  # of three; kazoo by itself would see a sign of life in each request
+        while "ConnectionLoss" not in said:
+            with pytest.raises(StoreUnavailable) as failed:
+                link.ask(Exists("/"), 0.1)
+            said = str(failed.value)
 
 
 # Closing.
@@ -410,6 +432,29 @@ def test_answers_that_arrive_together_share_a_wake_up(
         return len(wakes)
 
     assert asyncio.run(scenario()) <= 2  # and one for the close
+
+
+def test_an_answer_that_arrives_as_the_others_are_delivered_is_delivered_too(server: FakeZooKeeper) -> None:
+    async def scenario() -> None:
+        link: Any = AsyncKazooLink(server.hosts, on_end=print)
+        loop = asyncio.get_running_loop()
+        first, last = loop.create_future(), [loop.create_future()]
+        waiting = [first, *last]
+
+        class Arrived(deque[Any]):
+            def __bool__(self) -> bool:
+                there = len(self) > 0
+                if not there and last:
+                    link._wake(loop, last.pop())  # kazoo's thread, just as the loop has seen that nothing is
+                return there
+
+        link._arrived = Arrived()
+        link._wake(loop, first)
+        async with asyncio.timeout(20):
+            await asyncio.gather(*waiting)
+        await link.close()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("queued", [False, True])

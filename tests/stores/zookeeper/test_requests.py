@@ -226,6 +226,42 @@ def test_what_nobody_waits_for_is_not_sent_later(link: Driver, server: FakeZooKe
     assert server.count("create2") == 0
 
 
+def test_what_was_given_up_while_there_was_no_connection_is_kept_nowhere(
+    link: Driver, server: FakeZooKeeper
+) -> None:
+    go_on = pausing(link)
+    server.refuse()
+    server.cut()
+    try:
+        soon(lambda: not link.session._up)
+        for _ in range(5):  # those before the first pause fail with it
+            with pytest.raises(StoreUnavailable):
+                link.ask(Create("/late"), 0.1)
+        assert link.session._parked == {}
+    finally:
+        go_on.set()
+
+
+def test_a_reconnect_says_what_the_client_has_seen(link: Driver, server: FakeZooKeeper) -> None:
+    link.ask(Create("/q"))
+    link.ask(Exists("/"))
+    seen = server.last_zxid
+    server.drop()  # a server that lags behind that refuses the session, and another is tried
+    assert answered(link, Exists("/")) is not None
+    assert server.known_zxid >= seen > 0
+
+
+def test_the_first_answer_to_a_part_counts_and_is_counted_once() -> None:
+    woken: list[None] = []
+    call = Call(Batch((Exists("/"), Exists("/q"))), lambda: woken.append(None))
+    call.settle(0, "first")
+    call.settle(0, ConnectionError())
+    assert (call.complete, woken) == (False, [])
+    call.settle(1, "second")
+    assert woken == [None]
+    assert call.result(lambda: StoreUnavailable("", "no reply"), lambda error: error) == ("first", "second")
+
+
 def test_hundreds_of_requests_wait_for_the_connection_without_blocking(
     link: Driver, server: FakeZooKeeper
 ) -> None:
