@@ -26,6 +26,7 @@ BESIDE = ("-n", "3")
 """Run tests beside each other that mostly wait; others measure time, or load."""
 WAITING = (
     "integration/test_contract.py",
+    "integration/test_contract_kazoo.py",
     "integration/test_budget.py",
     "integration/test_counter.py",
     "integration/test_budget_rwlock.py",

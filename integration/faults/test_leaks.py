@@ -21,8 +21,8 @@ from integration.faults.test_promises import counted, exceeding
 
 CYCLES = int(os.environ.get("RECIPES_TEST_CYCLES", "10000"))
 FAULTED = CYCLES // 10
-SESSION_S = 10.0  # no fault of these is to last that long
-SETTLED_S = 10.0
+SESSION_S = 20.0  # no fault of these is to last that long
+SETTLED_S = 30.0
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -45,6 +45,8 @@ def test_promise_l8_a_thousand_faulted_cycles(lab: Lab) -> None:
     holder = lab.actor(session_timeout=SESSION_S)
     one = lab.actor(proxied=True, session_timeout=SESSION_S, request_timeout=5.0)
     assert holder.acquire("held").held
+    with pytest.raises(recipes.LockTimeout):
+        one.acquire("held", timeout=2)  # which is long enough for a watch: it is made once
     chance = random.Random(7)
     struck: Counter[str] = Counter()
 
