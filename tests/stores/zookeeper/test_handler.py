@@ -209,6 +209,11 @@ def test_the_bell_counts_and_never_blocks() -> None:
         bell._write.send(b"\0\0")  # by a forked child
         hush()
         assert poll([bell], [], 0) == ([], [])
+    bell.send(b"\0\0")  # for two requests
+    assert bell.recv(1) == b"\0"
+    assert poll([bell], [], 0) == ([bell], [])
+    assert bell.recv(1) == b"\0"
+    assert poll([bell], [], 0) == ([], [])
     bell.send(b"\0\0")
     bell.hush()
     bell.hush()

@@ -502,6 +502,28 @@ def test_kazoos_own_requests_keep_the_order(
     assert server.accepted == 1
 
 
+def test_what_is_queued_is_sent_first(link: Driver, server: FakeZooKeeper) -> None:
+    assert link.ask(Exists("/")) is not None
+    session = link.session
+    first = Call(Create("/first"), lambda: None)
+    part = Part(first, 0, session._acl, None, session._on_failed)
+    session._client._queue.append((part, part))  # as by a caller that is about to wake kazoo's thread
+    link.ask(Create("/second"))
+    assert [path for seen, path in server.seen if seen == "create2"] == ["/first", "/second"]
+    assert first.complete
+
+
+def test_a_pause_fails_nothing_if_there_was_a_connection_since_the_last(link: Driver) -> None:
+    assert link.ask(Exists("/")) is not None
+    session = link.session
+    call = Call(Create("/q"), lambda: None)
+    session._parked[id(call)] = call
+    for failed in (False, True):
+        session._handler.tried = True
+        session._on_round_failed()
+        assert call.over is failed
+
+
 def test_what_kazoo_itself_cannot_send_is_answered(link: Driver) -> None:
     result = link.session._client.exists_async("/\ud800")
     with pytest.raises(KazooException):
