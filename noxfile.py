@@ -27,6 +27,7 @@ BESIDE = ("-n", "3")
 WAITING = (
     "integration/test_contract.py",
     "integration/test_contract_uvloop.py",
+    "integration/test_contract_kazoo.py",
     "integration/test_budget.py",
     "integration/test_counter.py",
     "integration/test_budget_rwlock.py",

@@ -28,7 +28,7 @@ import recipes.events
 __all__ = ["Cost", "measured"]
 
 WARM, CYCLES, WAITERS = 10, 20, 200
-WITHIN_S = 60
+WITHIN_S = 180
 SETTLE_S = 0.3
 ASKED = ("poll", "recv", "recv_into", "send", "sendall")
 OF = (_socket.socket, select.epoll, type(select.poll()))

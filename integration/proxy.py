@@ -38,7 +38,7 @@ __all__ = ["Counts", "Proxy", "Request", "Trap", "matching"]
 
 T = TypeVar("T")
 LOOPBACK = "127.0.0.1"
-PATIENCE_S = 10  # for the proxy's own loop to do what it is told
+PATIENCE_S = 60  # for the proxy's own loop to do what it is told
 
 
 class Proxy(Policy):

@@ -65,11 +65,11 @@ def test_what_a_cycle_sends(
 def test_what_a_renewal_sends(
     server: servers.Server, proxy: Proxy, world: World, store: ServerStore, figure: Callable[[str], None]
 ) -> None:
-    party = world.client(url=proxy.url(store.prefix), session_timeout=2)
+    party = world.client(url=proxy.url(store.prefix), session_timeout=4)
     party.acquire("x")
     asked = matching("sync") if server.scheme == "zookeeper" else matching("lease/keepalive")
     with proxy.counting() as counts:
-        assert proxy.expect(asked, n=3).sprung.wait(5)
+        assert proxy.expect(asked, n=3).sprung.wait(30)
     renewals = counts.requests["sync"] or counts.requests["/v3/lease/keepalive"]
     figure(
         f"{on_the_wire(counts)} requests, {counts.bytes_up} bytes up, {counts.bytes_down} down: {renewals}"

@@ -35,7 +35,7 @@ from tests.histories.checks import Visit, faults
 READERS, WRITERS, PROCESSES = 200, 20, 8
 ROUNDS = int(os.environ.get("RECIPES_TEST_CROWD_ROUNDS", "12"))
 PATIENCE_S = 30 + 5 * ROUNDS
-CLOSED_S = 10
+CLOSED_S = 30
 RESET_EVERY_S = 0.3, 1.2
 
 
@@ -70,7 +70,7 @@ def watches(server: servers.Server) -> int:
     """Return how many watches are set on the server."""
     if isinstance(server, servers.ZooKeeper):
         return server.watches()
-    with urllib.request.urlopen(f"http://{server.address}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{server.address}/metrics", timeout=30) as answer:
         found = re.search(r"^etcd_debugging_mvcc_watcher_total (\S+)", answer.read().decode(), re.MULTILINE)
     assert found is not None
     return int(float(found[1]))

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,10 @@ import pytest
 
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
+from tests.pace import taking
 
 DEMO = [sys.executable, "-m", "recipes.cli", "demo"]
-AT_ONCE_S = 3.0
+AT_ONCE_S = 4.0
 """Longer than it takes to end, and much less than any timeout on the way."""
 
 
@@ -49,7 +49,7 @@ def demo(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
-def finished(process: subprocess.Popen[str], within_s: float = 60) -> tuple[int, str, str]:
+def finished(process: subprocess.Popen[str], within_s: float = 180) -> tuple[int, str, str]:
     """Wait for the command to end; returns its exit code and what it printed."""
     try:
         out, err = process.communicate(timeout=within_s)
@@ -146,7 +146,7 @@ def test_a_killed_worker_fails_the_demo_and_does_not_hang_it(where: list[str]) -
     lines = lines_until_first_turn(process)
     workers = pids(lines, twins=False)
     os.kill(workers[0], signal.SIGKILL)
-    code, out, _ = finished(process, within_s=15)
+    code, out, _ = finished(process)
     verdict = json.loads(out.splitlines()[-1])
     assert code == 1
     assert not verdict["ok"]
@@ -158,10 +158,9 @@ def test_a_killed_worker_fails_the_demo_and_does_not_hang_it(where: list[str]) -
 def test_a_signal_ends_it_at_once(end: signal.Signals) -> None:
     process = demo("--processes", "2", "--seconds", "60", "--json")
     lines = lines_until_first_turn(process)
-    began = time.monotonic()
-    process.send_signal(end)
-    code, _, err = finished(process, within_s=15)
-    assert time.monotonic() - began < AT_ONCE_S
+    with taking(AT_ONCE_S):
+        process.send_signal(end)
+        code, _, err = finished(process)
     assert code == 130
     assert "interrupted" in err
     assert alive(pids(lines, twins=False) + pids(lines, twins=True)) == []
@@ -171,7 +170,7 @@ def test_a_signal_gives_the_lock_back(url: str, nothing_left: None) -> None:
     process = demo("--store", url, "--processes", "2", "--seconds", "60", "--json")
     lines_until_first_turn(process)
     process.send_signal(signal.SIGINT)
-    code, _, _ = finished(process, within_s=15)
+    code, _, _ = finished(process)
     assert code == 130
 
 
@@ -181,8 +180,8 @@ def test_when_it_is_killed_its_processes_end_and_tidy_up(where: list[str], folde
     processes = pids(lines, twins=False) + pids(lines, twins=True)
     process.kill()
     finished(process)
-    assert servers.eventually(lambda: not alive(processes), 10), alive(processes)
-    assert servers.eventually(lambda: not list(folder.iterdir()), 5), list(folder.iterdir())
+    assert servers.eventually(lambda: not alive(processes), 30), alive(processes)
+    assert servers.eventually(lambda: not list(folder.iterdir()), 30), list(folder.iterdir())
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (60, 20)])
@@ -201,10 +200,9 @@ def test_on_a_terminal_it_draws(columns: int, lines: int, folder: Path) -> None:
 def test_ctrl_c_ends_the_view_and_restores_the_terminal(moment: str, folder: Path) -> None:
     with Terminal([*DEMO, "--processes", "2", "--rounds", "5"], environment={}) as terminal:
         terminal.until(moment)
-        began = time.monotonic()
-        terminal.press(CTRL_C)
-        assert terminal.ended() == 130
-        assert time.monotonic() - began < AT_ONCE_S
+        with taking(AT_ONCE_S):
+            terminal.press(CTRL_C)
+            assert terminal.ended() == 130
         assert terminal.attributes == terminal.before
     drawn = terminal.drawn.decode()
     assert drawn.endswith("recipes demo: interrupted; its processes are ended, its files are gone\r\n")
@@ -232,7 +230,7 @@ def test_with_an_etcd_of_its_own_it_starts_one_and_ends_it(
     lines = lines_until_first_turn(process)
     if end is not None:
         process.send_signal(end)
-    code, _, err = finished(process, within_s=30)
+    code, _, err = finished(process)
     assert code == (0 if end is None else 130), err
     assert "started for this run" in err
     store = next(line["store"] for line in lines if line.get("event") == "lock.acquired")

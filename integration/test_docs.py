@@ -76,9 +76,9 @@ def test_the_example_beside_etcdctl(request: pytest.FixtureRequest, fixture: str
             etcdctl = subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE, env=env, text=True)
             assert servers.eventually(lambda: len(server.keys(f"{prefix}/reports%2Fnightly/")) == 2, 10)
             assert etcdctl.poll() is None
-        said, _ = etcdctl.communicate(timeout=10)
+        said, _ = etcdctl.communicate(timeout=60)
         assert said == "held by etcdctl\n"
-        client.lock("reports/nightly").acquire(timeout=5).release()
+        client.lock("reports/nightly").acquire(timeout=30).release()
 
 
 def python(text: str, folder: Path = ROOT) -> str:
@@ -86,7 +86,7 @@ def python(text: str, folder: Path = ROOT) -> str:
     command = [sys.executable, "-W", "error", "-c", text]
     path = {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, cwd=folder, env=os.environ | path
+        command, capture_output=True, text=True, timeout=180, check=False, cwd=folder, env=os.environ | path
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -109,7 +109,7 @@ class Newcomer:
             env=self._env,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr + (self.folder / "server.log").read_text()

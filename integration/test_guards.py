@@ -33,11 +33,11 @@ def test_an_etcd_transaction_commits_only_while_the_grant_stands(etcd34: servers
         reply = plain.transaction({"compare": [recipes.etcd.guard(grant)], "success": [put], "failure": []})
         return bool(reply.get("succeeded"))
 
-    with recipes.connect(etcd34.url(prefix), session_timeout=4) as client:
-        first = client.lock("x").acquire(timeout=5)
+    with recipes.connect(etcd34.url(prefix), session_timeout=15) as client:
+        first = client.lock("x").acquire(timeout=30)
         assert write(first, "first")
         first.release()
-        second = client.lock("x").acquire(timeout=5)
+        second = client.lock("x").acquire(timeout=30)
         assert not write(first, "late")
         assert write(second, "second")
         assert plain.get(value) == [b"second"]
@@ -61,11 +61,11 @@ def test_a_zookeeper_transaction_commits_only_while_the_grant_stands(
             transaction.set_data(node, data)
             return not any(isinstance(result, KazooException) for result in transaction.commit())
 
-        with recipes.connect(zookeeper.url(prefix), session_timeout=4) as client:
-            first = client.lock("x").acquire(timeout=5)
+        with recipes.connect(zookeeper.url(prefix), session_timeout=15) as client:
+            first = client.lock("x").acquire(timeout=30)
             assert write(first, b"first")
             first.release()
-            second = client.lock("x").acquire(timeout=5)
+            second = client.lock("x").acquire(timeout=30)
             assert not write(first, b"late")
             assert write(second, b"second")
             assert plain.get(node)[0] == b"second"
@@ -123,8 +123,8 @@ class Plain:
 
 def test_a_writers_guard_ends_with_its_downgrade(server: servers.Server, prefix: str) -> None:
     """One made after it says less: that the grant stands, shared."""
-    with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=4) as client:
-        grant = client.rwlock("x").writer.acquire(timeout=5)
+    with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=15) as client:
+        grant = client.rwlock("x").writer.acquire(timeout=30)
         writes = plain.guard(grant)
         assert writes()
         assert writes(), "a guard lasts"
@@ -141,9 +141,9 @@ def test_a_writers_guard_ends_with_its_downgrade(server: servers.Server, prefix:
 
 
 def test_a_readers_guard_holds_beside_others_until_its_release(server: servers.Server, prefix: str) -> None:
-    with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=4) as client:
+    with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=15) as client:
         reader = client.rwlock("x").reader
-        first, second = reader.acquire(timeout=5), reader.acquire(timeout=5)
+        first, second = reader.acquire(timeout=30), reader.acquire(timeout=30)
         guards = plain.guard(first), plain.guard(second)
         assert [guard() for guard in guards] == [True, True]
         assert first.release()

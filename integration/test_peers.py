@@ -22,7 +22,7 @@ from tests.contract.world import World, until
 
 NAME = "a name/with a slash"
 PEERS = [*FIXTURES]
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 class Stranger(ABC):

@@ -18,7 +18,7 @@ from integration import servers
 from integration.harness.etcd import encoded
 from integration.proxy import Proxy, matching
 
-SOON_S = 10
+SOON_S = 30
 
 
 def connect(proxy: Proxy) -> socket.socket:

@@ -24,6 +24,7 @@ from integration.faults.looking import hold_fault
 from integration.faults.storm import LATE_S, STORM_SESSION_S, Tally, Weather, churn
 from integration.faults.test_interrupts import cancel_task, expire, expire_task, side_by_side, storm
 from recipes._run.clock import boot_time
+from tests.pace import Pace, taking
 from tests.stores.sqlite.crowd import count_together, wait_long
 
 STARTS = 30
@@ -93,8 +94,9 @@ def test_fifty_processes_count_together(tmp_path: Path, figure: Callable[[str], 
     assert ours.counted == processes * rounds  # no update was lost
     assert ours.tokens == sorted(set(ours.tokens))  # which are places in the queue: first come, first served
     assert len(ours.tokens) == processes * rounds
-    assert ours.longest_s < theirs.longest_s
-    assert ours.took_s < theirs.took_s
+    # filelock sleeps most of the time, and a busy machine slows only what computes.
+    assert ours.longest_s / ours.stretch < theirs.longest_s
+    assert ours.took_s / ours.stretch < theirs.took_s
 
 
 @pytest.mark.slow
@@ -102,7 +104,7 @@ def test_a_hand_over_after_ten_seconds(tmp_path: Path, figure: Callable[[str], N
     waits = wait_long(tmp_path, waiters=10, wait_s=10.0)
     hands, cores = median(waits.handovers_s), median(waits.cores)
     figure(f"hand-over p50 {1000 * hands:.2f} ms; while waiting {cores:.3%} of a core")
-    assert hands <= 0.003
+    assert hands <= 0.003 + 4 * median(waits.wakes_s)  # on an idle machine the second is 0.2 ms
     assert cores < 0.01
 
 
@@ -113,11 +115,10 @@ def test_fault_01_a_death_is_seen_at_once(lab: Lab) -> None:
     waiting = waiter.start_acquire(lab.name)
     lab.seen.wait("lock.queued", lock=lab.name)
     killed_at = boot_time()
-    holder.kill()
-    held = waiting.result(5)
-    took_s = boot_time() - killed_at
-    lab.figure(f"granted {took_s:.3f} s after kill -9 (session 30 s)")
-    assert took_s <= 1.0
+    with taking(1.0):
+        holder.kill()
+        held = waiting.result(20)
+        lab.figure(f"granted {boot_time() - killed_at:.3f} s after kill -9 (session 30 s)")
     assert held.token > old_token
 
 
@@ -136,14 +137,13 @@ def test_fault_01_killed_at_any_moment_nothing_is_lost_and_nobody_waits_long(
             hold_fault(chance.uniform(0, 0.02))
             for one in crew:
                 one.kill()
-            began = boot_time()
-            with client.lock("x").acquire(timeout=5) as grant:
-                waits.append(boot_time() - began)
+            with Pace() as pace, client.lock("x").acquire(timeout=20) as grant:
+                waits.append(pace.seconds - pace.late_s())
                 said = [line for one in crew for line in one.communicate()[0].splitlines(keepends=True)]
                 tokens += [int(line) for line in said if line.endswith("\n")]
                 assert grant.token > max(tokens)
         assert server.ask(prefix, "PRAGMA integrity_check") == [("ok",)]
-        assert client.lock("y").acquire(timeout=1).token > max(tokens)
+        assert client.lock("y").acquire(timeout=5).token > max(tokens)
         with recipes.connect(url):  # who comes sees who died
             assert server.ask(prefix, "SELECT COUNT(*) FROM session") == [(2,)]
     figure(
@@ -164,7 +164,7 @@ def test_fault_01_a_waiter_that_was_killed_holds_up_nobody(lab: Lab) -> None:
     assert lab.contenders_become(3)
     middle.kill()
     assert held.release()
-    assert last.result(1).held
+    assert last.result(5).held
 
 
 @at_once()
@@ -188,17 +188,17 @@ def test_fault_02_a_stopped_holder_is_alive_until_its_session_ends(lab: Lab) -> 
 @pytest.mark.parametrize("lab", ["blocking"], indirect=True)
 def test_fault_26_27_interruptions(lab: Lab, prefix: str) -> None:
     lab.session_s = STORM_SESSION_S
-    with churn(lab, prefix):
+    with Pace() as pace, churn(lab, prefix):
         blocking, tasks = (lab.actor(face=face) for face in ("blocking", "asyncio"))
         assert isinstance(tasks, AsyncActor)
         script = lab.worker("shot", "calls", 150, prefix)
-        timed, timed_tasks, cancelled = Tally(60), Tally(60), Tally(100)
+        timed, timed_tasks, cancelled = (Tally(count, pace) for count in (60, 60, 100))
         side_by_side(
             *(partial(expire, blocking, timed, Weather((prefix, "threads", n)), n) for n in range(CREW)),
             lambda: tasks.run(storm(tasks, timed_tasks, expire_task, prefix)),
             lambda: tasks.run(storm(tasks, cancelled, cancel_task, prefix)),
         )
-        shot = json.loads(script.next_line(60))
+        shot = json.loads(script.next_line(180))
     for tally in (timed, timed_tasks, cancelled):
         lab.figure(f"{tally.interrupted} interrupted, {1000 * tally.worst_s:.0f} ms late at most")
         assert tally.worst_s <= LATE_S
@@ -210,7 +210,7 @@ def test_fault_26_27_interruptions(lab: Lab, prefix: str) -> None:
         assert one.client.grants == []
     assert lab.contenders_become(0), lab.contenders()
     for one in (blocking, tasks):
-        assert one.acquire("busy", timeout=1).release()
+        assert one.acquire("busy", timeout=5).release()
     assert script.ask("go on") is True
 
 
@@ -218,7 +218,7 @@ def test_fault_26_27_interruptions(lab: Lab, prefix: str) -> None:
 def test_fault_27_signals_while_the_session_starts(lab: Lab, prefix: str) -> None:
     before = servers.sessions(lab.server)
     script = lab.worker("shot", "starts", STARTS, prefix)
-    shot = json.loads(script.next_line(60))
+    shot = json.loads(script.next_line(180))
     lab.figure(f"{shot}")
     assert shot["worst_s"] <= LATE_S
     assert (shot["strays"], shot["doubled"], shot["left"]) == (0, 0, 0)

@@ -35,7 +35,7 @@ def run(*lines: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         cwd=root,
-        timeout=60,
+        timeout=180,
     )
 
 

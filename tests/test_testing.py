@@ -24,7 +24,7 @@ from recipes.testing import clock as clock_module
 from recipes.testing import faults
 from tests.run.test_tasks import in_loop
 
-SOON_S = 10.0
+SOON_S = 30.0
 HOUR_S = 3600.0
 
 

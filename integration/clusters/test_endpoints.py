@@ -36,10 +36,10 @@ def test_the_member_in_use_goes_away(lab: ClusterLab, how: str) -> None:
     assert waiter.requests_elsewhere()
     released_at = boot_time()
     assert held.release()
-    granted = waiting.result(3)
+    granted = waiting.result(20)
     took_s = boot_time() - released_at
     lab.figure(f"hand-over {1000 * took_s:.1f} ms, all on other members")
-    assert took_s < 0.5  # told by a watch that has moved as well
+    assert took_s < 0.5 + lab.pace.late_s(released_at)  # told by a watch that has moved as well
     assert granted.token > held.token
     for event in ("lock.lost", "lock.requeued", "session.lost"):
         assert not lab.seen.of(event)
@@ -47,7 +47,7 @@ def test_the_member_in_use_goes_away(lab: ClusterLab, how: str) -> None:
 
 @on_clusters()
 def test_members_go_away_one_after_the_other_and_come_back(lab: ClusterLab) -> None:
-    holder = lab.attached(lab.server.members[0], session_timeout=3.0)
+    holder = lab.attached(lab.server.members[0], session_timeout=6.0)
     held = holder.actor.acquire(lab.name)
     for proxy in [*holder.proxies.values(), holder.at]:
         gone_at = boot_time()
@@ -98,4 +98,4 @@ def test_fault_10_every_member_is_restarted_in_turn(lab: ClusterLab) -> None:
     for event in ("lock.lost", "lock.requeued", "session.lost"):
         assert not lab.seen.of(event)
     assert held.release()
-    assert waiting.result(5).token > held.token
+    assert waiting.result(20).token > held.token

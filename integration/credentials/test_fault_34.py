@@ -14,7 +14,7 @@ from integration import servers
 from integration.credentials.authority import Authority
 from integration.credentials.servers import SENTINEL, SecureEtcd, SecureZooKeeper
 from integration.faults.actors import FACES, actor
-from recipes._run.clock import boot_time
+from tests.pace import taking
 
 SOON_S = 4.0
 """Less than the request timeout: an answer to the caller, not the end of its patience."""
@@ -69,12 +69,8 @@ def refused(request: pytest.FixtureRequest) -> Callable[..., str]:
 
     def attempt(error: type[recipes.StoreError], url: str, options: dict[str, Any]) -> str:
         one = actor(request.param, url, session_timeout=6, request_timeout=PATIENCE_S, **options)
-        with contextlib.closing(one):
-            began = boot_time()
-            with pytest.raises(error) as caught:
-                one.open()
-            took_s = boot_time() - began
-        assert took_s < SOON_S
+        with contextlib.closing(one), taking(SOON_S), pytest.raises(error) as caught:
+            one.open()
         said = str(caught.value)
         assert SENTINEL not in said
         return said

@@ -112,7 +112,7 @@ def shaken(one: Actor, proxy: Proxy) -> list[str]:
     failed.append(failing(held.verify))
     proxy.heal()
     assert held.release()
-    assert waiting.result(10).release()
+    assert waiting.result(30).release()
     return failed
 
 

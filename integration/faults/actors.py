@@ -20,7 +20,7 @@ __all__ = ["FACES", "Actor", "AsyncActor", "BlockingActor", "Held", "actor"]
 
 T = TypeVar("T")
 FACES = ("blocking", "asyncio")
-PATIENCE_S = 20  # no call of a test takes that long, and a hang is a failure
+PATIENCE_S = 60  # no call of a test takes that long, and a hang is a failure
 
 
 class Held:

@@ -57,7 +57,7 @@ async def in_child(client: Any, grant: Any, name: str) -> dict[str, Any]:
     seen["release"] = await maybe(grant.release())
     seen["grants"] = len(client.grants)
     seen["parents"] = await maybe(client.lock(name).try_acquire()) is not None
-    other = await maybe(client.lock(f"{name} of the child").acquire(timeout=5))
+    other = await maybe(client.lock(f"{name} of the child").acquire(timeout=20))
     seen["own"] = await maybe(other.verify())
     seen["session"] = client.session.id
     await maybe(client.close())

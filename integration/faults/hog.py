@@ -37,7 +37,7 @@ async def tasks(url: str, session_s: float) -> None:
         grant = await client.lock("hogged").acquire()
         hog(grant)
         told = await grant.lost.wait(2)
-        again = await client.lock("hogged").acquire(timeout=10)
+        again = await client.lock("hogged").acquire(timeout=30)
         print(json.dumps({"told": told, "again": again.held}), flush=True)
         await asyncio.to_thread(sys.stdin.readline)
 
@@ -48,7 +48,7 @@ def blocking(url: str, session_s: float) -> None:
         grant = client.lock("hogged").acquire()
         hog(grant)
         told = grant.lost.wait(2)
-        again = client.lock("hogged").acquire(timeout=10)
+        again = client.lock("hogged").acquire(timeout=30)
         print(json.dumps({"told": told, "again": again.held}), flush=True)
         sys.stdin.readline()
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 from integration import servers
@@ -13,6 +10,7 @@ from integration.harness.wire import Match, Request
 from integration.proxy import matching
 from recipes import events
 from recipes.events import Transition
+from tests.pace import taking
 
 __all__ = [
     "L5_S",
@@ -36,15 +34,6 @@ L5_S = 5.0
 def hold_fault(seconds: float) -> None:
     """Let a fault last: the only place where a fault test waits for time to pass."""
     threading.Event().wait(seconds)
-
-
-@contextmanager
-def taking(at_most_s: float, at_least_s: float = 0.0) -> Iterator[None]:
-    """See that the block takes no longer, nor shorter."""
-    began = time.monotonic()
-    yield
-    took = time.monotonic() - began
-    assert at_least_s <= took <= at_most_s, f"took {took:.3f} s, not {at_least_s} to {at_most_s}"
 
 
 # On the server.
@@ -144,7 +133,7 @@ class Seen:
         with self._more:
             return self._found(event, wanted)
 
-    def wait(self, event: str, *, within_s: float = 5.0, count: int = 1, **wanted: Any) -> list[Transition]:
+    def wait(self, event: str, *, within_s: float = 20.0, count: int = 1, **wanted: Any) -> list[Transition]:
         """Wait until it was told so often; AssertionError if it was not."""
         with self._more:
             there = self._more.wait_for(lambda: len(self._found(event, wanted)) >= count, within_s)

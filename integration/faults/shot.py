@@ -20,6 +20,7 @@ import recipes
 from integration import servers
 from integration.faults.storm import STEADY, Tally, Weather
 from recipes._run.clock import boot_time
+from tests.pace import Pace
 
 SWALLOWED_S = 2.0
 
@@ -82,33 +83,36 @@ def fire(client: Any, lock: Any, shooter: Shooter, tally: Tally) -> tuple[int, i
 
 def calls(url: str, session_s: float, count: int, seed: str) -> None:
     """Shoot at one client."""
-    tally, strays, swallowed = Tally(count), 0, 0
+    strays, swallowed = 0, 0
     shooter, weather = Shooter(Weather((seed, "shots"))), Weather((seed, "names"))
-    with recipes.connect(url, session_timeout=session_s) as client:
+    with Pace() as pace, recipes.connect(url, session_timeout=session_s) as client:
+        tally = Tally(count, pace)
         print("ready", flush=True)
         while tally.more():
             client.lock(STEADY).acquire(timeout=20).release()  # connected: what follows is sent
             stray, missed = fire(client, weather.lock(client), shooter, tally)
             strays, swallowed = strays + stray, swallowed + missed
-        settled = servers.eventually(lambda: client.pending_cleanups == 0, 5)
+        settled = servers.eventually(lambda: client.pending_cleanups == 0, 20)
         tell(tally, strays=strays, swallowed=swallowed, settled=settled)
         sys.stdin.readline()  # the contenders are looked for while the session lives
-        print(json.dumps(client.lock("busy").acquire(timeout=5).release()), flush=True)
+        print(json.dumps(client.lock("busy").acquire(timeout=20).release()), flush=True)
 
 
 def starts(url: str, session_s: float, count: int, seed: str) -> None:
     """Shoot at one client after another; each goes on to work, with one keeper, and ends without a trace."""
-    tally, strays, doubled, left = Tally(count), 0, 0, 0
+    strays, doubled, left = 0, 0, 0
     shooter = Shooter(Weather((seed, "shots")))
-    print("ready", flush=True)
-    while tally.more():
-        client = recipes.connect(url, session_timeout=session_s)
-        strays += fire(client, client.lock("own"), shooter, tally)[0]
-        client.lock("own").acquire(timeout=5).release()
-        # A thread that was started twice, since an interrupt hid the first, ends at once.
-        doubled += not servers.eventually(lambda: threads_named("recipes-keeper") == 1, 1)
-        client.close()
-        left += not servers.eventually(lambda: not threads_named("recipes-"), 3)
+    with Pace() as pace:
+        tally = Tally(count, pace)
+        print("ready", flush=True)
+        while tally.more():
+            client = recipes.connect(url, session_timeout=session_s)
+            strays += fire(client, client.lock("own"), shooter, tally)[0]
+            client.lock("own").acquire(timeout=20).release()
+            # A thread that was started twice, since an interrupt hid the first, ends at once.
+            doubled += not servers.eventually(lambda: threads_named("recipes-keeper") == 1, 5)
+            client.close()
+            left += not servers.eventually(lambda: not threads_named("recipes-"), 10)
     tell(tally, strays=strays, doubled=doubled, left=left)
     sys.stdin.readline()
 

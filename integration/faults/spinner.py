@@ -32,14 +32,14 @@ async def tasks(url: str, session_s: float) -> None:
     """Hold with an asyncio client."""
     async with recipes.connect_async(url, session_timeout=session_s) as client:
         spin(await client.lock("spinning").acquire())
-        print(f"again {(await client.lock('spinning').acquire(timeout=5)).held}", flush=True)
+        print(f"again {(await client.lock('spinning').acquire(timeout=20)).held}", flush=True)
 
 
 def blocking(url: str, session_s: float) -> None:
     """Hold with a blocking client."""
     with recipes.connect(url, session_timeout=session_s) as client:
         spin(client.lock("spinning").acquire())
-        print(f"again {client.lock('spinning').acquire(timeout=5).held}", flush=True)
+        print(f"again {client.lock('spinning').acquire(timeout=20).held}", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from integration.faults.labs import Lab
 from integration.faults.looking import creates
 from integration.harness.wire import Match, Request
 from recipes._run.clock import boot_time
+from tests.pace import Pace
 
 __all__ = ["STEADY", "STORM_SESSION_S", "Tally", "Weather", "churn", "losing_replies"]
 
@@ -54,10 +55,15 @@ class Weather:
 
 
 class Tally:
-    """What came of the attempts; usable from any thread."""
+    """What came of the attempts; usable from any thread.
 
-    def __init__(self, wanted: int) -> None:
+    Attributes:
+        worst_s: The latest exception, but for what the machine was late by at that moment.
+    """
+
+    def __init__(self, wanted: int, pace: Pace) -> None:
         self._left = wanted
+        self._pace = pace
         self._lock = threading.Lock()
         self.interrupted = 0
         self.granted = 0
@@ -75,7 +81,7 @@ class Tally:
 
     def note_interrupted(self, struck_at: float) -> None:
         """Count an attempt that has just ended in the exception of an interruption."""
-        late_s = boot_time() - struck_at
+        late_s = boot_time() - struck_at - self._pace.late_s(struck_at)
         with self._lock:
             self._left -= 1
             self.interrupted += 1

@@ -25,7 +25,7 @@ from recipes._run.clock import boot_time
 RUN_S = float(os.environ.get("RECIPES_TEST_CHAOS_S", "12"))
 SESSION_S = 2.0
 CLIENTS = 4
-SETTLE_S = 15.0
+SETTLE_S = 30.0
 AT_ONCE = 3
 
 

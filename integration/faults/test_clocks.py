@@ -19,7 +19,7 @@ from integration.needing import needed
 from recipes._run.clock import boot_time
 
 pytestmark = pytest.mark.long
-SOON_S = 5.0
+SOON_S = 20.0
 HOUR_S = 3600
 
 
@@ -45,7 +45,7 @@ def test_fault_22_wall_clock_jumps_an_hour(lab: Lab, tmp_path: Path) -> None:
             hold_fault(SESSION_S)
             assert holder.ask("state") == {"held": True, "token": token, "reason": None}
             assert holder.ask("verify") is True
-            assert boot_time() - began < 2 * SESSION_S
+            assert boot_time() - began < 2 * SESSION_S + lab.pace.late_s(began)
         for event in ("lock.suspect", "lock.lost", "session.lost"):
             assert holder.ask("told", event) == 0
         assert not waiting.done()
@@ -62,7 +62,7 @@ def test_fault_29_renewing_ends(lab: Lab, how: str) -> None:
     lab.seen.wait("lock.queued", lock=lab.name)
     if how == "raises":
         with mock.patch.object(held.grant._hold.epoch.protocol, "renew", side_effect=ZeroDivisionError):
-            assert held.wait_lost(SESSION_S)
+            assert held.wait_lost(2 * SESSION_S)
     else:
         end_keeper(one)
         hold_fault(SESSION_S)
@@ -72,7 +72,7 @@ def test_fault_29_renewing_ends(lab: Lab, how: str) -> None:
     assert granted.verify()
     assert granted.release()
     again = one.acquire(lab.name, timeout=SOON_S)  # it renews again
-    assert held.wait_lost(1)
+    assert held.wait_lost(5)
     hold_fault(SESSION_S)
     assert again.verify()
     assert again.held
@@ -101,7 +101,7 @@ def test_fault_29_renewing_starves(lab: Lab) -> None:
     assert seen["seen_at"] <= seen["deadline"]
     assert seen["seen_at"] <= granted_at  # S2
     lab.figure(f"held until {seen['deadline'] - seen['seen_at']:.6f} s before the deadline")
-    assert seen["deadline"] - seen["seen_at"] < 0.5
+    assert seen["deadline"] - seen["seen_at"] < 0.5 + lab.pace.late_s(seen["seen_at"], seen["deadline"])
     assert granted.verify()
     assert granted.release()
     assert json.loads(hog.next_line()) == {"told": True, "again": True}

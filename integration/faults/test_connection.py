@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 import recipes
 from integration.faults.actors import Actor, Held
-from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.labs import REQUEST_S, SESSION_S, Lab, at_once
 from integration.faults.looking import hold_fault
 from recipes._run.clock import boot_time
 
@@ -36,13 +36,13 @@ def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
     assert not last_one.done()
     released_at = boot_time()
     assert held.release()
-    granted = next_one.result(3)
+    granted = next_one.result(20)
     took_s = boot_time() - released_at
     lab.figure(f"hand-over {1000 * took_s:.1f} ms after a cut of 1 s")
-    assert took_s < 0.5  # told by a watch
+    assert took_s < 0.5 + lab.pace.late_s(released_at)  # told by a watch
     assert not last_one.done()
     assert granted.release()
-    assert last_one.result(3).token > granted.token > held.token
+    assert last_one.result(20).token > granted.token > held.token
     for event in ("lock.lost", "lock.requeued"):
         assert not lab.seen.of(event, lock=lab.name)
     assert not lab.seen.of("session.lost")
@@ -60,24 +60,24 @@ def test_fault_06_cut_longer_than_the_session(lab: Lab, how: str) -> None:
     getattr(lab.proxy, how)()
     cut_at = boot_time()
 
-    assert held.wait_lost(5)
+    assert held.wait_lost(20)
     assert not held.held
-    late_s = told.result(1) - held.deadline
+    late_s = told.result(5) - held.deadline
     lab.figure(f"loss told {1000 * late_s:.1f} ms after the local deadline")
-    assert 0 <= late_s <= 0.5  # L7, with nothing healed yet
+    assert 0 <= late_s <= 0.5 + lab.pace.late_s(held.deadline)  # L7, with nothing healed yet
     # A re-read that is under way keeps the waiter for a request timeout at most.
-    lab.seen.wait("lock.requeued", lock=lab.name, within_s=SESSION_S + 1)
+    lab.seen.wait("lock.requeued", lock=lab.name, within_s=SESSION_S + REQUEST_S + 5)
     # The store frees the lock at its own time, and the waiter has lost its place.
-    passed_on = last_one.result(10)
-    assert boot_time() - cut_at <= lab.failover_s
+    passed_on = last_one.result(30)
+    assert boot_time() - cut_at <= lab.failover_s + lab.pace.late_s(cut_at)
     assert not next_one.done()
 
     lab.proxy.heal()
-    lab.seen.wait("lock.queued", lock=lab.name, attempt=2, within_s=5)
+    lab.seen.wait("lock.queued", lock=lab.name, attempt=2)
     assert not next_one.done()
     assert passed_on.verify()
     assert passed_on.release()
-    assert next_one.result(5).token > passed_on.token > held.token
+    assert next_one.result(20).token > passed_on.token > held.token
     assert held.release() is False
     assert held.verify() is False
     assert len(lab.seen.of("lock.lost", lock=lab.name)) == 1
@@ -103,11 +103,11 @@ def test_fault_40_cut_for_most_of_the_session(lab: Lab, how: str) -> None:
     assert held.held is False  # given up, a little before the store may have
     lab.proxy.heal()
 
-    granted = waiting.result(10)
+    granted = waiting.result(30)
     took_s = boot_time() - cut_at
     lab.figure(f"{how} of {0.9 * SESSION_S} s: next holder {took_s:.2f} s after it began")
-    assert took_s <= lab.failover_s
-    assert lab.contenders_become(1, within_s=1)
+    assert took_s <= lab.failover_s + lab.pace.late_s(cut_at)
+    assert lab.contenders_become(1)
 
     over = boot_time() + 1.5 * SESSION_S  # all that was held back, and all reconnects, lie before that
     while boot_time() < over:
@@ -119,7 +119,7 @@ def test_fault_40_cut_for_most_of_the_session(lab: Lab, how: str) -> None:
     assert granted.held
     assert granted.verify()
     assert granted.release()
-    again = holder.acquire(lab.name, timeout=5)  # the client goes on, with another session
+    again = holder.acquire(lab.name, timeout=20)  # the client goes on, with another session
     assert again.token > granted.token
     assert not held.held
 
@@ -131,6 +131,7 @@ def test_promise_l6_timeouts_are_kept_with_a_silent_store(lab: Lab, how: str, ti
     held = lab.actor().acquire("held")
     known.acquire("free").release()
     took_s: list[float] = []
+    beyond_s: list[float] = []  # but for what the machine was late by
 
     def expire(one: Actor, name: str) -> None:
         began = boot_time()
@@ -138,6 +139,7 @@ def test_promise_l6_timeouts_are_kept_with_a_silent_store(lab: Lab, how: str, ti
             one.acquire(name, timeout=timeout_s)
         except recipes.LockTimeout:
             took_s.append(boot_time() - began)
+            beyond_s.append(took_s[-1] - timeout_s - lab.pace.late_s(began))
 
     getattr(lab.proxy, how)()
     attempts = ((known, "free"), (fresh, "free"), (waiting, "held"))
@@ -145,11 +147,11 @@ def test_promise_l6_timeouts_are_kept_with_a_silent_store(lab: Lab, how: str, ti
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(15)
+        thread.join(60)
     assert len(took_s) == len(threads)
     lab.figure(f"{1000 * (max(took_s) - timeout_s):.0f} ms late at most")
     assert timeout_s <= min(took_s)
-    assert max(took_s) <= timeout_s + 0.25
+    assert max(beyond_s) <= 0.25
 
     lab.proxy.heal()
     assert lab.contenders_become(1)

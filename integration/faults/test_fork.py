@@ -32,4 +32,4 @@ def test_fault_28_fork_while_holding(lab: Lab) -> None:
     assert parent.pop("session") != child["session"]
     assert parent == {"held": True, "lost": False, "reason": None, "verify": True, "release": True}
     assert lab.contenders_become(0)
-    assert lab.actor().acquire(lab.name, timeout=1).held
+    assert lab.actor().acquire(lab.name, timeout=20).held

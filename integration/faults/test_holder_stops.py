@@ -10,7 +10,7 @@ from recipes._run.clock import boot_time
 @at_once()
 def test_fault_01_kill_of_the_holder(lab: Lab) -> None:
     holder = lab.worker()
-    old_token = holder.ask("acquire", lab.name, 5)
+    old_token = holder.ask("acquire", lab.name, 20)
     next_one = lab.actor().start_acquire(lab.name)
     lab.seen.wait("lock.queued", lock=lab.name, position=1)
     last_one = lab.actor().start_acquire(lab.name)
@@ -18,30 +18,30 @@ def test_fault_01_kill_of_the_holder(lab: Lab) -> None:
 
     killed_at = boot_time()
     holder.kill()
-    held = next_one.result(10)
+    held = next_one.result(30)
     took_s = boot_time() - killed_at
 
     lab.figure(f"failover {took_s:.2f} s after kill -9 (session {SESSION_S} s)")
-    assert took_s <= lab.failover_s  # L1
+    assert took_s <= lab.failover_s + lab.pace.late_s(killed_at)  # L1
     assert held.token > old_token
     assert not last_one.done()  # L3
     assert held.release()
-    assert last_one.result(1).token > held.token
+    assert last_one.result(20).token > held.token
 
 
 @at_once()
 def test_fault_02_stop_past_ttl(lab: Lab) -> None:
     gate = Gate()
     holder = lab.worker()
-    old_token = holder.ask("acquire", lab.name, 5)
+    old_token = holder.ask("acquire", lab.name, 20)
     assert gate.write(old_token)
 
     stopped_at = boot_time()
     holder.stop()
-    new = lab.actor().acquire(lab.name, timeout=10)
+    new = lab.actor().acquire(lab.name, timeout=30)
     took_s = boot_time() - stopped_at
     lab.figure(f"granted {took_s:.2f} s after SIGSTOP")
-    assert took_s <= lab.failover_s
+    assert took_s <= lab.failover_s + lab.pace.late_s(stopped_at)
     assert gate.write(new.token)
     standing = lab.contenders()
     assert len(standing) == 1
@@ -61,20 +61,20 @@ def test_fault_02_stop_past_ttl(lab: Lab) -> None:
     assert holder.ask("told", "lock.released") == 0
 
     assert new.release()
-    assert holder.ask("acquire", lab.name, 5) > new.token  # with a session of its own again
+    assert holder.ask("acquire", lab.name, 20) > new.token  # with a session of its own again
     assert holder.ask("release") is True
 
 
 @at_once()
 def test_fault_03_stop_shorter_than_ttl(lab: Lab) -> None:
-    session_s = 4.0
+    session_s = 6.0
     holder = lab.worker(session_s=session_s)
-    token = holder.ask("acquire", lab.name, 5)
+    token = holder.ask("acquire", lab.name, 20)
     waiting = lab.actor().start_acquire(lab.name)
     lab.seen.wait("lock.queued", lock=lab.name)
 
     holder.stop()
-    hold_fault(1.2)  # of at least 2 s that are proven at any moment of a 4 s session
+    hold_fault(1.2)  # of at least 3 s that are proven at any moment of a 6 s session
     holder.go_on()
 
     assert holder.ask("continued")["held"] is True
@@ -85,7 +85,7 @@ def test_fault_03_stop_shorter_than_ttl(lab: Lab) -> None:
     assert holder.ask("told", "session.lost") == 0
     assert not waiting.done()
     assert holder.ask("release") is True
-    assert waiting.result(2).token > token
+    assert waiting.result(20).token > token
 
 
 @at_once()

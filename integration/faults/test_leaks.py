@@ -21,8 +21,8 @@ from integration.faults.test_promises import counted, exceeding
 
 CYCLES = int(os.environ.get("RECIPES_TEST_CYCLES", "10000"))
 FAULTED = CYCLES // 10
-SESSION_S = 10.0  # no fault of these is to last that long
-SETTLED_S = 10.0
+SESSION_S = 20.0  # no fault of these is to last that long
+SETTLED_S = 30.0
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -36,7 +36,7 @@ def test_promise_l8_ten_thousand_cycles(lab: Lab) -> None:
         waiting = other.start_acquire(lab.name) if number % 10 == 0 else None
         assert held.release()
         if waiting is not None:
-            assert waiting.result(10).release()
+            assert waiting.result(60).release()
 
     leaves_nothing(lab, one, other, cycle, CYCLES)
 
@@ -45,6 +45,8 @@ def test_promise_l8_a_thousand_faulted_cycles(lab: Lab) -> None:
     holder = lab.actor(session_timeout=SESSION_S)
     one = lab.actor(proxied=True, session_timeout=SESSION_S, request_timeout=5.0)
     assert holder.acquire("held").held
+    with pytest.raises(recipes.LockTimeout):
+        one.acquire("held", timeout=2)  # which is long enough for a watch: it is made once
     chance = random.Random(7)
     struck: Counter[str] = Counter()
 
@@ -84,7 +86,7 @@ def test_promise_l8_a_thousand_faulted_cycles(lab: Lab) -> None:
             task.result(chance.choice((0.0, 0.001, 0.01)))
         task.cancel()
         with pytest.raises(CancelledError):
-            task.result(5)
+            task.result(30)
         return "cancellations"
 
     leaves_nothing(lab, one, holder, cycle, FAULTED)
@@ -97,7 +99,7 @@ def leaves_nothing(lab: Lab, one: Actor, other: Actor, cycle: Callable[[int], No
     held, waiting = one.acquire("first"), other.start_acquire("first")
     lab.seen.wait("lock.queued", lock="first")  # so that whatever is made once is made now: for watches, too
     assert held.release()
-    assert waiting.result(5).release()
+    assert waiting.result(30).release()
     for number in range(20):
         cycle(number)
     before = settled(lab, one, other, {})

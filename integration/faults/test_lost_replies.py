@@ -11,7 +11,7 @@ from integration.faults.looking import creates, deletes, ends, keepalives, opens
 from integration.harness.wire import Match
 
 LOSSES = (False, True)
-SOON_S = 5
+SOON_S = 20
 
 
 @at_once(silent=LOSSES)
@@ -70,7 +70,7 @@ def test_fault_12_create_lands_after_the_caller_has_left(lab: Lab) -> None:
     assert servers.eventually(lambda: client.client.pending_cleanups == 0, SOON_S)
     other = lab.actor()
     assert lab.contenders_become(0)
-    held = other.acquire(lab.name, timeout=1)  # nobody stands in its way, now or a moment later
+    held = other.acquire(lab.name, timeout=5)  # nobody stands in its way, now or a moment later
     assert held.verify()
     assert len(lab.contenders()) == 1
 
@@ -125,17 +125,16 @@ def test_fault_14_reply_to_the_start_of_a_session_lost(lab: Lab, silent: bool, w
     before = servers.sessions(lab.server)
     lab.together.wait()
     trap = lab.proxy.drop_reply(match=match, silent=silent)
-    client = lab.actor(proxied=True, is_open=False, session_timeout=6 if etcd else SESSION_S)
-    held = client.acquire(lab.name, timeout=10)
+    client = lab.actor(proxied=True, is_open=False, session_timeout=15 if etcd else SESSION_S)
+    held = client.acquire(lab.name, timeout=30)
 
     assert trap.sprung.is_set()
     assert held.verify()
     assert len(lab.contenders()) == 1
     lab.together.wait()
     used = lab.together.parties
-    within_s = (
-        2 if etcd else lab.failover_s
-    )  # ended on etcd, long before its time; ZooKeeper's ends by itself
+    # Ended on etcd, long before its time; ZooKeeper's ends by itself.
+    within_s = 5 if etcd else lab.failover_s + SOON_S
     assert servers.eventually(lambda: len(servers.sessions(lab.server) - before) == used, within_s)
     assert held.verify()
     lab.together.wait()
@@ -143,10 +142,10 @@ def test_fault_14_reply_to_the_start_of_a_session_lost(lab: Lab, silent: bool, w
 
 @at_once(silent=LOSSES)
 def test_fault_14_reply_to_a_renewal_lost(lab: Lab, silent: bool) -> None:
-    session_s = 4.0  # of the shortest session, 2 s, a silent renewal leaves too little for another
+    session_s = 8.0  # of a short session a silent renewal leaves too little for another
     held = lab.actor(proxied=True, session_timeout=session_s).acquire(lab.name)
     trap = lab.proxy.drop_reply(match=keepalives(lab.server), silent=silent)
-    assert trap.sprung.wait(session_s)
+    assert trap.sprung.wait(SOON_S)
     before = held.deadline
     assert servers.eventually(lambda: held.deadline > before, session_s)  # renewed by another
     assert held.verify()
@@ -158,7 +157,7 @@ def test_fault_14_reply_to_a_renewal_lost(lab: Lab, silent: bool) -> None:
 def test_fault_14_reply_to_the_end_of_a_session_lost(lab: Lab, silent: bool) -> None:
     before = servers.sessions(lab.server)
     lab.together.wait()
-    client = lab.actor(proxied=True)
+    client = lab.actor(proxied=True, session_timeout=15)
     client.acquire(lab.name)
     trap = lab.proxy.drop_reply(match=ends(lab.server), silent=silent)
     with taking(5):
@@ -166,5 +165,5 @@ def test_fault_14_reply_to_the_end_of_a_session_lost(lab: Lab, silent: bool) -> 
     assert trap.sprung.is_set()
     assert lab.contenders() == []
     lab.together.wait()
-    assert servers.eventually(lambda: not servers.sessions(lab.server) - before, 1)
+    assert servers.eventually(lambda: not servers.sessions(lab.server) - before, 5)
     lab.together.wait()

@@ -25,7 +25,7 @@ PREFIXES = (("job", "job-"), ("job-1", "job-1/"), ("job-1/", "job-1/a"), ("job-1
 @at_once()
 def test_fault_35_every_name_is_a_lock_of_its_own(lab: Lab) -> None:
     assert len(set(NAMES)) == len(NAMES)
-    one, other = lab.actor(), lab.actor()
+    one, other = (lab.actor(session_timeout=15, request_timeout=5) for _ in range(2))
     grants = {name: one.try_acquire(name) for name in NAMES}
     assert [name for name, held in grants.items() if held is None] == []  # none stands in another's way
     assert [name for name in NAMES if other.try_acquire(name) is not None] == []
@@ -61,10 +61,10 @@ def test_fault_36_names_that_are_prefixes_of_each_other(lab: Lab, names: tuple[s
     one, other = lab.actor(), lab.actor()
     for first, second in ((short, long), (long, short)):
         held = one.acquire(first)
-        beside = other.acquire(second, timeout=1)  # waits for nobody
+        beside = other.acquire(second, timeout=5)  # waits for nobody
         waiting = other.start_acquire(first)
         assert lab.contenders_become(3)
         assert beside.release()
         assert not waiting.done()
         assert held.release()
-        assert waiting.result(2).release()
+        assert waiting.result(20).release()

@@ -16,7 +16,7 @@ from integration.needing import needed
 from integration.proxy import Proxy
 from recipes._run.clock import boot_time
 
-SOON_S = 5.0
+SOON_S = 20.0
 STOP_S = 8.0
 
 
@@ -34,9 +34,9 @@ def test_fault_04_stop_of_the_whole_store(lab: Lab) -> None:
     stopped_at = boot_time()
 
     assert held.wait_lost(SOON_S)
-    late_s = told.result(1) - held.deadline
+    late_s = told.result(5) - held.deadline
     lab.figure(f"loss told {1000 * late_s:.0f} ms after the local deadline")
-    assert 0 <= late_s <= 0.5
+    assert 0 <= late_s <= 0.5 + lab.pace.late_s(held.deadline)
     assert held.held is False
     with taking(1.25, at_least_s=1.0), pytest.raises(recipes.LockTimeout):
         fresh.acquire("another", timeout=1.0)
@@ -47,9 +47,9 @@ def test_fault_04_stop_of_the_whole_store(lab: Lab) -> None:
     lab.together.wait()
     resumed_at = boot_time()
 
-    granted = waiting.result(20)
+    granted = waiting.result(40)
     lab.figure(f"granted {boot_time() - resumed_at:.2f} s after SIGCONT of the store")
-    assert boot_time() - resumed_at <= lab.failover_s + 1
+    assert boot_time() - resumed_at <= lab.failover_s + 1 + lab.pace.late_s(resumed_at)
     assert granted.token > held.token
     assert granted.verify()
     assert held.release() is False
@@ -71,15 +71,15 @@ def test_fault_07_08_one_direction_dropped(lab: Lab, way: str) -> None:
     cut_at = boot_time()
     with taking(1.25), pytest.raises(recipes.LockTimeout):  # L6; its create lands if ``way`` is down
         caller.acquire("another", timeout=1.0)
-    granted = last_one.result(10)
+    granted = last_one.result(30)
     granted_at = boot_time()
 
     assert held.held is False
     assert held.deadline <= cut_at + SESSION_S - 0.5  # no send since then was answered
-    assert 0 <= told.result(1) - held.deadline <= 0.5  # L7
-    assert told.result(1) <= granted_at  # S2
+    assert 0 <= told.result(5) - held.deadline <= 0.5 + lab.pace.late_s(held.deadline)  # L7
+    assert told.result(5) <= granted_at  # S2
     lab.figure(f"{way}: next holder {granted_at - cut_at:.2f} s after it began")
-    assert granted_at - cut_at <= lab.failover_s
+    assert granted_at - cut_at <= lab.failover_s + lab.pace.late_s(cut_at)
     lab.proxy.heal()
     assert lab.contenders_become(1)  # nothing of the call that timed out, nor of the old session
     assert held.release() is False
@@ -107,7 +107,7 @@ def test_fault_07_08_one_direction_dropped_by_the_network(lab: Lab, network: Net
         assert holder.ask("state")["held"] is True
         network.drop(towards=towards)
         cut_at = boot_time()
-        granted = waiting.result(10)
+        granted = waiting.result(30)
         granted_at = boot_time()
         assert holder.ask("state")["held"] is False
         lost_at = holder.ask("lost_at")
@@ -115,13 +115,13 @@ def test_fault_07_08_one_direction_dropped_by_the_network(lab: Lab, network: Net
         assert lost_at <= cut_at + SESSION_S
         assert lost_at <= granted_at  # S2
         # The kernel's own repeats of what was sent before may reach the server a little later.
-        assert granted_at - cut_at <= lab.failover_s + 0.5
+        assert granted_at - cut_at <= lab.failover_s + 0.5 + lab.pace.late_s(cut_at)
         network.heal()
         assert holder.ask("release", within_s=SOON_S) is False
         assert granted.verify()
         assert granted.token > token
         assert granted.release()
-        assert holder.ask("acquire", lab.name, 15) > granted.token  # it finds its way back
+        assert holder.ask("acquire", lab.name, 30) > granted.token  # it finds its way back
         assert holder.ask("release") is True
 
 

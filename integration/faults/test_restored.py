@@ -17,7 +17,7 @@ from recipes._run.clock import boot_time
 
 pytestmark = pytest.mark.long
 SESSION_S = 6.0
-SOON_S = 5.0
+SOON_S = 20.0
 
 
 @pytest.fixture(params=list(servers.ALL))
@@ -107,15 +107,15 @@ def for_both(
         back_at = boot_time()
 
         for held, when in zip((kept, new), told, strict=True):
-            assert held.wait_lost(SESSION_S)
+            assert held.wait_lost(2 * SESSION_S)
             assert held.held is False
-            assert when.result(1) <= held.deadline + 0.5
+            assert when.result(5) <= held.deadline + 0.5 + lab.pace.late_s(held.deadline)
         lab.figure(f"told {max(when.result() for when in told) - back_at:.2f} s after it was back")
         fresh = lab.actor()
         for name in ("kept", "new", "released"):
             assert fresh.acquire(name, timeout=2 * SESSION_S).verify()
         lab.figure(f"all granted anew {boot_time() - back_at:.2f} s after it was back")
-        assert boot_time() - back_at <= SESSION_S + 2
+        assert boot_time() - back_at <= SESSION_S + 2 + lab.pace.late_s(back_at)
         assert kept.release() is False
         assert new.release() is False
         assert one.acquire("another", timeout=SOON_S).verify()

@@ -12,7 +12,7 @@ from integration.stores import store_on
 from recipes._core.names import encode
 
 pytestmark = pytest.mark.long
-SOON_S = 5.0
+SOON_S = 20.0
 DATA = (b"\xff\x00 no text", b"downgraded", b"{" * 1000)
 
 

@@ -13,9 +13,9 @@ from integration.harness.wire import Match, matching
 from recipes._run.clock import boot_time
 from recipes.stores.etcd.stream_book import WatchBook
 
-LONG_S = 6.0  # the periodic re-read comes after 4.2 s and more: what comes sooner was told
+LONG_S = 9.0  # the periodic re-read comes after 6.3 s and more: what comes sooner was told
 TOLD_S = 1.5
-SOON_S = 5.0
+SOON_S = 20.0
 
 
 @pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
@@ -36,7 +36,7 @@ def test_fault_16_compaction_under_a_watch(lab: Lab) -> None:
     with mock.patch.object(WatchBook, "create_message", from_what_is_compacted):
         waiting = lab.actor(session_timeout=LONG_S).start_acquire(lab.name)
         lab.seen.wait("lock.queued", lock=lab.name)
-        assert servers.eventually(lambda: len(asked) == 2, TOLD_S)  # watched again
+        assert servers.eventually(lambda: len(asked) == 2, SOON_S)  # watched again
     compact(lab.server, lab.prefix)
     assert len(lab.contenders()) == 2
     assert not waiting.done()
@@ -45,7 +45,7 @@ def test_fault_16_compaction_under_a_watch(lab: Lab) -> None:
     assert waiting.result(SOON_S).verify()
     took_s = boot_time() - released_at
     lab.figure(f"hand-over {1000 * took_s:.1f} ms after two compactions")
-    assert took_s < TOLD_S
+    assert took_s < TOLD_S + lab.pace.late_s(released_at)
 
 
 def compact(server: servers.Etcd, prefix: str) -> None:
@@ -69,7 +69,7 @@ def test_fault_17_every_event_lost(lab: Lab) -> None:
         held = next_one.result(2 * SOON_S)
         took_s = boot_time() - released_at
         lab.figure(f"granted {took_s:.2f} s after a release that no watch told of")
-        assert took_s <= SESSION_S + 1  # L2
+        assert took_s <= SESSION_S + 1 + lab.pace.late_s(released_at)  # L2
     assert held.verify()
     assert not lab.seen.of("session.lost")
 
@@ -92,7 +92,7 @@ def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
     assert also.result(2 * SOON_S).verify()
     took_s = boot_time() - released_at
     lab.figure(f"granted {took_s:.2f} s after the release, the stream being silent")
-    assert took_s <= SESSION_S + 1  # L2
+    assert took_s <= SESSION_S + 1 + lab.pace.late_s(released_at)  # L2
 
 
 @at_once()
@@ -110,7 +110,7 @@ def test_fault_19_blocker_gone_between_listing_and_watching(lab: Lab) -> None:
     granted = waiting.result(SOON_S)
     took_s = boot_time() - let_go_at
     lab.figure(f"granted {1000 * took_s:.1f} ms after a watch that came too late")
-    assert took_s < TOLD_S
+    assert took_s < TOLD_S + lab.pace.late_s(let_go_at)
     assert granted.verify()
 
 

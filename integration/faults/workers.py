@@ -18,7 +18,7 @@ from recipes.cli.throwaway import tethered
 
 __all__ = ["Worker"]
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class Worker:
@@ -108,7 +108,7 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
             self.go_on()
-            self.finish(3)  # so that its client is closed
+            self.finish(20)  # so that its client is closed
         self.kill()
         self._reader.join()
         for stream in (self._process.stdin, self._process.stdout):

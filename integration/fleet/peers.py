@@ -26,7 +26,7 @@ from recipes.cli.throwaway import tethered
 
 __all__ = ["PATIENCE_S", "Etcdctl", "Peer", "Program"]
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 TRY_S = 0.3
 """How long a client that cannot look without waiting stands behind others before a try has failed."""
 

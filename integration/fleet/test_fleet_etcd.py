@@ -10,7 +10,7 @@ from integration.fleet.kinds import ETCD, OURS, Kind
 from integration.fleet.meeting import Ground, contend, meet, stays_out
 from integration.fleet.table import TABLES, cell
 
-pytestmark = pytest.mark.timeout(400)  # the first of all compiles
+pytestmark = pytest.mark.timeout(1200)  # the first of all compiles
 
 ETCDCTL, MUTEX, WRITE, _ = ETCD
 

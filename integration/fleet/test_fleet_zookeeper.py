@@ -11,7 +11,7 @@ from integration.fleet.meeting import Ground, contend, meet, stays_out
 from integration.fleet.table import TABLES, cell
 from recipes.events import Transition, subscribe
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 KINDS = {str(kind): kind for kind in ZOOKEEPER}
 CURATOR, KAZOO, KAZOO_WRITE = (KINDS[name] for name in ("curator-mutex", "kazoo-lock+", "kazoo-write+"))

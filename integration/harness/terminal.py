@@ -73,14 +73,14 @@ class Terminal:
         """Press a key."""
         os.write(self._own, key)
 
-    def until(self, text: str, within_s: float = 30) -> None:
+    def until(self, text: str, within_s: float = 90) -> None:
         """Read what is drawn until ``text`` is there; AssertionError if it does not come."""
         end = time.monotonic() + within_s
         while text.encode() not in self.drawn:
             assert time.monotonic() < end, f"{text!r} was not drawn: {self.drawn[-2000:]!r}"
             self._read(0.1)
 
-    def ended(self, within_s: float = 30) -> int:
+    def ended(self, within_s: float = 90) -> int:
         """Read to the end of the process, and of what it drew; returns the exit code."""
         end = time.monotonic() + within_s
         while self.process.poll() is None:

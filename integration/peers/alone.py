@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Child", "alone"]
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class Child:

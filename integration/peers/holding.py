@@ -69,7 +69,7 @@ def try_leaves_nothing(stage: Stage) -> None:
     before = stage.leases()
     for _ in range(5):
         assert not handle.try_acquire()
-    if not servers.eventually(lambda: stage.leases() <= before, 1):
+    if not servers.eventually(lambda: stage.leases() <= before, 5):
         raise Broken("each leaves a lease behind, for as long as that lasts")
     if len(stage.contenders()) != 1:
         raise Broken("a contender stays in the queue")

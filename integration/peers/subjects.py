@@ -20,7 +20,7 @@ from integration.harness.process import url_of
 
 __all__ = ["SUBJECTS", "Etcd3gw", "Handle", "Kazoo", "OursOnEtcd", "OursOnZooKeeper", "Subject", "Tooz"]
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 TTL_S = 15
 
 

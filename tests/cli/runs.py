@@ -18,13 +18,13 @@ __all__ = ["RECIPES", "Run", "alive", "child", "recipes_run"]
 
 RECIPES = [sys.executable, "-m", "recipes"]
 CHILD = Path(__file__).with_name("child.py")
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 
 def recipes_run(url: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run ``recipes run x ...`` to its end."""
     command = [*RECIPES, "run", "x", "--store", url, *words]
-    options = {"capture_output": True, "text": True, "timeout": 60, **options}
+    options = {"capture_output": True, "text": True, "timeout": 180, **options}
     return subprocess.run(command, check=False, **options)
 
 

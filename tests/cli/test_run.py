@@ -268,7 +268,8 @@ def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_pat
         assert run.noted("child-SIGTERM")
         run.signal(signal.SIGCONT)
         code, said, report = run.ended()
-        assert (code, report["outcome"], report["command_code"]) == (codes.LOST, "lost", 137)
+        assert (code, report["outcome"]) == (codes.LOST, "lost")
+        assert report["command_code"] in (137, None)  # None: a starved guard was ended with its command
         assert "was lost" in said
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from recipes import LockLost
 from tests.contract.world import Party, Stopwatch, World, until
+from tests.pace import taking
 
 LONG = {"session_timeout": 15}
-SOON_S = 1.0
+SOON_S = 10.0
 HUNG = r"\(max_hold\) without progress"
 
 
@@ -29,12 +30,12 @@ class Hanging:
     def test_it_is_told_and_the_next_is_served(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
         clock, told = Stopwatch(), threading.Event()
-        grant = hold(a, "x", 0.4, timeout=5)
-        assert 0 < grant.remaining <= 0.4
+        grant = hold(a, "x", 1.0, timeout=5)
+        assert 0 < grant.remaining <= 1.0
         grant.lost.add_callback(lambda lost: told.set() if lost is grant else None)
         waiting = b.queue_up("x")
         assert a.wait_lost(grant, 5)
-        assert clock.seconds >= 0.4
+        assert clock.seconds >= 1.0
         assert told.wait(SOON_S)
         assert (grant.held, grant.remaining) == (False, 0)
         other = waiting.result(SOON_S)
@@ -59,12 +60,12 @@ class Hanging:
     def test_progress_keeps_it(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
         clock = Stopwatch()
-        grant = hold(a, "x", 0.8)
+        grant = hold(a, "x", 1.5)
         waiting = b.queue_up("x")
-        while clock.seconds < 1.0:
+        while clock.seconds < 1.8:
             assert not a.wait_lost(grant, 0.2)
             grant.progress()
-            assert grant.remaining > 0.3
+            assert grant.remaining > 0.5
         assert a.verify(grant)
         assert not waiting.done
         assert a.release(grant)
@@ -85,12 +86,11 @@ class Hanging:
         a = world.client(session_timeout=15, request_timeout=1, frail=True)
         b = world.client(**LONG)
         told = threading.Event()
-        grant = hold(a, "x", 0.5)
+        grant = hold(a, "x", 1.0)
         grant.lost.add_callback(lambda lost: told.set())
-        left = Stopwatch()
-        a.line.silence()
-        assert told.wait(5)
-        assert left.seconds < 0.5 + 0.5 + SOON_S  # of which a second for a slow machine
+        with taking(1.0 + 0.5):
+            a.line.silence()
+            assert told.wait(SOON_S)
         assert not grant.held
         assert a.client.pending_cleanups == 1
         a.line.heal()
@@ -108,26 +108,26 @@ class Hanging:
 
     def test_both_sides_of_a_read_write_lock(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
-        reading = hold(a.reader, "x", 0.3)
+        reading = hold(a.reader, "x", 1.0)
         writing = b.writer.queue_up("x")
         assert a.wait_lost(reading, 5)
         writer = writing.result(5)
-        lock = b.client.rwlock("y", max_hold=0.3)
+        lock = b.client.rwlock("y", max_hold=1.0)
         grant = b.face.do(lock.writer.acquire)
         b.downgrade(grant)
         assert a.writer.acquire("y").token > grant.token
-        assert b.wait_lost(grant, 1)
+        assert b.wait_lost(grant, 5)
         assert writer.held
 
     def test_all_grants_of_a_re_entrant_lock(self, world: World) -> None:
         client = world.client(**LONG)
-        lock = client.client.rlock("x", max_hold=0.6)
+        lock = client.client.rlock("x", max_hold=1.5)
         outer, inner = client.face.do(lock.acquire), client.face.do(lock.acquire)
         assert not client.wait_lost(outer, 0.1)
         inner.progress()
-        assert outer.remaining > 0.2
+        assert outer.remaining > 0.5
         assert client.wait_lost(outer, 5)
-        assert client.wait_lost(inner, 1)
+        assert client.wait_lost(inner, 5)
         assert outer.lost_reason == inner.lost_reason
         assert not client.release(inner)
         assert not client.release(outer)
@@ -135,7 +135,7 @@ class Hanging:
 
     def test_a_holder_of_the_same_client_is_replaced_too(self, world: World) -> None:
         client = world.client(**LONG)
-        grant = hold(client, "x", 0.3)
+        grant = hold(client, "x", 1.0)
         waiting = client.queue_up("x")
         assert waiting.result(5).token > grant.token
         assert not grant.held

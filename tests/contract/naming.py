@@ -60,7 +60,7 @@ class Naming:
     @pytest.mark.parametrize("names", DIFFERENT, ids=ascii)
     def test_different_names_are_different_locks(self, world: World, names: tuple[str, ...]) -> None:
         a, b = world.client(), world.client()
-        grants = [a.acquire(name, timeout=2) for name in names]
+        grants = [a.acquire(name, timeout=5) for name in names]
         for name in names:
             with pytest.raises(LockTimeout):
                 b.acquire(name, timeout=0)

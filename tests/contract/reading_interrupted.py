@@ -88,7 +88,7 @@ class ReadingInterrupted:
             fault.armed = True
             a.downgrade(grant)
             fault.armed = False
-            assert b.release(b.reader.acquire("x", timeout=2))
+            assert b.release(b.reader.acquire("x", timeout=5))
             assert b.writer.try_acquire("x") is None
             assert a.release(grant)
             assert world.store.contenders("x") == []
@@ -119,7 +119,7 @@ class ReadingInterrupted:
             assert world.store.contenders("x") == before
             assert b.writer.try_acquire("x") is None
             a.downgrade(grant)
-            assert b.release(b.reader.acquire("x", timeout=2))
+            assert b.release(b.reader.acquire("x", timeout=5))
             assert a.release(grant)
             assert world.store.contenders("x") == []
 

@@ -36,7 +36,7 @@ class Reentry:
         outer = enter(a)
         other = a.client.rlock("x")
         with a.tap.counting() as asked:
-            inner = enter(a, timeout=1)
+            inner = enter(a, timeout=5)
             once = enter(a, timeout=0)
             tried = a.face.do(other.try_acquire)
         assert not asked
@@ -134,13 +134,13 @@ class Reentry:
         seen: list[Any] = []
 
         def blocking() -> None:
-            with lock as outer, lock, lock.acquire(timeout=1) as inner:
+            with lock as outer, lock, lock.acquire(timeout=5) as inner:
                 seen.extend((outer, inner))
                 world.store.remove(world.store.contenders("x")[0])
                 assert not inner.verify()
 
         async def tasks() -> None:
-            async with lock as outer, lock, lock.acquire(timeout=1) as inner:
+            async with lock as outer, lock, lock.acquire(timeout=5) as inner:
                 seen.extend((outer, inner))
                 world.store.remove(world.store.contenders("x")[0])
                 assert not await inner.verify()

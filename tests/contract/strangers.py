@@ -53,15 +53,15 @@ class Strangers:
             world.store.remove(stranger)
             assert b.release(waiting.result(3))
             return
-        grant = a.acquire("x", timeout=2)
+        grant = a.acquire("x", timeout=5)
         waiting = b.queue_up("x")
         a.release(grant)
         assert b.release(waiting.result(3))
-        a.release(a.acquire("x", timeout=2))
+        a.release(a.acquire("x", timeout=5))
         assert world.store.contenders("x") == [stranger]
         told = [record.getMessage() for record in caplog.records if "no contender" in record.getMessage()]
         assert 1 <= len(told) <= 2  # once for each client, however often it looks
 
     def test_only_contenders_of_the_own_lock_matter(self, world: World) -> None:
         world.store.plant("xy", "foreign")
-        assert world.client().acquire("x", timeout=2).held
+        assert world.client().acquire("x", timeout=5).held

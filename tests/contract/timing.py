@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from recipes import LockTimeout, StoreUnavailable
-from tests.contract.world import Stopwatch, World
+from tests.contract.world import World
+from tests.pace import taking
 
 SLACK_S = 0.25
 
@@ -21,27 +22,23 @@ class Timing:
         grant = a.acquire("x", timeout=0)
         assert grant.held
         before = world.store.contenders("x")
-        clock = Stopwatch()
-        with pytest.raises(LockTimeout) as refused:
+        with taking(SLACK_S), pytest.raises(LockTimeout) as refused:
             b.acquire("x", timeout=0)
-        assert clock.seconds < SLACK_S
         assert (refused.value.lock, refused.value.timeout_s) == ("x", 0)
         assert isinstance(refused.value, TimeoutError)
         assert world.store.contenders("x") == before
 
     def test_a_third_of_a_second_is_that(self, world: World) -> None:
         a, b = world.client(), world.client()
-        grant = a.acquire("x", timeout=0.3)
+        grant = a.acquire("x")
         before = world.store.contenders("x")
-        clock = Stopwatch()
-        with pytest.raises(LockTimeout) as refused:
+        with taking(0.3 + SLACK_S, at_least_s=0.3), pytest.raises(LockTimeout) as refused:
             b.acquire("x", timeout=0.3)
-        assert 0.3 <= clock.seconds < 0.3 + SLACK_S
         assert (refused.value.timeout_s, refused.value.position) == (0.3, 1)
         assert b.wait_clean()
         assert world.store.contenders("x") == before
         a.release(grant)
-        assert b.acquire("x", timeout=0.3).held
+        assert b.acquire("x", timeout=5).held
 
     def test_none_waits_until_it_is_granted(self, world: World) -> None:
         a, b = world.client(), world.client()
@@ -55,13 +52,12 @@ class Timing:
         a, b, c = (world.client() for _ in range(3))
         grants = [a.acquire("x")]
         between = b.queue_up("x")
-        clock = Stopwatch()
-        waiting = c.queue_up("x", timeout=0.8)
-        a.release(grants[0])  # it moves up; kazoo's lock would start its time again
-        between.result()
-        between_again = a.queue_up("x")
-        assert isinstance(waiting.error(), LockTimeout)
-        assert clock.seconds < 0.8 + SLACK_S
+        with taking(1.2 + SLACK_S, at_least_s=1.2):
+            waiting = c.queue_up("x", timeout=1.2)
+            a.release(grants[0])  # it moves up; kazoo's lock would start its time again
+            between.result()
+            between_again = a.queue_up("x")
+            assert isinstance(waiting.error(), LockTimeout)
         assert not between_again.done
 
     @pytest.mark.parametrize("timeout", [-1, -0.001, math.nan, math.inf, 1e12, True, "1"], ids=str)
@@ -72,32 +68,25 @@ class Timing:
         assert client.tap.asked == []
 
     def test_deadlines_are_kept_while_the_server_is_silent(self, world: World) -> None:
-        a, b = world.client(frail=True, request_timeout=0.4), world.client()
+        a, b = world.client(frail=True, request_timeout=0.8), world.client()
         held = a.acquire("held")
         a.line.silence()
-        clock = Stopwatch()
-        with pytest.raises(LockTimeout):
-            a.acquire("x", timeout=0.6)
-        assert 0.6 <= clock.seconds < 0.6 + SLACK_S
-        clock = Stopwatch()
-        with pytest.raises((LockTimeout, StoreUnavailable)):
+        with taking(1.0 + SLACK_S, at_least_s=1.0), pytest.raises(LockTimeout):
+            a.acquire("x", timeout=1.0)
+        with taking(0.8 + SLACK_S), pytest.raises((LockTimeout, StoreUnavailable)):
             a.try_acquire("x")
-        assert clock.seconds < 0.4 + SLACK_S
-        clock = Stopwatch()
-        with pytest.raises(StoreUnavailable):
+        with taking(0.8 + SLACK_S), pytest.raises(StoreUnavailable):
             a.verify(held)
-        assert clock.seconds < 0.4 + SLACK_S
-        clock = Stopwatch()
-        a.release(held)
-        assert clock.seconds < 0.4 + SLACK_S
+        with taking(0.8 + SLACK_S):
+            a.release(held)
         assert not held.held
         a.line.heal()
         assert a.wait_clean()
         assert world.store.everything() == []
-        assert b.acquire("held", timeout=1).held
+        assert b.acquire("held", timeout=5).held
 
     def test_a_wait_without_end_goes_on_through_an_outage(self, world: World) -> None:
-        a, b = world.client(), world.client(frail=True, request_timeout=0.5)
+        a, b = world.client(), world.client(frail=True, request_timeout=0.8)
         grant = a.acquire("x")
         waiting = b.queue_up("x", timeout=None)
         b.line.silence()
@@ -111,15 +100,12 @@ class Timing:
         client = world.client(frail=True)
         grant = client.acquire("x")
         client.line.silence()
-        clock = Stopwatch()
-        client.close()
-        assert clock.seconds < 5
+        with taking(5):
+            client.close()
         assert not grant.held
 
     def test_opening_fails_fast_when_nothing_answers(self, world: World) -> None:
         client = world.client(frail=True, is_open=False, request_timeout=0.3)
         client.line.silence()
-        clock = Stopwatch()
-        with pytest.raises(StoreUnavailable):
+        with taking(2 * 0.3 + SLACK_S), pytest.raises(StoreUnavailable):
             client.open()
-        assert clock.seconds < 2 * 0.3 + SLACK_S

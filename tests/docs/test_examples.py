@@ -98,7 +98,7 @@ def test_a_command_line_does_what_the_page_says(name: str, tmp_path: Path) -> No
         env=os.environ | commands(tmp_path / "bin"),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -108,7 +108,7 @@ def test_a_command_line_does_what_the_page_says(name: str, tmp_path: Path) -> No
 
 def test_the_examples_of_tests_pass() -> None:
     examples = [f"docs/examples/{name}" for name in sorted(TESTS)]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=30", *examples]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=120", *examples]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "7 passed" in done.stdout

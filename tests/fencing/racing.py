@@ -48,7 +48,7 @@ def race(door: Door, folder: Path) -> Outcome:
     racers = [
         subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, text=True) for seed in range(RACERS)
     ]
-    refused = [int(racer.communicate(timeout=100)[0]) for racer in racers]
+    refused = [int(racer.communicate(timeout=300)[0]) for racer in racers]
     assert [racer.returncode for racer in racers] == [0] * RACERS
     done = RACERS * ROUNDS
     acknowledged = done - sum(refused)

@@ -10,6 +10,7 @@ from unittest import mock
 
 from recipes._core.order import Order
 from tests.mutants.in_sqlite import SQLITE
+from tests.mutants.in_zookeeper import IN_ZOOKEEPER
 from tests.mutants.transports import TRANSPORTS, TransportMutant
 from tests.simulation import exhaustive, users
 from tests.simulation.mutants import MUTANTS, Mutant
@@ -37,6 +38,7 @@ CASES = [
     ),
     *(Case(f"transport-{number}", mutant) for number, mutant in enumerate(TRANSPORTS)),
     *(Case(f"sqlite-{number}", mutant) for number, mutant in enumerate(SQLITE)),
+    *(Case(f"zookeeper-{number}", mutant) for number, mutant in enumerate(IN_ZOOKEEPER)),
 ]
 
 

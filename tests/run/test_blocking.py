@@ -24,7 +24,7 @@ from recipes.events import subscribe
 from recipes.stores.base import Event
 from tests.run.doubles import FAST, SETTINGS, FaultyEngine
 
-SOON_S = 10.0
+SOON_S = 30.0
 
 
 @pytest.fixture

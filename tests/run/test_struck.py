@@ -18,7 +18,7 @@ import pytest
 import recipes
 from integration.servers import eventually
 
-SOON_S = 5
+SOON_S = 20
 PACKAGE = str(Path(recipes.__file__).parent)
 
 

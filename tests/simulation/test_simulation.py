@@ -41,7 +41,7 @@ def untraced(*arguments: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_no_schedule_breaks_a_promise() -> None:
     lines = untraced("-m", "tests.simulation", "--json", "--count", str(GATE))
     tallies = [json.loads(line) for line in lines]

@@ -724,11 +724,11 @@ def test_an_error_that_nobody_knows_is_no_answer(etcd: EtcdProtocol, error: Any)
 
 def test_tombstones_stay_for_the_session_and_are_swept_when_they_are_many(etcd: EtcdProtocol) -> None:
     for number in range(100):
-        assert txn(bury(etcd, Spot("x", "lock", f"old-{number}"))[0])[1][1].startswith("put app/~session/1f/")
+        assert txn(bury(etcd, Spot("x", "lock", f"old-{number}"))[0])[1][1].startswith("put ~session/app/1f/")
         feed(etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": "2"}}, AS_EXPECTED)  # no time ends them
     swept = answer(DELETED, {"response_put": {}}, {"response_delete_range": {"deleted": "100"}})
     steps = bury(etcd, SPOT, {**swept, "header": {"revision": "70"}, "succeeded": True})
-    all_of_them = "delete app/~session/1f/..app/~session/1f0"
+    all_of_them = "delete ~session/app/1f/..~session/app/1f0"
     assert txn(steps[0]) == ([f"CREATE {A} >0"], [f"delete {K}", f"put {A}", all_of_them], [])
     assert steps[0].body["success"][1]["request_put"]["lease"] == "31"
     assert steps.result is True

@@ -15,6 +15,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
@@ -43,6 +44,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         silence_limit_s: Give a connection up when something sent was followed by so many
             seconds without a byte. kazoo itself counts each request as a ping and so never
             notices that a busy connection is dead.
+        ahead: Whether sockets read ahead and never block, which a `LeanClient` counts on.
         tried: Whether a connection was tried; who is told of pauses resets it, for kazoo makes
             one pause of many short ones.
     """
@@ -60,6 +62,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
     ) -> None:
         super().__init__()
         self.silence_limit_s: float | None = None
+        self.ahead = True
         self.tried = False
         self._connect_timeout_s = connect_timeout_s
         self._on_pause = on_pause
@@ -181,7 +184,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             self._on_connect()
         limit_s = min(self._connect_timeout_s, timeout or self._connect_timeout_s)
         family, _, _, _, target = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
-        sock: socket.socket = self._hold(LeanSocket(family))
+        plain = partial(socket.socket, type=socket.SOCK_STREAM)
+        sock: socket.socket = self._hold((LeanSocket if self.ahead else plain)(family))
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.settimeout(limit_s)

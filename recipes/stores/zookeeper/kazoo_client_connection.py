@@ -34,7 +34,7 @@ from recipes.stores.zookeeper.handler_sockets import LeanSocket
 from recipes.stores.zookeeper.kazoo_client_calls import Part
 from recipes.stores.zookeeper.requests import NoNode
 
-__all__ = ["LeanClient"]
+__all__ = ["LeanClient", "PlainClient"]
 
 _OVER = {
     KeeperState.AUTH_FAILED: AuthFailedError,
@@ -203,6 +203,15 @@ def _said(error: int) -> Exception:
     """Return what kazoo makes of an error's number; of one that it does not know it makes the end of all."""
     kind: type[Exception] | None = EXCEPTIONS.get(error)
     return ZookeeperError(f"error {error}, which kazoo does not know") if kind is None else kind()
+
+
+class PlainClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
+    """kazoo's client as it is, for a kazoo whose inside is not known; a request takes kazoo's own way."""
+
+    def ask(self, parts: Sequence[Part]) -> None:
+        """Have kazoo's thread send requests."""
+        for part in parts:
+            self._call(part, part)
 
 
 class LeanClient(KazooClient):  # type: ignore[misc] # kazoo ships no types

@@ -11,7 +11,8 @@ from typing import Any
 from kazoo.retry import KazooRetry
 
 from recipes.stores.zookeeper.handler import LeanHandler
-from recipes.stores.zookeeper.kazoo_client_connection import LeanClient
+from recipes.stores.zookeeper.kazoo_client_connection import LeanClient, PlainClient
+from recipes.stores.zookeeper.kazoo_client_fit import fits
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 
 __all__ = ["connect_timeout", "make_client", "stop_client"]
@@ -48,7 +49,8 @@ def make_client(
         "command_retry": retry.copy(),
         "logger": logger,
     }
-    return LeanClient(**{**options, **ours})
+    handler.ahead = fits()
+    return (LeanClient if handler.ahead else PlainClient)(**{**options, **ours})
 
 
 def stop_client(client: Any, handler: LeanHandler, grace_s: float) -> None:

@@ -36,6 +36,8 @@ class Crowd:
     Attributes:
         counted: What the counter says in the end.
         took_s: From the start of all to the end of the last.
+        stretch: How much longer it took than with a processor each: what they used and what they waited for,
+            over what they used.
         tokens: The tokens, in the order in which they were granted; empty for filelock.
         longest_s: The longest wait of anybody.
         most_in_a_row: The most grants in a row that one process got while others waited.
@@ -43,6 +45,7 @@ class Crowd:
 
     counted: int
     took_s: float
+    stretch: float
     tokens: list[int]
     longest_s: float
     most_in_a_row: int
@@ -73,14 +76,17 @@ def count_together(
         one.start()
     start.wait(PATIENCE_S)
     began = time.monotonic()
-    grants = [grant for _ in crowd for grant in told.get()]
+    reports = [told.get() for _ in crowd]
     took_s = time.monotonic() - began
+    grants = [grant for report, *_ in reports for grant in report]
+    used, waited = (sum(times) for times in zip(*(report[1:] for report in reports), strict=True))
     for one in crowd:
         one.join(PATIENCE_S)
     grants.sort(key=lambda grant: grant[1])
     return Crowd(
         int(counter.read_text()),
         took_s,
+        (used + waited) / used,
         [token for *_, token, _ in grants if token is not None],
         max(granted - joined for joined, granted, _, _ in grants),
         _most_in_a_row([number for *_, number in grants]),
@@ -111,6 +117,7 @@ def _count(number: int, job: _Job, start: Any, told: Any) -> None:
     grants = []
     with _lock(job.kind, job.folder) as acquire:
         start.wait(PATIENCE_S)
+        used, waited = _scheduled()
         for _ in range(job.rounds):
             joined = boot_time()
             with acquire() as token:
@@ -121,7 +128,14 @@ def _count(number: int, job: _Job, start: Any, told: Any) -> None:
                 job.counter.write_text(str(value + 1))
             if job.think_s:
                 time.sleep(job.think_s)
-    told.put(grants)
+        used, waited = (now - before for now, before in zip(_scheduled(), (used, waited), strict=True))
+    told.put((grants, used, waited))
+
+
+def _scheduled() -> tuple[int, int]:
+    """Return for how long this thread has used a processor, and for how long it has waited for one."""
+    used, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    return int(used), int(waited)
 
 
 @contextmanager
@@ -152,9 +166,16 @@ def _lock(kind: str, folder: Path) -> Iterator[Callable[[], Any]]:
 
 @dataclass(frozen=True)
 class Waits:
-    """What waiters measured: from the call of release to their grant, and the share of a core they used."""
+    """What waiters measured, each list sorted.
+
+    Attributes:
+        handovers_s: From the call of release to the grant.
+        wakes_s: What it takes, in the same seconds, to wake a process that waits for a byte.
+        cores: The share of a core that a waiter used.
+    """
 
     handovers_s: list[float]
+    wakes_s: list[float]
     cores: list[float]
 
 
@@ -174,17 +195,44 @@ def wait_long(folder: Path, waiters: int, wait_s: float) -> Waits:
         for _ in crowd:
             assert told.get() == "waiting"
         time.sleep(wait_s)
-        released = []
-        for grant in held:
-            released.append(boot_time())
-            grant.release()
-            time.sleep(0.05)
+        released, wakes_s = [], []
+        with _sleeper(context) as wake:
+            for grant in held:
+                wakes_s.append(wake())
+                time.sleep(0.05)
+                released.append(boot_time())
+                grant.release()
+                time.sleep(0.05)
         found = [told.get() for _ in crowd]
     for one in crowd:
         one.join(PATIENCE_S)
-    return Waits(
-        sorted(granted - released[number] for number, granted, _ in found), sorted(c for *_, c in found)
-    )
+    handovers_s = sorted(granted - released[number] for number, granted, _ in found)
+    return Waits(handovers_s, sorted(wakes_s), sorted(c for *_, c in found))
+
+
+@contextmanager
+def _sleeper(context: Any) -> Iterator[Callable[[], float]]:
+    """Yield what wakes a process, and returns how long that took."""
+    near, far = context.Pipe()
+    process = context.Process(target=_sleep, args=(far,), daemon=True)
+    process.start()
+    near.recv()  # it sleeps
+
+    def wake() -> float:
+        sent_at = boot_time()
+        near.send("wake up")
+        woken_at: float = near.recv()
+        return woken_at - sent_at
+
+    yield wake
+    near.send(None)
+    process.join(PATIENCE_S)
+
+
+def _sleep(pipe: Any) -> None:
+    pipe.send("asleep soon")
+    while pipe.recv():
+        pipe.send(boot_time())
 
 
 def _wait(url: str, name: str, number: int, told: Any) -> None:

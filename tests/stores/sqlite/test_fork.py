@@ -106,10 +106,10 @@ def test_clients_on_both_sides_of_a_fork_exclude_each_other(path: str) -> None:
         def child() -> list[Any]:
             with recipes.connect(url) as client:
                 tried = client.lock("x").try_acquire()
-                return [tried is None, client.lock("y").acquire(timeout=1).token]
+                return [tried is None, client.lock("y").acquire(timeout=5).token]
 
         excluded, token = in_child(child)
         assert excluded
         assert token > grant.token
         assert grant.verify()
-        assert parent.lock("y").acquire(timeout=2).token > token
+        assert parent.lock("y").acquire(timeout=5).token > token

@@ -134,11 +134,14 @@ class Connection:
 class FakeZooKeeper:
     """The server. What tests set: ``granted_ms``, ``silent``, ``refuse_auth``; what they read: ``seen``."""
 
-    def __init__(self, *, granted_ms: int = 4000, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *, granted_ms: int = 12_000, tls: ssl.SSLContext | None = None) -> None:
         self.granted_ms = granted_ms
         self.tls = tls
         self.silent = False  # accept, read, and never answer
         self.refuse_auth = False
+        self.resumed_as: int | None = None  # sessions are resumed with this id
+        self.known_zxid = 0  # the last that the client knew of which connected last
+        self.last_zxid = 0  # of the last reply
         self.nodes: dict[str, Node] = {"/": Node(0)}
         self.sessions: dict[int, int] = {}
         self.seen: list[tuple[str, str]] = []
@@ -165,9 +168,9 @@ class FakeZooKeeper:
         self.refuse()
         self.cut()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(20)
 
-    def until(self, happened: Callable[[], Any], timeout_s: float = 5) -> None:
+    def until(self, happened: Callable[[], Any], timeout_s: float = 20) -> None:
         """Wait for something that requests or connections bring about."""
         with self._changed:
             assert self._changed.wait_for(happened, timeout_s), f"not in time; seen: {Counter(self.seen)}"
@@ -245,9 +248,10 @@ class FakeZooKeeper:
             self._changed.notify_all()
 
     def on_connect(self, connection: Connection, message: Reader) -> None:
-        _, _, asked_ms, session = message.take("iqiq")
+        _, known_zxid, asked_ms, session = message.take("iqiq")
         with self._changed:
             self.seen.append(("connect", f"{session:x}"))
+            self.known_zxid = known_zxid
             self._changed.notify_all()
             if self.silent:
                 return
@@ -258,7 +262,8 @@ class FakeZooKeeper:
             elif session not in self.sessions:
                 session = timeout_ms = 0
             connection.session = session
-            connection.send(struct.pack("!iiq", 0, timeout_ms, session) + packed(b"secret-password!") + b"\0")
+            told = self.resumed_as or session
+            connection.send(struct.pack("!iiq", 0, timeout_ms, told) + packed(b"secret-password!") + b"\0")
 
     def on_request(self, connection: Connection, message: Reader) -> None:
         xid, kind = message.take("ii")
@@ -274,7 +279,7 @@ class FakeZooKeeper:
             except Refused as refused:
                 error = refused.args[0]
             if not self.silent and operation not in self._muted:
-                zxid = next(self._zxid)
+                zxid = self.last_zxid = next(self._zxid)
                 garbled = operation in self._garbled
                 connection.send(struct.pack("!iqi", xid, zxid, error) + (body[:2] if garbled else body))
             if operation == "close":

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
+from collections import deque
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -35,11 +35,10 @@ from recipes.stores.zookeeper.requests import (
     Stat,
 )
 from recipes.stores.zookeeper.tasks import AsyncKazooLink
+from tests.pace import taking
 from tests.run.test_struck import Strike
 from tests.stores.zookeeper.conftest import Box, Links, answered, let_go
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
-
-pytestmark = pytest.mark.timeout(20)
 
 
 def unused_port() -> int:
@@ -62,10 +61,8 @@ def test_making_a_link_does_nothing(links: Links) -> None:
 
 def test_a_refused_connection_fails_at_once(links: Links) -> None:
     hosts = f"127.0.0.1:{unused_port()}"
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailable, match=rf"{hosts}: .*refused"):
+    with taking(1), pytest.raises(StoreUnavailable, match=rf"{hosts}: .*refused"):
         links(hosts).ask(Connect(4.0))
-    assert time.monotonic() - started < 1
 
 
 def test_hosts_that_do_not_resolve_are_named(links: Links, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,10 +81,8 @@ def test_the_servers_that_fail_are_passed_over(links: Links, server: FakeZooKeep
 
 def test_a_server_that_never_answers_is_given_up(links: Links, server: FakeZooKeeper) -> None:
     server.silent = True
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailable, match=r"nothing within 0\.2 s"):
+    with taking(2), pytest.raises(StoreUnavailable, match=r"nothing within 0\.2 s"):
         links(server.hosts).ask(Connect(4.0), 0.2)
-    assert time.monotonic() - started < 2
     let_go()
 
 
@@ -160,7 +155,7 @@ def test_credentials_that_expire_end_the_session(links: Links, server: FakeZooKe
     link = links.connected(server.hosts, auth_data=[("digest", "user:password")])
     server.refuse_auth = True
     server.cut()
-    assert "credentials" in links.ended.get(timeout=5)
+    assert "credentials" in links.ended.get(timeout=20)
     with pytest.raises(SessionExpired):
         link.ask(Exists("/"))
 
@@ -190,7 +185,7 @@ def test_expiry_is_told_once_and_nothing_is_resumed(links: Links, server: FakeZo
     link.ask(Create("/q"))
     link.ask(Get("/q", box))
     server.expire()
-    assert links.ended.get(timeout=5) == "the server has ended the session"
+    assert links.ended.get(timeout=20) == "the server has ended the session"
     assert box.next() == Disturbed()
     for request in (Exists("/"), Create("/r")):
         with pytest.raises(SessionExpired):
@@ -213,7 +208,7 @@ def test_whoever_is_told_may_close_or_raise(links: Links, server: FakeZooKeeper)
     link = links(server.hosts, on_end=on_end)
     link.ask(Connect(4.0))
     server.expire()
-    assert told.wait(5)
+    assert told.wait(20)
     let_go()
 
 
@@ -221,13 +216,20 @@ def test_a_session_that_comes_back_different_is_ended(links: Links, server: Fake
     links.connected(server.hosts)
     server.granted_ms = 2000
     server.cut()
-    assert "shorter" in links.ended.get(timeout=5)
+    assert "shorter" in links.ended.get(timeout=20)
+
+
+def test_a_session_that_comes_back_with_another_id_is_ended(links: Links, server: FakeZooKeeper) -> None:
+    links.connected(server.hosts)
+    server.resumed_as = 7
+    server.cut()
+    assert "another id" in links.ended.get(timeout=20)
 
 
 def test_a_reply_that_makes_no_sense_ends_the_session(links: Links, server: FakeZooKeeper) -> None:
     link = links.connected(server.hosts)
     server.send_all(b"\0\0\0\x63" + b"\0" * 12)
-    assert "died" in links.ended.get(timeout=5)  # kazoo's thread does not survive it
+    assert "died" in links.ended.get(timeout=20)  # kazoo's thread does not survive it
     with pytest.raises(SessionExpired):
         link.ask(Exists("/"))
 
@@ -241,7 +243,8 @@ def test_a_connection_thread_that_dies_while_connecting(
 
 
 def test_silence_is_noticed_though_requests_go_out(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(server.hosts)
+    link = links(server.hosts)
+    link.ask(Connect(4.0))
     link.session._handler.silence_limit_s = 0.1
     server.mute()
     with pytest.raises(StoreUnavailable, match=r"ConnectionLoss"):
@@ -250,6 +253,20 @@ def test_silence_is_noticed_though_requests_go_out(links: Links, server: FakeZoo
     server.mute("nothing")
     assert answered(link, Exists("/")) is not None
     assert len(server.sessions) == 1
+
+
+def test_a_busy_connection_is_left_for_its_silence_while_there_is_time_for_another(
+    links: Links, server: FakeZooKeeper
+) -> None:
+    server.granted_ms = 3000
+    link = links.connected(server.hosts)
+    server.mute()
+    said = ""
+    with taking(2.0):  # of three; kazoo by itself would see a sign of life in each request
+        while "ConnectionLoss" not in said:
+            with pytest.raises(StoreUnavailable) as failed:
+                link.ask(Exists("/"), 0.1)
+            said = str(failed.value)
 
 
 # Closing.
@@ -270,13 +287,12 @@ def test_close_ends_the_session_on_the_server(links: Links, server: FakeZooKeepe
 def test_close_with_a_silent_server(links: Links, server: FakeZooKeeper, ask: bool) -> None:
     link = links.connected(server.hosts)
     server.mute()
-    started = time.monotonic()
-    if ask:
-        assert link.ask(Close(), 0.3) is None
-    else:
-        link.close()
-    let_go()
-    assert time.monotonic() - started < 1
+    with taking(1):
+        if ask:
+            assert link.ask(Close(), 0.3) is None
+        else:
+            link.close()
+        let_go()
 
 
 @pytest.mark.parametrize("ask", [True, False])
@@ -284,13 +300,12 @@ def test_close_while_reconnecting(links: Links, server: FakeZooKeeper, ask: bool
     link = links.connected(server.hosts)
     server.silent = True
     server.drop()
-    started = time.monotonic()
-    if ask:
-        assert link.ask(Close(), 0.3) is None
-    else:
-        link.close()
-    let_go()
-    assert time.monotonic() - started < 1
+    with taking(1):
+        if ask:
+            assert link.ask(Close(), 0.3) is None
+        else:
+            link.close()
+        let_go()
     assert server.count("connect") == 2
 
 
@@ -298,10 +313,9 @@ def test_close_while_there_is_no_server(links: Links, server: FakeZooKeeper) -> 
     link = links.connected(server.hosts)
     server.refuse()
     server.cut()
-    started = time.monotonic()
-    assert link.ask(Close()) is None
-    let_go()
-    assert time.monotonic() - started < 1
+    with taking(1):
+        assert link.ask(Close()) is None
+        let_go()
 
 
 def test_close_is_awaited_by_all_who_ask(links: Links, server: FakeZooKeeper) -> None:
@@ -309,7 +323,8 @@ def test_close_is_awaited_by_all_who_ask(links: Links, server: FakeZooKeeper) ->
     server.mute()
     link.close()
     assert link.ask(Close()) is None
-    let_go(0.1)
+    with taking(0.1):
+        let_go()
 
 
 def test_kazoo_that_will_not_stop(monkeypatch: pytest.MonkeyPatch, server: FakeZooKeeper) -> None:
@@ -417,6 +432,29 @@ def test_answers_that_arrive_together_share_a_wake_up(
         return len(wakes)
 
     assert asyncio.run(scenario()) <= 2  # and one for the close
+
+
+def test_an_answer_that_arrives_as_the_others_are_delivered_is_delivered_too(server: FakeZooKeeper) -> None:
+    async def scenario() -> None:
+        link: Any = AsyncKazooLink(server.hosts, on_end=print)
+        loop = asyncio.get_running_loop()
+        first, last = loop.create_future(), [loop.create_future()]
+        waiting = [first, *last]
+
+        class Arrived(deque[Any]):
+            def __bool__(self) -> bool:
+                there = len(self) > 0
+                if not there and last:
+                    link._wake(loop, last.pop())  # kazoo's thread, just as the loop has seen that nothing is
+                return there
+
+        link._arrived = Arrived()
+        link._wake(loop, first)
+        async with asyncio.timeout(20):
+            await asyncio.gather(*waiting)
+        await link.close()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("queued", [False, True])
@@ -577,10 +615,9 @@ def test_the_interpreter_exits_with_a_dead_server(server: FakeZooKeeper) -> None
         assert process.stdin is not None
         assert process.stdout.readline() == "connected\n"
         server.mute()
-        started = time.monotonic()
-        process.communicate("\n", timeout=10)
-        assert process.returncode == 0
-        assert time.monotonic() - started < 2
+        with taking(5):  # kazoo by itself takes ten and more
+            process.communicate("\n", timeout=60)
+            assert process.returncode == 0
 
 
 # Several servers.

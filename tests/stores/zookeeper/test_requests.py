@@ -31,10 +31,9 @@ from recipes.stores.zookeeper.requests import (
     Sync,
     ZooKeeperError,
 )
+from tests.pace import taking
 from tests.stores.zookeeper.conftest import Box, Driver, Links, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
-
-pytestmark = pytest.mark.timeout(20)
 
 
 @pytest.fixture
@@ -87,7 +86,7 @@ def test_the_errors_that_protocols_handle(link: Driver, server: FakeZooKeeper) -
 def test_a_batch_is_sent_before_the_first_answer(link: Driver, server: FakeZooKeeper) -> None:
     server.mute()
     with_answers = Batch((Create("/q"), Children("/"), Exists("/none"), Delete("/none")))
-    replies = link.ask(with_answers, 0.2)
+    replies = link.ask(with_answers, 1.0)
     assert [type(reply) for reply in replies] == [StoreUnavailable] * 4
     server.until(lambda: server.count("delete") == 1)
     assert [seen for seen in server.seen if seen[0] != "ping"][1:] == [
@@ -111,17 +110,15 @@ def test_a_batch_answers_each_part(link: Driver) -> None:
 
 def test_a_batch_keeps_the_replies_that_came(link: Driver, server: FakeZooKeeper) -> None:
     server.mute("children")
-    created, names = link.ask(Batch((Create("/q"), Children("/"))), 0.2)
+    created, names = link.ask(Batch((Create("/q"), Children("/"))), 1.0)
     assert created[0] == "/q"
     assert isinstance(names, StoreUnavailable)
 
 
 def test_no_answer_takes_no_longer_than_allowed(link: Driver, server: FakeZooKeeper) -> None:
     server.mute()
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailable, match=r"nothing within 0\.1 s"):
+    with taking(2), pytest.raises(StoreUnavailable, match=r"nothing within 0\.1 s"):
         link.ask(Exists("/"), 0.1)
-    assert time.monotonic() - started < 2
 
 
 def test_a_watch_is_told_once(link: Driver) -> None:
@@ -229,6 +226,42 @@ def test_what_nobody_waits_for_is_not_sent_later(link: Driver, server: FakeZooKe
     assert server.count("create2") == 0
 
 
+def test_what_was_given_up_while_there_was_no_connection_is_kept_nowhere(
+    link: Driver, server: FakeZooKeeper
+) -> None:
+    go_on = pausing(link)
+    server.refuse()
+    server.cut()
+    try:
+        soon(lambda: not link.session._up)
+        for _ in range(5):  # those before the first pause fail with it
+            with pytest.raises(StoreUnavailable):
+                link.ask(Create("/late"), 0.1)
+        assert link.session._parked == {}
+    finally:
+        go_on.set()
+
+
+def test_a_reconnect_says_what_the_client_has_seen(link: Driver, server: FakeZooKeeper) -> None:
+    link.ask(Create("/q"))
+    link.ask(Exists("/"))
+    seen = server.last_zxid
+    server.drop()  # a server that lags behind that refuses the session, and another is tried
+    assert answered(link, Exists("/")) is not None
+    assert server.known_zxid >= seen > 0
+
+
+def test_the_first_answer_to_a_part_counts_and_is_counted_once() -> None:
+    woken: list[None] = []
+    call = Call(Batch((Exists("/"), Exists("/q"))), lambda: woken.append(None))
+    call.settle(0, "first")
+    call.settle(0, ConnectionError())
+    assert (call.complete, woken) == (False, [])
+    call.settle(1, "second")
+    assert woken == [None]
+    assert call.result(lambda: StoreUnavailable("", "no reply"), lambda error: error) == ("first", "second")
+
+
 def test_hundreds_of_requests_wait_for_the_connection_without_blocking(
     link: Driver, server: FakeZooKeeper
 ) -> None:
@@ -272,7 +305,7 @@ def test_what_waits_for_a_connection_fails_when_no_server_would_have_it(
 
 def soon(check: Callable[[], bool]) -> None:
     """Wait for a state of the link, which tells nobody."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 20
     while not check():
         assert time.monotonic() < until
         threading.Event().wait(0.001)
@@ -285,7 +318,7 @@ def pausing(link: Driver) -> threading.Event:
 
     def pause() -> None:
         told()
-        go_on.wait(5)
+        go_on.wait(20)
 
     link.session._handler._on_pause = pause
     return go_on
@@ -299,10 +332,10 @@ def test_a_server_that_cannot_reach_the_leader_is_left_if_there_is_another(
     server.mute("sync")
     connects = server.count("connect")
     with pytest.raises(StoreUnavailable):
-        link.ask(Sync("/"), 0.2)  # for no eighth of the timeout of 4 s
+        link.ask(Sync("/"), 0.3)  # for no eighth of the timeout of 12 s
     assert link.session._up
     with pytest.raises(StoreUnavailable):
-        link.ask(Sync("/"), 0.7)
+        link.ask(Sync("/"), 1.6)
     assert ("trying another server" in caplog.text) is left  # at once, not when the silence ends it
     if left:
         server.until(lambda: server.count("connect") == connects + 1)
@@ -463,16 +496,38 @@ def test_kazoos_own_requests_keep_the_order(
             return real(size)
 
         patch.setattr(bell, "recv", received)
-        assert client.add_auth_async("digest", "ada:secret").get(timeout=5) is True
+        assert client.add_auth_async("digest", "ada:secret").get(timeout=20) is True
     asking.join()
     assert [type(reply) for reply in replies] == [Stat]
     assert server.accepted == 1
 
 
+def test_what_is_queued_is_sent_first(link: Driver, server: FakeZooKeeper) -> None:
+    assert link.ask(Exists("/")) is not None
+    session = link.session
+    first = Call(Create("/first"), lambda: None)
+    part = Part(first, 0, session._acl, None, session._on_failed)
+    session._client._queue.append((part, part))  # as by a caller that is about to wake kazoo's thread
+    link.ask(Create("/second"))
+    assert [path for seen, path in server.seen if seen == "create2"] == ["/first", "/second"]
+    assert first.complete
+
+
+def test_a_pause_fails_nothing_if_there_was_a_connection_since_the_last(link: Driver) -> None:
+    assert link.ask(Exists("/")) is not None
+    session = link.session
+    call = Call(Create("/q"), lambda: None)
+    session._parked[id(call)] = call
+    for failed in (False, True):
+        session._handler.tried = True
+        session._on_round_failed()
+        assert call.over is failed
+
+
 def test_what_kazoo_itself_cannot_send_is_answered(link: Driver) -> None:
     result = link.session._client.exists_async("/\ud800")
     with pytest.raises(KazooException):
-        result.get(timeout=5)
+        result.get(timeout=20)
 
 
 def test_an_error_that_kazoo_does_not_know_is_one_answer(link: Driver, server: FakeZooKeeper) -> None:
@@ -512,7 +567,7 @@ def test_a_closed_client_answers_at_once(link: Driver) -> None:
     client = link.session._client
     assert link.ask(Close()) is None
     with pytest.raises(ConnectionClosedError):
-        client.exists_async("/").get(timeout=5)
+        client.exists_async("/").get(timeout=20)
 
 
 def test_nothing_asked_is_nothing_owed(link: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,207 @@
+"""Bugs to plant in the transport to ZooKeeper: the session over kazoo, its connection, and its handler.
+
+Each names the tests that have to notice it; all of them are part of the default run.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from types import SimpleNamespace
+from typing import Any
+
+from recipes.stores.zookeeper import kazoo_client_connection, kazoo_client_life
+from recipes.stores.zookeeper.handler import LeanHandler
+from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket
+from recipes.stores.zookeeper.kazoo_client import KazooSession
+from recipes.stores.zookeeper.kazoo_client_calls import Call
+from recipes.stores.zookeeper.kazoo_client_connection import LeanClient, LeanConnection
+from recipes.stores.zookeeper.kazoo_client_watches import Watches
+from recipes.stores.zookeeper.requests import SessionInfo
+from recipes.stores.zookeeper.tasks import AsyncKazooLink, _resolve
+from tests.mutants.transports import KAZOO, TransportMutant, nothing
+from tests.simulation.bugs import swap
+
+__all__ = ["IN_ZOOKEEPER"]
+
+HANDLER = "tests/stores/zookeeper/test_handler.py"
+LIFE = "tests/stores/zookeeper/test_life.py"
+REQUESTS = "tests/stores/zookeeper/test_requests.py"
+WATCHES = "tests/stores/zookeeper/test_watches.py"
+
+
+def _silent_for_the_whole_timeout() -> list[Any]:
+    original = KazooSession._on_session
+
+    def on_session(self: Any, session_id: int, timeout_ms: int) -> None:
+        original(self, session_id, timeout_ms)
+        self._handler.silence_limit_s = timeout_ms / 1000
+
+    return swap(KazooSession, "_on_session", on_session)
+
+
+def _parked_for_ever() -> list[Any]:
+    def abandon(self: Any, call: Any) -> bool:
+        missing = call.abandon()
+        if missing and not self._inherited():
+            self._handler.ring()
+            if call is self._opening:
+                self.close()
+        return bool(missing)
+
+    return swap(KazooSession, "abandon", abandon)
+
+
+def _each_request_counts_as_an_answer() -> list[Any]:
+    def asked(self: Any) -> None:
+        self._asked_at = time.monotonic()
+
+    return swap(LeanHandler, "asked", asked)
+
+
+def _any_session_will_do() -> list[Any]:
+    original = KazooSession._on_connected
+
+    def on_connected(self: Any) -> None:
+        if self._info is not None:
+            self._granted = SessionInfo(self._info.id, self._granted.timeout_s)
+        original(self)
+
+    return swap(KazooSession, "_on_connected", on_connected)
+
+
+def _nothing_is_known_of_the_servers_state() -> list[Any]:
+    original = LeanConnection._take
+
+    def take(self: Any, xid: int, zxid: int, error: int, message: bytes) -> bool:
+        return bool(original(self, xid, 0, error, message))
+
+    return swap(LeanConnection, "_take", take)
+
+
+def _out_of_turn() -> list[Any]:
+    def send_at_once(self: Any, parts: Any) -> bool:
+        if not self._open:
+            return False
+        with self._sending:
+            self._send([(part, part) for part in parts])
+        return True
+
+    return swap(LeanConnection, "send_at_once", send_at_once)
+
+
+def _counted_twice() -> list[Any]:
+    def settle(self: Any, position: int, reply: Any) -> None:
+        with self._lock:
+            if self.over:
+                return
+            self._replies[position] = reply
+            self._left -= 1
+            if self._left:
+                return
+            self.over = True
+        self._wake()
+
+    return swap(Call, "settle", settle)
+
+
+def _announced_too_long() -> list[Any]:
+    def deliver(self: Any) -> None:
+        while self._arrived:
+            _resolve(self._arrived.popleft())
+        self._announced = False
+
+    return swap(AsyncKazooLink, "_deliver", deliver)
+
+
+def _failed_though_connected() -> list[Any]:
+    original = KazooSession._on_round_failed
+
+    def on_round_failed(self: Any) -> None:
+        self._reached = False
+        original(self)
+
+    return swap(KazooSession, "_on_round_failed", on_round_failed)
+
+
+def _told_again() -> list[Any]:
+    def tell(self: Any, path: str, event: Any) -> None:
+        for mailbox in tuple(self._by_path.get(path, {}).values()):
+            mailbox.post(event)
+
+    return swap(Watches, "_tell", tell)
+
+
+def _cut_short() -> list[Any]:
+    def flush(self: Any) -> None:
+        if self.unsent:
+            super(LeanSocket, self).send(self.unsent)
+            self._last = (b"", [None])
+        self.full = False
+
+    return swap(LeanSocket, "flush", flush)
+
+
+def _one_ring_for_all() -> list[Any]:
+    original = Bell.send
+
+    def send(self: Any, data: bytes) -> int:
+        return original(self, data[:1])
+
+    return swap(Bell, "send", send)
+
+
+def _interrupts_swallowed() -> list[Any]:
+    def hand_over(self: Any, asked: Any) -> bool:
+        try:
+            self._queue.extend(asked)
+            self._connection._write_sock.send(b"\0" * len(asked))
+        except BaseException:
+            kazoo_client_connection._fail(asked, ConnectionError())
+        return True
+
+    return swap(LeanClient, "_hand_over", hand_over)
+
+
+def _bug(name: str, tests: str, target: Any, attribute: str, value: Any) -> TransportMutant:
+    return TransportMutant(name, KAZOO, tests, lambda: swap(target, attribute, value))
+
+
+IN_ZOOKEEPER = [
+    TransportMutant(
+        "a server may be silent for the whole timeout", KAZOO, LIFE, _silent_for_the_whole_timeout
+    ),
+    TransportMutant("parked calls that were abandoned stay", KAZOO, REQUESTS, _parked_for_ever),
+    TransportMutant(
+        "each request counts as a sign of the server", KAZOO, LIFE, _each_request_counts_as_an_answer
+    ),
+    TransportMutant("a session comes back with another id", KAZOO, LIFE, _any_session_will_do),
+    TransportMutant(
+        "a reconnect goes to a server that lags behind",
+        KAZOO,
+        REQUESTS,
+        _nothing_is_known_of_the_servers_state,
+    ),
+    TransportMutant("requests overtake those that are queued", KAZOO, REQUESTS, _out_of_turn),
+    TransportMutant("a part that is answered twice counts as two", KAZOO, REQUESTS, _counted_twice),
+    TransportMutant("an answer that arrives last wakes nobody", KAZOO, LIFE, _announced_too_long),
+    TransportMutant("a pause fails what was asked since", KAZOO, REQUESTS, _failed_though_connected),
+    TransportMutant("a watch is notified twice", KAZOO, WATCHES, _told_again),
+    TransportMutant("what does not fit in is lost", KAZOO, HANDLER, _cut_short),
+    TransportMutant("one ring for many requests", KAZOO, HANDLER, _one_ring_for_all),
+    TransportMutant("an interrupt amid queueing is swallowed", KAZOO, LIFE, _interrupts_swallowed),
+    _bug("an answer does not end the silence", HANDLER, LeanHandler, "heard", nothing),
+    _bug("a connection may be made when all is over", HANDLER, LeanHandler, "_check_wanted", nothing),
+    _bug("the end of a session reaches no connect under way", HANDLER, LeanHandler, "retire",
+         lambda self: self._retired.set()),
+    _bug("the first answer may take for ever", HANDLER, LeanHandler, "_limit_s",
+         lambda self: self.silence_limit_s),
+    _bug("callers send on a connection that is lost", REQUESTS, LeanConnection, "stand_still", nothing),
+    _bug("kazoo's thread never leaves a busy connection", REQUESTS, kazoo_client_connection, "LONGEST_S",
+         math.inf),
+    _bug("a watch that was refused stays", REQUESTS, Watches, "drop", nothing),
+    _bug("all clients begin with the same server", LIFE, kazoo_client_life, "random",
+         SimpleNamespace(shuffle=nothing)),
+    _bug("a forked child asks for its parent", LIFE, KazooSession, "_inherited", lambda self: False),
+    _bug("a forked child keeps its parent's descriptors", LIFE, LeanHandler, "disown", nothing),
+]  # fmt: skip

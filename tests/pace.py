@@ -1,0 +1,92 @@
+"""How late this machine wakes a thread that only sleeps: promises about time are measured against that.
+
+"Returns within 0.25 s" is a promise of the code. On a busy machine every wake-up comes late besides, and no
+fixed bound tells the two apart. `Pace` measures the second in the same span: a thread naps, and notes from
+when to when it was overdue. On an idle machine that is a few per cent of the span, so a late answer still
+fails.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from recipes._run.clock import boot_time
+
+__all__ = ["Pace", "taking"]
+
+NAP_S = 0.005
+
+
+class _Napper:
+    """The thread that naps; ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.overdue: list[tuple[float, float]] = []  # from when to when
+        self.due_at = boot_time() + NAP_S
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._nap, name="tests-pace", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _nap(self) -> None:
+        while not self._over.wait(NAP_S):
+            woken_at = boot_time()
+            self.overdue.append((self.due_at, woken_at))
+            self.due_at = woken_at + NAP_S
+
+
+class Pace:
+    """Measures while it is open; a context manager. All that are open in a process share one thread."""
+
+    _guard = threading.Lock()
+    _open = 0
+    _napper: _Napper | None = None
+
+    def __enter__(self) -> Self:
+        with Pace._guard:
+            if not Pace._open:
+                Pace._napper = _Napper()
+            Pace._open += 1
+            assert Pace._napper is not None
+            self._mine = Pace._napper
+        self._began_at = boot_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with Pace._guard:
+            Pace._open -= 1
+            if not Pace._open:
+                self._mine.end()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been open."""
+        return boot_time() - self._began_at
+
+    def late_s(self, since: float | None = None, until: float | None = None) -> float:
+        """Return for how long the thread was overdue between two times of `boot_time`, in all."""
+        begin = self._began_at if since is None else since
+        end = boot_time() if until is None else until
+        late_s = max(0.0, end - max(begin, self._mine.due_at))  # of the nap that is not over
+        for due_at, woken_at in reversed(self._mine.overdue):
+            if woken_at <= begin:
+                break
+            late_s += max(0.0, min(end, woken_at) - max(begin, due_at))
+        return late_s
+
+
+@contextmanager
+def taking(at_most_s: float, at_least_s: float = 0.0) -> Iterator[None]:
+    """See that the block takes no longer, but for what the machine adds, nor shorter."""
+    with Pace() as pace:
+        yield
+        took_s, late_s = pace.seconds, pace.late_s()
+    assert took_s >= at_least_s, f"took {took_s:.3f} s, and should have taken {at_least_s} s at least"
+    bound = f"{at_most_s} s at most, and the machine was {late_s:.3f} s late"
+    assert took_s <= at_most_s + late_s, f"took {took_s:.3f} s, and should have taken {bound}"

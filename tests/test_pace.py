@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+
+from tests import pace as pace_module
+from tests.pace import Pace, taking
+
+
+def pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+class Punctual(pace_module._Napper):
+    """As on a machine that wakes every thread at once."""
+
+    def _nap(self) -> None:
+        self.due_at = math.inf
+
+
+class Stalled(pace_module._Napper):
+    """As on a machine that wakes a thread ten seconds too late."""
+
+    def _nap(self) -> None:
+        self.overdue.append((self.due_at, self.due_at + 10))
+        self.due_at = math.inf
+
+
+def test_what_takes_too_long_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "_Napper", Punctual)
+    with pytest.raises(AssertionError, match=r"0\.01 s at most, and the machine was 0\.000 s late"):  # noqa: SIM117
+        with taking(0.01):
+            pause(0.05)
+
+
+def test_an_idle_machine_is_not_late() -> None:
+    with Pace() as pace:
+        for _ in range(50):  # until it was idle for a moment
+            before, late_s = pace.seconds, pace.late_s()
+            pause(0.1)
+            if pace.late_s() - late_s < (pace.seconds - before) / 2:
+                return
+    pytest.fail("a thread that naps was late for half of the time")
+
+
+def test_what_ends_too_soon_is_seen() -> None:
+    with pytest.raises(AssertionError, match=r"0\.5 s at least"), taking(5, at_least_s=0.5):
+        pass
+
+
+def test_what_the_machine_adds_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "_Napper", Stalled)
+    with taking(0.01):
+        pause(0.1)
+
+
+def test_only_what_lies_between_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "_Napper", Stalled)
+    with Pace() as pace:
+        while pace._mine.due_at < math.inf:
+            pause(0.001)
+        ((due_at, _),) = pace._mine.overdue
+        assert pace.late_s(due_at + 1, due_at + 3) == pytest.approx(2)
+        assert pace.late_s(due_at - 3, due_at) == 0
+        assert pace.late_s(due_at + 9, due_at + 19) == pytest.approx(1)
+
+
+def test_a_nap_that_is_not_over_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stalled, "_nap", lambda self: None)
+    monkeypatch.setattr(pace_module, "_Napper", Stalled)
+    with Pace() as pace:
+        pause(0.1)
+        assert 0.1 - pace_module.NAP_S <= pace.late_s() <= pace.seconds
+
+
+def test_one_thread_for_all_that_are_open() -> None:
+    before = threading.active_count()
+    with Pace(), Pace():
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
