@@ -84,6 +84,7 @@ class LockBase(ABC):
             # Who stands in the way of one that holds already waits for that one, sooner or later.
             if mine := self._held_by(owner):
                 raise self._deadlock(mine)
+            self._refuse_waiting_for_oneself()
 
         attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
         attempt.max_hold_s = self._max_hold_s
@@ -131,6 +132,9 @@ class LockBase(ABC):
         if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
             raise self._deadlock(mine)
 
+    def _refuse_waiting_for_oneself(self) -> None:  # noqa: B027 - nothing to refuse where tasks wait
+        """Raise if what would wait was asked amid an acquire that it waits for."""
+
     def _again(self, owner: object) -> Any:
         """Return a grant of what this owner holds already, if it may have that again."""
         return None
@@ -153,15 +157,15 @@ class LockBase(ABC):
             raise RuntimeError(f"lock {self._name!r} {words}")
         return entered[-1]
 
-    def _leave(self, owner: object) -> Any:
-        """Return the grant that this owner entered last, and forget it; None if there is none."""
+    def _forget(self, owner: object, grant: Any) -> None:
+        """Note that this owner has left it, or did not come to enter it."""
         entered = self._entered.get(owner)
         if entered is None:
-            return None
-        grant = entered.pop()
+            return
+        if grant in entered:
+            entered.remove(grant)
         if not entered:
-            del self._entered[owner]
-        return grant
+            self._entered.pop(owner, None)  # a signal handler may have entered and left it in between
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r} on {self._runtime.engine.label}>"

@@ -244,6 +244,7 @@ class Client(_BaseClient):
     @property
     def grants(self) -> list[Grant]:
         """The grants this client holds."""
+        self._runtime.sweep()
         return [grant for hold in self._runtime.holds for grant in hold.faces]
 
     def open(self) -> Self:

@@ -11,6 +11,7 @@
     │       └── UpgradeError     the same, from shared to exclusive
     ├── SessionLost              the session a call depended on has ended
     ├── ClientClosed             the client was closed
+    ├── ReentrantCall            by a signal handler, amid a step of the same thread (also a RuntimeError)
     ├── TooWeak                  the store does not give what was required (also a ValueError)
     ├── StaleToken               a gate refused a token: a later holder was there before
     └── StoreError               the store, or the way to it
@@ -36,6 +37,7 @@ __all__ = [
     "LockTimeout",
     "QueueFull",
     "RecipesError",
+    "ReentrantCall",
     "SessionLost",
     "StaleToken",
     "StoreDenied",
@@ -205,6 +207,21 @@ class ClientClosed(RecipesError):
 
     def __str__(self) -> str:
         return "this client is closed; make another with recipes.connect()"
+
+
+class ReentrantCall(RecipesError, RuntimeError):
+    """A signal handler, or a finalizer, made this call amid a step of the thread that it interrupted.
+
+    Nothing was sent. The call would have waited for what it interrupted, which goes on only when the
+    handler returns. That is rare: while a thread waits, for a lock or for an answer, a handler may call
+    what it likes. ``release`` and ``close`` never raise it: the rest of them is done behind the scenes.
+    """
+
+    def __str__(self) -> str:
+        return (
+            "a signal handler or finalizer made this call amid a call that it interrupted; "
+            "set a flag there, or make the call in another thread"
+        )
 
 
 class TooWeak(RecipesError, ValueError):

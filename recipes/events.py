@@ -11,10 +11,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from threading import local
 from typing import IO, Any
+
+from recipes._section import Marks
 
 __all__ = ["EVENTS", "Transition", "log_json", "subscribe"]
 
@@ -88,6 +92,8 @@ Hook = Callable[[Transition], None]
 _standard = logging.getLogger("recipes")
 _standard.addHandler(logging.NullHandler())
 _hooks: list[Hook] = []
+_telling = Marks()
+_here = local()
 
 
 def subscribe(hook: Hook) -> Callable[[], None]:
@@ -140,12 +146,34 @@ def prepare() -> None:
 
 
 def emit(transition: Transition) -> None:
-    """Hand a record to the log and to every subscriber; never raises."""
+    """Hand a record to the log and to every subscriber; never raises.
+
+    Exporters and handlers of logs have locks. So what a signal handler or a finalizer tells of amid a
+    telling is told next, by what it interrupted.
+    """
+    untold = _untold()
+    untold.append(transition)
+    while untold and not _telling.struck():  # again: a handler may strike as the section ends
+        with _telling():
+            while untold:
+                _tell(untold.popleft())
+
+
+def _tell(transition: Transition) -> None:
     for hook in (_log, *_hooks):
         try:
             hook(transition)
         except Exception:
             _standard.exception("a subscriber of recipes.events failed")
+
+
+def _untold() -> deque[Transition]:
+    """Return what this thread has still to tell."""
+    try:
+        found: deque[Transition] = _here.untold
+    except AttributeError:
+        found = _here.__dict__.setdefault("untold", deque())
+    return found
 
 
 def _log(transition: Transition) -> None:

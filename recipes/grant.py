@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from recipes._core.deadline import duration
 from recipes._core.queueing import release, verify
+from recipes._run.leaving import Block, Exits, enters, seen_leaving
+from recipes._section import section
 from recipes.errors import LockLost
 from recipes.stores.base import Event
 
@@ -247,6 +249,8 @@ class Grant(_BaseGrant):
 
     def __init__(self, runtime: BlockingRuntime, hold: Hold) -> None:
         self.lost = Lost(runtime, hold, self)
+        self._exits: Exits = {}
+        self._block: Block | None = None
         super().__init__(runtime, hold, self.lost)
 
     def verify(self) -> bool:
@@ -277,7 +281,9 @@ class Grant(_BaseGrant):
             call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
             if not self._hold.release(self._runtime.now(), self._runtime.emit):
                 return False
-            return not self._hold.freed or self._runtime.run(release(self._hold, wait=wait), call)
+            waits = wait and not section.struck()  # a signal handler does not wait for what it interrupted
+            program = release(self._hold, wait=waits)
+            return not self._hold.freed or self._runtime.run(program, call, waits=waits)
         except BaseException:
             self._release_behind()
             raise
@@ -289,12 +295,22 @@ class Grant(_BaseGrant):
             self._runtime.withdraw_behind(self._hold)
 
     def __enter__(self) -> Self:
-        self._check_or_leave()
+        try:
+            self._block = enters(self._exits, self._runtime, self)
+            self._check_or_leave()
+        except BaseException:
+            self._release_behind()  # an interrupt: the block has no end
+            raise
         return self
 
+    @seen_leaving
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leave(error)
+        self._block = None  # last: until here the end of the block would be seen
+
+    def _leave(self, error: BaseException | None) -> None:
         try:
             self.release()
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from recipes._core.deadline import duration
 from recipes._core.queueing import acquire, look_up, try_acquire
 from recipes._lock_base import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
-from recipes.errors import LockTimeout
+from recipes._run.leaving import Exits, enters, seen_leaving
+from recipes.errors import LockTimeout, ReentrantCall
 from recipes.grant import AsyncGrant, Grant
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
 
     _runtime: BlockingRuntime
     _grant: type[AnyGrant]
+
+    def __init__(self, runtime: BlockingRuntime, name: str, *, max_hold: float | None = None) -> None:
+        super().__init__(runtime, name, max_hold=max_hold)
+        self._exits: Exits = {}
 
     def acquire(
         self,
@@ -74,6 +80,7 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
         """
         duration("timeout", timeout)
         manner = Manner(max_waiters, on_session_lost, on_queued, on_position)
+        self._runtime.sweep()  # what this thread has left does not stand in its way
         if timeout == 0:
             grant = self.try_acquire()
             if grant is None:
@@ -99,6 +106,7 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
         """
+        self._runtime.sweep()
         within = self._runtime.settings.request_timeout_s
         owner = threading.current_thread()
         again: AnyGrant | None = self._again(owner)
@@ -167,25 +175,52 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
     def _granted(self, hold: Hold) -> AnyGrant:
         return self._grant(self._runtime, hold)
 
+    def _refuse_waiting_for_oneself(self) -> None:
+        # By the stack: whatever would be noted, an interrupt could leave noted for ever.
+        frame, found = inspect.currentframe(), 0
+        while frame is not None:
+            if frame.f_code in _STANDING and self._shares_queue(frame.f_locals["self"]):
+                found += 1
+            frame = frame.f_back
+        if found > 1:  # one is this call; what the other does, a signal handler has interrupted to call this
+            raise ReentrantCall
+
+    def _shares_queue(self, other: Any) -> bool:
+        """Whether another lock, or a grant, is of the same client and name."""
+        queue = other._queue if isinstance(other, LockBase) else other._hold.place.spot.queue  # noqa: SLF001
+        return queue == self._queue and other._runtime is self._runtime  # noqa: SLF001
+
     def __enter__(self) -> AnyGrant:
+        owner = threading.current_thread()
         grant = self.acquire()
         try:
             grant.check()
-            self._enter(threading.current_thread(), grant)
+            self._enter(owner, grant)
+            grant._block = enters(self._exits, self._runtime, grant, self)  # noqa: SLF001 - the two are one
         except BaseException:
+            self._forget(owner, grant)
             grant.release()
             raise
         return grant
 
+    @seen_leaving
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        owner = threading.current_thread()
+        grant = self._innermost(owner)
         try:
-            self._innermost(threading.current_thread()).__exit__(kind, error, trace)
+            grant._leave(error)  # noqa: SLF001 - the two are one
         finally:
-            grant = self._leave(threading.current_thread())
-            if grant is not None and grant.held:  # an interrupt struck before it was released
-                grant._release_behind()  # noqa: SLF001 - the two are one
+            self._forget(owner, grant)
+        grant._block = None  # noqa: SLF001 - last: until here the end of the block would be seen
+
+
+# The functions in which this thread has a place in the queue that only their going on takes away.
+_STANDING = tuple(
+    function.__code__
+    for function in (BlockingLock._take, Grant.release, Grant._release_behind)  # noqa: SLF001 - one of us
+)
 
 
 class Lock(BlockingLock[Grant]):
@@ -350,10 +385,12 @@ class TaskLock(LockBase, Generic[AnyAsyncGrant]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        owner = _current_task()
+        grant = self._innermost(owner)
         try:
-            await self._innermost(_current_task()).__aexit__(kind, error, trace)
+            await grant.__aexit__(kind, error, trace)
         finally:
-            self._leave(_current_task())
+            self._forget(owner, grant)
 
 
 class AsyncLock(TaskLock[AsyncGrant]):

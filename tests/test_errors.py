@@ -15,6 +15,7 @@ from recipes.errors import (
     LockTimeout,
     QueueFull,
     RecipesError,
+    ReentrantCall,
     SessionLost,
     StaleToken,
     StoreDenied,
@@ -74,6 +75,13 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
     (SessionLost("revoked", "x"), "the place in the queue of lock 'x' is gone: revoked; acquire it again"),
     (SessionLost("revoked"), "the session with the store has ended: revoked; the next call opens another"),
     (ClientClosed(), "this client is closed; make another with recipes.connect()"),
+    (
+        ReentrantCall(),
+        (
+            "a signal handler or finalizer made this call amid a call that it interrupted; "
+            "set a flag there, or make the call in another thread"
+        ),
+    ),
     (
         TooWeak("sqlite://", ("many_machines",), ("zookeeper://", "etcd://")),
         "sqlite:// does not give many_machines; use zookeeper:// or etcd://",

@@ -111,6 +111,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "ReadLock",
         "ReadWriteLock",
         "RecipesError",
+        "ReentrantCall",
         "Session",
         "SessionLost",
         "StaleToken",

@@ -20,6 +20,8 @@ from recipes._core.ops import Program
 from recipes._core.session import keep
 from recipes._run.interpret import Receive, interpret
 from recipes._run.runtime import Call, Runtime
+from recipes._section import section
+from recipes.errors import ReentrantCall
 from recipes.stores.base import Event, Link
 from recipes.stores.waiting import acquire
 
@@ -77,6 +79,7 @@ class BlockingRuntime(Runtime):
 
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         """Begin a public call with one deadline for all of it."""
+        self.sweep()
         deadline = Deadline.after(timeout_s, self.now())
         return Call(self, self.mailbox(), owner, deadline, fail_fast)
 
@@ -84,8 +87,14 @@ class BlockingRuntime(Runtime):
         """Return a new mailbox: all waiting is for one."""
         return ThreadMailbox()
 
-    def run(self, program: Program[T], call: Call) -> T:
-        """Run ``program`` to its end, in this thread; an exception leaves nothing behind."""
+    def run(self, program: Program[T], call: Call, *, waits: bool = True) -> T:
+        """Run ``program`` to its end, in this thread; an exception leaves nothing behind.
+
+        Raises:
+            ReentrantCall: It ``waits`` for the store, and this is amid what that may wait for.
+        """
+        if waits and section.struck():
+            raise ReentrantCall
         effects = interpret(program, call)
         mailbox: Any = call.mailbox
         try:
@@ -115,7 +124,7 @@ class BlockingRuntime(Runtime):
 
     def want_session(self) -> None:
         """Have the keeper at work."""
-        with self._starting:
+        with section(), self._starting:
             if not self._keeping():
                 _thread("keeper", self._keep)
         if self.board.refused is not None:
@@ -124,14 +133,14 @@ class BlockingRuntime(Runtime):
 
     def _keep(self) -> None:
         # A thread says itself that it is at work: an interrupt may strike whoever waits for its start.
-        with self._starting:
+        with section(), self._starting:
             if self._keeping() or self.board.closed is not None:
                 return
             self._keeper = threading.current_thread()
         try:
             self._keep_on()
         except BaseException:  # somebody ends threads; the next call that needs one starts another
-            with self._starting:  # first: whoever waits is told by the next line, and asks at once
+            with section(), self._starting:  # first: whoever waits is told by the next line, and asks at once
                 self._keeper = None
             self.give_up("the thread that renews was ended")
             raise
@@ -165,7 +174,7 @@ class BlockingRuntime(Runtime):
         if job.spot is None:
             _thread("closer", self._clean_one, job)
             return
-        with self._starting:  # so that a cleaner either sees the job, or has ended
+        with section(), self._starting:  # so that a cleaner either sees the job, or has ended
             self._jobs.put(job)
             if self.board.closed is not None:
                 self._jobs.put(None)
@@ -173,7 +182,7 @@ class BlockingRuntime(Runtime):
                 _thread("cleaner", self._clean, self._jobs)
 
     def _clean(self, jobs: queue.SimpleQueue[Job | None]) -> None:
-        with self._starting:
+        with section(), self._starting:
             if self._cleaner is not None or jobs.empty():  # another was quicker, and did it all
                 return
             self._cleaner = threading.current_thread()
@@ -196,7 +205,7 @@ class BlockingRuntime(Runtime):
 
     def _cleaned_all(self, job: Job | None) -> bool:
         """Whether the client is closed and no job is left; one that comes later has a thread started."""
-        with self._starting:
+        with section(), self._starting:
             if job is None and self._jobs.empty():
                 self._cleaner = None
                 return True
@@ -214,7 +223,7 @@ class BlockingRuntime(Runtime):
 
     def call_back(self, callback: Callable[[], None]) -> None:
         """Run a user's callback in a thread that no store depends on."""
-        with self._starting:
+        with section(), self._starting:
             if self._callbacks is None:
                 self._callbacks = queue.SimpleQueue()
                 _thread("callbacks", _serve, self._callbacks)
@@ -222,8 +231,9 @@ class BlockingRuntime(Runtime):
 
     def close(self) -> list[Hold]:
         """End the session on the store and let go of everything; returns what was held."""
+        self.sweep()
         board = self.board
-        with self._starting:
+        with section(), self._starting:
             if board.closed is not None:
                 return []
             board.closed = "closed"
@@ -231,7 +241,12 @@ class BlockingRuntime(Runtime):
         now = self.now()
         released = [hold for hold in holds if hold.release(now, self.emit)]
         try:
-            if epoch is not None:
+            if (
+                epoch is not None and section.struck()
+            ):  # a signal handler: nothing is answered until it returns
+                self.close_epoch(epoch)
+                self.schedule(Job(epoch, None))
+            elif epoch is not None:
                 self._end(epoch)
             self.let_go(released, now)
         finally:
@@ -252,6 +267,8 @@ class BlockingRuntime(Runtime):
         self._jobs.put(None)
         if self._callbacks is not None:
             self._callbacks.put(None)
+        if section.struck():  # they may wait for what was interrupted
+            return
         for thread in (self._keeper, self._cleaner):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(CLOSE_WITHIN_S / 2)

@@ -252,6 +252,7 @@ def _open(op: Open, call: Call) -> Effects[Any]:
 
 
 def _renew(op: Renew, call: Call, epoch: Epoch) -> Effects[Any]:
+    call.runtime.sweep()
     call.deadline = Deadline.after(op.within_s, call.runtime.now())
     try:
         return (yield from epoch.protocol.renew(op, Turn(call.mailbox)))

@@ -298,11 +298,11 @@ class ManualRuntime(_Manual, BlockingRuntime):
         self._wanted = True
         super().want_session()
 
-    def run(self, program: Program[T], call: Call) -> T:
+    def run(self, program: Program[T], call: Call, *, waits: bool = True) -> T:
         """Run ``program`` to its end, in this thread."""
         mailbox: Any = call.mailbox
         with self._time.working(mailbox):
-            return super().run(program, call)
+            return super().run(program, call, waits=waits)
 
 
 class AsyncManualRuntime(_Manual, AsyncRuntime):

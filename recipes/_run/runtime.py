@@ -12,6 +12,7 @@ import time
 import uuid
 import weakref
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from recipes.events import Transition
 
 if TYPE_CHECKING:
     from recipes._core.entry import Entries
+    from recipes._run.leaving import Block
     from recipes.stores.base import Mailbox
     from recipes.stores.engine import Engine
 
@@ -119,6 +121,7 @@ class Runtime(ABC):
         self.cleaning: dict[int, Job] = {}
         self.face: Any = None
         self.entries: dict[tuple[object, str], Entries] = {}
+        self.left: deque[Block] = deque()
         self._inherited: list[object] = []
         _runtimes.add(self)
 
@@ -161,6 +164,15 @@ class Runtime(ABC):
     def withdraw_behind(self, hold: Hold) -> None:
         """Have the cleaner withdraw what was held."""
         self.schedule(Job(hold.epoch, hold.place.spot, hold.place))
+
+    def sweep(self) -> None:
+        """Release what was held in ``with`` blocks that were left as an interrupt struck their ends."""
+        while self.left:
+            try:
+                block = self.left.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            block.leave()
 
     def schedule(self, job: Job) -> None:
         """Have the cleaner do a job, and remember it until it is done."""
@@ -282,6 +294,7 @@ class Runtime(ABC):
         self.board.closed = old.closed
         self.cleaning = {}
         self.entries = {}
+        self.left = deque()
         epoch = old.epoch
         if epoch is not None:
             self._inherited.append(epoch)  # kept, so that no finalizer closes what the parent uses

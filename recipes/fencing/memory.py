@@ -16,8 +16,7 @@ class _Entrance:
 
     def __init__(self) -> None:
         self.seen = Seen()
-        self.lock = threading.Lock()
-        self.inside: int | None = None
+        self.lock = threading.RLock()  # it knows whose it is: a signal handler may ask in the middle
 
 
 class MemoryGate:
@@ -46,12 +45,8 @@ class MemoryGate:
         """
         asking = ask(resource, grant, shared=shared)
         entrance = self._entrances.setdefault(resource, _Entrance())
-        if entrance.inside == threading.get_ident():
+        if entrance.lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nobody else knows
             raise RuntimeError(f"this thread is inside the gate of {resource!r} already: leave it first")
         with entrance.lock:
             entrance.seen = entrance.seen.after(asking)
-            entrance.inside = threading.get_ident()
-            try:
-                yield
-            finally:
-                entrance.inside = None
+            yield

@@ -39,6 +39,7 @@ from recipes._core.ops import (
 )
 from recipes._core.order import Contender, Order
 from recipes._run.clock import boot_time
+from recipes._section import section
 from recipes.errors import SessionLost
 from recipes.guarantees import STORES
 from recipes.stores.base import AsyncLink, Changed, Event, Gone, Link, Mailbox, OnEnd, Request
@@ -90,7 +91,7 @@ class MemoryServer:
 
     def handle(self, command: Command) -> Any:
         """Carry out one command, whole."""
-        with self._lock:
+        with section(), self._lock:
             self.expire()
             op = command.op
             if isinstance(op, Open):
@@ -139,7 +140,7 @@ class MemoryServer:
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of one call."""
-        with self._lock:
+        with section(), self._lock:
             for ref, mailboxes in list(self.watches.items()):
                 mailboxes.discard(mailbox)
                 if not mailboxes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Protocol
 
 __all__ = ["SLICE_S", "acquire"]
 
@@ -15,7 +16,15 @@ just before a wait begins does neither: its KeyboardInterrupt would come when th
 """
 
 
-def acquire(lock: threading.Lock, timeout_s: float | None) -> bool:
+class Lock(Protocol):
+    """A ``Lock`` or an ``RLock``."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Acquire it; False if that takes longer."""
+        ...
+
+
+def acquire(lock: Lock, timeout_s: float | None) -> bool:
     """Acquire ``lock`` within ``timeout_s`` seconds (None: whenever); in slices in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return lock.acquire(timeout=-1 if timeout_s is None else _allowed(timeout_s))

@@ -6,49 +6,19 @@ a thousand runs; this finds it each time.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 import recipes
 from integration.servers import eventually
+from tests.run.striking import Strike
 
 SOON_S = 20
-PACKAGE = str(Path(recipes.__file__).parent)
-
-
-class Strike:
-    """Raises KeyboardInterrupt in this thread, the n-th time that Python would hear of a signal.
-
-    It does so where a function of Python begins, and where one of C has returned, whose result is lost then.
-    """
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-        self.where = ""
-
-    def __enter__(self) -> Self:
-        sys.setprofile(self._hear)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-    def _hear(self, frame: FrameType, event: str, _: Any) -> None:
-        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(PACKAGE):
-            return  # the gaps of other packages are theirs
-        if event == "call" and frame.f_back is not None and frame.f_back.f_code.co_filename == __file__:
-            return  # as if it had struck before the call
-        self.left -= 1
-        if not self.left:
-            sys.setprofile(None)
-            self.where = f"{event} in {frame.f_code.co_filename}:{frame.f_lineno}"
-            raise KeyboardInterrupt
 
 
 # A generator that is dropped hears a signal too, and nobody hears of that.
@@ -99,20 +69,111 @@ def test_an_acquire_interrupted_anywhere_leaves_nothing(client: recipes.Client) 
     assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
 
 
-def test_an_acquire_and_release_by_with_interrupted_anywhere(client: recipes.Client) -> None:
+def enter(lock: Any) -> None:
+    with lock:
+        pass
+
+
+def enter_within(lock: Any) -> None:
+    with lock, contextlib.suppress(ValueError):
+        raise ValueError
+
+
+def enter_and_raise(lock: Any) -> None:
+    with contextlib.suppress(ValueError), lock:
+        raise ValueError
+
+
+@pytest.mark.parametrize("body", [enter, enter_within, enter_and_raise])
+@pytest.mark.parametrize("kind", ["lock", "rlock"])
+def test_a_with_block_interrupted_anywhere_leaves_nothing(
+    client: recipes.Client, kind: str, body: Callable[[Any], None]
+) -> None:
+    lock = getattr(client, kind)("x")
+    for at in itertools.count(1):
+        where = struck(lambda: body(lock), at)
+        if not where:
+            break
+        assert lock.acquire(timeout=SOON_S).release(), where
+        assert lock._entered == {}, where
+        assert client.grants == [], where
+    assert at > 50
+    assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
+
+
+def test_the_with_block_of_a_grant_interrupted_anywhere_leaves_nothing(client: recipes.Client) -> None:
+    """Once it was entered: until then it is a grant like any other."""
     lock = client.lock("x")
 
     def enter_and_leave() -> None:
-        with lock:
+        with grant:
             pass
 
     for at in itertools.count(1):
+        grant = lock.acquire(timeout=SOON_S)
         where = struck(enter_and_leave, at)
         if not where:
             break
-        assert client.grants == [], where
+        if "leaving.py" in where and grant.held:  # before it was entered
+            grant.release()
         assert lock.acquire(timeout=SOON_S).release(), where
-    assert at > 50
+        assert client.grants == [], where
+    assert at > 20
+
+
+def test_close_releases_what_an_interrupt_left_as_a_block_ended(
+    client: recipes.Client, tmp_path: Path
+) -> None:
+    lock = client.lock("x")
+    for at in itertools.count(1):
+        where = struck(lambda: enter(lock), at)
+        if "__exit__" in where:
+            break
+    assert [grant.held for grant in client._runtime.holds[0].faces] == [True]
+    client.close()
+    assert client._runtime.holds == []
+
+
+def test_a_renewal_releases_what_an_interrupt_left_as_a_block_ended(client: recipes.Client) -> None:
+    lock = client.lock("x")
+    for at in itertools.count(1):
+        if "__exit__" in struck(lambda: enter(lock), at):
+            break
+    (hold,) = client._runtime.holds
+    client._runtime.board.tell_keeper()
+    assert hold.remaining(client._runtime.now()) > 0
+    client._runtime.sweep()
+    assert hold.ended
+
+
+def test_a_block_that_has_not_ended_is_left_alone(client: recipes.Client) -> None:
+    """Whoever looks at ``__exit__``, and however it is entered; a generator that waits in it, too."""
+    lock = client.lock("x")
+
+    def wait_inside() -> Iterator[recipes.Grant]:
+        with lock as grant:
+            yield grant
+
+    waiting = wait_inside()
+    grant = next(waiting)
+    client.lock("y").acquire(timeout=SOON_S).release()
+    assert grant.held
+    waiting.close()
+    assert not grant.held
+
+    with contextlib.ExitStack() as stack:
+        grant = stack.enter_context(client.lock("x"))
+        client.lock("y").acquire(timeout=SOON_S).release()
+        assert grant.held
+    assert not grant.held
+
+    grant = client.lock("x").acquire(timeout=SOON_S)
+    assert hasattr(grant, "__exit__")
+    assert grant.__enter__() is grant
+    client.lock("y").acquire(timeout=SOON_S).release()
+    assert grant.held
+    grant.__exit__(None, None, None)
+    assert not grant.held
 
 
 def test_an_acquire_again_interrupted_anywhere_leaves_only_what_was_there(client: recipes.Client) -> None:

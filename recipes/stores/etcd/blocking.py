@@ -12,6 +12,7 @@ import etcd3gw
 import etcd3gw.exceptions
 import requests
 
+from recipes._section import section
 from recipes.errors import StoreError, StoreUnavailable, StoreUntrusted
 from recipes.stores.base import Batch, Mailbox, Request
 from recipes.stores.credentials import Credentials
@@ -86,7 +87,7 @@ class EtcdLink:
         credentials: Credentials | None = None,
     ) -> None:
         self._login = Login(credentials)
-        self._logging_in = threading.Lock()
+        self._logging_in = threading.RLock()
         self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
         self._servers = {e: _Server(e, ssl_context, self._login.token) for e in self._endpoints.all}
@@ -123,13 +124,22 @@ class EtcdLink:
     def _log_in(self, after: int, deadline: float) -> int:
         """Log in, one thread at a time; who waited for another's login needs none."""
         store = self._endpoints.current().store
-        if not acquire(self._logging_in, deadline - time.monotonic()):
-            raise unavailable(store, "no answer to a login in time")
-        try:
-            if self._login.number > after:
-                return self._login.number
-            return self._login.took(self._post(self._login.request(store), deadline), store)
-        finally:
+        with section():
+            try:
+                if not acquire(self._logging_in, deadline - time.monotonic()):
+                    raise unavailable(store, "no answer to a login in time")
+                if self._login.number > after:
+                    return self._login.number
+                return self._login.took(self._post(self._login.request(store), deadline), store)
+            finally:
+                try:
+                    self._logged_in()
+                finally:  # an interrupt may strike as that begins
+                    self._logged_in()
+
+    def _logged_in(self) -> None:
+        """Let the next thread log in, if this one was at it: an interrupt may hide that it was."""
+        if self._logging_in._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nobody else knows
             self._logging_in.release()
 
     def _post(self, post: Post, deadline: float) -> Json:

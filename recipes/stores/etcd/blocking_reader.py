@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from recipes._section import section
 from recipes.stores.base import Mailbox
 from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.stream import Channel
@@ -71,7 +72,7 @@ class Reader:
 
     def close(self) -> None:
         """End the thread and the connections."""
-        with self._lock:
+        with section(), self._lock:
             self._closed = True
             thread = self._thread
             self._wake()
@@ -80,7 +81,7 @@ class Reader:
 
     def _start(self) -> None:
         """Start the thread; if that is interrupted, the next call starts another, and that one reads."""
-        with self._lock:
+        with section(), self._lock:
             if self._thread is not None or self._closed:
                 return
             wake_out, wake_in = socket.socketpair()
@@ -98,7 +99,7 @@ class Reader:
     def _step(self, step: Callable[[float], None]) -> bool:
         """Take one step of the switch, send what it wants sent, then tell; False if closed."""
         try:
-            with self._lock:
+            with section(), self._lock:
                 if self._closed:
                     return False
                 self._mend()
@@ -163,7 +164,7 @@ class Reader:
                 _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
                 failure = unavailable(self._store, f"watching failed: {error!r}")
                 self._turn_in(partial(self._switch.lose_all, failure))
-        with self._lock:
+        with section(), self._lock:
             self._switch.lose_all(unavailable(self._store, "this link was closed"))
             self._close_conns(selector, list(self._conns))
             told = self._switch.take_told()
@@ -175,7 +176,7 @@ class Reader:
             tell(what)
 
     def _turn(self, selector: selectors.BaseSelector, wake_in: socket.socket) -> None:
-        with self._lock:
+        with section(), self._lock:
             opens, self._switch.opens = self._switch.opens, []
             closes, self._switch.closes = self._switch.closes, []
             self._close_conns(selector, closes)
@@ -201,7 +202,7 @@ class Reader:
             self._switch.tick(time.monotonic())
 
     def _turn_in(self, step: Callable[[], None]) -> None:
-        with self._lock:
+        with section(), self._lock:
             step()
             self._flush()
             told = self._switch.take_told()
@@ -228,7 +229,7 @@ class Reader:
             failure = failed(channel.endpoint.store, error)
             self._turn_in(lambda: self._switch.broken(channel, failure))
             return
-        with self._lock:
+        with section(), self._lock:
             self._conns[channel] = conn
             selector.register(conn.sock, selectors.EVENT_READ, channel)
             if not channel.live:  # given up while it connected
@@ -237,7 +238,7 @@ class Reader:
 
     def _read(self, channel: Channel) -> None:
         while channel.live:
-            with self._lock:
+            with section(), self._lock:
                 try:
                     data = self._conns[channel].receive_some()
                 except OSError as error:

@@ -74,7 +74,6 @@ class Endpoints:
         self.several = len(self.all) > 1
         self._at = 0
         self._slow_s = 0.0
-        self._lock = threading.Lock()
 
     def current(self) -> Endpoint:
         """Return the server to ask next."""
@@ -101,10 +100,13 @@ class Endpoints:
         self.failed(attempt.endpoint)
 
     def failed(self, endpoint: Endpoint) -> None:
-        """Leave ``endpoint`` if it is the current one: many calls may see the same failure."""
-        with self._lock:
-            if self.all[self._at] == endpoint:
-                self._at = (self._at + 1) % len(self.all)
+        """Leave ``endpoint`` if it is the current one: many calls may see the same failure.
+
+        Without a lock, which a signal handler could wait for: whoever sees it puts the same one in its place.
+        """
+        at = self._at
+        if self.all[at] == endpoint:
+            self._at = (at + 1) % len(self.all)
 
 
 def numeric(endpoint: Endpoint) -> list[Address] | None:

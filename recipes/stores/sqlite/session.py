@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from recipes._run.clock import boot_time
-from recipes.errors import StoreError, StoreFull, StoreUnavailable
+from recipes._section import section
+from recipes.errors import ReentrantCall, StoreError, StoreFull, StoreUnavailable
 from recipes.stores.base import Mailbox, OnEnd
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.book import Book
@@ -91,25 +92,26 @@ class FileSession:
     def _once(self, request: Ask[Any], until: float) -> Any:
         database = self._database
         if database.mine:
-            raise StoreUnavailable(self._label, "a signal handler asks amid a request of the same thread")
-        try:
-            if not database.acquire(until - boot_time()):
-                raise StoreUnavailable(self._label, "earlier requests take too long")
-            db = database.connection()
-            self._expect_own(request)
-            self._prepare(request)
-            reply, work = self._transact(request, db)
-        except sqlite3.Error as error:
-            raise meaning(error, self._label) from None  # which says all that this one says
-        except StoreError:
-            raise
-        except OSError as error:
-            raise StoreUnavailable(self._label, str(error)) from None
-        finally:
+            raise ReentrantCall
+        with section():
             try:
-                database.release()
-            finally:  # an interrupt may strike as that begins
-                database.release()
+                if not database.acquire(until - boot_time()):
+                    raise StoreUnavailable(self._label, "earlier requests take too long")
+                db = database.connection()
+                self._expect_own(request)
+                self._prepare(request)
+                reply, work = self._transact(request, db)
+            except sqlite3.Error as error:
+                raise meaning(error, self._label) from None  # which says all that this one says
+            except StoreError:
+                raise
+            except OSError as error:
+                raise StoreUnavailable(self._label, str(error)) from None
+            finally:
+                try:
+                    database.release()
+                finally:  # an interrupt may strike as that begins
+                    database.release()
         self._tell(work)
         chosen = writes(request) and random.random() < CHECKPOINT_CHANCE  # noqa: S311 - spreads load only
         if chosen and not self._checkpoint():
@@ -168,15 +170,16 @@ class FileSession:
         database = self._database
         if database.mine:
             return False
-        try:
-            return database.acquire(0.0) and checkpoint(database.connection())
-        except (NoSession, StoreError, sqlite3.Error):  # another time
-            return False
-        finally:
+        with section():
             try:
-                database.release()
-            finally:  # see _once
-                database.release()
+                return database.acquire(0.0) and checkpoint(database.connection())
+            except (NoSession, StoreError, sqlite3.Error):  # another time
+                return False
+            finally:
+                try:
+                    database.release()
+                finally:  # see _once
+                    database.release()
 
     def _look_at_log(self) -> None:
         """Warn once if it could not begin again for long."""

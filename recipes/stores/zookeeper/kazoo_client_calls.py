@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from recipes._section import section
 from recipes.errors import StoreUnavailable
 from recipes.stores.base import Batch, Request
 from recipes.stores.zookeeper.codec import Unread, encoded
@@ -42,7 +43,7 @@ class Call:
 
     def settle(self, position: int, reply: Any) -> None:
         """Take the reply, or the exception, for one part."""
-        with self._lock:
+        with section(), self._lock:
             if self.over or self._replies[position] is not _NOTHING:
                 return
             self._replies[position] = reply
@@ -59,7 +60,7 @@ class Call:
 
     def abandon(self) -> bool:
         """Take no more replies, and wake nobody; returns whether some are missing."""
-        with self._lock:
+        with section(), self._lock:
             self.over = True
             return self._left > 0
 

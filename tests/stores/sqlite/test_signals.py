@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recipes import StoreUnavailable
+from recipes import ReentrantCall
 from recipes.stores.sqlite import transactions
 from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.requests import Touch
@@ -42,7 +42,7 @@ def test_a_request_of_a_signal_handler_leaves_what_it_interrupted_alone(
     a = link("a")
 
     def ask() -> None:
-        with pytest.raises(StoreUnavailable, match="a signal handler asks amid a request of the same thread"):
+        with pytest.raises(ReentrantCall, match="a signal handler or finalizer"):
             a.ask(Touch("a", ()), 1.0)
         refused.append(a._session._database.mine)
 

@@ -1,0 +1,290 @@
+"""Every public method, called by a signal handler amid every other: what a test has to know of each.
+
+A call is a function of a `Party`: it makes the call, and checks what it can. It may end in one of
+`FINE`, for the handler may have closed the client, or released what the call is about.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+
+import recipes
+from integration.servers import eventually
+from tests.run.striking import Handled
+
+__all__ = ["CALLS", "Party", "Storm"]
+
+SOON_S = 10
+SHORT_S = 0.2
+FINE = (
+    recipes.ReentrantCall,
+    recipes.ClientClosed,
+    recipes.LockLost,
+    recipes.LockTimeout,
+    recipes.SessionLost,
+    recipes.WouldDeadlock,
+)
+NAMES = ("held", "again", "read", "written", "free", "with", "other")
+
+
+class Party:
+    """A client that holds something of each kind, and another that sees whether it lets go.
+
+    Args:
+        connect: Makes a client, which is not open.
+        other: Another client of the store.
+    """
+
+    def __init__(self, connect: Callable[[], recipes.Client], other: recipes.Client) -> None:
+        self._connect = connect
+        self._other = other
+        self._busy = other.lock("busy").acquire(timeout=SOON_S)
+        self.client = connect().open()
+
+    def hold(self) -> None:
+        """Hold something of each kind, in this thread."""
+        client = self.client
+        if client._runtime.board.closed is not None:
+            client = self.client = self._connect().open()
+        self.held = client.lock("held").acquire(timeout=SOON_S)
+        self.again = client.rlock("again").acquire(timeout=SOON_S)
+        self.read = client.rwlock("read").reader.acquire(timeout=SOON_S)
+        self.written = client.rwlock("written").writer.acquire(timeout=SOON_S)
+
+    def let_go(self, after: str) -> None:
+        """Let go of all, and see that nothing is left."""
+        for grant in self.client.grants:
+            grant.release()
+        assert self.client.grants == [], after
+        assert eventually(lambda: self.client.pending_cleanups == 0, SOON_S), after
+        for name in NAMES:
+            grant = self._other.lock(name).acquire(timeout=SOON_S)
+            assert grant.release(), after
+
+
+def acquire(party: Party) -> None:
+    grant = party.client.lock("free").acquire(timeout=SHORT_S)
+    assert grant.release() or not grant.held
+
+
+def wait_in_vain(party: Party) -> None:
+    try:
+        party.client.lock("busy").acquire(timeout=0.01)
+    except recipes.LockTimeout:
+        return
+    raise AssertionError("another client holds it")
+
+
+def try_acquire(party: Party) -> None:
+    grant = party.client.lock("free").try_acquire()
+    assert grant is None or grant.release() or not grant.held
+
+
+def with_lock(party: Party) -> None:
+    with party.client.lock("with") as grant:
+        assert grant.token
+
+
+def with_grant(party: Party) -> None:
+    with party.client.lock("with").acquire(timeout=SHORT_S) as grant:
+        assert grant.token
+
+
+def release(party: Party) -> None:
+    party.held.release()
+    assert not party.held.held
+
+
+def release_behind(party: Party) -> None:
+    party.held.release(wait=False)
+    assert not party.held.held
+
+
+def verify(party: Party) -> None:
+    assert not party.held.verify() or not party.held.lost.is_set()
+
+
+def look_at_grant(party: Party) -> None:
+    grant = party.held
+    assert grant.held or grant.remaining == 0
+    assert not grant.lost.is_set() or grant.lost_reason is not None
+    grant.lost.add_callback(lambda _: None)
+    grant.lost.wait(0.001)
+    repr(grant)
+
+
+def progress(party: Party) -> None:
+    party.held.progress()
+    party.held.check()
+
+
+def downgrade(party: Party) -> None:
+    party.written.downgrade()
+
+
+def enter_again(party: Party) -> None:
+    with party.client.rlock("again"):
+        pass
+
+
+def leave_again(party: Party) -> None:
+    party.again.release()
+
+
+def read(party: Party) -> None:
+    party.client.rwlock("free").reader.acquire(timeout=SHORT_S).release()
+
+
+def write(party: Party) -> None:
+    party.client.rwlock("free").writer.acquire(timeout=SHORT_S).release()
+
+
+def contenders(party: Party) -> None:
+    for one in party.client.lock("held").contenders():
+        assert one.holds
+
+
+def holders_and_waiters(party: Party) -> None:
+    lock = party.client.lock("held")
+    lock.holders()
+    lock.waiters()
+
+
+def locks(party: Party) -> None:
+    party.client.locks(limit=10)
+
+
+def expel(party: Party) -> None:
+    party.client.lock("free").expel(1)
+
+
+def look_at_client(party: Party) -> None:
+    client = party.client
+    len(client.grants)
+    client.session.state, client.session.timeout, client.session.id  # noqa: B018 - they are asked for
+    client.guarantees, client.pending_cleanups  # noqa: B018 - they are asked for
+    repr(client)
+
+
+def open_(party: Party) -> None:
+    party.client.open()
+
+
+def close(party: Party) -> None:
+    began = time.monotonic()
+    party.client.close()
+    assert time.monotonic() - began < SOON_S / 2
+    assert party.client.session.state == "closed"
+
+
+CALLS: tuple[Callable[[Party], None], ...] = (
+    acquire,
+    try_acquire,
+    with_lock,
+    with_grant,
+    release,
+    release_behind,
+    verify,
+    look_at_grant,
+    progress,
+    downgrade,
+    enter_again,
+    leave_again,
+    read,
+    write,
+    contenders,
+    holders_and_waiters,
+    locks,
+    expel,
+    look_at_client,
+    open_,
+    close,
+    wait_in_vain,
+)
+
+
+class Storm:
+    """Has each call struck by the others, place by place.
+
+    Args:
+        party: Makes the calls.
+        stride: Strike at every so many places, by the next of the other calls; 0: at every place, by
+            each of the others.
+    """
+
+    def __init__(self, party: Party, stride: int) -> None:
+        self._party = party
+        self._stride = stride
+        self.doing = ""
+        self.since = time.monotonic()
+        self.struck = 0
+        self.refused = 0
+        self._inner = itertools.cycle(CALLS)
+
+    def strike(self, outer: Callable[[Party], None]) -> None:
+        """Make a call again and again, each time struck a place later."""
+        if not self._stride:
+            for inner in CALLS:
+                for at in itertools.count(1):
+                    if not self._once(outer, inner, at):
+                        break
+            return
+        for at in itertools.count(1, self._stride):
+            if not self._once(outer, next(self._inner), at):
+                return
+
+    def _once(self, outer: Callable[[Party], None], inner: Callable[[Party], None], at: int) -> bool:
+        """Whether it was struck."""
+        party = self._party
+        handled = Handled(at, lambda: self._handle(inner))
+        self.doing, self.since = f"{inner.__name__}, amid {outer.__name__}, at {at}", time.monotonic()
+        try:
+            with handled:
+                outer(party)
+        except recipes.ReentrantCall:
+            raise
+        except FINE:
+            pass
+        self.doing += f", {handled.where}"
+        if handled.where:
+            self.struck += 1
+        party.let_go(self.doing)
+        party.hold()
+        return bool(handled.where)
+
+    def _handle(self, inner: Callable[[Party], None]) -> None:
+        try:
+            inner(self._party)
+        except recipes.ReentrantCall:
+            self.refused += 1
+        except FINE:
+            pass
+
+    def over(self, outers: Iterator[Callable[[Party], None]], hangs_after_s: float = 30) -> None:
+        """Strike all of them in a thread; raises what it raises, or if a call takes too long."""
+        failed: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                self._party.hold()  # its owner is this thread
+                for outer in outers:
+                    self.strike(outer)
+            except BaseException as error:
+                error.add_note(self.doing)
+                failed.append(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(0.5)
+            if time.monotonic() - self.since > hangs_after_s and thread.is_alive():
+                frame = sys._current_frames().get(thread.ident or 0)
+                stack = "".join(traceback.format_stack(frame))
+                raise AssertionError(f"it hangs: {self.doing}\n{stack}")
+        if failed:
+            raise failed[0]
