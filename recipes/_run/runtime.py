@@ -12,7 +12,7 @@ import time
 import uuid
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -273,6 +273,13 @@ class Runtime(ABC):
     @abstractmethod
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job; never blocks."""
+
+    @abstractmethod
+    def in_turn(self) -> Callable[[Callable[[], object]], None]:
+        """Return what has users' callbacks run one after the other, and never blocks or raises.
+
+        Those given to what another call of this returned are not waited for, but by a loop.
+        """
 
     # Fork.
 

@@ -239,10 +239,16 @@ class AsyncRuntime(Runtime):
             if job.spot is None:
                 await job.epoch.link.close()
 
-    def call_back(self, callback: Callable[[], None]) -> None:
-        """Run a user's callback soon, in the loop; callable from any thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(callback)
+    def in_turn(self) -> Callable[[Callable[[], object]], None]:
+        """Return what runs users' callbacks in order, soon, in the loop; callable from any thread."""
+        return self._call_back
+
+    def _call_back(self, callback: Callable[[], object]) -> None:
+        if self._loop is not None:
+            try:
+                self._loop.call_soon_threadsafe(_guarded, callback)
+            except RuntimeError:
+                log.debug("a callback was due after its loop was closed")
 
     async def close(self) -> list[Hold]:
         """End the session on the store and let go of everything; returns what was held."""
@@ -290,3 +296,13 @@ class AsyncRuntime(Runtime):
 
 def _task(name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return asyncio.get_running_loop().create_task(work, name=f"recipes-{name}")
+
+
+def _guarded(callback: Callable[[], object]) -> None:
+    """Call ``callback``; what it raises ends nothing else, not even the loop."""
+    try:
+        callback()
+    except KeyboardInterrupt:  # the user's own, which came while this ran
+        raise
+    except BaseException:
+        log.exception("a callback failed")
