@@ -251,6 +251,10 @@ class BlockingRuntime(Runtime):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(CLOSE_WITHIN_S / 2)
 
+    def leave(self) -> None:
+        """Close; see the base."""
+        self.close()
+
     def after_fork(self) -> None:
         """In the child: as the base says, with threads of its own."""
         super().after_fork()

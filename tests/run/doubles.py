@@ -64,6 +64,9 @@ class HandRuntime(Runtime):
     def clean_up(self, job: Job) -> None:
         self.jobs.append(job)
 
+    def leave(self) -> None:
+        """Nothing to leave: it lives in one thread."""
+
     def in_turn(self) -> Callable[[Callable[[], object]], None]:
         return lambda callback: None
 

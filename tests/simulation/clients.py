@@ -98,6 +98,9 @@ class SimRuntime(Runtime):
         self.board.keeper = call.mailbox
         yield from interpret(keep(self.board, self.settings.session_timeout_s, lambda: call.epoch), call)
 
+    def leave(self) -> None:
+        """Nothing to leave: it lives in one thread."""
+
     def in_turn(self) -> Callable[[Callable[[], object]], None]:
         return lambda callback: None  # users of the simulation have none
 
