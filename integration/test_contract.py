@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.contract.calling_back import CallingBack
 from tests.contract.exclusion import Exclusion
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
@@ -17,6 +18,10 @@ from tests.contract.strangers import Strangers
 from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 from tests.contract.waiting import Waiting
+
+
+class TestCallingBack(CallingBack):
+    """See the base."""
 
 
 class TestExclusion(Exclusion):

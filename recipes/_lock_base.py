@@ -49,8 +49,18 @@ class Manner:
         if self.on_session_lost not in ("requeue", "fail"):
             raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {self.on_session_lost!r}")
 
+    @property
+    def calls_back(self) -> bool:
+        """Whether there is anything to call while it waits."""
+        return self.on_queued is not None or self.on_position is not None
+
 
 ANYHOW = Manner()
+
+
+def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPlace) -> Callable[[int], None]:
+    """Return what has a user's callback called where it may block, after those before it."""
+    return lambda position: in_turn(partial(callback, position))
 
 
 class LockBase(ABC):
@@ -91,10 +101,12 @@ class LockBase(ABC):
         attempt.note = self._runtime.note
         attempt.max_waiters = manner.max_waiters
         attempt.requeues = manner.on_session_lost == "requeue"
-        if manner.on_queued is not None:
-            attempt.on_queued = self._calling(manner.on_queued)
-        if manner.on_position is not None:
-            attempt.on_position = self._calling(manner.on_position)
+        if manner.calls_back:
+            in_turn = self._runtime.in_turn()
+            if manner.on_queued is not None:
+                attempt.on_queued = _calling(in_turn, manner.on_queued)
+            if manner.on_position is not None:
+                attempt.on_position = _calling(in_turn, manner.on_position)
         return attempt
 
     def _survey(self, limit: int) -> Survey:
@@ -108,10 +120,6 @@ class LockBase(ABC):
         if isinstance(token, bool) or not isinstance(token, int):
             raise TypeError(f"token is a whole number, not {type(token).__name__}")
         return expel(self._queue, token, MOST)
-
-    def _calling(self, callback: OnPlace) -> Callable[[int], None]:
-        """Return what has a user's callback called where it may block."""
-        return lambda position: self._runtime.call_back(partial(callback, position))
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()

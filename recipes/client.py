@@ -262,7 +262,10 @@ class Client(_BaseClient):
     def close(self) -> None:
         """Release everything and end the session; returns within 5 s, with the store dead too.
 
-        Calls in progress raise `ClientClosed`. Closing twice is fine.
+        Calls in progress raise `ClientClosed`. Closing twice is fine. A client that is open when
+        the process exits is closed then, within 2 s; if it holds something, a `ResourceWarning`
+        names it. Dropping the last reference to a client closes nothing: it renews on, an
+        `AsyncClient` as long as its loop lives.
         """
         self._runtime.close()
 

@@ -163,7 +163,7 @@ def _tell(transition: Transition) -> None:
     for hook in (_log, *_hooks):
         try:
             hook(transition)
-        except Exception:
+        except (Exception, SystemExit):  # that would end the thread that renews
             _standard.exception("a subscriber of recipes.events failed")
 
 

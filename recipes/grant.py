@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from recipes._core.deadline import duration
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["AsyncGrant", "AsyncLost", "Grant", "Lost"]
 
 AnyRuntime = TypeVar("AnyRuntime", bound="Runtime")
-log = logging.getLogger("recipes")
 
 
 class _BaseLost:
@@ -45,8 +44,10 @@ class _BaseLost:
     def add_callback(self, callback: Callable[[Any], None]) -> None:
         """Call ``callback(grant)`` once if the grant is lost; at once if it is already.
 
-        It runs on no thread that a store depends on: a thread for callbacks, or, in
-        asyncio, soon in the loop. It may block (in asyncio: it should not).
+        It runs in a thread of its own, beside all other callbacks, so it may block and may use
+        the client (up to 64 callbacks of a client run at once). In asyncio it runs soon, in the
+        loop, and should not block: that blocks the loop. What it raises is logged, and ends
+        nothing else. Closing the client takes no callback away from a grant that was lost.
         """
         self._callbacks.append(callback)
         if self._hold.reason is not None:
@@ -67,10 +68,10 @@ class _BaseLost:
     def _tell(self) -> None:
         while True:
             try:
-                callback = self._callbacks.pop()
+                callback = self._callbacks.pop(0)
             except IndexError:  # another thread was quicker
                 return
-            self._runtime.call_back(lambda call=callback: call(self._grant))
+            self._runtime.in_turn()(partial(callback, self._grant))
 
 
 class Lost(_BaseLost):

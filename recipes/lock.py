@@ -61,8 +61,8 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
             on_session_lost: What to do when the place in the queue is gone, with the session or by
                 an operator's hand: "requeue" at the tail, or "fail".
             on_queued: Called with the number of those ahead if it has to wait, and each time it
-                queues again. It runs where callbacks of `Lost` do: a thread for them, or soon in
-                the loop.
+                queues again. It runs where callbacks of `Lost` do, after the earlier ones of this
+                call: in a thread for them, or soon in the loop.
             on_position: Called with that number then, and whenever a look at the queue shows
                 another. Who waits looks when the one he watches goes: deep in a queue numbers
                 are skipped. In a short queue on etcd being told takes one look more.

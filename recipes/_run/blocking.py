@@ -2,7 +2,7 @@
 
 A call's requests are asked in the caller's own thread. Two daemon threads serve a
 client: the keeper, which renews the session, and the cleaner, which settles what
-interrupted calls left behind; a third appears for callbacks of lost grants.
+interrupted calls left behind. Callbacks run in threads of their own (`Callbacks`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from recipes._core.deadline import Deadline
 from recipes._core.hold import Hold
 from recipes._core.ops import Program
 from recipes._core.session import keep
+from recipes._run.callbacks import Callbacks
 from recipes._run.interpret import Receive, interpret
 from recipes._run.runtime import Call, Runtime
 from recipes._section import section
@@ -75,7 +76,7 @@ class BlockingRuntime(Runtime):
         self._keeper: threading.Thread | None = None
         self._cleaner: threading.Thread | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._callbacks: queue.SimpleQueue[Callable[[], None] | None] | None = None
+        self._callbacks = Callbacks()
 
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         """Begin a public call with one deadline for all of it."""
@@ -221,13 +222,9 @@ class BlockingRuntime(Runtime):
             if job.spot is None:
                 job.epoch.link.close()
 
-    def call_back(self, callback: Callable[[], None]) -> None:
-        """Run a user's callback in a thread that no store depends on."""
-        with section(), self._starting:
-            if self._callbacks is None:
-                self._callbacks = queue.SimpleQueue()
-                _thread("callbacks", _serve, self._callbacks)
-        self._callbacks.put(callback)
+    def in_turn(self) -> Callable[[Callable[[], object]], None]:
+        """Return what runs users' callbacks in order, in a thread that nothing else depends on."""
+        return self._callbacks.lane().put
 
     def close(self) -> list[Hold]:
         """End the session on the store and let go of everything; returns what was held."""
@@ -265,13 +262,15 @@ class BlockingRuntime(Runtime):
     def _stop_threads(self) -> None:
         self.board.tell_keeper()
         self._jobs.put(None)
-        if self._callbacks is not None:
-            self._callbacks.put(None)
         if section.struck():  # they may wait for what was interrupted
             return
         for thread in (self._keeper, self._cleaner):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(CLOSE_WITHIN_S / 2)
+
+    def leave(self) -> None:
+        """Close; see the base."""
+        self.close()
 
     def after_fork(self) -> None:
         """In the child: as the base says, with threads of its own."""
@@ -281,11 +280,3 @@ class BlockingRuntime(Runtime):
 
 def _thread(name: str, target: Callable[..., object], *args: Any) -> None:
     threading.Thread(target=target, args=args, name=f"recipes-{name}", daemon=True).start()
-
-
-def _serve(callbacks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    while (callback := callbacks.get()) is not None:
-        try:
-            callback()
-        except Exception:
-            log.exception("a callback failed")

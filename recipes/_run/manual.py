@@ -265,6 +265,9 @@ class _Manual(Runtime):
         """Return the longest such period, without jitter: a test runs the same each time."""
         return min(self.settings.session_timeout_s, LONGEST_REREAD_S)
 
+    def leave(self) -> None:
+        """Leave it open as the process ends: its store goes with it, and nobody moves the time."""
+
     def rests(self) -> bool:
         """Whether the client's own keeper and cleaner have nothing to do now."""
         if self.board.closed is not None:

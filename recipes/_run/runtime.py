@@ -10,10 +10,9 @@ import os
 import random
 import time
 import uuid
-import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from recipes._core.deadline import NEVER, Deadline
 from recipes._core.hold import Hold
 from recipes._core.ops import Admit, Open, Place, Spot, StoreOp
 from recipes._core.session import Board, Epoch, SessionEvent
+from recipes._run import process
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
@@ -123,7 +123,7 @@ class Runtime(ABC):
         self.entries: dict[tuple[object, str], Entries] = {}
         self.left: deque[Block] = deque()
         self._inherited: list[object] = []
-        _runtimes.add(self)
+        process.join(self)
 
     now = staticmethod(boot_time)
 
@@ -286,7 +286,18 @@ class Runtime(ABC):
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job; never blocks."""
 
-    # Fork.
+    @abstractmethod
+    def in_turn(self) -> Callable[[Callable[[], object]], None]:
+        """Return what has users' callbacks run one after the other, and never blocks or raises.
+
+        Those given to what another call of this returned are not waited for, but by a loop.
+        """
+
+    # Exit and fork.
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Close, as the process ends; called in a thread of its own, which may be left where it is."""
 
     def after_fork(self) -> None:
         """In the child: hold nothing, touch nothing of the parent's, start afresh on first use."""
@@ -304,30 +315,10 @@ class Runtime(ABC):
                 hold.lose("forked")
 
 
-_runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
-
-
 def pending_cleanups() -> dict[str, int]:
     """Return, by stores, how many jobs the cleaners of this process's clients have still to do."""
     found: dict[str, int] = {}
-    for runtime in _present():
+    for runtime in process.present():
         label = runtime.engine.label
         found[label] = found.get(label, 0) + len(runtime.cleaning)
     return found
-
-
-def _present() -> list[Runtime]:
-    while True:
-        try:
-            return list(_runtimes)
-        except RuntimeError:  # another thread has made one meanwhile
-            continue
-
-
-def _after_fork_in_child() -> None:
-    for runtime in list(_runtimes):
-        runtime.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

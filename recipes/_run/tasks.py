@@ -7,27 +7,37 @@ keeper and the cleaner, with no thread of this package's own (but for `Watchdog`
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from recipes._core.cleaner import Job, clean
 from recipes._core.deadline import Deadline
 from recipes._core.hold import Hold
 from recipes._core.ops import Program
-from recipes._core.session import keep
+from recipes._core.queueing import open_session
+from recipes._core.session import Epoch, keep
+from recipes._run import process
 from recipes._run.interpret import Receive, interpret
 from recipes._run.runtime import Call, Runtime
 from recipes._run.watchdog import Watchdog
 from recipes.stores.base import AsyncLink, Event
+
+if TYPE_CHECKING:
+    from recipes._run.runtime import Settings
+    from recipes.stores.engine import Engine
+    from recipes.stores.protocol import StoreProtocol
 
 __all__ = ["AsyncRuntime"]
 
 T = TypeVar("T")
 CLOSE_WITHIN_S = 2.0
 KEEPER_PAUSE_S = 1.0
+LOOP_WITHIN_S = 1.0  # for a loop to close its client as the process ends
 log = logging.getLogger("recipes")
 
 
@@ -239,20 +249,23 @@ class AsyncRuntime(Runtime):
             if job.spot is None:
                 await job.epoch.link.close()
 
-    def call_back(self, callback: Callable[[], None]) -> None:
-        """Run a user's callback soon, in the loop; callable from any thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(callback)
+    def in_turn(self) -> Callable[[Callable[[], object]], None]:
+        """Return what runs users' callbacks in order, soon, in the loop; callable from any thread."""
+        return self._call_back
+
+    def _call_back(self, callback: Callable[[], object]) -> None:
+        if self._loop is not None:
+            try:
+                self._loop.call_soon_threadsafe(_guarded, callback)
+            except RuntimeError:
+                log.debug("a callback was due after its loop was closed")
 
     async def close(self) -> list[Hold]:
         """End the session on the store and let go of everything; returns what was held."""
-        board = self.board
-        if board.closed is not None:
+        begun = self._begin_closing()
+        if begun is None:
             return []
-        board.closed = "closed"
-        epoch, holds = board.epoch, self.holds
-        now = self.now()
-        released = [hold for hold in holds if hold.release(now, self.emit)]
+        epoch, released, now = begun
         try:
             if epoch is not None:
                 await self._end(epoch)
@@ -260,6 +273,16 @@ class AsyncRuntime(Runtime):
         finally:
             await self._stop_tasks()
         return released
+
+    def _begin_closing(self) -> tuple[Epoch | None, list[Hold], float] | None:
+        """Let no call begin and hold nothing from here on; None if that was so already."""
+        board = self.board
+        if board.closed is not None:
+            return None
+        board.closed = "closed"
+        epoch, holds = board.epoch, self.holds
+        now = self.now()
+        return epoch, [hold for hold in holds if hold.release(now, self.emit)], now
 
     async def _end(self, epoch: Any) -> None:
         self.close_epoch(epoch)
@@ -281,6 +304,42 @@ class AsyncRuntime(Runtime):
         for task in tasks:
             task.cancel()
 
+    def leave(self) -> None:
+        """Close; by the loop if that runs, and without it if it was closed, or is blocked."""
+        epoch, loop = self.board.epoch, self._loop
+        if loop is not None and loop.is_running() and self._closed_in(loop):
+            return
+        begun = self._begin_closing()
+        if epoch is not None:
+            epoch.ended = "the client was closed"
+            self._end_without_loop(epoch)()
+        if begun is not None:
+            _, released, now = begun
+            self.let_go(released, now)
+
+    def _closed_in(self, loop: asyncio.AbstractEventLoop) -> bool:
+        closing = self.close()
+        try:
+            asyncio.run_coroutine_threadsafe(closing, loop).result(LOOP_WITHIN_S)
+        except (TimeoutError, concurrent.futures.CancelledError):  # it is blocked, or ends just now
+            return False
+        except RuntimeError:  # it was closed meanwhile
+            closing.close()
+            return False
+        return True
+
+    def _end_without_loop(self, epoch: Epoch) -> Callable[[], None]:
+        """Return what ends a session on the store from any thread; it refers to nothing of this client."""
+        link = epoch.link.for_another_loop()
+        return partial(_end_in_new_loop, self.engine, self.settings, link, epoch.protocol, epoch.id)
+
+    def __del__(self) -> None:
+        board = getattr(self, "board", None)  # none if it was never made
+        epoch = None if board is None or board.closed is not None else board.epoch
+        if epoch is not None and epoch.holds and epoch.clock is not None:
+            until = epoch.clock.counted + epoch.clock.ttl_s
+            process.dropped(self, until, self._end_without_loop(epoch))
+
     def after_fork(self) -> None:
         """In the child: as the base says, for a loop of the child's own."""
         super().after_fork()
@@ -288,5 +347,37 @@ class AsyncRuntime(Runtime):
         self._start_tasks_afresh()
 
 
+def _end_in_new_loop(
+    engine: Engine, settings: Settings, link: AsyncLink | None, protocol: StoreProtocol, session_id: str
+) -> None:
+    """End a session whose loop is gone, by its own link if that can be used, or else by another's."""
+
+    async def end() -> None:
+        runtime = AsyncRuntime(engine, settings)
+        try:
+            opening = runtime.call(None, 2 * settings.request_timeout_s, fail_fast=True)
+            if link is None:
+                await runtime.run(open_session(), opening)
+                assert opening.epoch is not None, "a session was opened"
+            call = runtime.call(None, settings.request_timeout_s)
+            call.epoch = Epoch(link or opening.epoch.link, protocol)  # type: ignore[union-attr]
+            call.epoch.id = session_id
+            await runtime.run(clean(Job(call.epoch, None)), call)
+        finally:
+            await runtime.close()
+
+    asyncio.run(end())
+
+
 def _task(name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return asyncio.get_running_loop().create_task(work, name=f"recipes-{name}")
+
+
+def _guarded(callback: Callable[[], object]) -> None:
+    """Call ``callback``; what it raises ends nothing else, not even the loop."""
+    try:
+        callback()
+    except KeyboardInterrupt:  # the user's own, which came while this ran
+        raise
+    except BaseException:
+        log.exception("a callback failed")

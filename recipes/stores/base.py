@@ -111,6 +111,9 @@ class Link(Protocol):
 class AsyncLink(Protocol):
     """The asyncio way to the store, for one session: as ``Link``, but ``ask`` and ``close`` are awaited."""
 
+    def for_another_loop(self) -> AsyncLink | None:
+        """Return the same way for another loop, if there can be one; when its own is gone."""
+
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
 

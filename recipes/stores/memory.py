@@ -314,6 +314,10 @@ class AsyncMemoryLink(AsyncLink):
         """End the watches of one call."""
         self._blocking.forget(mailbox)
 
+    def for_another_loop(self) -> AsyncLink:
+        """Return this link: it does not depend on a loop."""
+        return self
+
     async def close(self) -> None:
         """Nothing to let go of."""
 

@@ -151,7 +151,7 @@ class AsyncTappedLink:
     def __init__(self, link: Any, tap: Tap) -> None:
         self.inner = link
         self._tap = tap
-        self.forget, self.close = link.forget, link.close
+        self.forget, self.close, self.for_another_loop = link.forget, link.close, link.for_another_loop
 
     async def ask(self, request: Any, timeout_s: float) -> Any:
         loop = asyncio.get_running_loop()

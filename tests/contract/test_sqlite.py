@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.calling_back import CallingBack
 from tests.contract.exclusion import Exclusion
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
@@ -29,6 +30,10 @@ def store() -> Iterator[Store]:
     one = SqliteStore()
     yield one
     one.close()
+
+
+class TestCallingBack(CallingBack):
+    pass
 
 
 class TestExclusion(Exclusion):

@@ -64,6 +64,12 @@ class HandRuntime(Runtime):
     def clean_up(self, job: Job) -> None:
         self.jobs.append(job)
 
+    def leave(self) -> None:
+        """Nothing to leave: it lives in one thread."""
+
+    def in_turn(self) -> Callable[[Callable[[], object]], None]:
+        return lambda callback: None
+
     def call(
         self, *, epoch: Epoch | None = None, deadline: Deadline = NEVER, fail_fast: bool = False
     ) -> Call:

@@ -704,7 +704,10 @@ async def test_an_acquire_that_nobody_awaited_is_warned_of(engine: FaultyEngine)
 
 
 def test_a_loop_that_ends_without_close_says_nothing() -> None:
-    """``asyncio.run`` cancels all tasks; what they leave behind must not start others."""
+    """``asyncio.run`` cancels all tasks; what they leave behind must not start others.
+
+    But that the client was not closed: see ``test_leaving.py``.
+    """
     script = """
 import asyncio, recipes
 from recipes.stores.memory import AsyncMemoryLink
@@ -727,7 +730,10 @@ async def main():
 asyncio.run(main())
 """
     ran = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", script], capture_output=True, timeout=60, check=False
+        [sys.executable, "-X", "dev", "-W", "ignore:unclosed <AsyncClient:ResourceWarning", "-c", script],
+        capture_output=True,
+        timeout=60,
+        check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
 
@@ -749,7 +755,7 @@ def test_a_client_belongs_to_one_loop(engine: FaultyEngine) -> None:
         asyncio.run(use())
     loop.run_until_complete(use_and_close())
     loop.close()
-    client._runtime.call_back(lambda: None)
+    client._runtime.in_turn()(lambda: None)
     teller = threading.Thread(target=engine.on_ends[-1], args=("nobody is there any more",))
     teller.start()
     teller.join()

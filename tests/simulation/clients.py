@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from recipes._core.cleaner import Job, clean
@@ -97,6 +97,12 @@ class SimRuntime(Runtime):
         call = self.begin(task, None)
         self.board.keeper = call.mailbox
         yield from interpret(keep(self.board, self.settings.session_timeout_s, lambda: call.epoch), call)
+
+    def leave(self) -> None:
+        """Nothing to leave: it lives in one thread."""
+
+    def in_turn(self) -> Callable[[Callable[[], object]], None]:
+        return lambda callback: None  # users of the simulation have none
 
     def clean_up(self, job: Job) -> None:
         self.jobs.append(job)

@@ -136,6 +136,9 @@ class AsyncEtcdLink:
         """End the watches of ``mailbox``; never blocks, never raises."""
         self._watching.forget(mailbox)
 
+    def for_another_loop(self) -> None:
+        """Return None: this link works in its own loop only."""
+
     async def close(self) -> None:
         """Let go of connections and tasks, within a second; never raises."""
         self._closed = True

@@ -75,6 +75,9 @@ class AsyncSqliteLink:
         """End the watches of ``mailbox``; never blocks, never raises."""
         self._session.book.forget(mailbox)
 
+    def for_another_loop(self) -> None:
+        """Return None: this link works in its own loop only."""
+
     async def close(self) -> None:
         """Let go of the connection, the socket and the thread, within a second; never raises."""
         if self._closed:

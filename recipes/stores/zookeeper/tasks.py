@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from recipes.stores.base import Mailbox, OnEnd, Request
 from recipes.stores.zookeeper.access import OPEN, Access
@@ -58,6 +58,12 @@ class AsyncKazooLink:
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``; never blocks, never raises."""
         self._session.forget(mailbox)
+
+    def for_another_loop(self) -> Self:
+        """Return a link with the same session: kazoo's threads, which do the I/O, know no loop."""
+        other = type(self).__new__(type(self))
+        other._session, other._arrived, other._announced = self._session, deque(), False  # noqa: SLF001
+        return other
 
     async def close(self) -> None:
         """Let go of connections and threads of this link, within a second; never raises."""

@@ -1,0 +1,66 @@
+"""Row 45: scripts that end without closing their clients; on SQLite and in memory see ``tests/run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import recipes
+from integration import servers
+from tests.run.leaving import SCRIPTS, Ended, Script
+
+SOON_S = 5.0  # of a session of 30 s
+EXIT_S = 2.0
+SLOW_S = 1.0
+
+
+def started(server: servers.Server, prefix: str) -> dict[str, Script]:
+    """Start every script, each at a place of its own."""
+
+    def start(numbered: tuple[int, str]) -> tuple[str, Script]:
+        number, case = numbered
+        return case, Script(server.url(f"{prefix}/{number}"), SCRIPTS[case], "-Wdefault::ResourceWarning")
+
+    with ThreadPoolExecutor(4) as pool:
+        return dict(pool.map(start, enumerate(SCRIPTS)))
+
+
+def ended(scripts: dict[str, Script]) -> dict[str, Ended]:
+    """Let all scripts end, at once."""
+    with ThreadPoolExecutor(len(scripts)) as pool:
+        return dict(zip(scripts, pool.map(Script.end, scripts.values()), strict=True))
+
+
+def free(url: str) -> bool:
+    """Whether the lock can be had soon."""
+    with recipes.connect(url) as client:
+        try:
+            return client.lock("x").acquire(timeout=SOON_S).held
+        except recipes.LockTimeout:
+            return False
+
+
+def test_fault_45_what_scripts_held_is_free_when_they_have_ended(
+    server: servers.Server, prefix: str, figure: Callable[[str], None]
+) -> None:
+    fates = ended(started(server, prefix))
+    for number, (case, one) in enumerate(fates.items()):
+        assert one.code == (1 if case == "an error" else 0), one.said
+        assert "ResourceWarning: unclosed <" in one.said, case
+        assert free(server.url(f"{prefix}/{number}")), f"{case}: {one.said}"
+    figure(f"ended within {max(one.took_s for one in fates.values()):.2f} s")
+
+
+def test_fault_45_the_exit_is_prompt_with_a_server_that_is_stopped(
+    server: servers.Server, prefix: str, figure: Callable[[str], None]
+) -> None:
+    scripts = started(server, prefix)
+    server.pause()
+    try:
+        fates = ended(scripts)
+    finally:
+        server.resume()
+    for case, one in fates.items():
+        assert one.code == (1 if case == "an error" else 0), one.said
+        assert one.took_s < EXIT_S + SLOW_S, case
+    figure(f"exited within {max(one.took_s for one in fates.values()):.2f} s")

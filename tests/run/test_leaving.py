@@ -1,0 +1,168 @@
+"""A process that ends without closing its clients: what they held is free at once (fault 45)."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import recipes
+from tests.run.leaving import SCRIPTS, run
+
+WARNED = "-Wdefault::ResourceWarning"
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    folder = Path(tempfile.mkdtemp(prefix="recipes-"))
+    yield f"sqlite://{folder / 'locks.db'}"
+    shutil.rmtree(folder)
+
+
+def left(url: str) -> list[object]:
+    """Return the contenders that the file still has; a client would first remove those of the dead."""
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite://"))) as db:
+        return db.execute("SELECT * FROM contender").fetchall()
+
+
+@pytest.mark.parametrize("case", SCRIPTS)
+def test_fault_45_what_a_script_held_is_free_when_it_has_ended(url: str, case: str) -> None:
+    ended = run(url, SCRIPTS[case], WARNED)
+    assert left(url) == [], ended.said
+    assert ended.code == (1 if case == "an error" else 0)
+    assert "ResourceWarning: unclosed <" in ended.said
+    assert f"Client of {url}" in ended.said
+    assert re.search(r"'x' \(token \d+\)", ended.said)
+
+
+SILENT = {
+    "closed": """
+        with recipes.connect(URL) as client:
+            client.lock("x").acquire()
+        ready()
+    """,
+    "released": """
+        client = recipes.connect(URL)
+        client.lock("x").acquire().release()
+        ready()
+    """,
+    "closed by atexit": """
+        client = recipes.connect(URL)
+        client.lock("x").acquire()
+        atexit.register(client.close)
+        ready()
+    """,
+    "a forked child": """
+        client = recipes.connect(URL)
+        grant = client.lock("x").acquire()
+        if os.fork() == 0:
+            sys.exit(0)
+        os.wait()
+        assert client.lock("x").contenders()[0].token == grant.token and grant.verify()
+        client.close()
+        ready()
+    """,
+    "asyncio, closed": """
+        async def main():
+            async with recipes.connect_async(URL) as client:
+                await client.lock("x").acquire()
+                ready()
+
+        asyncio.run(main())
+    """,
+}
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_fault_45_who_closes_or_holds_nothing_is_warned_of_nothing(url: str, case: str) -> None:
+    ended = run(url, SILENT[case], WARNED)
+    assert (ended.code, ended.said) == (0, "")
+    assert left(url) == []
+
+
+def test_fault_45_os_exit_ends_at_once_and_frees_nothing_but_by_the_file(url: str) -> None:
+    ended = run(url, SCRIPTS["blocking"] + "\n        os._exit(7)\n", WARNED)
+    assert (ended.code, ended.said) == (7, "")
+    assert len(left(url)) == 1
+    with recipes.connect(url) as client:
+        assert client.lock("x").acquire(timeout=10)  # for a file tells that its process has died
+
+
+def test_fault_45_a_client_that_was_never_opened_costs_the_exit_nothing() -> None:
+    body = """
+        clients = [recipes.connect("etcd://127.0.0.1:1/app"), recipes.connect_async("zookeeper://127.0.0.1:1")]
+        before = set(sys.modules)
+        threads = []
+        start = threading.Thread.start
+        threading.Thread.start = lambda thread: (threads.append(thread), start(thread))
+        atexit._run_exitfuncs()
+        assert threads == [], threads
+        new = set(sys.modules) - before
+        assert not {name for name in new if name.startswith(("recipes", "kazoo", "etcd3gw"))}
+        ready()
+    """
+    ended = run("", body, WARNED)
+    assert (ended.code, ended.said) == (0, "")
+
+
+def test_fault_45_the_exit_keeps_no_client_alive() -> None:
+    body = """
+        import weakref
+        clients = [recipes.connect("memory://"), recipes.connect_async("memory://")]
+        seen = [weakref.ref(client) for client in clients]
+        clients.clear()
+        gc.collect()
+        assert [one() for one in seen] == [None, None]
+        ready()
+    """
+    assert run("", body, WARNED).code == 0
+
+
+HANGS = """
+        from recipes.stores.sqlite.blocking import SqliteLink
+        clients = [recipes.connect(URL) for _ in range(5)]
+        grants = [one.lock(f"x{number}").acquire() for number, one in enumerate(clients)]
+        SqliteLink.ask = lambda *args: time.sleep(60)
+        ready()
+    """
+
+
+def test_fault_45_a_store_that_hangs_holds_the_exit_up_for_two_seconds_in_all(url: str) -> None:
+    ended = run(url, HANGS)
+    assert ended.code == 0, ended.said
+    assert 1.9 < ended.took_s < 2.0 + 1.0
+
+
+def test_fault_45_a_warning_that_is_an_error_closes_all_the_same(url: str) -> None:
+    ended = run(url, SCRIPTS["blocking"], "-Werror::ResourceWarning")
+    assert "ResourceWarning: unclosed <Client" in ended.said
+    assert left(url) == []
+
+
+def test_fault_45_no_thread_can_be_started_any_more(url: str) -> None:
+    body = """
+
+        def none(thread):
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+
+        client = recipes.connect(URL, session_timeout=30)
+        client.lock("x").acquire()
+        atexit.register(lambda: setattr(threading.Thread, "start", none))
+        ready()
+    """
+    ended = run(url, body, WARNED)
+    assert ended.code == 0
+    assert left(url) == [], ended.said
+
+
+def test_fault_45_the_memory_of_a_process_goes_with_it() -> None:
+    for case in ("blocking", "a loop that was closed"):
+        ended = run("memory://", SCRIPTS[case], WARNED)
+        assert ended.code == 0
+        assert "Client of memory://: session held> held 'x' (token 2) at exit" in ended.said
