@@ -56,6 +56,22 @@ class PutCreatesAnew(EtcdServer):
         return super()._operate(operation)
 
 
+class ModifiedIsCreated(EtcdServer):
+    """A comparison of when a key was last put looks at when it was created."""
+
+    def _compare(self, compare: Any) -> bool:
+        if compare["target"] == "MOD":
+            compare = {**compare, "target": "CREATE", "create_revision": compare["mod_revision"]}
+        return super()._compare(compare)
+
+
+class DeletesOne(EtcdServer):
+    """Of a range one key is deleted."""
+
+    def _delete_range(self, key: bytes, request: Any) -> Any:
+        return super()._delete_range(key, {name: value for name, value in request.items() if name == "key"})
+
+
 class EmptyRangeEqualsAll(EtcdServer):
     """A comparison of a range that is empty holds whatever it asks, as in the model before."""
 
@@ -156,6 +172,8 @@ ETCD = (
     RevokeKeepsKeys,
     DeadLeaseLives,
     PutCreatesAnew,
+    ModifiedIsCreated,
+    DeletesOne,
     EmptyRangeEqualsAll,
     NoFloor,
     DeletionsUntold,

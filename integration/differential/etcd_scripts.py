@@ -2,7 +2,7 @@
 
 Bodies are those of ``recipes.stores.etcd.codec``, with plain names: a key stands for itself below
 the script's prefix, ``L0`` for a lease, ``@key`` for the create revision a reply last told of that
-key (zero if none did).
+key (zero if none did), ``@@key`` for the revision at which it was last put.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class _Author:
         kinds = {
             "txn": 54,
             "span": 8,
+            "deleterange": 2,
             "watch": 14,
             "batch": 8,
             "forget": 3,
@@ -74,6 +75,9 @@ class _Author:
 
     def span(self) -> Post:
         return Post("/kv/range", self.read())
+
+    def deleterange(self) -> Post:
+        return Post("/kv/deleterange", self.deleted(self.rng.choice(KEYS)))
 
     def big(self) -> Post:
         """At the most operations a transaction may have, or beyond it."""
@@ -127,6 +131,9 @@ class _Author:
             if rng.random() < 0.2:
                 value = rng.choice(("", "v1"))
                 return {**part, "target": "VALUE", "result": "EQUAL", "value": value}
+            if rng.random() < 0.25:
+                modified = rng.choice(("0", f"@@{key}", f"@@{key}", f"@{key}"))
+                return {**part, "target": "MOD", "result": "EQUAL", "mod_revision": modified}
             if rng.random() < 0.3:
                 result = rng.choice(("GREATER", "LESS"))
                 return {**part, "target": "CREATE", "result": result, "create_revision": wanted}
@@ -142,8 +149,15 @@ class _Author:
         if writes and chance < 0.5:
             return {"request_put": self.put(key)}
         if writes and chance < 0.6:
-            return {"request_delete_range": {"key": key}}
+            return {"request_delete_range": self.deleted(key)}
         return {"request_range": self.read()}
+
+    def deleted(self, key: str) -> dict[str, Any]:
+        """One key, or at times a range."""
+        if self.rng.random() < 0.8:
+            return {"key": key}
+        start, end = self.rng.choice(RANGES)
+        return {"key": start, "range_end": end}
 
     def put(self, key: str) -> dict[str, Any]:
         rng = self.rng

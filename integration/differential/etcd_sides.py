@@ -47,6 +47,7 @@ class EtcdSide(ABC):
         self.leases = {name: first + offset for offset, name in enumerate((*LEASES, NEVER_GRANTED))}
         self.names = {number: name for name, number in self.leases.items()}
         self.seen: dict[str, int] = {}
+        self.modified: dict[str, int] = {}
         self.logs: list[list[Told]] = [[] for _ in range(LINKS)]
         self.boxes: dict[tuple[int, str], Box] = {}
         self.barriers = 0
@@ -138,10 +139,14 @@ class EtcdSide(ABC):
             return text(value.encode())
         if value in self.leases:
             return str(self.leases[value])
-        if value.startswith("@"):
-            key, before, _ = value[1:].rpartition("-1") if value.endswith("-1") else (value[1:], "", "")
-            return str(max(self.seen.get(key, 0) - bool(before), 0))
-        return value
+        return self._revision(value) if value.startswith("@") else value
+
+    def _revision(self, value: str) -> str:
+        """Return the revision that a script means."""
+        if value.startswith("@@"):
+            return str(self.modified.get(value[2:], 0))
+        key, before, _ = value[1:].rpartition("-1") if value.endswith("-1") else (value[1:], "", "")
+        return str(max(self.seen.get(key, 0) - bool(before), 0))
 
     # Names out.
 
@@ -156,23 +161,34 @@ class EtcdSide(ABC):
             self.learn(request.body, reply)
         elif request.path == "/kv/range":
             self.learn_found(reply)
+        elif request.path == "/kv/deleterange":
+            self.learn_deleted(request.body)
         return self.named(reply)
 
     def learn(self, body: Any, reply: Mapping[str, Any]) -> None:
-        """Note the create revisions that a reply tells of."""
+        """Note the revisions that a reply tells of."""
         done = body["success" if reply.get("succeeded") else "failure"]
         for operation, response in zip(done, reply.get("responses", ()), strict=True):
             ((kind, request),) = operation.items()
             if kind == "request_put":
                 self.seen.setdefault(request["key"], revision(reply))
+                self.modified[request["key"]] = revision(reply)
             elif kind == "request_delete_range":
-                self.seen.pop(request["key"], None)
+                self.learn_deleted(request)
             self.learn_found(response.get("response_range", {}))
 
+    def learn_deleted(self, request: Mapping[str, Any]) -> None:
+        """Forget what was deleted: one key, or a range."""
+        start, end = request["key"], request.get("range_end")
+        for name in [name for name in self.seen if name == start or (end and start <= name < end)]:
+            del self.seen[name]
+            self.modified.pop(name, None)
+
     def learn_found(self, found: Mapping[str, Any]) -> None:
-        """Note the create revisions of what was read."""
+        """Note the revisions of what was read."""
         for kv in found.get("kvs", ()):
-            self.seen[self.name_of(kv["key"])] = number(kv["create_revision"])
+            name = self.name_of(kv["key"])
+            self.seen[name], self.modified[name] = number(kv["create_revision"]), number(kv["mod_revision"])
 
     def named(self, found: Any) -> Any:
         if isinstance(found, list):

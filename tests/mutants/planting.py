@@ -11,6 +11,7 @@ from unittest import mock
 from recipes._core.order import Order
 from tests.mutants.in_sqlite import SQLITE
 from tests.mutants.in_zookeeper import IN_ZOOKEEPER
+from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.transports import TRANSPORTS, TransportMutant
 from tests.simulation import exhaustive, users
 from tests.simulation.mutants import MUTANTS, Mutant
@@ -39,6 +40,7 @@ CASES = [
     *(Case(f"transport-{number}", mutant) for number, mutant in enumerate(TRANSPORTS)),
     *(Case(f"sqlite-{number}", mutant) for number, mutant in enumerate(SQLITE)),
     *(Case(f"zookeeper-{number}", mutant) for number, mutant in enumerate(IN_ZOOKEEPER)),
+    *(Case(f"etcd-connection-{number}", mutant) for number, mutant in enumerate(CONNECTIONS)),
 ]
 
 

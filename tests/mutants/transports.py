@@ -70,7 +70,7 @@ def _an_ended_keeper_counts() -> list[Any]:
 
 
 def _used_again() -> list[Any]:
-    return swap(LeanSession, "give_up", lambda self, conn: self.give(conn))
+    return swap(LeanSession, "give_up", lambda self, conn, *, reads: self.give(conn))
 
 
 BLOCKING, TASKS = "blocking driver", "asyncio driver"

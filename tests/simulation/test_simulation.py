@@ -7,15 +7,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.simulation.__main__ import STORES, shrink
 from tests.simulation.faults import AIMED, KINDS
 from tests.simulation.mutants import MUTANTS, kill
+from tests.simulation.oracles import Oracle
 from tests.simulation.run import Schedule, run
+from tests.simulation.standing import Stands
 from tests.simulation.sweep import sweep
-from tests.simulation.users import MIXED
+from tests.simulation.world import Violation, World
 
 ROOT = Path(__file__).parents[2]
 GATE = 10_060  # schedules of each store
@@ -64,11 +67,25 @@ def test_one_fault_at_every_request_breaks_no_promise(store: str) -> None:
     assert all(count > swept.requests / 2 for count in swept.struck.values())
 
 
-def test_nobody_withdraws_who_hangs_while_he_is_cut_off() -> None:
+def test_nobody_is_asked_to_withdraw_while_it_is_cut_off() -> None:
     """The oracle asked for that once: one withdrawal lost, and a cut of 4.2 s just after it."""
-    verdict = run(Schedule("etcd", 40_409_106, orders=MIXED))
-    assert verdict.violation is None
-    assert {"late request", "cut"} <= set(verdict.faults)
+    world = World(0)
+    link = SimpleNamespace(cut=True)
+    hold = SimpleNamespace(
+        place=SimpleNamespace(token=5), epoch=SimpleNamespace(ended=None, link=link), remaining=lambda _: 0.0
+    )
+    client = SimpleNamespace(local=100.0, paused=False, dead=False, healthy_since=0.0)
+    store = SimpleNamespace(standing=lambda queue: [Stands(5, "id", False, False)])
+    oracle = Oracle(world, store, ttl_s=4.0)
+    oracle.lost, oracle.due = [(client, hold)], {5: 50.0}
+    for _ in range(3):
+        oracle._not_for_too_long()
+        world.now += 100.0
+    link.cut = False
+    oracle._not_for_too_long()
+    world.now += 100.0
+    with pytest.raises(Violation, match="M2"):
+        oracle._not_for_too_long()
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -554,6 +554,18 @@ def test_a_view_is_as_old_as_its_oldest_part(etcd: EtcdProtocol) -> None:
     assert feed(etcd.look(Look(READER, SHARED, ()), TURN), replies).result.as_of == 60
 
 
+@pytest.mark.parametrize("at", [50, 54, 55])
+def test_a_readers_look_reads_the_own_key_after_all_that_is_ahead(etcd: EtcdProtocol, at: int) -> None:
+    """Else it may have gone in between, and with it a blocker that went later: two may be granted."""
+    mine = READER.ref.encode()
+    low, high = ranged(found(), 50), ranged(found(), 55)
+    looked_at = (low, high, ranged(found((mine, 50)), at))
+    gone = () if at == 55 else (ranged(found(), 56),)
+    steps = feed(etcd.look(Look(READER, SHARED, ()), TURN), looked_at, *gone)
+    assert (steps.result.mine is None) == (at < 55)
+    assert len(steps) == (1 if at == 55 else 2)
+
+
 def test_look_without_targets(etcd: EtcdProtocol) -> None:
     steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), seen((KEY, 50)))
     assert len(steps[0].parts) == 1

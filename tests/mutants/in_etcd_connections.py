@@ -1,0 +1,273 @@
+"""Bugs to plant in what becomes of etcd's connections, endpoints and creates that were given up."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from recipes.errors import SessionLost, StoreFull
+from recipes.stores.etcd import codec, session, session_conn, tasks, tasks_conn
+from recipes.stores.etcd.protocol import EtcdProtocol
+from recipes.stores.etcd.protocol_keys import stands
+from recipes.stores.etcd.session import LeanSession, Pipeline
+from recipes.stores.etcd.session_conn import Conn
+from recipes.stores.etcd.wire_dial import Endpoints
+from tests.mutants.transports import TransportMutant, nothing
+from tests.simulation.bugs import swap
+
+__all__ = ["CONNECTIONS"]
+
+
+def _swept_by_its_own_server_only() -> list[Any]:
+    def take(self: Any, deadline: float) -> Any:
+        self._sweep(time.monotonic())
+        return original(self, deadline)
+
+    original = LeanSession.take
+    return [*swap(LeanSession, "sweep", nothing), *swap(LeanSession, "take", take)]
+
+
+def _swept_before_it_has_answered() -> list[Any]:
+    original = LeanSession._sweep
+    return swap(LeanSession, "_sweep", lambda self, now: original(self, math.inf))
+
+
+def _free_though_it_never_answered() -> list[Any]:
+    def sweep(self: Any, now: float) -> None:
+        while self._given_up:
+            self.give(self._given_up.popleft()[1])
+
+    def take(self: Any, deadline: float) -> Any:
+        self._sweep(0.0)
+        return original(self, deadline)
+
+    original = LeanSession.take
+    return [*swap(LeanSession, "_sweep", sweep), *swap(LeanSession, "take", take)]
+
+
+def _closed_and_not_swept() -> list[Any]:
+    def close(self: Any) -> None:
+        self._closed = True
+        self.drain()
+
+    return swap(LeanSession, "close", close)
+
+
+def _left_to_the_collector() -> list[Any]:
+    kept: list[Any] = []
+
+    def close(self: Any) -> None:
+        if self._left and self._conn is not None:
+            kept.append(self._conn)
+            self._conn = None
+        original(self)
+
+    original = Pipeline.close
+    return swap(Pipeline, "close", close)
+
+
+def _cut_short() -> list[Any]:
+    def send(self: Any, data: bytes, deadline: float) -> None:
+        self.send_some(data)
+
+    return swap(Conn, "send", send)
+
+
+def _for_ever_given_up() -> list[Any]:
+    return swap(tasks_conn, "GIVEN_UP_S", 1e9)
+
+
+def _used_when_given_up() -> list[Any]:
+    def give_up(self: Any, error: Exception, *, reads: bool) -> None:
+        if reads:
+            self._tell(error)
+        else:
+            self.fail(error)
+
+    return swap(tasks_conn.Conn, "give_up", give_up)
+
+
+def _answers_close_nothing() -> list[Any]:
+    def data_received(self: Any, data: bytes) -> None:
+        if not self._given_up:
+            original(self, data)
+
+    original = tasks_conn.Conn.data_received
+    return swap(tasks_conn.Conn, "data_received", data_received)
+
+
+def _earliest_for_latest() -> list[Any]:
+    """Of several ranges, the own key has to be read after the last; here after the first."""
+
+    def with_own(self: Any, mine: Any, order: Any, replies: Any) -> Any:
+        *parts, own = replies
+        if not order.exclusive_only:
+            return (yield from original(self, mine, order, replies))
+        if codec.revision(own) < min(map(codec.revision, parts)):
+            return (yield from original(self, mine, order, replies))
+        view = self._seen(mine, order, parts)
+        return view if stands(own, mine) else (yield from original(self, mine, order, replies))
+
+    original = EtcdProtocol._with_own
+    return swap(EtcdProtocol, "_with_own", with_own)
+
+
+def _full_is_done() -> list[Any]:
+    def bury(self: Any, spot: Any, key: bytes) -> Any:
+        try:
+            return (yield from original(self, spot, key))
+        except StoreFull:
+            return True
+
+    original = EtcdProtocol._bury
+    return swap(EtcdProtocol, "_bury", bury)
+
+
+def _refused_is_in_doubt() -> list[Any]:
+    def create(self: Any, spot: Any, key: bytes, **parts: Any) -> Any:
+        try:
+            return (yield from original(self, spot, key, **parts))
+        except StoreFull:
+            self._in_doubt.add(spot.id)
+            raise
+
+    original = EtcdProtocol._create
+    return swap(EtcdProtocol, "_create", create)
+
+
+def _swept_is_lost() -> list[Any]:
+    """A create that came just before a sweep counts as withdrawn, and the session with it."""
+
+    def create(self: Any, spot: Any, key: bytes, **parts: Any) -> Any:
+        asking = original(self, spot, key, **parts)
+        reply = yield asking.send(None)
+        try:
+            asking.send(reply)
+        except StopIteration as done:
+            return done.value
+        raise SessionLost("its contender was withdrawn")
+
+    original = EtcdProtocol._create
+    return swap(EtcdProtocol, "_create", create)
+
+
+def _doubt_outlives_its_end() -> list[Any]:
+    def bury(self: Any, spot: Any, key: bytes) -> Any:
+        deleted = yield from original(self, spot, key)
+        self._in_doubt.add(spot.id)
+        return deleted
+
+    original = EtcdProtocol._bury
+    return swap(EtcdProtocol, "_bury", bury)
+
+
+def _leaves_at_once(self: Any, attempt: Any, now: float) -> None:
+    self.failed(attempt.endpoint)
+
+
+def _leaves_twice(self: Any, endpoint: Any) -> None:
+    self._at = (self._at + 1) % len(self.all)
+
+
+ETCD, PROTOCOL = "etcd connections", "etcd creates given up"
+GIVEN_UP, SESSION, DIAL = (
+    f"tests/stores/etcd/test_{name}.py" for name in ("given_up", "session", "wire_dial")
+)
+TASKS, STEPS = "tests/stores/etcd/test_tasks.py", "tests/stores/test_etcd_protocol.py"
+CONNECTIONS = [
+    TransportMutant(name, where, tests, plant)
+    for name, where, tests, plant in (
+        (
+            "what was given up is closed, and delivered all the same (blocking)",
+            ETCD,
+            GIVEN_UP,
+            lambda: swap(session_conn, "forget_unsent", nothing),
+        ),
+        (
+            "what was given up is closed, and delivered all the same (asyncio)",
+            ETCD,
+            GIVEN_UP,
+            lambda: swap(tasks_conn, "forget_unsent", nothing),
+        ),
+        (
+            "a write that was given up is left to the server (blocking)",
+            ETCD,
+            GIVEN_UP,
+            lambda: swap(session, "only_reads", lambda *_: True),
+        ),
+        (
+            "a write that was given up is left to the server (asyncio)",
+            ETCD,
+            GIVEN_UP,
+            lambda: swap(tasks, "only_reads", lambda *_: True),
+        ),
+        (
+            "a read is cut under the server's hands (blocking)",
+            ETCD,
+            GIVEN_UP,
+            lambda: swap(session, "only_reads", lambda *_: False),
+        ),
+        (
+            "a read is cut under the server's hands (asyncio)",
+            ETCD,
+            GIVEN_UP,
+            lambda: swap(tasks, "only_reads", lambda *_: False),
+        ),
+        (
+            "only calls to a server close what was given up there",
+            ETCD,
+            GIVEN_UP,
+            _swept_by_its_own_server_only,
+        ),
+        ("what was given up is closed at the next call", ETCD, GIVEN_UP, _swept_before_it_has_answered),
+        (
+            "a given-up connection counts as free though it never answered",
+            ETCD,
+            GIVEN_UP,
+            _free_though_it_never_answered,
+        ),
+        ("a given-up connection counts as good (asyncio)", ETCD, TASKS, _used_when_given_up),
+        ("a closed link keeps what was given up", ETCD, GIVEN_UP, _closed_and_not_swept),
+        ("the connection of an interrupted call stays open", ETCD, SESSION, _left_to_the_collector),
+        ("silence is waited for without end (asyncio)", ETCD, GIVEN_UP, _for_ever_given_up),
+        ("an answer that nobody waits for closes nothing (asyncio)", ETCD, TASKS, _answers_close_nothing),
+        ("a long request is cut short", ETCD, SESSION, _cut_short),
+        (
+            "after a failure the idle connections stay",
+            ETCD,
+            SESSION,
+            lambda: swap(LeanSession, "drain", nothing),
+        ),
+        (
+            "any number of idle connections is kept",
+            ETCD,
+            SESSION,
+            lambda: swap(LeanSession, "give", lambda self, conn: self._idle.append(conn)),
+        ),
+        (
+            "a server is left that hardly had any time",
+            ETCD,
+            DIAL,
+            lambda: swap(Endpoints, "unanswered", _leaves_at_once),
+        ),
+        (
+            "two failures of one server leave two",
+            ETCD,
+            DIAL,
+            lambda: swap(Endpoints, "failed", _leaves_twice),
+        ),
+        ("slow servers are left for being slow", ETCD, DIAL, lambda: swap(Endpoints, "answered", nothing)),
+        ("`min` for `max` of the revisions in the own-key read", PROTOCOL, STEPS, _earliest_for_latest),
+        ("beyond a quota a withdrawal counts as done", PROTOCOL, STEPS, _full_is_done),
+        ("what a full store refused is in doubt", PROTOCOL, STEPS, _refused_is_in_doubt),
+        ("a create that a sweep refuses is lost", PROTOCOL, STEPS, _swept_is_lost),
+        ("what was buried is in doubt for ever", PROTOCOL, STEPS, _doubt_outlives_its_end),
+        (
+            "tombstones are never swept",
+            PROTOCOL,
+            "tests/simulation/test_late_requests.py",
+            lambda: swap(EtcdProtocol, "most_tombstones", 10**9),
+        ),
+    )
+]
