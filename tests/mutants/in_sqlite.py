@@ -194,7 +194,7 @@ SQLITE = [
     TransportMutant(
         "a renewal takes room",
         FILE,
-        "tests/stores/sqlite/test_protocol.py",
+        "tests/stores/sqlite/test_links.py",
         lambda: swap(requests.Touch, "grows", True),
     ),
     # Opening, transactions, the log.
@@ -401,21 +401,25 @@ SQLITE = [
         ("_taken.add(self._file)", "pass"),
     ),
     _bug(
-        "a connection that came and went is missed", FDS, descriptors.Files, "whole", ("all(any(", "all(all(")
+        "a connection that came and went is missed",
+        FDS,
+        descriptors.Files,
+        "whole",
+        ("if identity(number) == what:", "if all(identity(its) == was for its, was in one):"),
     ),
     _bug(
         "a lock that is gone ends no session",
         FDS,
         session.FileSession,
         "_expect_own",
-        ("self.taken and", "False and"),
+        ("and self.taken", "and False"),
     ),
     _bug(
         "a session that was given up cannot be ended",
         FDS,
         session.FileSession,
         "_expect_own",
-        (" and not isinstance(request, Finish)", ""),
+        ("isinstance(request, Touch | Join | Watched) and ", ""),
     ),
     _bug(
         "a transaction is undone in another's file",

@@ -54,7 +54,9 @@ class Descriptor:
     @property
     def taken(self) -> bool:
         """Whether somebody else has closed it; what is open under its number now is not ours."""
-        return self.number >= 0 and not self.mine
+        number = self.number
+        other = number >= 0 and identity(number) != self._identity
+        return other and self.number == number  # else it was closed here meanwhile
 
     def close(self) -> None:
         """Close it, if it is ours; never raises."""
@@ -101,7 +103,13 @@ class Files:
     @property
     def whole(self) -> bool:
         """Whether none of them was closed by anybody but SQLite."""
-        return all(any(identity(number) == what for number, what in one) for one in self._any_of)
+        for one in self._any_of:
+            for number, what in one:
+                if identity(number) == what:
+                    break
+            else:
+                return False
+        return True
 
 
 _ours: weakref.WeakSet[Descriptor] = weakref.WeakSet()

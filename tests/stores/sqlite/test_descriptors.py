@@ -114,6 +114,23 @@ def test_a_number_that_nobody_has_is_not_closed_either(tmp_path: Path) -> None:
     one.close()
 
 
+def test_who_looks_while_it_is_closed_here_takes_it_for_nobody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close_first(of: int) -> Any:
+        if not closed:
+            closed.append(True)
+            one.close()
+        return real(of)
+
+    one = Descriptor(os.open(tmp_path, os.O_RDONLY))
+    closed: list[bool] = []
+    real = descriptors.identity
+    monkeypatch.setattr(descriptors, "identity", close_first)
+    assert not one.taken
+    assert closed
+
+
 def test_a_socket_is_let_go_of_before_it_is_finalized(stranger: Any) -> None:
     ends = socket.socketpair()
     own = [Descriptor(end) for end in ends]
