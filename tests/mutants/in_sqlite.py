@@ -250,7 +250,9 @@ SQLITE = [
         ("busy_timeout = 0", "busy_timeout = 5000"),
     ),
     _bug("no room is kept", "test_log", schema, "_keep_room", ("(zeroblob(?))", "(substr(?, 1, 1))")),
-    _bug("SQLite waits for as long as it likes", LINKS, schema, "connect", ("timeout=0", "timeout=5")),
+    _bug(
+        "SQLite waits for as long as it likes", "test_opening", schema, "connect", ("timeout=0", "timeout=5")
+    ),
     _bug(
         "waiting for writers has no end",
         LINKS,
@@ -353,9 +355,9 @@ SQLITE = [
     _bug(
         "a child keeps what it inherited",
         FDS,
-        descriptors,
-        "_close_all",
-        ("        one.close()\n", "        pass\n"),
+        descriptors.Descriptor,
+        "__init__",
+        ("_ours.add(self)", "pass"),
     ),
     # Descriptors.
     _bug(

@@ -10,7 +10,6 @@ import os
 import socket
 import sys
 import weakref
-from collections.abc import Iterable
 from contextlib import suppress
 
 __all__ = ["Descriptor", "Files", "Identity", "identity", "open_files"]
@@ -115,8 +114,8 @@ class Files:
 _ours: weakref.WeakSet[Descriptor] = weakref.WeakSet()
 
 
-def _close_all(ours: Iterable[Descriptor] = _ours) -> None:
-    for one in list(ours):
+def _close_all() -> None:
+    for one in list(_ours):
         one.close()
 
 
