@@ -61,7 +61,8 @@ class Bell:
     @property
     def taken(self) -> bool:
         """Whether somebody else has closed what is open here."""
-        return any(one is not None and one.taken for one in (self._own, self._directory))
+        own, directory = self._own, self._directory
+        return (own is not None and own.taken) or (directory is not None and directory.taken)
 
     @property
     def tick_s(self) -> float:

@@ -10,7 +10,6 @@ import os
 import socket
 import sys
 import weakref
-from collections.abc import Iterable
 from contextlib import suppress
 
 __all__ = ["Descriptor", "Files", "Identity", "identity", "open_files"]
@@ -54,7 +53,9 @@ class Descriptor:
     @property
     def taken(self) -> bool:
         """Whether somebody else has closed it; what is open under its number now is not ours."""
-        return self.number >= 0 and not self.mine
+        number = self.number
+        other = number >= 0 and identity(number) != self._identity
+        return other and self.number == number  # else it was closed here meanwhile
 
     def close(self) -> None:
         """Close it, if it is ours; never raises."""
@@ -101,14 +102,20 @@ class Files:
     @property
     def whole(self) -> bool:
         """Whether none of them was closed by anybody but SQLite."""
-        return all(any(identity(number) == what for number, what in one) for one in self._any_of)
+        for one in self._any_of:
+            for number, what in one:
+                if identity(number) == what:
+                    break
+            else:
+                return False
+        return True
 
 
 _ours: weakref.WeakSet[Descriptor] = weakref.WeakSet()
 
 
-def _close_all(ours: Iterable[Descriptor] = _ours) -> None:
-    for one in list(ours):
+def _close_all() -> None:
+    for one in list(_ours):
         one.close()
 
 

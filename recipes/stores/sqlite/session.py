@@ -20,7 +20,17 @@ from recipes.stores.sqlite.book import Book
 from recipes.stores.sqlite.database import TAKEN, Database
 from recipes.stores.sqlite.layout import Target, ref_of
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
-from recipes.stores.sqlite.requests import Ask, Evict, Finish, NoSession, Standing, Start, Watched
+from recipes.stores.sqlite.requests import (
+    Ask,
+    Evict,
+    Finish,
+    Join,
+    NoSession,
+    Standing,
+    Start,
+    Touch,
+    Watched,
+)
 from recipes.stores.sqlite.schema import Busy, checkpoint, meaning, transaction
 from recipes.stores.sqlite.transactions import carry_out, writes
 from recipes.stores.sqlite.work import Work
@@ -123,11 +133,12 @@ class FileSession:
     @property
     def taken(self) -> bool:
         """Whether somebody else closed what shows that this session lives, or what it hears with."""
-        return any(one is not None and one.taken for one in (self._lifeline, self.bell))
+        lifeline, bell = self._lifeline, self.bell
+        return (lifeline is not None and lifeline.taken) or (bell is not None and bell.taken)
 
     def _expect_own(self, request: Ask[Any]) -> None:
-        """Give the session up if it seems to others to have died, or soon will; it may still be ended."""
-        if self.taken and not isinstance(request, Finish):
+        """Give the session up if others take it for dead: when it is renewed, joins a queue, or waits."""
+        if isinstance(request, Touch | Join | Watched) and self.taken:
             raise NoSession(TAKEN)
 
     def _prepare(self, request: Ask[Any]) -> None:

@@ -22,11 +22,11 @@ from recipes import StoreRefused
 from recipes._run.clock import boot_time
 from recipes.stores.sqlite import descriptors, kernel
 from recipes.stores.sqlite.bell import Bell
-from recipes.stores.sqlite.blocking import SqliteLink
 from recipes.stores.sqlite.database import TAKEN
 from recipes.stores.sqlite.descriptors import Descriptor, Files, open_files
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
 from recipes.stores.sqlite.requests import Finish, NoSession, Start, Touch
+from recipes.stores.sqlite.schema import connect
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.tasks import AsyncSqliteLink
 from tests.contract.world import until
@@ -112,6 +112,23 @@ def test_a_number_that_nobody_has_is_not_closed_either(tmp_path: Path) -> None:
     assert one.taken
     one.close()
     one.close()
+
+
+def test_who_looks_while_it_is_closed_here_takes_it_for_nobody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close_first(of: int) -> Any:
+        if not closed:
+            closed.append(True)
+            one.close()
+        return real(of)
+
+    one = Descriptor(os.open(tmp_path, os.O_RDONLY))
+    closed: list[bool] = []
+    real = descriptors.identity
+    monkeypatch.setattr(descriptors, "identity", close_first)
+    assert not one.taken
+    assert closed
 
 
 def test_a_socket_is_let_go_of_before_it_is_finalized(stranger: Any) -> None:
@@ -206,18 +223,14 @@ def test_a_listener_whose_socket_was_closed_tells_that_the_session_has_ended(
     theirs.check()
 
 
-def test_a_listener_notices_at_once_that_all_was_closed(link: Any) -> None:
+def test_a_listener_notices_at_once_that_its_sockets_were_closed_and_ends(link: Any) -> None:
     a = link("a")
     numbers = numbers_of(a)
-    kept = {number: os.dup(number) for number in numbers.values() if number != numbers["waking"]}
-    del kept[numbers["woken"]]
-    for name in ("waking", "woken"):
-        os.close(numbers[name])
-    assert until(lambda: link.ended == [("a", TAKEN)], 5)
-    a._listener.join(5)  # and does not go on without rest
+    for what in LISTENER:
+        os.close(numbers[what])
+    a._listener.join(5)
     assert not a._listener.is_alive()
-    for copy in kept.values():
-        os.close(copy)
+    assert link.ended == [("a", TAKEN)]
 
 
 @pytest.mark.parametrize("what", SESSION)
@@ -397,24 +410,26 @@ def test_other_connections_of_the_process_come_and_go(link: Any, path: str) -> N
         assert a.ask(Touch("a", ()), 1.0)
 
 
-def test_connections_that_threads_open_at_once_are_told_apart_or_taken_for_one(path: str) -> None:
-    def come_and_go() -> None:
-        for _ in range(20):
-            with sqlite3.connect(path, timeout=10) as db:
-                db.execute("SELECT 1 FROM sqlite_master").fetchall()
-            db.close()
+def test_a_connection_that_another_thread_opened_at_the_same_time_may_go(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can tell which descriptors are whose then: as long as one of each file is there, all is well."""
 
-    SqliteLink(path, "label", lambda reason: None).ask(Start("first", 5.0), 1.0)
-    crew = [threading.Thread(target=come_and_go) for _ in range(2)]
-    for thread in crew:
-        thread.start()
-    for number in range(10):
-        link = SqliteLink(path, "label", lambda reason: None)
-        link.ask(Start(f"s{number}", 5.0), 5.0)
-        link.ask(Touch(f"s{number}", ()), 5.0)
-        link.close()
-    for thread in crew:
-        thread.join()
+    def connect_beside(*given: Any) -> sqlite3.Connection:
+        db = real(*given)
+        others.append(sqlite3.connect(path))
+        others[0].execute("SELECT * FROM session").fetchall()
+        return db
+
+    others: list[sqlite3.Connection] = []
+    real = connect
+    with monkeypatch.context() as patched:
+        patched.setattr("recipes.stores.sqlite.database.connect", connect_beside)
+        a = link("a")
+    assert max(len(candidates) for candidates in a._session._database._files._any_of) == 2
+    assert a.ask(Touch("a", ()), 1.0)
+    others[0].close()
+    assert a.ask(Touch("a", ()), 1.0)
 
 
 def test_where_the_system_does_not_say_what_is_open_nothing_is_missed(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import recipes
-from recipes import StoreUnavailable
+from recipes import StoreFull, StoreUnavailable
 from recipes._core.order import EXCLUSIVE
 from recipes._run.clock import boot_time
 from recipes.stores.base import Changed, Gone
@@ -21,7 +23,17 @@ from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.blocking import SqliteLink
 from recipes.stores.sqlite.book import Book
 from recipes.stores.sqlite.lifeline import Folder
-from recipes.stores.sqlite.requests import Demote, Join, NoSession, Present, Remove, Start, Touch, Watched
+from recipes.stores.sqlite.requests import (
+    Demote,
+    Finish,
+    Join,
+    NoSession,
+    Present,
+    Remove,
+    Start,
+    Touch,
+    Watched,
+)
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.tasks import AsyncSqliteLink
 from recipes.stores.sqlite.transactions import carry_out
@@ -221,6 +233,21 @@ def test_a_link_that_is_closed_without_an_end_is_seen_to_be_dead(link: Any, path
     assert Folder(path).dead(["a"]) == ["a"]
     assert box.rang.wait(5)
     assert box.events == [Gone(f"x/{token}")]
+
+
+def test_without_room_nobody_joins_and_everybody_is_renewed_and_leaves(
+    link: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = link("a")
+    token = join(a, "a")
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=1, f_frsize=4096))
+    for grows in (Start("b", 5.0), Join("a", "y", "W", "id", EXCLUSIVE)):
+        with pytest.raises(StoreFull, match="the disk is full"):
+            a.ask(grows, 1.0)
+    assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
+    assert a.ask(Demote("a", "x", token), 1.0)
+    assert a.ask(Remove("a", "x", "id-a", token), 1.0)
+    a.ask(Finish("a"), 1.0)
 
 
 def test_another_file_in_the_place_of_the_first_is_seen(link: Any, path: str) -> None:

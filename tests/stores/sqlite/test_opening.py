@@ -307,6 +307,14 @@ def test_many_may_make_the_file_at_once(tmp_path: Path) -> None:
     assert failed == []
 
 
+def test_sqlite_itself_never_waits_for_another_process(tmp_path: Path) -> None:
+    """It would for as long as it was told to, whatever the caller allows."""
+    both = [made(tmp_path / "locks.db") for _ in range(2)]  # the second finds the room that the first made
+    assert [row(db, "PRAGMA busy_timeout") for db in both] == [(0,), (0,)]
+    for db in both:
+        db.close()
+
+
 # A restart of the machine.
 
 
