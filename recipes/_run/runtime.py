@@ -23,6 +23,7 @@ from recipes._core.hold import Hold
 from recipes._core.ops import Admit, Open, Place, Spot, StoreOp
 from recipes._core.session import Board, Epoch, SessionEvent
 from recipes._run.clock import boot_time
+from recipes._run.green import refuse_eventlet
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
@@ -112,6 +113,7 @@ class Runtime(ABC):
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
+        refuse_eventlet()
         events.prepare()
         self.engine = engine
         self.settings = settings
