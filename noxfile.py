@@ -38,6 +38,7 @@ WAITING = (
     "integration/fencing",
     "integration/chaos",
     "integration/test_telemetry.py",
+    "integration/test_gevent.py",
     "integration/test_guards.py",
     "integration/fleet",
     "integration/peers",

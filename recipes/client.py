@@ -80,6 +80,7 @@ def connect(
         TooWeak: The store does not give what is required; a ValueError too.
         ValueError: An unknown scheme or option, a URL or a duration that does not fit.
         TypeError: A value of the wrong type.
+        RuntimeError: eventlet has patched this process; gevent may.
     """
     url, options = apart(url, options)  # first of all: no traceback shows a password from here on
     return Client(_engine(url, require, options), _settings(session_timeout, request_timeout, owner))

@@ -37,6 +37,7 @@ from recipes._core.ops import (
 )
 from recipes._core.record import record
 from recipes._core.session import OpenFailed
+from recipes._run.green import refuse_eventlet
 from recipes.errors import ClientClosed, SessionLost, StoreUnavailable
 from recipes.events import Transition
 from recipes.stores.base import Event, Request
@@ -127,6 +128,7 @@ def _attach(call: Call) -> Effects[Epoch]:
     while True:
         epoch = board.live(runtime.now())
         if epoch is None:
+            refuse_eventlet()  # which may have come since the client was made
             board.join(call.mailbox)
             runtime.want_session()
             epoch = board.live(runtime.now())  # it may have come before this call joined

@@ -24,6 +24,7 @@ from recipes._core.ops import Admit, Open, Place, Spot, StoreOp
 from recipes._core.session import Board, Epoch, SessionEvent
 from recipes._run import process
 from recipes._run.clock import boot_time
+from recipes._run.green import refuse_eventlet
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
@@ -114,6 +115,7 @@ class Runtime(ABC):
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
+        refuse_eventlet()
         events.prepare()
         self.engine = engine
         self.settings = settings
