@@ -10,6 +10,7 @@ import pytest
 
 import recipes
 from integration import servers
+from integration.proxy import Proxy
 from integration.stores import store_on
 from recipes._run.clock import boot_time
 from recipes.cli import codes
@@ -65,6 +66,30 @@ def test_a_store_that_stops_ends_the_command_before_the_deadline(
         assert alive(runs["ignoring"].pid())
         runs["ignoring"].signal(signal.SIGUSR1)
         runs["ignoring"].until("child-SIGUSR1")
+    servers.settle(server, prefix)
+    servers.clean(server, prefix)
+
+
+@on("etcd-3.5")
+def test_more_signals_while_it_waits_leave_nothing_in_the_queue(
+    server: servers.Server, prefix: str, url: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "events"
+    store = store_on(server, prefix)
+    with Proxy.of(server) as proxy, recipes.connect(url) as client, client.lock("x") as grant:
+        with Run(proxy.url(prefix), tmp_path / "run", "--ttl", "60", "--events", str(log)) as run:
+            assert servers.eventually(lambda: log.exists() and "lock.queued" in log.read_text(), 30)
+            assert len(store.contenders("x")) == 2
+            proxy.blackhole()
+            run.signal(signal.SIGTERM)
+            assert servers.eventually(lambda: "lock.cancelled" in log.read_text(), 30, every_s=0.005)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                run.signal(number)
+            proxy.heal()
+            code, _, report = run.ended()
+        assert (code, report["outcome"]) == (128 + signal.SIGTERM, "interrupted")
+        assert len(store.contenders("x")) == 1, "the session would have lasted for a minute"
+        assert grant.held
     servers.settle(server, prefix)
     servers.clean(server, prefix)
 

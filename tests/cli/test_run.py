@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -179,6 +182,26 @@ def test_a_signal_while_waiting_leaves_nothing_in_the_queue(
         assert client.lock("x").try_acquire() is not None
 
 
+def test_more_signals_do_not_cut_off_what_the_first_has_begun(url: str, tmp_path: Path) -> None:
+    log, path = tmp_path / "events", tmp_path / "locks.db"
+    with recipes.connect(url) as client, contextlib.closing(sqlite3.connect(path, timeout=20)) as db:
+        with client.lock("x") as grant, Run(url, tmp_path / "run", "--events", str(log)) as run:
+            assert servers.eventually(lambda: log.exists() and "lock.queued" in log.read_text(), 30)
+            db.execute("BEGIN IMMEDIATE")  # nobody else writes: it cannot leave the queue
+            run.signal(signal.SIGTERM)
+            assert servers.eventually(lambda: "lock.cancelled" in log.read_text(), 30, every_s=0.005)
+            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+                run.signal(number)
+            db.rollback()
+            code, said, report = run.ended()
+            waiting = db.execute("SELECT token FROM contender").fetchall()
+        assert waiting == [(grant.token,)]
+    assert (code, report["outcome"]) == (128 + signal.SIGTERM, "interrupted")
+    assert said.splitlines() == [
+        f"recipes run: SIGTERM while waiting for lock 'x'; {sys.executable} was not started"
+    ]
+
+
 def test_what_the_command_leaves_behind_ends_before_the_lock_does(url: str, tmp_path: Path) -> None:
     with Run(url, tmp_path / "run", "--grace", "0.5", words=("family", "stubborn", "ends")) as run:
         code, said, report = run.ended()
@@ -271,6 +294,29 @@ def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_pat
         assert (code, report["outcome"]) == (codes.LOST, "lost")
         assert report["command_code"] in (137, None)  # None: a starved guard was ended with its command
         assert "was lost" in said
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "0<&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_standard_files_are_no_reason_to_fail(url: str, tmp_path: Path, closed: str) -> None:
+    noted = tmp_path / "noted"
+    code = f"ls -l /proc/self/fd > {noted}.fds; echo out; echo err >&2; echo done > {noted}; exit 6"
+    line = shlex.join([*RECIPES, "run", "x", "--store", url, "--", "sh", "-c", code])
+    done = subprocess.run(
+        ["sh", "-c", f"{line} {closed}"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (6, "")
+    assert done.stdout == ("" if "1>" in closed else "out\n"), "what is for people is not put there"
+    assert noted.read_text() == "done\n"
+    assert "socket" not in noted.with_suffix(".fds").read_text()
+
+
+def test_one_that_waits_with_its_standard_error_closed_ends_as_it_should(url: str) -> None:
+    line = shlex.join([*RECIPES, "run", "x", "--store", url, "--timeout", "0.2", "--", "true"])
+    with recipes.connect(url) as client, client.lock("x"):
+        done = subprocess.run(
+            ["sh", "-c", f"{line} 2>&-"], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (codes.NOT_ACQUIRED, "", "")
 
 
 def test_without_a_terminal_and_without_files(url: str) -> None:

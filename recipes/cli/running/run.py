@@ -61,6 +61,7 @@ class Order:
 
 def run(order: Order) -> int:
     """Run a command under a lock; returns the exit code, and says on standard error what needs saying."""
+    _have_standard_files()
     inherited = _inheritable()
     try:
         with contextlib.ExitStack() as stack:
@@ -84,7 +85,7 @@ def run(order: Order) -> int:
 
 def say(line: str) -> None:
     """Print one line to standard error, if there is something to say, and somebody to read it."""
-    if line:
+    if line and sys.stderr is not None:  # None: it was closed
         with contextlib.suppress(OSError):
             print(f"recipes run: {line}", file=sys.stderr, flush=True)
 
@@ -96,9 +97,14 @@ def _held(order: Order, signals: Signals, minder: Minder) -> Ending:
             recipes.connect(order.store, session_timeout=order.ttl_s, owner=order.owner) as client,
             Terminal() as terminal,
         ):
-            minder.await_ready()
-            grant = _acquired(order, client)
+            try:
+                minder.await_ready()
+                grant = _acquired(order, client)
+            except BaseException:
+                signals.spare()
+                raise
             if grant is None:
+                signals.spare()
                 return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason="somebody holds it, or waits")
             signals.collect()
             supervisor = Supervisor(grant, minder, signals, terminal, say, stops=order.stops)
@@ -133,7 +139,8 @@ def _waits_aloud(lock: str) -> Generator[None]:
         elif transition.event == "lock.requeued":
             say(f"waiting for lock {lock!r} anew, at the end of the queue: {transition.reason}")
 
-    unsubscribe = events.subscribe(hook) if sys.stderr.isatty() else _nothing
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    unsubscribe = events.subscribe(hook) if is_terminal else _nothing
     try:
         yield
     finally:
@@ -175,6 +182,15 @@ def _reported(order: Order, ending: Ending) -> Ending:
     except OSError as error:
         say(f"the report could not be written: {error}")
     return ending
+
+
+def _have_standard_files() -> None:
+    """Open what of 0, 1 and 2 is closed: else a socket of ours would be what the command takes for it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest free number
 
 
 def _inheritable() -> list[int]:

@@ -1,4 +1,9 @@
-"""The signals that reach ``recipes run``: while it waits they end it, later they are the command's."""
+"""The signals that reach ``recipes run``: while it waits they end it, later they are the command's.
+
+The first one that ends it begins a clean-up, which leaves the queue. Further ones come when somebody is
+impatient, or from a supervisor that repeats itself; they do not cut the clean-up off until it has had
+its time.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,13 @@ from collections import deque
 from types import FrameType
 from typing import Any, Self
 
+from recipes._run.clock import boot_time
 from recipes.cli.running.guard import KEPT
 
-__all__ = ["Signals", "Struck"]
+__all__ = ["CLEAN_UP_S", "Signals", "Struck"]
+
+CLEAN_UP_S = 10.0
+"""A client closes within 5 s, and a guard ends within as much."""
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 OWN = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -40,6 +49,7 @@ class Signals:
         self.ignored = [int(number) for number, handler in known.items() if handler is signal.SIG_IGN]
         self.arrived: deque[int] = deque()
         self._collects = False
+        self._spared_until: float | None = None
         self._before: dict[int, Any] = {}
         self._bell, self._ringer = socket.socketpair()
         for end in (self._bell, self._ringer):
@@ -58,6 +68,11 @@ class Signals:
         self._bell.close()
         self._ringer.close()
 
+    def spare(self) -> None:
+        """Let the clean-up come to its end: for `CLEAN_UP_S` from the first call on, no signal interrupts."""
+        if self._spared_until is None:
+            self._spared_until = boot_time() + CLEAN_UP_S
+
     def collect(self) -> None:
         """From now on no signal ends this process: each is put into `arrived`."""
         self._collects = True
@@ -65,7 +80,7 @@ class Signals:
         for number in KEPT:
             if number not in UNTOUCHED:
                 self._take(number)
-        signal.signal(signal.SIGCONT, self._on_signal)
+        self._take(signal.SIGCONT)
 
     def fileno(self) -> int:
         """Return what to wait on for signals."""
@@ -90,6 +105,8 @@ class Signals:
             self._before[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if not self._collects:
+        if self._collects:
+            self.arrived.append(number)
+        elif self._spared_until is None or boot_time() >= self._spared_until:
+            self.spare()
             raise Struck(number)
-        self.arrived.append(number)
