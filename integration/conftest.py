@@ -15,6 +15,9 @@ from integration.needing import needed
 from integration.proxy import Proxy
 from integration.stores import ServerStore, store_on
 from tests.contract.fixtures import face, side, world  # noqa: F401 - fixtures
+from tests.foreground import as_in_the_foreground
+
+as_in_the_foreground()
 
 S = TypeVar("S", bound=servers.Server)
 

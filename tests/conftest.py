@@ -6,6 +6,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.foreground import as_in_the_foreground
+
+as_in_the_foreground()
+
 # The same examples on every run, and no verdict by a clock: a slow machine is no failure.
 settings.register_profile(
     "recipes",

@@ -213,5 +213,5 @@ def test_a_reader_that_has_seen_enough_ends_it() -> None:
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(20) == 1
+        assert process.wait(60) == 1
         assert process.stderr.read() == ""

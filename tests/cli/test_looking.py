@@ -154,4 +154,4 @@ def test_watch_on_a_terminal_and_in_a_pipe(url: str) -> None:
             assert terminal.ended() == 130
             assert terminal.attributes == terminal.before
             piped.send_signal(signal.SIGINT)
-            assert piped.wait(10) == 130
+            assert piped.wait(60) == 130

@@ -122,7 +122,7 @@ class Gates:
         doors = [type(door)(door.place) for _ in range(3)] if door.many else [door] * 3
 
         def come(one: Door) -> None:
-            ready.wait(10)
+            ready.wait(30)
             one.write("books", 5, 5)
 
         with ThreadPoolExecutor(3) as pool:

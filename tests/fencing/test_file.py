@@ -88,7 +88,7 @@ def test_a_block_has_the_gate_to_itself(gate: FileGate) -> None:
     with gate.admit(7):
         thread = threading.Thread(target=late)
         thread.start()
-        assert started.wait(10)
+        assert started.wait(30)
         thread.join(0.1)  # it waits at the gate, or is about to: either is refused
         assert outcome == []
         gate.path.write_bytes(b"by the holder")
@@ -153,7 +153,7 @@ def test_a_fence_that_is_replaced_while_somebody_waits_for_it(gate: FileGate) ->
     with gate.admit(7):
         thread = threading.Thread(target=wait)
         thread.start()
-        assert started.wait(10)
+        assert started.wait(30)
         thread.join(0.1)  # most likely it waits now; if not, the test is an easier one
         fence(gate).unlink()
     thread.join(10)

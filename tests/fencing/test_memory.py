@@ -24,7 +24,7 @@ def test_a_block_is_alone_and_who_waits_is_judged_when_it_gets_in() -> None:
     with gate.admit("x", 7):
         thread = threading.Thread(target=late)
         thread.start()
-        assert started.wait(10)
+        assert started.wait(30)
         thread.join(0.1)  # it waits at the gate, or is about to: either is refused
         assert outcome == []
         with gate.admit("y", 1):

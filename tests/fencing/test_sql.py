@@ -71,7 +71,7 @@ def test_a_transaction_that_waited_is_judged_by_what_was_committed_meanwhile(
         gate.admit(db, "x", 7)
         thread = threading.Thread(target=late)
         thread.start()
-        assert started.wait(10)
+        assert started.wait(30)
         thread.join(0.1)  # it waits at the gate, or is about to: either is refused
         assert outcome == []
     thread.join(30)

@@ -26,7 +26,7 @@ SAMPLE = 2_000
 EARLY = 200
 AIMED = (*range(40), *range(860, 900))  # those of tests/simulation/test_clocks.py
 TRIES = 3
-HANGS_S = 30
+HANGS_S = 60
 PYTEST = (
     *("-m", "pytest", "-p", "no:cacheprovider", "-q", "-x", "--no-header", "--tb=no", "-rfE"),
     *("-o", "timeout_method=signal", f"--timeout={HANGS_S}"),

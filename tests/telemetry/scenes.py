@@ -30,14 +30,14 @@ def blocking(url: str) -> int:
         end = recipes.events.subscribe(tell)
         waiter = threading.Thread(target=lambda: other.lock(NAME).acquire().release())
         waiter.start()
-        assert queued.wait(10)
+        assert queued.wait(30)
         end()
         try:
             other.lock(NAME).acquire(timeout=0.05)
         except recipes.LockTimeout as late:
             told += late.position is not None
         holder.release()
-        waiter.join(10)
+        waiter.join(30)
         with client.rwlock(NAME).reader:
             return told
 

@@ -207,7 +207,10 @@ def _said(error: int) -> Exception:
 
 
 class PlainClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
-    """kazoo's client as it is, for a kazoo whose inside is not known; a request takes kazoo's own way."""
+    """kazoo's client as it is, for a kazoo whose inside is not known; a request takes kazoo's own way.
+
+    An interrupt that strikes while kazoo queues a request is taken by kazoo for a closed connection.
+    """
 
     def ask(self, parts: Sequence[Part]) -> None:
         """Have kazoo's thread send requests."""

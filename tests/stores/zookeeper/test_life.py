@@ -37,7 +37,7 @@ from recipes.stores.zookeeper.requests import (
 from recipes.stores.zookeeper.tasks import AsyncKazooLink
 from tests.pace import taking
 from tests.run.test_struck import Strike
-from tests.stores.zookeeper.conftest import Box, Links, answered, let_go
+from tests.stores.zookeeper.conftest import Box, Links, answered, descriptors, let_go
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
 
@@ -578,13 +578,13 @@ def test_a_forked_child_touches_nothing_of_its_parent(links: Links, server: Fake
         try:
             call_made = KazooLink(server.hosts, on_end=print)
             call_made._session = link.session
-            try:
+            with pytest.raises(SessionExpired):
                 call_made.ask(Exists("/"), 5)
-            except SessionExpired:
-                status = 0
             call_made.forget(box)
+            before = descriptors()
             call_made.close()
             call_made.close()
+            status = int(descriptors() != before - 3)  # of the socket, and of both ends of the bell
         finally:
             os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0

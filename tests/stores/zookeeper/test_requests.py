@@ -33,7 +33,7 @@ from recipes.stores.zookeeper.requests import (
 )
 from tests.pace import taking
 from tests.stores.zookeeper.conftest import Box, Driver, Links, answered
-from tests.stores.zookeeper.fake_server import FakeZooKeeper
+from tests.stores.zookeeper.fake_server import CHANGED, FakeZooKeeper, packed
 
 
 @pytest.fixture
@@ -511,6 +511,36 @@ def test_what_is_queued_is_sent_first(link: Driver, server: FakeZooKeeper) -> No
     link.ask(Create("/second"))
     assert [path for seen, path in server.seen if seen == "create2"] == ["/first", "/second"]
     assert first.complete
+
+
+def test_a_stream_of_events_holds_up_no_ping(links: Links, server: FakeZooKeeper) -> None:
+    server.granted_ms = 1500
+    links.connected(server.hosts)
+    event = struct.pack("!iqiii", -1, -1, 0, CHANGED, 3) + packed("/nobody")
+    for _ in range(600):
+        if server.count("ping"):
+            break
+        server.send_all(event)
+        threading.Event().wait(0.005)
+    assert server.count("ping")
+
+
+def test_nothing_waits_for_an_answer_on_a_connection_that_is_lost(
+    link: Driver, server: FakeZooKeeper
+) -> None:
+    assert link.ask(Exists("/")) is not None
+    session = link.session
+    go_on = pausing(link)
+    server.refuse()
+    server.cut()
+    try:
+        soon(lambda: not session._up)
+        call = Call(Exists("/"), lambda: None)
+        part = Part(call, 0, session._acl, None, session._on_failed)
+        session._client.ask([part])  # as by a caller that has looked just before
+        assert not session._client._pending
+    finally:
+        go_on.set()
 
 
 def test_a_pause_fails_nothing_if_there_was_a_connection_since_the_last(link: Driver) -> None:
