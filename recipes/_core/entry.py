@@ -66,6 +66,7 @@ class Entries:
         told: list[Transition] = []
         if self.whole.ended:  # nobody enters any more; and in a forked child nobody frees the guard
             self._inside.pop(entry, None)
+            self.whole.settle()
             held = False
         else:
             with self._guard:

@@ -116,12 +116,16 @@ class Hold:
     def _finish(self, reason: str) -> bool:
         mark = (reason,)
         first = self._end.setdefault("end", mark) is mark
-        # Whoever comes second does what is left: an interrupt may have struck the first.
+        self.settle()
+        return first
+
+    def settle(self) -> None:
+        """Do what is left of its end; whoever comes second does it if an interrupt struck the first."""
+        mark = (self._end["end"][0],)  # one of its own
         if self.epoch.holds.get(self.place.spot.id) is self:
             self.epoch.holds.pop(self.place.spot.id, None)
         if self._end.setdefault("told", mark) is mark and self.on_end is not None:
             self.on_end()
-        return first
 
     def turned_out_lost(self, reason: str) -> None:
         """Correct a release: the store says that it had been lost before."""

@@ -1,0 +1,67 @@
+"""Fault 42: a signal handler uses the client amid any of its calls, on real servers.
+
+In memory and on SQLite ``tests/run/test_handlers.py`` does it at more places.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import recipes
+from integration import servers
+from integration.faults.labs import Lab
+from tests.run.handlers import CALLS, Party, Storm
+
+# A generator that is dropped hears a signal too, and nobody hears of that.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+STORM_S = 8
+STRIDE = {"etcd": 23, "zookeeper": 13}
+
+
+@pytest.fixture
+def party(url: str, server: servers.Server) -> Iterator[Party]:
+    """Yield a party whose sessions outlast the test."""
+
+    def connect() -> recipes.Client:
+        return recipes.connect(url, session_timeout=30, **server.options)
+
+    with connect() as other:
+        found = Party(connect, other)
+        yield found
+        found.client.close()
+
+
+def test_fault_42_a_handler_may_make_any_call_amid_any_other(
+    party: Party, server: servers.Server, figure: Callable[[str], None]
+) -> None:
+    storm = Storm(party, stride=STRIDE[server.scheme])
+    storm.over(iter(CALLS))
+    figure(f"{storm.struck} places, {storm.refused} calls refused")
+    assert storm.struck > len(CALLS)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("outer", CALLS, ids=lambda call: call.__name__)
+def test_fault_42_at_every_place(party: Party, outer: Callable[[Party], None]) -> None:
+    storm = Storm(party, stride=1)
+    storm.over(iter([outer]))
+
+
+@pytest.mark.parametrize("lab", ["blocking"], indirect=True)
+def test_fault_42_a_storm_of_signals_whose_handler_uses_the_client(lab: Lab) -> None:
+    """Wherever they strike: kazoo's code, and that of Python's own library, too."""
+    script = lab.worker("handled", STORM_S, lab.prefix, session_s=15)
+    found = json.loads(script.next_line(STORM_S + 60))
+    lab.figure(f"{found}")
+    assert found["struck"] > 100
+    assert found["done"] > 50
+    assert found["worst_s"] < 10  # of all that one handler did, on a busy machine
+    assert (found["left"], found["ended"]) == (0, "ClientClosed")
+    assert found["closed_s"] < 5
+    assert lab.contenders_become(0), lab.contenders()
+    script.tell("go on")

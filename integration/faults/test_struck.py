@@ -1,0 +1,94 @@
+"""Fault 27, place by place: an interrupt wherever the links to real servers hear of one leaves nothing behind.
+
+In memory and on SQLite ``tests/run/test_struck.py`` does it at every place.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import recipes
+from integration import servers
+from tests.run.striking import Strike
+
+# A generator that is dropped hears a signal too, and nobody hears of that.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SOON_S = 10
+STRIDE = 5
+
+
+@pytest.fixture
+def client(url: str, server: servers.Server) -> Iterator[recipes.Client]:
+    """Yield an open client, with whose session nothing can go wrong."""
+    with recipes.connect(url, session_timeout=30, **server.options) as one:
+        yield one
+
+
+@pytest.fixture(params=[pytest.param(STRIDE, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)])
+def places(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Return the places at which to strike, one after the other."""
+    return itertools.count(1, request.param)
+
+
+def struck(call: Callable[[], object], at: int) -> str:
+    """Return where ``call`` was interrupted; "" if it was not."""
+    strike = Strike(at)
+    try:
+        with strike:
+            call()
+    except KeyboardInterrupt:
+        return strike.where
+    return ""
+
+
+def enter(lock: Any) -> None:
+    with lock:
+        pass
+
+
+def wait_in_vain(lock: Any) -> None:
+    with pytest.raises(recipes.LockTimeout):
+        lock.acquire(timeout=0.02)
+
+
+def look(lock: Any) -> None:
+    lock.contenders()
+
+
+@pytest.mark.parametrize("work", [enter, look])
+def test_fault_27_a_call_interrupted_anywhere_leaves_nothing(
+    client: recipes.Client, places: Iterator[int], work: Callable[[Any], None], figure: Callable[[str], None]
+) -> None:
+    lock = client.lock("x")
+    for at in places:
+        where = struck(lambda: work(lock), at)
+        if not where:
+            break
+        assert lock.acquire(timeout=SOON_S).release(), where
+        assert client.grants == [], where
+    figure(f"{at} places")
+    assert at > 100
+    assert servers.eventually(lambda: client.pending_cleanups == 0, SOON_S)
+    assert lock.contenders() == []
+
+
+def test_fault_27_a_wait_interrupted_anywhere_leaves_nothing(
+    client: recipes.Client, url: str, server: servers.Server, places: Iterator[int]
+) -> None:
+    lock = client.lock("x")
+    with recipes.connect(url, session_timeout=30, **server.options) as other:
+        for at in places:
+            held = other.lock("x").acquire(timeout=SOON_S)
+            where = struck(lambda: wait_in_vain(lock), at)
+            assert held.release(), where
+            assert lock.acquire(timeout=SOON_S).release(), where
+            if not where:
+                break
+    assert at > 100
+    assert servers.eventually(lambda: client.pending_cleanups == 0, SOON_S)
+    assert lock.contenders() == []
