@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ANYHOW", "LockBase", "Manner", "OnLost", "OnSessionLost"]
 
 SHORTEST_HOLD_S = 0.1
+SHORTEST_TRY_S = 0.05
 OnPlace = Callable[[int], object]
 OnLost = Literal["cancel", "tell"]
 OnSessionLost = Literal["requeue", "fail"]
@@ -108,6 +109,12 @@ class LockBase(ABC):
             if manner.on_position is not None:
                 attempt.on_position = _calling(in_turn, manner.on_position)
         return attempt
+
+    def _within(self, timeout: float | None) -> float:
+        """Return how many seconds a try may take."""
+        given = duration("timeout", timeout, least=SHORTEST_TRY_S)
+        within: float = self._runtime.settings.request_timeout_s if given is None else given
+        return within
 
     def _survey(self, limit: int) -> Survey:
         return Survey(self._queue, checked_limit(limit))

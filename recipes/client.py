@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 from recipes import guarantees
 from recipes._core.deadline import duration
@@ -22,6 +22,8 @@ from recipes.stores.credentials import apart
 from recipes.stores.engine import from_url
 
 if TYPE_CHECKING:
+    import ssl
+    from os import PathLike
     from types import TracebackType
 
     from recipes._core.ops import Program
@@ -46,7 +48,15 @@ def connect(
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
     owner: str | None = None,
-    **options: Any,
+    username: str | None = None,
+    password: str | Callable[[], str] | None = None,
+    tls_ca: str | PathLike[str] | None = None,
+    tls_cert: str | PathLike[str] | None = None,
+    tls_key: str | PathLike[str] | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    sasl: Literal["DIGEST-MD5"] | None = None,
+    acl: Sequence[Any] | None = None,
+    **unknown: Never,
 ) -> Client:
     """Return a client of the store at ``url``; validates, and does no I/O.
 
@@ -68,21 +78,40 @@ def connect(
         owner: A label that `Lock.holders` and the like show to whoever looks, with the name of this
             machine, the process's number, and when it joined: 1 to 200 characters, stored beside
             each contender. None: nothing of that is stored.
-        options: Only for stores on a network. ``username`` and ``password`` (text, or a callable
-            that returns it and may block for a moment; they may also stand in the URL as
-            ``user:password@``): whom to log in as. With TLS, ``tls_ca``, ``tls_cert`` and ``tls_key``
-            (paths of PEM files: whom to trust instead of the system's CAs, and the own certificate),
-            or ``ssl_context`` (an ``ssl.SSLContext``). For ZooKeeper, ``sasl`` ("DIGEST-MD5";
-            otherwise the scheme ``digest``) and ``acl`` (a list of ``kazoo.security.ACL``, by default
-            ``CREATOR_ALL_ACL`` with credentials and open without).
+        username: Whom to log in as, on a store on a network; with ``password``. Both may also be in
+            the URL, as ``user:password@``.
+        password: Text, or a callable that returns it and may block for a moment.
+        tls_ca: With TLS, the path of a PEM file with the CAs to trust instead of the system's.
+        tls_cert: With TLS, the path of a PEM file with the own certificate.
+        tls_key: The path of a PEM file with its key, if that is not in the same file.
+        ssl_context: With TLS, a context instead of the three paths.
+        sasl: For ZooKeeper, log in by SASL; otherwise by the scheme ``digest``.
+        acl: For ZooKeeper, a list of ``kazoo.security.ACL`` for all that is made. None:
+            ``CREATOR_ALL_ACL`` with credentials, and open without.
+        unknown: There are no other options.
 
     Raises:
         TooWeak: The store does not give what is required; a ValueError too.
-        ValueError: An unknown scheme or option, a URL or a duration that does not fit.
+        ValueError: An unknown scheme, an option that is unknown or not for this store, a URL or a
+            duration that does not fit.
         TypeError: A value of the wrong type.
         RuntimeError: eventlet has patched this process; gevent may.
     """
-    url, options = apart(url, options)  # first of all: no traceback shows a password from here on
+    url, options = apart(
+        url,
+        {
+            "username": username,
+            "password": password,
+            "tls_ca": tls_ca,
+            "tls_cert": tls_cert,
+            "tls_key": tls_key,
+            "ssl_context": ssl_context,
+            "sasl": sasl,
+            "acl": acl,
+            **unknown,
+        },
+    )
+    del password, unknown  # first of all: no traceback shows a password from here on
     return Client(_engine(url, require, options), _settings(session_timeout, request_timeout, owner))
 
 
@@ -93,15 +122,37 @@ def connect_async(
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
     owner: str | None = None,
-    **options: Any,
+    username: str | None = None,
+    password: str | Callable[[], str] | None = None,
+    tls_ca: str | PathLike[str] | None = None,
+    tls_cert: str | PathLike[str] | None = None,
+    tls_key: str | PathLike[str] | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    sasl: Literal["DIGEST-MD5"] | None = None,
+    acl: Sequence[Any] | None = None,
+    **unknown: Never,
 ) -> AsyncClient:
     """Same as `connect`, but for asyncio."""
-    url, options = apart(url, options)
+    url, options = apart(
+        url,
+        {
+            "username": username,
+            "password": password,
+            "tls_ca": tls_ca,
+            "tls_cert": tls_cert,
+            "tls_key": tls_key,
+            "ssl_context": ssl_context,
+            "sasl": sasl,
+            "acl": acl,
+            **unknown,
+        },
+    )
+    del password, unknown  # first of all: no traceback shows a password from here on
     return AsyncClient(_engine(url, require, options), _settings(session_timeout, request_timeout, owner))
 
 
 def _engine(url: str, needs: Need | Iterable[Need], options: dict[str, Any]) -> Engine:
-    engine = from_url(url, options)
+    engine = from_url(url, {name: given for name, given in options.items() if given is not None})
     guarantees.require(needs, engine.guarantees, f"{url.partition(':')[0].lower()}://")
     return engine
 

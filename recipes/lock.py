@@ -11,7 +11,7 @@ from recipes._core.deadline import duration
 from recipes._core.queueing import acquire, look_up, try_acquire
 from recipes._lock_base import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
 from recipes._run.leaving import Exits, enters, seen_leaving
-from recipes.errors import LockTimeout, ReentrantCall
+from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
 from recipes.grant import AsyncGrant, Grant
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Acquiring", "AsyncLock", "BlockingLock", "Lock", "TaskLock"]
 
+AT_ONCE_S = 0.2  # that much later than 0 a call may return, whatever the network does
 T = TypeVar("T")
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
@@ -55,7 +56,9 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
 
         Args:
             timeout: Seconds for the whole call; None waits for ever, also through an
-                outage of the store; 0 tries once.
+                outage of the store; 0 tries once, as `try_acquire` does, and gives the store 0.2 s
+                to answer. Where a first use, which starts the session, or one request may take
+                longer, open the client before, or use `try_acquire`.
             max_waiters: How many may wait for the lock, with this one; it does not wait as one
                 more. 0: acquire it only if that takes no waiting. None: any number.
             on_session_lost: What to do when the place in the queue is gone, with the session or by
@@ -82,7 +85,10 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
         manner = Manner(max_waiters, on_session_lost, on_queued, on_position)
         self._runtime.sweep()  # what this thread has left does not stand in its way
         if timeout == 0:
-            grant = self.try_acquire()
+            try:
+                grant = self.try_acquire(timeout=AT_ONCE_S)
+            except StoreUnavailable as silent:
+                raise LockTimeout(self._name, 0.0) from silent
             if grant is None:
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
@@ -96,18 +102,23 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
-    def try_acquire(self) -> AnyGrant | None:
+    def try_acquire(self, *, timeout: float | None = None) -> AnyGrant | None:
         """Take the lock if nobody is in the way, in one look; None if somebody holds or waits for it.
 
-        Never queues, and waits at most the request timeout for the store.
+        Never queues.
+
+        Args:
+            timeout: Seconds for the store to answer, in all, also where a session has to be started
+                first; at least 0.05. None: the request timeout.
 
         Raises:
-            StoreUnavailable: The store gave no answer.
+            StoreUnavailable: The store gave no answer in time; nothing is left in the queue.
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
+            ValueError: The timeout is too short, or not finite; nothing was sent.
         """
         self._runtime.sweep()
-        within = self._runtime.settings.request_timeout_s
+        within = self._within(timeout)
         owner = threading.current_thread()
         again: AnyGrant | None = self._again(owner)
         if again is not None:
@@ -322,7 +333,10 @@ class TaskLock(LockBase, Generic[AnyAsyncGrant]):
 
     async def _acquire(self, timeout: float | None, manner: Manner = ANYHOW) -> AnyAsyncGrant:
         if timeout == 0:
-            grant = await self.try_acquire()
+            try:
+                grant = await self.try_acquire(timeout=AT_ONCE_S)
+            except StoreUnavailable as silent:
+                raise LockTimeout(self._name, 0.0) from silent
             if grant is None:
                 raise LockTimeout(self._name, 0.0, position=1)
             return grant
@@ -336,9 +350,9 @@ class TaskLock(LockBase, Generic[AnyAsyncGrant]):
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
-    async def try_acquire(self) -> AnyAsyncGrant | None:
+    async def try_acquire(self, *, timeout: float | None = None) -> AnyAsyncGrant | None:
         """Same as `Lock.try_acquire`, but awaits."""
-        within = self._runtime.settings.request_timeout_s
+        within = self._within(timeout)
         owner = _current_task()
         again: AnyAsyncGrant | None = self._again(owner)
         if again is not None:

@@ -27,7 +27,9 @@ both = pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_asyn
         ({"session_timeout": float("nan")}, "session_timeout=nan"),
         ({"session_timeout": float("inf")}, "longer than a century"),
         ({"request_timeout": 0}, "request_timeout=0 is too short"),
-        ({"colour": "red"}, "does not know the option 'colour'"),
+        ({"colour": "red"}, "does not know the option 'colour'$"),
+        ({"sesion_timeout": 3}, "does not know the option 'sesion_timeout'; did you mean session_timeout="),
+        ({"username": "me"}, "does not know the option 'username'$"),
     ],
 )
 def test_options_that_do_not_fit(connect: Any, options: Any, says: str) -> None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMES", "Engine", "from_url", "hosts_of", "lifelines", "root_of"]
 
+GENERAL = ("session_timeout", "request_timeout", "require", "owner")
+"""The options that every store has."""
+
 
 class Engine(ABC):
     """What ``connect`` makes of a URL.
@@ -75,8 +78,17 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
     engine, known = make(parts, options)
     unknown = sorted(set(options) - known)
     if unknown:
-        raise ValueError(f"{parts.scheme}:// does not know the option {unknown[0]!r}")
+        raise ValueError(
+            f"{parts.scheme}:// does not know the option {unknown[0]!r}{_nearest(unknown[0], known)}"
+        )
     return engine
+
+
+def _nearest(option: str, known: set[str]) -> str:
+    import difflib
+
+    found = difflib.get_close_matches(option, [*GENERAL, *sorted(known)], n=1)
+    return f"; did you mean {found[0]}=?" if found else ""
 
 
 def _zookeeper(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:

@@ -67,6 +67,30 @@ class Timing:
             client.acquire("x", timeout=timeout)
         assert client.tap.asked == []
 
+    def test_a_try_takes_no_longer_than_its_caller_allows(self, world: World) -> None:
+        a, b = world.client(frail=True, request_timeout=5), world.client()
+        a.line.silence()
+        clock = Stopwatch()
+        with pytest.raises(StoreUnavailable):
+            a.try_acquire("x", timeout=0.5)
+        assert 0.5 <= clock.seconds < 0.5 + SLACK_S
+        clock = Stopwatch()
+        with pytest.raises(LockTimeout, match="had not answered yet") as late:
+            a.acquire("x", timeout=0)
+        assert clock.seconds < SLACK_S
+        assert late.value.timeout_s == 0
+        assert isinstance(late.value.__cause__, StoreUnavailable)
+        a.line.heal()
+        assert a.wait_clean()
+        assert b.try_acquire("x", timeout=5).held  # nothing is left in the queue
+
+    @pytest.mark.parametrize("timeout", [0, 0.04, -1, math.nan, math.inf, True, "1"], ids=str)
+    def test_a_try_without_time_is_refused_before_anything_is_sent(self, world: World, timeout: Any) -> None:
+        client = world.client(is_open=False)
+        with pytest.raises(TypeError if isinstance(timeout, bool | str) else ValueError):
+            client.try_acquire("x", timeout=timeout)
+        assert client.tap.asked == []
+
     def test_deadlines_are_kept_while_the_server_is_silent(self, world: World) -> None:
         a, b = world.client(frail=True, request_timeout=0.8), world.client()
         held = a.acquire("held")

@@ -81,10 +81,10 @@ class Party:
         self.tap.wait_parked(waiting + 1)
         return running
 
-    def try_acquire(self, name: str) -> Any:
+    def try_acquire(self, name: str, **options: Any) -> Any:
         """Try as this thread."""
         lock = self.lock(name)
-        return self.face.do(lock.try_acquire)
+        return self.face.do(lambda: lock.try_acquire(**options))
 
     def enter(self, name: str, body: Callable[[Any], Any], **options: Any) -> Any:
         """Run ``body(grant)`` in ``with lock``."""

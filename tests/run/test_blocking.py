@@ -572,11 +572,14 @@ def test_a_callback_runs_in_a_thread_of_its_own_and_may_fail(
     def broken(lost: Any) -> None:
         raise ZeroDivisionError
 
-    grant.lost.add_callback(note)
     grant.lost.add_callback(broken)
+    grant.lost.add_callback(note)
     lose(client)
     assert done.wait(SOON_S)
     assert names == ["recipes-callbacks"]
+    for thread in threading.enumerate():
+        if thread.name == "recipes-callbacks":
+            thread.join(SOON_S)
     assert "a callback failed" in caplog.text
 
 

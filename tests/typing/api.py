@@ -1,5 +1,7 @@
 """Never run: uses the public surface as users do, and is checked by mypy --strict and pyright."""
 
+# What should be an error is marked with type: ignore, and is an error if it is none.
+# pyright: reportUnnecessaryTypeIgnoreComment=true
 from __future__ import annotations
 
 import asyncio
@@ -38,12 +40,24 @@ def blocking() -> None:
         if maybe := lock.try_acquire():
             assert_type(maybe, recipes.Grant)
             assert_type(maybe.release(), bool)
-        assert_type(lock.try_acquire(), recipes.Grant | None)
+        assert_type(lock.try_acquire(timeout=0.5), recipes.Grant | None)
         assert_type(client.grants, list[recipes.Grant])
         assert_type(client.pending_cleanups, int)
         session(client.session)
     assert_type(client.open(), recipes.Client)
     client.close()
+
+
+def options() -> None:
+    url = "zookeepers://zk1:2281/app"
+    recipes.connect(url, username="me", password="secret", tls_ca="ca.pem", sasl="DIGEST-MD5", acl=[object()])
+    recipes.connect_async(
+        url, username="me", password=lambda: "secret", tls_cert=Path("c"), tls_key=Path("k")
+    )
+    recipes.connect(url, sesion_timeout=3)  # type: ignore[arg-type]
+    recipes.connect_async(url, pasword="x")  # type: ignore[arg-type]
+    recipes.connect(url, tls_ca=3)  # type: ignore[arg-type]
+    recipes.connect(url, sasl="PLAIN")  # type: ignore[arg-type]
 
 
 def hanging(client: recipes.Client) -> None:
@@ -77,7 +91,7 @@ async def entering_again_awaiting(client: recipes.AsyncClient) -> None:
     assert_type(lock, recipes.AsyncRLock)
     async with lock as outer:
         assert_type(outer, recipes.AsyncGrant)
-    assert_type(await lock.try_acquire(), recipes.AsyncGrant | None)
+    assert_type(await lock.try_acquire(timeout=1), recipes.AsyncGrant | None)
 
 
 def told(grant: recipes.Grant) -> None:
