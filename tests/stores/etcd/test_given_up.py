@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import select
@@ -24,6 +25,7 @@ LOOK = Post("/kv/txn", codec.txn([codec.compare_present(b"k")[0]], (), READ))
 RANGE = Post("/kv/range", codec.span(b"k"))
 KEEPALIVE = Post("/lease/keepalive", {"ID": "1"})
 Connect = Callable[..., Any]
+PATIENCE_S = 8.0
 
 
 class Silent:
@@ -82,15 +84,24 @@ def ended(face: Any, silent: Silent) -> str:
     found: list[str] = []
 
     def wait() -> None:
-        found.append(silent.ends.get(timeout=10))
+        with contextlib.suppress(queue.Empty):
+            found.append(silent.ends.get(timeout=PATIENCE_S))
         told.set()
 
     waiting = threading.Thread(target=wait)
     waiting.start()
     while not face.until(told):
-        assert waiting.is_alive(), "the connection is still open"
+        continue
     waiting.join()
+    assert found, "the connection is still open"
     return found[0]
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing closed because time has passed."""
+    monkeypatch.setattr(session, "GIVEN_UP_S", 3600.0)
+    monkeypatch.setattr(tasks_conn, "GIVEN_UP_S", 3600.0)
 
 
 def test_what_only_reads_is_told_from_what_does_not() -> None:
@@ -103,6 +114,7 @@ def test_what_only_reads_is_told_from_what_does_not() -> None:
         assert not codec.only_reads(f"http://h:1/v3{post.path}", post.body)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
 @pytest.mark.parametrize("post", [CREATE, KEEPALIVE], ids=["create", "keepalive"])
 def test_a_write_that_is_given_up_is_reset_at_once(
@@ -116,6 +128,7 @@ def test_a_write_that_is_given_up_is_reset_at_once(
         assert ended(face, silent) == "reset"
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, silent: Silent) -> None:
     """It does not fit into what the kernels keep, and the server reads it when it was given up."""
     body = codec.txn((), [codec.put(b"k", b"x" * 12_000_000, 1)])
@@ -140,6 +153,7 @@ def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, 
         assert sum(got) < 12_000_000
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_batch_that_writes_is_reset_at_once(connect: Connect, silent: Silent) -> None:
     with Server(silent) as server:
         face = connect(server.port)
@@ -148,6 +162,7 @@ def test_a_batch_that_writes_is_reset_at_once(connect: Connect, silent: Silent) 
         assert ended(face, silent) == "reset"
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("post", [LOOK, RANGE], ids=["transaction", "range"])
 def test_a_read_that_is_given_up_is_closed_when_the_server_has_answered(
     connect: Connect, silent: Silent, post: Post
@@ -179,6 +194,7 @@ def test_a_read_that_is_never_answered_is_closed_after_a_while(
         assert ended(face, silent) == "reset"
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_read_that_is_given_up_is_not_used_again(connect: Connect, silent: Silent) -> None:
     with Server(silent) as server:
         face = connect(server.port)
@@ -191,6 +207,7 @@ def test_a_read_that_is_given_up_is_not_used_again(connect: Connect, silent: Sil
         assert [ended(face, silent) for _ in range(2)] == ["reset", "reset"]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("post", [CREATE, LOOK], ids=["write", "read"])
 def test_a_call_that_is_interrupted_is_given_up_in_the_same_way(
     silent: Silent, monkeypatch: pytest.MonkeyPatch, post: Post
@@ -212,6 +229,7 @@ def test_a_call_that_is_interrupted_is_given_up_in_the_same_way(
         face.close()
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_link_that_is_closed_leaves_nothing_to_be_delivered(
     connect: Connect, silent: Silent, reads: bool
