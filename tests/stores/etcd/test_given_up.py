@@ -8,6 +8,7 @@ import queue
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -152,7 +153,8 @@ def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, 
     got: list[int] = []
 
     def script(peer: Peer, number: int) -> None:
-        peer.sock.recv(1)
+        if not peer.sock.recv(1):  # it was left before anything was sent
+            return
         silent.asked.set()
         assert given_up.wait(30)
         try:
@@ -193,7 +195,8 @@ def test_a_read_that_is_given_up_is_closed_when_the_server_has_answered(
         assert face.ask(CREATE) == {}, "by another server"
         assert silent.ends.empty(), "not under the server's hands"
         silent.let()
-        while silent.ends.empty():
+        until = time.monotonic() + PATIENCE_S
+        while silent.ends.empty() and time.monotonic() < until:
             assert face.ask(CREATE) == {}
         ended(face, silent)
 
