@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ __all__ = ["STEADY", "STORM_SESSION_S", "Tally", "Weather", "churn", "losing_rep
 
 SHORTEST_S, LONGEST_S = 0.0001, 0.05
 LATE_S = 0.25
+TRAP_S = 1.0
 STORM_SESSION_S = 8.0  # so many calls at once may keep a renewal waiting on a slow machine
 STEADY = "steady"  # begins the names of locks by which an actor sees that it is connected
 
@@ -147,10 +149,13 @@ def losing_replies(lab: Lab, seed: object) -> Iterator[Callable[[], int]]:
     def lose() -> None:
         while not over.is_set():
             trap = lab.proxy.drop_reply(n=chance.randint(10, 40), match=in_danger(lab.server))
-            while not trap.sprung.wait(0.1):
-                if over.is_set():
-                    return
-            lost.append(None)
+            until = (
+                time.monotonic() + TRAP_S
+            )  # the reply may never come: etcd's clients reset what they give up
+            while not (over.is_set() or trap.sprung.wait(0.1) or time.monotonic() > until):
+                continue
+            if trap.sprung.is_set():
+                lost.append(None)
 
     thread = threading.Thread(target=lose)
     thread.start()

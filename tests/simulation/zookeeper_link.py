@@ -175,7 +175,11 @@ class ZooKeeperLink:
             mailbox.post(event)
 
     def break_(self) -> None:
-        """The connection breaks: what is under way is lost, watches are dropped, kazoo dials again."""
+        """The connection breaks: what is under way is lost, watches are dropped, kazoo dials again.
+
+        No server takes what arrives later from a connection that a session has left; real ones are
+        asked by ``integration/faults/test_late_creates.py`` and its twin on clusters.
+        """
         if not self.connected:
             return
         self.connected = False

