@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
@@ -46,10 +47,8 @@ class SqliteEngine(Engine):
             ValueError: The URL names no file.
         """
         one = cls(path_of(parts))
-        try:
-            import fcntl  # noqa: F401 - whether there is one
-        except ImportError:
-            raise StoreRefused(one.label, f"{NO_FCNTL}; {ELSEWHERE}") from None
+        if find_spec("fcntl") is None:
+            raise StoreRefused(one.label, f"{NO_FCNTL}; {ELSEWHERE}")
         return one
 
     def protocol(self) -> SqliteProtocol:

@@ -133,7 +133,8 @@ def _saying_why(path: str, label: str) -> Generator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        reason = no_room(path) if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN else None
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
+        reason = no_room(path) if code & 0xFF == sqlite3.SQLITE_CANTOPEN else None
         if reason is None:
             raise
         raise StoreUnavailable(label, str(reason)) from None

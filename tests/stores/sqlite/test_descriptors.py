@@ -11,7 +11,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +225,20 @@ def test_a_listener_whose_socket_was_closed_tells_that_the_session_has_ended(
     theirs.check()
 
 
+def test_what_wakes_the_listener_is_not_said_to_another(link: Any) -> None:
+    a = link("a")
+    theirs, reading = socket.socketpair()
+    number = numbers_of(a)["waking"]
+    os.dup2(theirs.fileno(), number)
+    a._poke()
+    reading.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        reading.recv(10)
+    a.close()
+    for end in (theirs, reading, socket.socket(fileno=number)):
+        end.close()
+
+
 def test_a_listener_notices_at_once_that_its_sockets_were_closed_and_ends(link: Any) -> None:
     a = link("a")
     numbers = numbers_of(a)
@@ -381,6 +397,28 @@ def test_a_fork_closes_nothing_of_anothers(link: Any, stranger: Any) -> None:
 
     assert in_child(look) == "all there"
     assert look() == "all there"
+
+
+def test_a_daemon_that_forks_and_then_closes_all_harms_neither_side(path: str, tmp_path: Path) -> None:
+    with recipes.connect(f"sqlite://{path}") as client:
+        grant = client.lock("x").acquire()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # other threads are what this is about
+            child = os.fork()
+        if child == 0:
+            works = False
+            with suppress(BaseException):
+                os.closerange(3, 256)
+                theirs = [os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT) for number in range(MANY)]
+                excluded = client.lock("x").try_acquire() is None
+                with client.lock("y").acquire(timeout=10) as own:
+                    works = excluded and own.token > grant.token
+                client.close()
+                works = works and all(os.write(number, b"mine") == 4 for number in theirs)
+            os._exit(0 if works else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert {file.read_text() for file in tmp_path.iterdir() if file.name.isdecimal()} == {"mine"}
+        assert grant.verify()
 
 
 def test_a_child_has_nothing_open_that_its_parent_has(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 
 import pytest
 
@@ -40,6 +41,27 @@ def test_a_request_of_a_task_is_bounded_and_given_up(path: str) -> None:
         await link.close()
         with pytest.raises(StoreUnavailable, match="closed"):
             await link.ask(Touch("a", ()), 10.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_task_waits_no_longer_than_it_said_for_a_file_that_hangs(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(*_: object) -> None:
+        over.wait(20)
+
+    over = threading.Event()
+
+    async def scenario() -> None:
+        link = AsyncSqliteLink(path, "label", lambda reason: None)
+        await link.ask(Start("a", 5.0), 1.0)
+        monkeypatch.setattr("recipes.stores.sqlite.session.carry_out", hang)
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            await link.ask(Touch("a", ()), 0.1)
+        assert not over.is_set()  # it hangs still
+        over.set()
+        await link.close()
 
     asyncio.run(scenario())
 
