@@ -12,6 +12,7 @@ from recipes._core.order import Order
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_sqlite import SQLITE
 from tests.mutants.in_zookeeper import IN_ZOOKEEPER
+from tests.mutants.in_wires import IN_WIRES
 from tests.mutants.transports import TRANSPORTS, TransportMutant
 from tests.simulation import exhaustive, users
 from tests.simulation.mutants import MUTANTS, Mutant
@@ -41,6 +42,7 @@ CASES = [
     *(Case(f"sqlite-{number}", mutant) for number, mutant in enumerate(SQLITE)),
     *(Case(f"zookeeper-{number}", mutant) for number, mutant in enumerate(IN_ZOOKEEPER)),
     *(Case(f"etcd-connection-{number}", mutant) for number, mutant in enumerate(CONNECTIONS)),
+    *(Case(f"wires-{number}", mutant) for number, mutant in enumerate(IN_WIRES)),
 ]
 
 

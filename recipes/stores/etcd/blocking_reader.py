@@ -80,7 +80,7 @@ class Reader:
             thread.join(_CLOSE_S)
 
     def _start(self) -> None:
-        """Start the thread; if that is interrupted, the next call starts another, and that one reads."""
+        """Start the thread; if that is interrupted, the next call starts another, and only that reads."""
         with section(), self._lock:
             if self._thread is not None or self._closed:
                 return
@@ -89,12 +89,8 @@ class Reader:
             wake_in.setblocking(False)
             ends = wake_out, wake_in
             thread = threading.Thread(target=self._run, args=ends, name="recipes-etcd", daemon=True)
-            try:
-                self._thread = thread
-                thread.start()
-            except BaseException:
-                self._thread = None  # it may run all the same: then it ends when it sees this
-                raise
+            thread.start()
+            self._thread = thread
 
     def _step(self, step: Callable[[float], None]) -> bool:
         """Take one step of the switch, send what it wants sent, then tell; False if closed."""
@@ -149,8 +145,8 @@ class Reader:
     # What follows runs in the thread.
 
     def _run(self, wake_out: socket.socket, wake_in: socket.socket) -> None:
-        with self._lock:  # which `_start` has until it knows that this thread runs
-            if self._thread is not threading.current_thread():
+        with self._lock:  # which `_start` has until this thread is noted, or it was interrupted
+            if not self._noted():
                 wake_out.close()
                 wake_in.close()
                 return
@@ -174,6 +170,9 @@ class Reader:
         selector.close()
         for tell, what in told:
             tell(what)
+
+    def _noted(self) -> bool:
+        return self._thread is threading.current_thread()
 
     def _turn(self, selector: selectors.BaseSelector, wake_in: socket.socket) -> None:
         with section(), self._lock:

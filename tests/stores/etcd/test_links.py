@@ -625,3 +625,55 @@ def test_a_port_that_is_refused_later_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(socket, "socket", Slow)
     with pytest.raises(ConnectionRefusedError):
         session_conn.dial(Endpoint("127.0.0.1", port), None, time.monotonic() + 5)
+
+
+def test_a_connection_on_which_something_came_unasked_is_not_used(connect: Connect) -> None:
+    said = threading.Event()
+
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.answer({"number": str(number)})
+        if number == 0:
+            peer.answer({"error": "this connection was idle for too long"}, "408 Request Timeout")
+            said.set()
+        peer.hang()
+
+    with Server(script) as server:
+        face = connect(server.port)
+        assert face.ask(PUT) == {"number": "0"}
+        assert said.wait(5)  # while no loop runs
+        assert face.ask(PUT) == {"number": "1"}
+
+
+def test_a_connection_that_is_reset_answers_at_once(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.reset()
+
+    with Server(script) as server, pytest.raises(StoreUnavailable, match=r"reset|closed"):
+        connect(server.port).ask(PUT)
+
+
+def test_a_call_that_is_not_answered_takes_the_watches_to_the_next_server(connect: Connect) -> None:
+    """The one that it leaves may be silent for long, and its watches wait for nothing."""
+
+    def silent(peer: Peer, number: int) -> None:
+        path, _, _ = peer.request()
+        if path != "/v3/watch":
+            peer.reset()
+            return
+        message = peer.chunk()
+        peer.begin()
+        peer.created(message)
+        peer.hang()
+
+    def hangs(peer: Peer, number: int) -> None:
+        peer.hang()
+
+    with Server(silent) as left, Server(hangs) as other:
+        face = connect(left.port, other.port)
+        box = Box()
+        assert face.ask(Watch(b"k", box)) == 7
+        with pytest.raises(StoreUnavailable):
+            face.ask(PUT)
+        assert face.event(box) == Disturbed()

@@ -79,6 +79,13 @@ def server() -> Iterator[Server]:
         yield one
 
 
+@pytest.fixture(autouse=True)
+def nothing_in_limbo() -> Iterator[None]:
+    """Forget the threads that were interrupted as they started, and never did: threading lists them for ever."""
+    yield
+    threading._limbo.clear()  # type: ignore[attr-defined]
+
+
 def readers() -> int:
     return sum(thread.name == "recipes-etcd" and thread.is_alive() for thread in threading.enumerate())
 
