@@ -9,7 +9,7 @@ import pytest
 import recipes
 from recipes._core.ops import Standing
 from recipes._core.order import Contender
-from recipes.inspection import described
+from recipes.inspection import MOST, checked_limit, described
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,32 @@ def test_of_others_the_text_is_shown_that_they_left(note: str, owner: str | None
 def test_an_owner_that_does_not_fit_is_refused(connect: Any, wrong: Any) -> None:
     with pytest.raises((ValueError, TypeError), match="owner is"):
         connect("memory://", owner=wrong)
+
+
+def test_who_holds_in_which_mode_and_where() -> None:
+    queue = [
+        Contender("a", "1", "W", "s", downgraded=True),
+        Contender("b", "2", "R", "t"),
+        Contender("c", "3", "W", "s"),
+        Contender("d", "", "R"),
+    ]
+    found = described("x", [Standing(one, token, "") for token, one in enumerate(queue, 7)], "s")
+    assert [(one.key, one.position, one.token, one.holds, one.mode, one.mine) for one in found] == [
+        ("a", 0, 7, True, "shared", True),
+        ("b", 1, 8, True, "shared", False),
+        ("c", 2, 9, False, "exclusive", True),
+        ("d", 3, 10, False, "shared", False),
+    ]
+    assert {one.lock for one in found} == {"x"}
+    assert not any(one.mine for one in described("x", [Standing(queue[3], 7, "")], ""))
+
+
+@pytest.mark.parametrize("limit", [1, 2, MOST])
+def test_a_limit_that_fits(limit: int) -> None:
+    assert checked_limit(limit) == limit
+
+
+@pytest.mark.parametrize("limit", [0, -1, MOST + 1, True, 1.0, None])
+def test_a_limit_that_does_not_fit(limit: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="limit"):
+        checked_limit(limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ __all__ = ["FileGate"]
 SUFFIX = ".fence"
 WIDTH = 19
 SIZE = 2 * WIDTH + 2
+
+_ADMITTED: dict[Path, tuple[int, int]] = {}
+"""Which process and thread is inside, by the fence file; only the one that is inside changes it."""
 
 
 class FileGate:
@@ -42,6 +46,7 @@ class FileGate:
             LockLost: The grant is lost, or released.
             TooWeak: The grant has no token.
             ValueError: The grant is shared; a bad token; the fence file is damaged.
+            RuntimeError: This thread is inside of `admit`, and would wait for itself.
             OSError: The file cannot be written.
         """
         asking = self._ask(grant, shared=False)
@@ -66,6 +71,7 @@ class FileGate:
             LockLost: The grant is lost, or released.
             TooWeak: The grant has no token.
             ValueError: A shared grant without ``shared=True``; a bad token; a damaged fence file.
+            RuntimeError: This thread is inside of `admit`, and would wait for itself.
         """
         with self.admit(grant, shared=shared):
             return self.path.read_bytes()
@@ -75,7 +81,8 @@ class FileGate:
         """Let a ``with`` block do what it likes: nobody else is inside meanwhile.
 
         For a file that is appended to, or for several. Keep the block short: others wait for
-        it without a limit, later holders too.
+        it without a limit, later holders too. In the block read and write the file itself: `read`,
+        `write` and `admit` of the same file would wait for the block to end, and are refused.
 
         Args:
             grant: A grant, or a token.
@@ -86,6 +93,7 @@ class FileGate:
             LockLost: The grant is lost, or released.
             TooWeak: The grant has no token.
             ValueError: A shared grant asks to write; a bad token; the fence file is damaged.
+            RuntimeError: This thread is inside of `admit` already.
         """
         with self._inside(self._ask(grant, shared=shared)):
             yield
@@ -95,7 +103,14 @@ class FileGate:
 
     @contextmanager
     def _inside(self, asking: Pass) -> Generator[None, None, None]:
+        mine = os.getpid(), threading.get_ident()
+        if _ADMITTED.get(self._fence) == mine:
+            raise RuntimeError(
+                f"this thread is already inside the gate of {self.path} and would wait for itself; read and "
+                "write the file itself there, or leave the block first"
+            )
         fence = self._locked()
+        _ADMITTED[self._fence] = mine
         try:
             seen = _parsed(os.pread(fence, SIZE + 1, 0), self._fence)
             now = seen.after(asking)
@@ -104,6 +119,7 @@ class FileGate:
                 os.fsync(fence)
             yield
         finally:
+            _ADMITTED.pop(self._fence, None)
             fcntl.flock(fence, fcntl.LOCK_UN)  # closing would not, if a child inherited it
             os.close(fence)
 

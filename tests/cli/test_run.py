@@ -18,6 +18,7 @@ import pytest
 import recipes
 from integration import servers
 from recipes.cli import codes
+from recipes.cli.running import guard
 from tests.cli.runs import RECIPES, Run, recipes_run
 
 CLOCK = "time.clock_gettime(time.CLOCK_BOOTTIME)"
@@ -322,3 +323,59 @@ def test_one_that_waits_with_its_standard_error_closed_ends_as_it_should(url: st
 def test_without_a_terminal_and_without_files(url: str) -> None:
     done = recipes_run(url, "--", "sh", "-c", "exit 6", stdin=subprocess.DEVNULL, start_new_session=True)
     assert (done.returncode, done.stderr) == (6, "")
+
+
+@pytest.fixture
+def undying(tmp_path: Path) -> list[str]:
+    """Return the command ``recipes``, for which what it kills seems to hang in the kernel."""
+    stub = tmp_path / "stub.py"
+    stub.write_text(
+        f"""
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("guard", {guard.__file__!r})
+guard = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(guard)
+killed = guard.end_all
+def end_all(*of):
+    killed(*of)
+    return [4711, 4712]
+guard.end_all = end_all
+if __name__ == "__main__":
+    sys.exit(guard.main(sys.argv[1:]))
+"""
+    )
+    program = f"""
+import runpy, sys
+from recipes.cli import main
+from recipes.cli.running import guard
+guard.end_all = runpy.run_path({str(stub)!r})["end_all"]
+guard.__file__ = {str(stub)!r}
+sys.exit(main(sys.argv[1:]))
+"""
+    return [sys.executable, "-c", program]
+
+
+def test_what_cannot_be_ended_is_not_said_to_have_ended(url: str, tmp_path: Path, undying: list[str]) -> None:
+    report = tmp_path / "report"
+    leaves = ["sh", "-c", "trap '' TERM; (trap '' TERM; while :; do sleep 0.01; done) >&- 2>&- & exit 3"]
+    words = ["run", "x", "--store", url, "--grace", "0.1", "--report", str(report), "--", *leaves]
+    done = subprocess.run([*undying, *words], capture_output=True, text=True, timeout=60, check=False)
+    said = json.loads(report.read_text())
+    assert (done.returncode, said["outcome"], said["stuck"]) == (3, "exited", [4711, 4712])
+    assert said["left"] >= 1
+    assert "which were ended" not in done.stderr
+    assert "could not be ended, and may run on without the lock: 4711, 4712" in done.stderr
+
+
+def test_the_same_where_the_guard_was_killed(url: str, tmp_path: Path, undying: list[str]) -> None:
+    noted, report = tmp_path / "noted", tmp_path / "report"
+    words = ["run", "x", "--store", url, "--report", str(report), "--"]
+    command = ["sh", "-c", f"echo $PPID > {noted}.new; mv {noted}.new {noted}; sleep 60"]
+    with subprocess.Popen([*undying, *words, *command], stderr=subprocess.PIPE, text=True) as run:
+        assert servers.eventually(noted.exists, 30, every_s=0.01)
+        os.kill(int(noted.read_text()), signal.SIGKILL)
+        _, told = run.communicate(timeout=60)
+    said = json.loads(report.read_text())
+    assert (run.returncode, said["outcome"], said["stuck"]) == (codes.WRONG, "failed", [4711, 4712])
+    assert "could not be ended, and may run on without the lock: 4711, 4712" in told
+    assert "was ended with it" not in told

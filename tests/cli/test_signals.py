@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from recipes.cli.running import signals as module
-from recipes.cli.running.signals import CLEAN_UP_S, ENDING, Signals, Struck
+from recipes.cli.running.signals import ENDING, Signals, Struck
 
 
 class Clock:
@@ -56,7 +56,7 @@ def test_the_first_signal_interrupts_and_says_which_it_was(signals: Signals, num
 def test_later_ones_do_not_until_the_clean_up_has_had_its_time(signals: Signals, clock: Clock) -> None:
     assert strike(signal.SIGINT)
     assert not any(map(strike, ENDING))
-    clock.now += CLEAN_UP_S - 0.1
+    clock.now += 9.9
     assert not any(map(strike, ENDING))
     clock.now += 0.2
     assert all(map(strike, ENDING))
@@ -64,10 +64,10 @@ def test_later_ones_do_not_until_the_clean_up_has_had_its_time(signals: Signals,
 
 def test_what_ends_without_a_signal_is_not_cut_off_either(signals: Signals, clock: Clock) -> None:
     signals.spare()
-    clock.now += CLEAN_UP_S / 2
+    clock.now += 5
     signals.spare()
     assert not strike(signal.SIGTERM)
-    clock.now += CLEAN_UP_S / 2
+    clock.now += 5
     assert strike(signal.SIGTERM)
 
 

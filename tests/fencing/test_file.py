@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -202,3 +204,65 @@ def test_a_child_that_was_forked_in_the_block_keeps_nobody_out(gate: FileGate) -
         os.waitpid(child, 0)
         os.close(reading)
         os.close(writing)
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda gate: gate.write(8, b"again"),
+        lambda gate: gate.read(8),
+        lambda gate: gate.admit(8).__enter__(),
+    ],
+    ids=["write", "read", "admit"],
+)
+@pytest.mark.timeout(60)
+def test_a_thread_inside_that_asks_again_is_refused(
+    gate: FileGate, asks: Callable[[FileGate], object]
+) -> None:
+    same = FileGate(gate.path.parent / "." / gate.path.name)  # another gate of the same file
+    with gate.admit(7):
+        gate.path.write_bytes(b"inside")
+        with pytest.raises(
+            RuntimeError, match=r"already inside .*would wait for itself.*leave the block first"
+        ):
+            asks(same)
+        assert fence(gate).read_text() == f"{7:019} {7:019}\n", "it was not admitted"
+        gate.path.with_name("other").write_bytes(b"")
+        FileGate(gate.path.with_name("other")).write(1, b"another file's gate is no part of it")
+    assert gate.read(7) == b"inside"
+    gate.write(8, b"again")
+    assert gate.path.read_bytes() == b"again"
+    assert not [path for path in gate.path.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_another_thread_waits_for_the_one_inside(gate: FileGate) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with gate.admit(7):
+            waiting = pool.submit(gate.write, 8, b"other")
+            assert not waiting.done()
+            gate.path.write_bytes(b"inside")
+        waiting.result(20)
+    assert gate.path.read_bytes() == b"other"
+
+
+def test_a_forked_child_waits_for_its_parent_inside(gate: FileGate) -> None:
+    with gate.admit(7):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                FileGate(gate.path).write(8, b"child")
+                code = 0
+            finally:
+                os._exit(code)
+        gate.path.write_bytes(b"parent")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert gate.path.read_bytes() == b"child"
+
+
+def test_one_that_was_refused_leaves_the_gate_to_others(gate: FileGate) -> None:
+    gate.write(7, b"x")
+    with pytest.raises(StaleToken):
+        gate.write(6, b"late")
+    gate.write(7, b"again")
+    assert gate.read(7) == b"again"

@@ -13,6 +13,7 @@ from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_sqlite import SQLITE
 from tests.mutants.in_zookeeper import IN_ZOOKEEPER
 from tests.mutants.in_wires import IN_WIRES
+from tests.mutants.in_outside import OUTSIDE
 from tests.mutants.transports import TRANSPORTS, TransportMutant
 from tests.simulation import exhaustive, users
 from tests.simulation.mutants import MUTANTS, Mutant
@@ -43,6 +44,7 @@ CASES = [
     *(Case(f"zookeeper-{number}", mutant) for number, mutant in enumerate(IN_ZOOKEEPER)),
     *(Case(f"etcd-connection-{number}", mutant) for number, mutant in enumerate(CONNECTIONS)),
     *(Case(f"wires-{number}", mutant) for number, mutant in enumerate(IN_WIRES)),
+    *(Case(f"outside-{number}", mutant) for number, mutant in enumerate(OUTSIDE)),
 ]
 
 

@@ -19,6 +19,14 @@ def test_a_written_key_is_read_back(raw: Any, revision: Any) -> None:
     assert codec.keys(found) == [(raw, revision, b"", 0, 0)]
 
 
+def test_a_key_is_read_with_its_value_and_its_lease() -> None:
+    kv = {"key": b64(b"k"), "create_revision": "7", "mod_revision": "9", "version": "2"}
+    found = {"kvs": [{**kv, "value": b64(b"v"), "lease": "11"}, {**kv, "key": b64(b"l")}]}
+    assert codec.keys(found) == [(b"k", 7, b"v", 11), (b"l", 7, b"", 0)]
+    assert codec.reads({"responses": [{"response_put": {}}, {"response_range": found}]}) == [found]
+    assert codec.reads({}) == []
+
+
 def test_what_is_zero_is_left_out() -> None:
     assert codec.number(None) == 0
     assert codec.number("7") == 7
@@ -70,6 +78,17 @@ def test_operations() -> None:
     assert codec.delete(b"k", b"l") == {"request_delete_range": {"key": key, "range_end": end}}
     assert codec.read(b"k") == {"request_range": {"key": key}}
     assert codec.read(b"k", b"l", limit=3) == {"request_range": {"key": key, "range_end": end, "limit": "3"}}
+
+
+def test_the_oldest_are_the_first_created() -> None:
+    assert codec.oldest(b"k", b"l", 2) == {
+        "key": b64(b"k"),
+        "range_end": b64(b"l"),
+        "limit": "2",
+        "sort_order": "ASCEND",
+        "sort_target": "CREATE",
+    }
+    assert codec.span(b"k") == {"key": b64(b"k")}
 
 
 def test_the_nearest_are_the_latest_created_before() -> None:

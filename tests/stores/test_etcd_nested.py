@@ -75,10 +75,13 @@ def test_they_are_no_queue_and_in_none(server: EtcdServer, outside: EtcdProtocol
     assert run(server, outside.survey(Survey("app", 10), TURN)) == ()
     run(server, outside.enqueue(Enqueue(Spot("app", "lock", FIRST), EXCLUSIVE), TURN))
     assert run(server, outside.queues(Queues(10), TURN)) == ("app",)
+    run(server, outside.enqueue(Enqueue(Spot("app", "lock", SECOND), EXCLUSIVE), TURN))
+    assert run(server, outside.queues(Queues(10), TURN)) == ("app",)
+    run(server, outside.withdraw(Withdraw(Spot("app", "lock", SECOND)), TURN))
     (mine,) = run(server, outside.survey(Survey("app", 10), TURN))
     assert mine.contender.id == FIRST
     assert run(server, outside.expel(Expel("app", mine.contender.ref, mine.token), TURN))
-    assert len(server.keys) == 4, "the three of the root inside, and the anchor of the one that looked"
+    assert len([key for key in server.keys if not key.startswith(b"~session/9")]) == 3, "those inside stay"
 
 
 def test_gos_mutex_counts_no_session(server: EtcdServer) -> None:

@@ -98,6 +98,7 @@ def test_whom_a_child_stands_for(child: Any, identity: Any, kind: str) -> None:
         ([9, 5, 1], False),
         ([NEAR_THE_END - 1, 1], False),
         ([NEAR_THE_END, 1], True),
+        ([2**31 - 1_000, 1], True),
         ([2**31 - 1, 2**31 - 1], True),
         ([5, 5, 1], True),
         ([3, -5], True),

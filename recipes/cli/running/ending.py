@@ -38,7 +38,8 @@ class Ending:
         command_code: What the command itself ended with, 128 and more for a signal; None if it was
             not started.
         token: The fencing token of the grant, None if there was none.
-        left: How many processes the command left behind, and were ended.
+        left: How many processes the command left behind.
+        stuck: Those of its processes that could not be ended, and may run on without the lock.
     """
 
     outcome: Outcome
@@ -47,6 +48,7 @@ class Ending:
     command_code: int | None = None
     token: int | None = None
     left: int = 0
+    stuck: tuple[int, ...] = ()
 
     def but_lost(self, reason: str | None) -> Ending:
         """Return the same, now that it turned out that the lock was not held to the end."""
@@ -63,6 +65,7 @@ class Ending:
             "token": self.token,
             "reason": self.reason,
             "left": self.left,
+            "stuck": list(self.stuck),
         }
 
     def words(self, lock: str, command: Sequence[str]) -> str:
@@ -102,10 +105,10 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def ending_of(status: int, token: int | None, left: int) -> Ending:
+def ending_of(status: int, token: int | None, left: int, stuck: tuple[int, ...] = ()) -> Ending:
     """Return how a command ended, from its wait status."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         number = codes.SIGNALLED - code
-        return Ending(Outcome.SIGNALLED, number, command_code=number, token=token, left=left)
-    return Ending(Outcome.EXITED, code, command_code=code, token=token, left=left)
+        return Ending(Outcome.SIGNALLED, number, command_code=number, token=token, left=left, stuck=stuck)
+    return Ending(Outcome.EXITED, code, command_code=code, token=token, left=left, stuck=stuck)

@@ -199,7 +199,7 @@ class Guard:
         self._deadline, self._grace_s, self._terminal = deadline, grace_s, terminal
         if deadline is not None and boot_time() >= deadline - grace_s:
             self._tell("killed")  # it was stopped in between: nothing is started
-            self._tell("ended", status=0, left=0)
+            self._tell("ended", status=0, left=0, stuck=[])
             return
         words = [word.encode("latin-1") for word in command]
         added = {name.encode("latin-1"): value.encode("latin-1") for name, value in environment.items()}
@@ -278,12 +278,13 @@ class Guard:
         The command itself stays a zombie until then, so that its group is nobody else's.
         """
         left = self._left_after(LINGER_S)
+        stuck: list[int] = []
         if left:
             signal_all(self._child, os.getpid(), signal.SIGTERM)
             self._left_after(self._grace_s)
-            end_all(self._child, os.getpid())
+            stuck = end_all(self._child, os.getpid())
         _, status = os.waitpid(self._child, 0)
-        self._tell("ended", status=status, left=len(left))
+        self._tell("ended", status=status, left=len(left), stuck=stuck)
 
     def _left_after(self, within_s: float) -> list[int]:
         """Return who is left after a while, at most until the deadline, or until nobody is there to tell."""

@@ -22,7 +22,15 @@ END_WITHIN_S = 5.0
 
 
 class GuardGone(Exception):
-    """The guard ended before its command did; whatever was left of the command was killed."""
+    """The guard ended before its command did; whatever was left of the command was killed.
+
+    Attributes:
+        stuck: The processes that do not die all the same.
+    """
+
+    def __init__(self, stuck: Sequence[int] = ()) -> None:
+        super().__init__(stuck)
+        self.stuck = tuple(stuck)
 
 
 class Minder:
@@ -138,9 +146,7 @@ class Minder:
             self._over = self._over or message["told"] in ("ended", "failed")
             yield message
         if not chunk and not self._over:
-            if self._command:
-                guard.end_all(self._command, os.getpid())
-            raise GuardGone
+            raise GuardGone(guard.end_all(self._command, os.getpid()) if self._command else ())
 
     def _tell(self, what: str, *, files: Sequence[int] = (), **fields: Any) -> None:
         line = json.dumps({"do": what, **fields}).encode() + b"\n"

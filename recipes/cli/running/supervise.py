@@ -83,12 +83,15 @@ class Supervisor:
         self._grant.lost.add_callback(lambda _grant: self._signals.ring())
         try:
             return self._watched(command[0])
-        except GuardGone:
+        except GuardGone as gone:
+            token, stuck = self._grant.token, gone.stuck
+            self._say(_stuck(command[0], stuck))
             if self._ended_by_us:  # it was stopped, and we killed it
                 lost = self._grant.lost_reason
-                return Ending(Outcome.LOST, codes.LOST, reason=lost, token=self._grant.token)
-            words = f"the guard of {command[0]} was killed, and {command[0]} was ended with it"
-            return Ending(Outcome.FAILED, codes.WRONG, reason=words, token=self._grant.token)
+                return Ending(Outcome.LOST, codes.LOST, reason=lost, token=token, stuck=stuck)
+            words = f"the guard of {command[0]} was killed"
+            words += "" if stuck else f", and {command[0]} was ended with it"
+            return Ending(Outcome.FAILED, codes.WRONG, reason=words, token=token, stuck=stuck)
         except BaseException:
             self._minder.end()  # before anybody gives the lock back
             raise
@@ -156,9 +159,11 @@ class Supervisor:
                 reason = f"{name} could not be started: {os.strerror(number)}"
                 return Ending(Outcome.NOT_STARTED, code, reason=reason, token=token)
             case "ended":
-                if message["left"]:
-                    self._say(f"{name} left {message['left']} processes behind, which were ended")
-                ending = ending_of(message["status"], token, message["left"])
+                left, stuck = message["left"], tuple(message["stuck"])
+                if left:
+                    self._say(f"{name} left {left} processes behind{'' if stuck else ', which were ended'}")
+                self._say(_stuck(name, stuck))
+                ending = ending_of(message["status"], token, left, stuck)
                 if not self._ended_by_us:
                     return ending
                 return replace(ending.but_lost(self._grant.lost_reason), token=token)
@@ -181,3 +186,11 @@ class Supervisor:
         else:
             self._lent = True
         self._minder.resume(terminal=self._lent)
+
+
+def _stuck(name: str, stuck: Sequence[int]) -> str:
+    """Return what to say of processes that do not die; nothing if there are none."""
+    if not stuck:
+        return ""
+    pids = ", ".join(map(str, stuck))
+    return f"processes of {name} could not be ended, and may run on without the lock: {pids}"

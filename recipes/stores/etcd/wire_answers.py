@@ -132,8 +132,8 @@ def describe(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return tls_words(error)
     if isinstance(error, OSError) and error.strerror:
-        hidden = error.errno is not None and error.strerror.startswith(_OF_ASYNCIO)
-        return os.strerror(error.errno) if hidden else error.strerror
+        number = error.errno if error.strerror.startswith(_OF_ASYNCIO) else None
+        return error.strerror if number is None else os.strerror(number)
     return str(error) or type(error).__name__
 
 
