@@ -20,9 +20,9 @@ def test_the_member_in_use_goes_away(lab: ClusterLab, how: str) -> None:
     waiting = waiter.actor.start_acquire(lab.name)
     lab.seen.wait("lock.queued", lock=lab.name, position=1)
 
-    gone_at = boot_time()
     for one in (holder, waiter, joiner):
         getattr(one.at, how)()
+    gone_at = boot_time()
 
     with taking(REQUEST_S / 2):  # of the first call that finds out; those after it know
         assert joiner.actor.acquire("another").release()

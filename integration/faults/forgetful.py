@@ -8,6 +8,7 @@ all the while.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
 
@@ -16,7 +17,10 @@ import recipes
 
 def blocking(url: str, session_s: float, how: str) -> None:
     """Forget a blocking client."""
-    client = recipes.connect(url, session_timeout=session_s).open()
+    client = recipes.connect(url, session_timeout=session_s)
+    while client.session.state != "held":  # loading the transport may take a request's time on a busy machine
+        with contextlib.suppress(recipes.StoreUnavailable):
+            client.open()
     grant = client.lock("forgotten").acquire()
     if how == "waiting":
         threading.Thread(target=client.lock("forgotten").acquire, daemon=True).start()
@@ -27,7 +31,10 @@ def blocking(url: str, session_s: float, how: str) -> None:
 
 async def tasks(url: str, session_s: float, how: str) -> None:
     """Forget an asyncio client."""
-    client = await recipes.connect_async(url, session_timeout=session_s).open()
+    client = recipes.connect_async(url, session_timeout=session_s)
+    while client.session.state != "held":
+        with contextlib.suppress(recipes.StoreUnavailable):
+            await client.open()
     grant = await client.lock("forgotten").acquire()
     waiting = None
     if how == "waiting":

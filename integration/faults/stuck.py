@@ -1,7 +1,8 @@
 """A holder that hangs with a live session: in a busy loop, or in a read that nothing ends.
 
 Run as ``python -m integration.faults.stuck FACE URL SESSION_S HOW MAX_HOLD_S SECONDS``. It says when
-it acquired, hangs for so many seconds without a look at its grant, and tells what it sees then.
+it asked and when it acquired, hangs for so many seconds without a look at its grant, and tells what it
+sees then.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import recipes
 from recipes._run.clock import boot_time
 
 
-def hang(how: str, seconds: float) -> None:
+def hang(asked_at: float, how: str, seconds: float) -> None:
     """Let this thread do nothing of use."""
-    print(json.dumps(boot_time()), flush=True)
+    print(json.dumps([asked_at, boot_time()]), flush=True)
     if how == "busy loop":
         until = boot_time() + seconds
         while boot_time() < until:
@@ -37,8 +38,9 @@ def seen(grant: Any) -> str:
 async def tasks(url: str, session_s: float, how: str, max_hold_s: float, seconds: float) -> None:
     """Hang in the loop of an asyncio client, which then renews nothing."""
     async with recipes.connect_async(url, session_timeout=session_s) as client:
+        asked_at = boot_time()
         grant = await client.lock("stuck", max_hold=max_hold_s).acquire()
-        hang(how, seconds)
+        hang(asked_at, how, seconds)
         print(seen(grant), flush=True)
         print(json.dumps(await grant.release()), flush=True)
 
@@ -46,8 +48,9 @@ async def tasks(url: str, session_s: float, how: str, max_hold_s: float, seconds
 def blocking(url: str, session_s: float, how: str, max_hold_s: float, seconds: float) -> None:
     """Hang in the thread that holds."""
     with recipes.connect(url, session_timeout=session_s) as client:
+        asked_at = boot_time()
         grant = client.lock("stuck", max_hold=max_hold_s).acquire()
-        hang(how, seconds)
+        hang(asked_at, how, seconds)
         print(seen(grant), flush=True)
         print(json.dumps(grant.release()), flush=True)
 

@@ -14,8 +14,8 @@ from recipes._run.clock import boot_time
 
 @at_once()
 def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
-    session_s = 4.0  # so that the periodic re-read, 2.8 s and more, is not what wakes the waiter
-    options = {"session_timeout": session_s, "request_timeout": 2.5}  # a reconnect may back off for a second
+    session_s = 8.0  # so that the periodic re-read, 5.6 s and more, is not what wakes the waiter
+    options = {"session_timeout": session_s, "request_timeout": 5.0}  # a reconnect may back off for a second
     holder, waiter = (lab.actor(proxied=True, **options) for _ in range(2))
     held = holder.acquire(lab.name)
     next_one = waiter.start_acquire(lab.name)
@@ -126,8 +126,9 @@ def test_fault_40_cut_for_most_of_the_session(lab: Lab, how: str) -> None:
 
 @at_once(how=("cut", "blackhole"), timeout_s=(0.3, 1.0))
 def test_promise_l6_timeouts_are_kept_with_a_silent_store(lab: Lab, how: str, timeout_s: float) -> None:
-    known, fresh = lab.actor(proxied=True), lab.actor(proxied=True, is_open=False)
-    waiting = lab.actor(proxied=True)
+    session_s = 5 * SESSION_S  # it does not end meanwhile
+    known, waiting = (lab.actor(proxied=True, session_timeout=session_s) for _ in range(2))
+    fresh = lab.actor(proxied=True, is_open=False, session_timeout=session_s)
     held = lab.actor().acquire("held")
     known.acquire("free").release()
     took_s: list[float] = []

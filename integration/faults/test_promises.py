@@ -12,7 +12,7 @@ import pytest
 
 import recipes
 from integration import servers
-from integration.faults.labs import Lab, at_once
+from integration.faults.labs import SESSION_S, Lab, at_once
 from integration.faults.looking import taking
 from recipes._run.clock import boot_time
 
@@ -118,7 +118,7 @@ def test_promise_l9_exit_without_close_and_the_server_dead(lab: Lab, mode: str) 
 
 
 def run_to_the_end(lab: Lab, mode: str, how: str) -> None:
-    script = lab.worker("forgetful", mode, proxied=True)
+    script = lab.worker("forgetful", mode, session_s=2 * SESSION_S, proxied=True)
     with away(lab, how):
         began = boot_time()
         script.tell("go on")
@@ -126,7 +126,7 @@ def run_to_the_end(lab: Lab, mode: str, how: str) -> None:
         with taking(CLOSE_S):
             assert script.finish() == 0
         lab.figure(f"exited in {boot_time() - began:.2f} s")
-    assert lab.contenders_become(0, within_s=20)
+    assert lab.contenders_become(0, within_s=30)
 
 
 @contextlib.contextmanager

@@ -38,7 +38,7 @@ __all__ = ["PROTECTIONS", "VARIABLE", "Protection", "fails_without", "take_out"]
 
 ROOT = Path(__file__).parents[2]
 VARIABLE = "RECIPES_TEST_WITHOUT"
-WITHIN_S = 110
+WITHIN_S = 280
 
 
 @dataclass(frozen=True, slots=True)
