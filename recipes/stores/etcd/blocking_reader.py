@@ -72,7 +72,7 @@ class Reader:
 
     def close(self) -> None:
         """End the thread and the connections."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._closed = True
             thread = self._thread
             self._wake()
@@ -80,7 +80,7 @@ class Reader:
             thread.join(_CLOSE_S)
 
     def _start(self) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self._thread is not None or self._closed:
                 return
             self._wake_out, wake_in = socket.socketpair()
@@ -92,7 +92,7 @@ class Reader:
 
     def _step(self, step: Callable[[float], None]) -> bool:
         """Take one step of the switch, send what it wants sent, then tell; False if closed."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self._closed:
                 return False
             try:
@@ -142,7 +142,7 @@ class Reader:
                 _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
                 failure = unavailable(self._store, f"watching failed: {error!r}")
                 self._turn_in(partial(self._switch.lose_all, failure))
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._switch.lose_all(unavailable(self._store, "this link was closed"))
             self._close_conns(selector, list(self._conns))
             told = self._switch.take_told()
@@ -155,7 +155,7 @@ class Reader:
             tell(what)
 
     def _turn(self, selector: selectors.BaseSelector, wake_in: socket.socket) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             opens, self._switch.opens = self._switch.opens, []
             closes, self._switch.closes = self._switch.closes, []
             self._close_conns(selector, closes)
@@ -183,7 +183,7 @@ class Reader:
             self._switch.tick(time.monotonic())
 
     def _turn_in(self, step: Callable[[], None]) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             step()
             self._flush()
             told = self._switch.take_told()
@@ -210,14 +210,14 @@ class Reader:
             failure = failed(channel.endpoint.store, error)
             self._turn_in(lambda: self._switch.broken(channel, failure))
             return
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._conns[channel] = conn
             selector.register(conn.sock, selectors.EVENT_READ, channel)
         self._turn_in(lambda: self._switch.connected(channel, time.monotonic()))
 
     def _read(self, channel: Channel) -> None:
         while channel.live:
-            with section(), self._lock:
+            with section.mark, self._lock:
                 try:
                     data = self._conns[channel].receive_some()
                 except OSError as error:
