@@ -117,7 +117,8 @@ class BlockingRuntime(Runtime):
             call.unwind()  # an interrupt may strike between the program's own clauses
             raise
         finally:
-            call.finish()
+            if waits:  # else it hears of nothing, and the link may be what a signal handler interrupted
+                call.finish()
 
     def make_link(self, on_end: Callable[[str], None]) -> Link:
         """Return a new link of the engine."""
