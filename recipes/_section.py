@@ -3,8 +3,8 @@
 A signal handler and a finalizer run in the thread that they interrupt, between any two of its
 instructions. If that thread holds a lock, a handler that wants the same lock waits for ever; and one
 that waits for another thread of ours does so too, if that one wants the lock. So every lock of the
-transports and drivers is taken inside a section, ``with section(), lock:``, and a public call asks
-`Marks.struck` before it waits for anything.
+transports and drivers is taken inside a section, ``with section.mark, lock:``, and a public call asks
+`Section.struck` before it waits for anything.
 """
 
 from __future__ import annotations
@@ -12,31 +12,29 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-__all__ = ["Marks", "section"]
+__all__ = ["Section", "section"]
 
 
-class Marks:
-    """One mark for each thread; a thread is inside a section while it owns its mark.
+class Section(threading.local):
+    """A kind of section: a thread is inside while it owns its ``mark``.
 
     A mark is an ``RLock`` that no other thread ever takes: entering and leaving a section are one call
     of C each, so that no interrupt finds a section half entered, or leaves one entered.
     """
 
-    def __init__(self) -> None:
-        self._here = threading.local()
+    mark: Any
 
-    def __call__(self) -> Any:
-        """Return the mark of this thread, to be entered with ``with``."""
-        try:
-            return self._here.mark
-        except AttributeError:
-            return self._here.__dict__.setdefault("mark", threading.RLock())
+    def __getattr__(self, name: str) -> Any:
+        """Make the mark of this thread; once, for then it is an attribute like any other."""
+        if name != "mark":
+            raise AttributeError(name)
+        return self.__dict__.setdefault("mark", threading.RLock())
 
     def struck(self) -> bool:
         """Return whether this thread is inside: then a handler asks, amid what it interrupted."""
-        inside: bool = self()._is_owned()  # noqa: SLF001 - nobody else knows
+        inside: bool = self.mark._is_owned()  # noqa: SLF001 - nobody else knows
         return inside
 
 
-section = Marks()
+section = Section()
 """A step of a transport or a driver that waits for nobody, and that other threads may wait for."""

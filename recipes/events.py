@@ -18,7 +18,7 @@ from functools import cache
 from threading import local
 from typing import IO, Any
 
-from recipes._section import Marks
+from recipes._section import Section
 
 __all__ = ["EVENTS", "Transition", "log_json", "subscribe"]
 
@@ -92,7 +92,7 @@ Hook = Callable[[Transition], None]
 _standard = logging.getLogger("recipes")
 _standard.addHandler(logging.NullHandler())
 _hooks: list[Hook] = []
-_telling = Marks()
+_telling = Section()
 _here = local()
 
 
@@ -154,7 +154,7 @@ def emit(transition: Transition) -> None:
     untold = _untold()
     untold.append(transition)
     while untold and not _telling.struck():  # again: a handler may strike as the section ends
-        with _telling():
+        with _telling.mark:
             while untold:
                 _tell(untold.popleft())
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from recipes._core.deadline import duration
 from recipes._core.queueing import release, verify
-from recipes._run.leaving import Block, Exits, enters, seen_leaving
-from recipes._section import section
-from recipes.errors import LockLost
+from recipes._run.leaving import Block, enters, seen_leaving
+from recipes.errors import LockLost, ReentrantCall
 from recipes.stores.base import Event
 
 if TYPE_CHECKING:
@@ -246,12 +245,11 @@ class Grant(_BaseGrant):
     """
 
     _runtime: BlockingRuntime
+    _block: Block | None = None
     lost: Lost
 
     def __init__(self, runtime: BlockingRuntime, hold: Hold) -> None:
         self.lost = Lost(runtime, hold, self)
-        self._exits: Exits = {}
-        self._block: Block | None = None
         super().__init__(runtime, hold, self.lost)
 
     def verify(self) -> bool:
@@ -282,9 +280,12 @@ class Grant(_BaseGrant):
             call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
             if not self._hold.release(self._runtime.now(), self._runtime.emit):
                 return False
-            waits = wait and not section.struck()  # a signal handler does not wait for what it interrupted
-            program = release(self._hold, wait=waits)
-            return not self._hold.freed or self._runtime.run(program, call, waits=waits)
+            if not self._hold.freed:
+                return True
+            try:
+                return self._runtime.run(release(self._hold, wait=wait), call, waits=wait)
+            except ReentrantCall:  # a signal handler does not wait for what it interrupted
+                return self._runtime.run(release(self._hold, wait=False), call, waits=False)
         except BaseException:
             self._release_behind()
             raise
@@ -297,7 +298,7 @@ class Grant(_BaseGrant):
 
     def __enter__(self) -> Self:
         try:
-            self._block = enters(self._exits, self._runtime, self)
+            self._block = enters(self, self._runtime, self)
             self._check_or_leave()
         except BaseException:
             self._release_behind()  # an interrupt: the block has no end

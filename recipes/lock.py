@@ -12,6 +12,8 @@ from recipes._core.queueing import acquire, look_up, try_acquire
 from recipes._lock_base import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
 from recipes._run.leaving import Exits, enters, seen_leaving
 from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
+from recipes._run.leaving import enters, seen_leaving
+from recipes.errors import LockTimeout, ReentrantCall
 from recipes.grant import AsyncGrant, Grant
 
 if TYPE_CHECKING:
@@ -38,10 +40,6 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
 
     _runtime: BlockingRuntime
     _grant: type[AnyGrant]
-
-    def __init__(self, runtime: BlockingRuntime, name: str, *, max_hold: float | None = None) -> None:
-        super().__init__(runtime, name, max_hold=max_hold)
-        self._exits: Exits = {}
 
     def acquire(
         self,
@@ -83,7 +81,8 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
         """
         duration("timeout", timeout)
         manner = Manner(max_waiters, on_session_lost, on_queued, on_position)
-        self._runtime.sweep()  # what this thread has left does not stand in its way
+        if self._runtime.left:
+            self._runtime.sweep()  # what this thread has left does not stand in its way
         if timeout == 0:
             try:
                 grant = self.try_acquire(timeout=AT_ONCE_S)
@@ -117,7 +116,8 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
             ClientClosed: The client was closed.
             ValueError: The timeout is too short, or not finite; nothing was sent.
         """
-        self._runtime.sweep()
+        if self._runtime.left:
+            self._runtime.sweep()
         within = self._within(timeout)
         owner = threading.current_thread()
         again: AnyGrant | None = self._again(owner)
@@ -207,7 +207,7 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
         try:
             grant.check()
             self._enter(owner, grant)
-            grant._block = enters(self._exits, self._runtime, grant, self)  # noqa: SLF001 - the two are one
+            grant._block = enters(self, self._runtime, grant, self)  # noqa: SLF001 - the two are one
         except BaseException:
             self._forget(owner, grant)
             grant.release()

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -227,6 +228,27 @@ def test_a_raising_subscriber_stops_nobody(seen: list[Transition], caplog: pytes
         assert grant.held
     assert "lock.acquired" in [transition.event for transition in seen]
     assert "a subscriber of recipes.events failed" in caplog.text
+
+
+def test_what_is_told_amid_a_telling_is_told_after_it() -> None:
+    """A signal handler or a finalizer releases, as a subscriber holds a lock of its own."""
+    told: list[str] = []
+    lock = threading.Lock()
+
+    def tell(transition: Transition) -> None:
+        with lock:
+            if transition.event == "session.started":
+                events.emit(Transition("session.lost"))
+            told.append(transition.event)
+
+    undo = subscribe(tell)
+    try:
+        telling = threading.Thread(target=events.emit, args=(Transition("session.started"),), daemon=True)
+        telling.start()
+        telling.join(10)
+    finally:
+        undo()
+    assert told == ["session.started", "session.lost"]
 
 
 def test_a_subscriber_may_leave_while_it_is_told(seen: list[Transition]) -> None:

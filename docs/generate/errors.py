@@ -15,6 +15,7 @@ SAMPLES: dict[str, dict[str, object]] = {
     "LockLost": {"lock": "reports", "token": 41, "reason": "its session was lost"},
     "LockTimeout": {"lock": "reports", "timeout_s": 5.0, "position": 2},
     "QueueFull": {"lock": "reports", "max_waiters": 1, "position": 2},
+    "ReentrantCall": {},
     "SessionLost": {"reason": "no renewal was confirmed in time", "lock": "reports"},
     "StaleToken": {"name": "reports", "token": 41, "seen": 43},
     "StoreDenied": {"store": "etcd1:2379", "detail": "..."},

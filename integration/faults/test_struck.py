@@ -1,4 +1,4 @@
-"""Fault 27, place by place: an interrupt wherever the links to real servers see one leaves nothing behind.
+"""Fault 27, place by place: an interrupt wherever a link to a real server hears of it leaves nothing.
 
 In memory and on SQLite ``tests/run/test_struck.py`` does it at every place.
 """

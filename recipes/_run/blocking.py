@@ -80,7 +80,8 @@ class BlockingRuntime(Runtime):
 
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         """Begin a public call with one deadline for all of it."""
-        self.sweep()
+        if self.left:
+            self.sweep()
         deadline = Deadline.after(timeout_s, self.now())
         return Call(self, self.mailbox(), owner, deadline, fail_fast)
 
@@ -117,7 +118,8 @@ class BlockingRuntime(Runtime):
             call.unwind()  # an interrupt may strike between the program's own clauses
             raise
         finally:
-            call.finish()
+            if waits:  # else it hears of nothing, and the link may be what a signal handler interrupted
+                call.finish()
 
     def make_link(self, on_end: Callable[[str], None]) -> Link:
         """Return a new link of the engine."""
@@ -125,7 +127,7 @@ class BlockingRuntime(Runtime):
 
     def want_session(self) -> None:
         """Have the keeper at work."""
-        with section(), self._starting:
+        with section.mark, self._starting:
             if not self._keeping():
                 _thread("keeper", self._keep)
         if self.board.refused is not None:
@@ -134,14 +136,17 @@ class BlockingRuntime(Runtime):
 
     def _keep(self) -> None:
         # A thread says itself that it is at work: an interrupt may strike whoever waits for its start.
-        with section(), self._starting:
+        with section.mark, self._starting:
             if self._keeping() or self.board.closed is not None:
                 return
             self._keeper = threading.current_thread()
         try:
             self._keep_on()
         except BaseException:  # somebody ends threads; the next call that needs one starts another
-            with section(), self._starting:  # first: whoever waits is told by the next line, and asks at once
+            with (
+                section.mark,
+                self._starting,
+            ):  # first: whoever waits is told by the next line, and asks at once
                 self._keeper = None
             self.give_up("the thread that renews was ended")
             raise
@@ -175,7 +180,7 @@ class BlockingRuntime(Runtime):
         if job.spot is None:
             _thread("closer", self._clean_one, job)
             return
-        with section(), self._starting:  # so that a cleaner either sees the job, or has ended
+        with section.mark, self._starting:  # so that a cleaner either sees the job, or has ended
             self._jobs.put(job)
             if self.board.closed is not None:
                 self._jobs.put(None)
@@ -183,7 +188,7 @@ class BlockingRuntime(Runtime):
                 _thread("cleaner", self._clean, self._jobs)
 
     def _clean(self, jobs: queue.SimpleQueue[Job | None]) -> None:
-        with section(), self._starting:
+        with section.mark, self._starting:
             if self._cleaner is not None or jobs.empty():  # another was quicker, and did it all
                 return
             self._cleaner = threading.current_thread()
@@ -206,7 +211,7 @@ class BlockingRuntime(Runtime):
 
     def _cleaned_all(self, job: Job | None) -> bool:
         """Whether the client is closed and no job is left; one that comes later has a thread started."""
-        with section(), self._starting:
+        with section.mark, self._starting:
             if job is None and self._jobs.empty():
                 self._cleaner = None
                 return True
@@ -230,7 +235,7 @@ class BlockingRuntime(Runtime):
         """End the session on the store and let go of everything; returns what was held."""
         self.sweep()
         board = self.board
-        with section(), self._starting:
+        with section.mark, self._starting:
             if board.closed is not None:
                 return []
             board.closed = "closed"

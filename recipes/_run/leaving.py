@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from recipes._run.runtime import Runtime
     from recipes.grant import Grant
 
-__all__ = ["Block", "Exits", "enters", "seen_leaving"]
+__all__ = ["Block", "enters", "seen_leaving"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Exits = dict[int, "weakref.ref[Any]"]
-"""By thread: what it looked up last, maybe to enter a block."""
+LOOKED_UP = "_exits"
+"""The attribute with what each thread looked up last, maybe to enter a block."""
 
 
 class Block(weakref.ref["partial[None]"]):
@@ -46,16 +46,16 @@ class Block(weakref.ref["partial[None]"]):
             self.grant._release_behind()  # noqa: SLF001 - the three are one
 
 
-def enters(exits: Exits, runtime: Runtime, grant: Grant, lock: LockBase | None = None) -> Block | None:
+def enters(what: Any, runtime: Runtime, grant: Grant, lock: LockBase | None = None) -> Block | None:
     """Return the block that is entered now, to be kept until its end was seen to; None if it is not seen.
 
     Args:
-        exits: Of what is entered.
+        what: What is entered.
         runtime: What the grant belongs to.
         grant: What the end of the block releases.
         lock: Where it is noted as entered.
     """
-    looked_up = exits.pop(get_ident(), None)
+    looked_up = what.__dict__.get(LOOKED_UP, {}).pop(get_ident(), None)
     leaving = None if looked_up is None else looked_up()
     if leaving is None:
         return None
@@ -65,7 +65,7 @@ def enters(exits: Exits, runtime: Runtime, grant: Grant, lock: LockBase | None =
 
 
 class _SeenLeaving:
-    """Gives a new object at each look-up, and notes it in ``_exits``."""
+    """Gives a new object at each look-up, and notes it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -75,7 +75,7 @@ class _SeenLeaving:
         if one is None:
             return self._function
         found = partial(self._function, one)
-        one._exits[get_ident()] = weakref.ref(found)  # noqa: SLF001 - it is a part of that
+        one.__dict__.setdefault(LOOKED_UP, {})[get_ident()] = weakref.ref(found)
         return found
 
 

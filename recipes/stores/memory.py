@@ -91,7 +91,7 @@ class MemoryServer:
 
     def handle(self, command: Command) -> Any:
         """Carry out one command, whole."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self.expire()
             op = command.op
             if isinstance(op, Open):
@@ -140,7 +140,9 @@ class MemoryServer:
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of one call."""
-        with section(), self._lock:
+        if not self.watches:  # nobody's; those of this call were made in it
+            return
+        with section.mark, self._lock:
             for ref, mailboxes in list(self.watches.items()):
                 mailboxes.discard(mailbox)
                 if not mailboxes:

@@ -14,6 +14,7 @@ from tests.mutants.in_sqlite import SQLITE
 from tests.mutants.in_zookeeper import IN_ZOOKEEPER
 from tests.mutants.in_wires import IN_WIRES
 from tests.mutants.in_outside import OUTSIDE
+from tests.mutants.in_signals import SIGNALS
 from tests.mutants.transports import TRANSPORTS, TransportMutant
 from tests.simulation import exhaustive, users
 from tests.simulation.mutants import MUTANTS, Mutant
@@ -45,6 +46,7 @@ CASES = [
     *(Case(f"etcd-connection-{number}", mutant) for number, mutant in enumerate(CONNECTIONS)),
     *(Case(f"wires-{number}", mutant) for number, mutant in enumerate(IN_WIRES)),
     *(Case(f"outside-{number}", mutant) for number, mutant in enumerate(OUTSIDE)),
+    *(Case(f"signals-{number}", mutant) for number, mutant in enumerate(SIGNALS)),
 ]
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import recipes
+from integration.servers import eventually
+from recipes._section import section
 from tests.run.handlers import CALLS, Party, Storm
 
 STRIDE = 4
+SOON_S = 10
 
 # A generator that is dropped hears a signal too, and nobody hears of that.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -35,6 +40,32 @@ def test_a_handler_may_make_any_call_amid_any_other(party: Party, outer: Callabl
     storm = Storm(party, stride=STRIDE)
     storm.over(iter([outer]))
     assert storm.struck > 1
+
+
+def test_amid_a_section_release_and_close_leave_the_link_to_other_threads(
+    party: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the link does may wait for what the handler has interrupted."""
+    party.hold()
+    client, mine, touched = party.client, threading.get_ident(), []
+    link = client._runtime.board.epoch.link  # type: ignore[union-attr]
+    for name in ("ask", "forget", "close"):
+
+        def touch(*args: Any, name: str = name, does: Any = getattr(link, name)) -> Any:
+            if threading.get_ident() == mine:
+                touched.append(name)
+            return does(*args)
+
+        monkeypatch.setattr(link, name, touch)
+    with section.mark:
+        assert party.held.release()
+        assert party.read.release(wait=False)
+        with pytest.raises(recipes.ReentrantCall):
+            party.written.verify()
+        client.close()
+    assert touched == []
+    assert not party.written.held
+    assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
 
 
 @pytest.mark.long

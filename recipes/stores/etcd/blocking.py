@@ -124,7 +124,7 @@ class EtcdLink:
     def _log_in(self, after: int, deadline: float) -> int:
         """Log in, one thread at a time; who waited for another's login needs none."""
         store = self._endpoints.current().store
-        with section():
+        with section.mark:
             try:
                 if not acquire(self._logging_in, deadline - time.monotonic()):
                     raise unavailable(store, "no answer to a login in time")

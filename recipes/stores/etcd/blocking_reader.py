@@ -72,7 +72,7 @@ class Reader:
 
     def close(self) -> None:
         """End the thread and the connections."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._closed = True
             thread = self._thread
             self._wake()
@@ -81,7 +81,7 @@ class Reader:
 
     def _start(self) -> None:
         """Start the thread; if that is interrupted, the next call starts another, and only that reads."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self._thread is not None or self._closed:
                 return
             wake_out, wake_in = socket.socketpair()
@@ -95,7 +95,7 @@ class Reader:
     def _step(self, step: Callable[[float], None]) -> bool:
         """Take one step of the switch, send what it wants sent, then tell; False if closed."""
         try:
-            with section(), self._lock:
+            with section.mark, self._lock:
                 if self._closed:
                     return False
                 self._mend()
@@ -160,7 +160,7 @@ class Reader:
                 _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
                 failure = unavailable(self._store, f"watching failed: {error!r}")
                 self._turn_in(partial(self._switch.lose_all, failure))
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._switch.lose_all(unavailable(self._store, "this link was closed"))
             self._close_conns(selector, list(self._conns))
             told = self._switch.take_told()
@@ -175,7 +175,7 @@ class Reader:
         return self._thread is threading.current_thread()
 
     def _turn(self, selector: selectors.BaseSelector, wake_in: socket.socket) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             opens, self._switch.opens = self._switch.opens, []
             closes, self._switch.closes = self._switch.closes, []
             self._close_conns(selector, closes)
@@ -201,7 +201,7 @@ class Reader:
             self._switch.tick(time.monotonic())
 
     def _turn_in(self, step: Callable[[], None]) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             step()
             self._flush()
             told = self._switch.take_told()
@@ -228,7 +228,7 @@ class Reader:
             failure = failed(channel.endpoint.store, error)
             self._turn_in(lambda: self._switch.broken(channel, failure))
             return
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._conns[channel] = conn
             selector.register(conn.sock, selectors.EVENT_READ, channel)
             if not channel.live:  # given up while it connected
@@ -237,7 +237,7 @@ class Reader:
 
     def _read(self, channel: Channel) -> None:
         while channel.live:
-            with section(), self._lock:
+            with section.mark, self._lock:
                 try:
                     data = self._conns[channel].receive_some()
                 except OSError as error:

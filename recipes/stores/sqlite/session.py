@@ -103,7 +103,7 @@ class FileSession:
         database = self._database
         if database.mine:
             raise ReentrantCall
-        with section():
+        with section.mark:
             try:
                 if not database.acquire(until - boot_time()):
                     raise StoreUnavailable(self._label, "earlier requests take too long")
@@ -181,7 +181,7 @@ class FileSession:
         database = self._database
         if database.mine:
             return False
-        with section():
+        with section.mark:
             try:
                 return database.acquire(0.0) and checkpoint(database.connection())
             except (NoSession, StoreError, sqlite3.Error):  # another time

@@ -91,7 +91,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
 
     def abort(self) -> None:
         """Shut the socket down hard: kazoo's thread sees the end of the connection at once."""
-        with section(), self._guard:
+        with section.mark, self._guard:
             if self._socket is not None:
                 try:
                     # Of the plain socket: that of a TLS socket would pull the session from under a reader.
@@ -256,7 +256,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
 
     def _hold(self, sock: socket.socket) -> socket.socket:
         """Let ``abort`` reach the socket from now on."""
-        with section(), self._guard:
+        with section.mark, self._guard:
             self._socket, self._connecting, self.tried = sock, True, True
             self._unheard, self._asked_at = True, None
             self._pair = Pair(sock, self._bells[0]) if isinstance(sock, LeanSocket) and self._bells else None

@@ -65,7 +65,7 @@ class LeanResult:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for a value or an exception."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self._ready:
                 return True
             arrived = self._arrived = self._arrived or threading.Event()
@@ -73,7 +73,7 @@ class LeanResult:
 
     def rawlink(self, callback: Completion) -> None:
         """Call ``callback`` with this result when it is ready, or now."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             if not self._ready:
                 self._callbacks.append(callback)
                 return
@@ -81,12 +81,12 @@ class LeanResult:
 
     def unlink(self, callback: Completion) -> None:
         """Undo ``rawlink``."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
 
     def _settle(self, value: Any, exception: BaseException | None) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self._ready:
                 return  # kazoo sets a result twice when a request races with close()
             self.value, self._exception, self._ready = value, exception, True

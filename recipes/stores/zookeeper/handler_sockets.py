@@ -136,7 +136,7 @@ class Bell:
 
     def send(self, data: bytes) -> int:
         """Count one more for each byte; OSError once closed."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self._closed:
                 raise OSError(errno.EBADF, "closed")
             if not self._rung:
@@ -146,7 +146,7 @@ class Bell:
 
     def recv(self, size: int) -> bytes:
         """Count one less; OSError if the count is zero."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._rung = max(0, self._rung - 1)
             if not self._rung:
                 self._drain()
@@ -154,7 +154,7 @@ class Bell:
 
     def hush(self) -> None:
         """Count from zero again."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._rung = 0
             try:
                 self._drain()
@@ -166,7 +166,7 @@ class Bell:
 
     def close(self) -> None:
         """Close both ends; kazoo calls it once for each."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._closed = True
             self._read.close()
             self._write.close()

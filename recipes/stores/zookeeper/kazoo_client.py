@@ -91,7 +91,7 @@ class KazooSession:
         elif isinstance(request, Close):
             self._close(call, min(timeout_s, 1.0))
         else:
-            with section(), self._lock:
+            with section.mark, self._lock:
                 over = self._over
                 if over is None and not self._up:
                     self._parked[id(call)] = call
@@ -129,7 +129,7 @@ class KazooSession:
         """Wait for ``call`` no more; returns whether it was not done. A half-open session is given up."""
         missing = call.abandon()
         if missing and not self._inherited():
-            with section(), self._lock:
+            with section.mark, self._lock:
                 self._parked.pop(id(call), None)
             if self._handler is not None:
                 self._handler.ring()
@@ -152,13 +152,13 @@ class KazooSession:
     # Starting.
 
     def _start(self, call: Call, timeout_s: float) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self._opening is not None:
                 raise AssertionError("a link should be connected once")
             self._opening = call
             self._pid = os.getpid()
         try:
-            with section(), self._lock:
+            with section.mark, self._lock:
                 if self._over is None:
                     self._client = self._make_client(timeout_s)
             if self._client is None:
@@ -200,7 +200,7 @@ class KazooSession:
     def _on_round_failed(self) -> None:
         """Fail what waits for a connection when no server would have us; once connected, kazoo tries on."""
         handler = self._handler
-        with section(), self._lock:
+        with section.mark, self._lock:
             failed = handler is not None and handler.tried and not self._reached
             if handler is not None and handler.tried:
                 handler.tried = self._reached = False
@@ -221,7 +221,7 @@ class KazooSession:
         if state == KazooState.CONNECTED:
             self._on_connected()
         elif state == KazooState.SUSPENDED:
-            with section(), self._lock:
+            with section.mark, self._lock:
                 self._up = False
             self._watches.disturb()
         elif self._client.client_state == KeeperState.EXPIRED_SESSION:
@@ -237,7 +237,7 @@ class KazooSession:
             # Neither happens in a sound ensemble; the clock of the session would be wrong from here on.
             self._on_lost("the server resumed it with another id or a shorter timeout")
             return
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._up = self._over is None
             self._reached = True
             parked = list(self._parked.values())  # none, once it is over
@@ -287,7 +287,7 @@ class KazooSession:
 
     def _end(self, reason: str) -> bool:
         """Take no more requests; returns False if that was so already."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self._over is not None:
                 return False
             self._over, self._up = reason, False
@@ -300,7 +300,7 @@ class KazooSession:
 
     def _close(self, call: Call | None, grace_s: float) -> None:
         if call is not None:
-            with section(), self._lock:
+            with section.mark, self._lock:
                 self._closing.append(call)
         if self._end(CLOSED):
             self._shut_down(grace_s)
@@ -326,7 +326,7 @@ class KazooSession:
         self._settle_closing()
 
     def _settle_closing(self) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._shut = True
             closing, self._closing = self._closing, []
         for call in closing:

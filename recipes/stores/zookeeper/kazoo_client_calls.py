@@ -43,7 +43,7 @@ class Call:
 
     def settle(self, position: int, reply: Any) -> None:
         """Take the reply, or the exception, for one part."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             if self.over or self._replies[position] is not _NOTHING:
                 return
             self._replies[position] = reply
@@ -60,7 +60,7 @@ class Call:
 
     def abandon(self) -> bool:
         """Take no more replies, and wake nobody; returns whether some are missing."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self.over = True
             return self._left > 0
 

@@ -70,7 +70,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         """Send requests if nothing is in the way; never blocks."""
         if not self._open:  # with TLS the lock is not for a moment: kazoo's thread waits in it
             return False
-        with section(), self._sending:
+        with section.mark, self._sending:
             sock = self._socket
             if self.client._queue or sock.unsent or not self._open:
                 return False
@@ -84,7 +84,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
 
     def stand_still(self) -> None:
         """Have callers send no more."""
-        with section(), self._sending:
+        with section.mark, self._sending:
             self._open = False
 
     def _send(self, asked: Sequence[tuple[Any, Any]]) -> None:
@@ -102,12 +102,12 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
 
     def _connect(self, host: Any, hostip: Any, port: Any) -> Any:
         limits = super()._connect(host, hostip, port)
-        with section(), self._sending:
+        with section.mark, self._sending:
             self._open = isinstance(self._socket, LeanSocket)  # TLS is for one thread at a time
         return limits
 
     def _submit(self, request: Any, timeout: Any, xid: Any = None) -> None:
-        with section(), self._sending if self._open else nullcontext():
+        with section.mark, self._sending if self._open else nullcontext():
             super()._submit(request, timeout, xid)
 
     def _send_request(self, read_timeout: Any, connect_timeout: Any) -> None:
@@ -117,7 +117,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
             return
         self._read_sock.hush()  # before the look: who queues something from here on rings again
         queue = self.client._queue
-        with section(), self._sending:
+        with section.mark, self._sending:
             self._socket.flush()
             self._send_queued(queue)
             if queue:  # one of those that kazoo treats as something else; it counts on a ring

@@ -33,7 +33,7 @@ class Watches:
 
     def add(self, path: str, mailbox: Mailbox) -> None:
         """Have ``mailbox`` told of the next event of ``path``."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._by_path.setdefault(path, {})[id(mailbox)] = mailbox
             paths = self._paths.get(id(mailbox), ())
             if path not in paths:
@@ -41,12 +41,12 @@ class Watches:
 
     def drop(self, path: str, mailbox: Mailbox) -> None:
         """Undo ``add``."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             self._drop(path, id(mailbox))
 
     def forget(self, mailbox: Mailbox) -> None:
         """Undo every ``add`` of ``mailbox``."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             for path in self._paths.get(id(mailbox), ()):
                 self._drop(path, id(mailbox))
 
@@ -61,7 +61,7 @@ class Watches:
 
     def disturb(self) -> None:
         """Tell everybody that the watches are gone: the server forgets them with the connection."""
-        with section(), self._lock:
+        with section.mark, self._lock:
             mailboxes = {key: box for boxes in self._by_path.values() for key, box in boxes.items()}
             self._by_path.clear()
             self._paths.clear()
@@ -72,7 +72,7 @@ class Watches:
         return sum(map(len, self._by_path.values()))
 
     def _tell(self, path: str, event: Event) -> None:
-        with section(), self._lock:
+        with section.mark, self._lock:
             mailboxes = tuple(self._by_path.get(path, {}).values())
             for mailbox in mailboxes:
                 self._drop(path, id(mailbox))
