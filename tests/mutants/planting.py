@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from recipes._core.order import Order
+from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.transports import TRANSPORTS, TransportMutant
 from tests.simulation import exhaustive, users
 from tests.simulation.mutants import MUTANTS, Mutant
@@ -35,6 +36,7 @@ CASES = [
         for store in mutant.stores
     ),
     *(Case(f"transport-{number}", mutant) for number, mutant in enumerate(TRANSPORTS)),
+    *(Case(f"runtime-{number}", mutant) for number, mutant in enumerate(RUNTIME)),
 ]
 
 
