@@ -33,7 +33,9 @@ __all__ = ["Board", "Epoch", "OpenFailed", "SessionClock", "SessionEvent", "keep
 
 NOT_RENEWED = "the session was not renewed in time"
 STILLBORN_S = 1.0
-SHORTEST_RENEWAL_S = 0.5  # a loss is told this late at most, while the store is silent
+SHORTEST_RENEWAL_S = 0.5
+"""How long a renewal without an answer is waited for at least, though a holder is to be told meanwhile."""
+EPSILON_S = 0.001  # sums of seconds are not exact
 
 State = Literal["held", "suspect", "lost"]
 
@@ -53,14 +55,26 @@ class SessionClock:
             second, before the store may end it. That covers clock rates 10 % apart.
         counted: When the renewal was sent that counts.
         due: When the next renewal should be sent.
+        patience_s: How long to wait for its answer at least, though a holder is to be told meanwhile.
         suspect_at: From here on the session is doubted: two renewals went by unanswered.
     """
 
-    __slots__ = ("_answered", "_per_ttl", "counted", "deadline", "due", "lag", "suspect_at", "ttl_s")
+    __slots__ = (
+        "_answered",
+        "_per_ttl",
+        "counted",
+        "deadline",
+        "due",
+        "lag",
+        "patience_s",
+        "suspect_at",
+        "ttl_s",
+    )
 
     def __init__(self, ttl_s: float, sent_at: float, *, per_ttl: int, lag: float = 0.0) -> None:
         self.lag = lag
         self._per_ttl = per_ttl
+        self.patience_s = SHORTEST_RENEWAL_S
         self._answered: deque[tuple[float, float]] = deque()  # when each was sent, and when it was answered
         self._count(sent_at, ttl_s, sent_at)  # the start is the store's own act: it is never behind with that
 
@@ -87,7 +101,25 @@ class SessionClock:
         if now >= self.deadline:
             return False
         self._count(sent_at, ttl_s, now)
+        self.answered_in(now - sent_at)
         return True
+
+    def answered_in(self, took_s: float) -> None:
+        """Be patient enough for the next answer to take twice as long."""
+        self.patience_s = max(SHORTEST_RENEWAL_S, 2 * took_s)
+
+    def cut_at(self, sent_at: float, wanted_at: float) -> float:
+        """Return when to leave a renewal that is sent now, for something else to be done at ``wanted_at``.
+
+        Never, once there would be no time left to wait for another as long as without such a thing.
+        """
+        at = max(wanted_at, sent_at + self.patience_s)
+        return at if at + 1.5 * self.interval_s <= self.deadline else math.inf
+
+    def on_cut(self, now: float) -> None:
+        """Ask again at once after a renewal that was left, and then wait longer for its answer."""
+        self.patience_s *= 2
+        self.due = now
 
     def on_missed(self, now: float) -> None:
         """Plan the next try after a renewal that was not confirmed."""
@@ -278,9 +310,12 @@ def _renew(board: Board, epoch: Epoch) -> Program[str]:
     """Renew until the session has to be given up; returns the reason."""
     clock = epoch.clock
     assert clock is not None, "a started epoch has a clock"
-    doubted = False
+    doubted, fresh = False, True
     while True:
         now = yield from Now()
+        if fresh:
+            clock.answered_in(now - clock.counted)  # the start of the session
+            fresh = False
         if epoch.ended is not None or board.closed is not None:
             return epoch.ended or "the client was closed"
         if now >= clock.deadline:
@@ -311,12 +346,15 @@ def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[st
     """Ask once; returns the reason if the session turns out to have ended."""
     checkpoint = clock.suspect_at if sent_at < clock.suspect_at else clock.deadline
     places = tuple(hold.place for hold in list(epoch.holds.values()))
-    within_s = min(checkpoint, max(epoch.next_due, sent_at + SHORTEST_RENEWAL_S)) - sent_at
+    cut_at = clock.cut_at(sent_at, epoch.next_due)
     try:
-        renewal = yield from Renew(places, within_s)
+        renewal = yield from Renew(places, min(checkpoint, cut_at) - sent_at)
     except (StoreError, Expired):
         now = yield from Now()
-        clock.on_missed(now)
+        if cut_at < min(now + EPSILON_S, checkpoint):
+            clock.on_cut(now)
+        else:
+            clock.on_missed(now)
         return None
     except SessionLost as lost:
         return lost.reason

@@ -4,6 +4,8 @@ import math
 import threading
 from typing import Any
 
+import pytest
+
 from recipes._core.hold import Hold
 from recipes._core.session import NOT_RENEWED
 from tests.core.stepping import epoch, place
@@ -114,6 +116,53 @@ def test_ended_exactly_once_from_many_threads() -> None:
         assert won.count(True) == 1
         assert told == [1]
         assert held.released == (held.reason is None)
+
+
+class Overtaken(dict[str, Any]):
+    """Has something happen right after the ``at``-th look at it: what was seen is out of date then."""
+
+    def __init__(self, at: int, meanwhile: Any) -> None:
+        super().__init__()
+        self.at, self.looks, self._meanwhile = at, 0, meanwhile
+
+    def _seen(self, what: Any) -> Any:
+        self.looks += 1
+        if self.looks == self.at:
+            self._meanwhile()
+        return what
+
+    def __contains__(self, key: object) -> bool:
+        return self._seen(super().__contains__(key))
+
+    def __len__(self) -> int:
+        return self._seen(super().__len__())
+
+    def __getitem__(self, key: str) -> Any:
+        return self._seen(super().__getitem__(key))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._seen(super().get(key, default))
+
+
+@pytest.mark.parametrize("second", ["release", "lose"])
+@pytest.mark.parametrize("first", ["release", "lose"])
+def test_ended_exactly_once_wherever_another_thread_overtakes(first: str, second: str) -> None:
+    for at in range(20):
+        held, told, won = hold(), [], []
+        held.on_end = lambda told=told: told.append(1)
+
+        def end(how: str, held: Any = held, won: Any = won) -> None:
+            won.append(held.release(101.0) if how == "release" else held.lose("why"))
+
+        held._end = seen = Overtaken(at, lambda end=end: end(second))
+        end(first)
+        if seen.looks < at:
+            return
+        overtaken = bool(at)
+        assert won.count(True) == 1, (at, won)
+        assert len(won) == 1 + overtaken
+        assert told == [1]
+    raise AssertionError("it should look at less")
 
 
 def test_its_records_carry_the_token_and_the_labels() -> None:

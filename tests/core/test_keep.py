@@ -128,6 +128,26 @@ def test_the_first_word_is_when_it_was_sent() -> None:
     assert clock.deadline == 105.0 + TTL_S - 1.5
 
 
+@pytest.mark.parametrize("granted_s", [6.0, 60.0])
+def test_what_the_store_granted_last_counts(granted_s: float) -> None:
+    keeping = Keeping(renewals=1, renew=[Renewal(granted_s), Renewal(granted_s)])
+    keeping.run()
+    clock = keeping.epochs[0].clock
+    assert clock is not None
+    second = 105.0 + granted_s / 3
+    assert keeping.renewed_at == [105.0, second, second + granted_s / 3]
+
+
+def test_the_session_ends_by_what_the_store_granted_last() -> None:
+    keeping = Keeping(renewals=2, renew=[Renewal(6.0), *[StoreUnavailable("s", "x")] * 9])
+    played = keeping.run()
+    assert ("session.lost", NOT_RENEWED) in losses(played)
+    assert keeping.renewed_at[1] == 107.0
+    clock = keeping.epochs[0].clock
+    assert clock is not None
+    assert clock.deadline == pytest.approx(105.0 + 6.0 - 0.6)
+
+
 def test_a_missed_renewal_is_tried_again_soon() -> None:
     keeping = Keeping(renewals=1, renew=[StoreUnavailable("s", "x"), None])
     keeping.run()
@@ -423,6 +443,54 @@ def test_a_renewal_has_time_enough_though_a_holder_is_due() -> None:
     assert renewal.within_s == pytest.approx(SHORTEST_RENEWAL_S)
     assert held[0].ended
     assert played.abandoned == [spot(1)]
+
+
+def lives(ttl_s: float, answer_s: Any, max_hold_s: float | None, *, for_s: float = 100.0) -> bool:
+    """Whether a session lives that is used without a pause, while answers take ``answer_s(now)``."""
+    board, now, epochs, numbers = Board(), [100.0], [], iter(range(10**6))
+
+    def passed(seconds: float) -> None:
+        now[0] += seconds
+        if now[0] > 100.0 + for_s:
+            board.closed = "closed"
+        for at in epochs:
+            if max_hold_s is not None and not at.holds and at.clock is not None:
+                number = next(numbers)
+                at.holds[spot(number).id] = Hold(
+                    place(number), at, "me", now[0], LABELS, max_hold_s=max_hold_s
+                )
+
+    def on_open(op: Open) -> Any:
+        sent_at = now[0]
+        epochs.append(epoch(ttl_s=None))
+        passed(answer_s(sent_at))
+        return Opened(f"s{len(epochs)}", ttl_s, sent_at=sent_at)
+
+    def on_renew(op: Renew) -> Any:
+        took_s = answer_s(now[0])
+        passed(min(took_s, op.within_s))
+        return Expired() if took_s > op.within_s else Renewal(ttl_s)
+
+    answers = Script(
+        Now=lambda op: now[0], Open=on_open, Renew=on_renew, Wait=lambda op: passed(op.at_most_s) or None
+    )
+    return "session.lost" not in play(keep(board, ttl_s, lambda: epochs[-1]), answers, most=10**5).events
+
+
+@pytest.mark.parametrize("max_hold_s", [0.1, 0.4, 1.0, 3.0])
+@pytest.mark.parametrize("ttl_s", [2.0, 3.0, 5.0, 15.0, 60.0])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("since_s", [0.0, 7.0], ids=["always slow", "slow from then on"])
+def test_a_short_max_hold_never_endangers_the_session(
+    max_hold_s: float, ttl_s: float, share: float, since_s: float
+) -> None:
+    """On a link where a session lives without one, answers taking so much of a renewal's interval."""
+
+    def answer_s(now: float) -> float:
+        return share * ttl_s / 3 if now >= 100.0 + since_s else 0.001
+
+    assert lives(ttl_s, answer_s, None)
+    assert lives(ttl_s, answer_s, max_hold_s)
 
 
 def test_a_session_that_ends_does_not_change_why_a_grant_was_lost() -> None:

@@ -15,6 +15,7 @@ from tests.mutants.in_zookeeper import IN_ZOOKEEPER
 from tests.mutants.in_wires import IN_WIRES
 from tests.mutants.in_outside import OUTSIDE
 from tests.mutants.in_signals import SIGNALS
+from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.transports import TRANSPORTS, TransportMutant
 from tests.simulation import exhaustive, users
 from tests.simulation.mutants import MUTANTS, Mutant
@@ -47,6 +48,7 @@ CASES = [
     *(Case(f"wires-{number}", mutant) for number, mutant in enumerate(IN_WIRES)),
     *(Case(f"outside-{number}", mutant) for number, mutant in enumerate(OUTSIDE)),
     *(Case(f"signals-{number}", mutant) for number, mutant in enumerate(SIGNALS)),
+    *(Case(f"runtime-{number}", mutant) for number, mutant in enumerate(RUNTIME)),
 ]
 
 

@@ -104,6 +104,11 @@ atexit.register(lambda: began and print(time.monotonic() - began))  # after what
 
 import recipes
 
+if os.environ.get("RECIPES_TEST_MUTANT"):  # a planted bug that these tests should notice
+    from tests.mutants.planting import plant_for_good
+
+    plant_for_good()
+
 URL = {url!r}
 
 def begin():

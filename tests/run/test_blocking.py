@@ -10,6 +10,7 @@ import pytest
 
 from recipes._core.cleaner import Job
 from recipes._core.ops import Spot
+from recipes._run.blocking import ThreadMailbox
 from recipes.client import Client
 from recipes.errors import (
     ClientClosed,
@@ -1102,3 +1103,15 @@ def test_a_signal_handler_may_close_the_client_while_a_thread_is_started(client:
 
     Waiter(struck).outcome()
     assert client.session.state == "closed"
+
+
+def test_a_mailbox_gives_every_event_in_order() -> None:
+    box, first, second, third = ThreadMailbox(), Event(), Event(), Event()
+    assert box.receive(0.0) is None
+    box.post(first)
+    box.post(second)
+    assert box.receive(0.0) is first
+    assert box.receive(0.0) is second, "one ring was for both"
+    assert box.receive(0.0) is None
+    box.post(third)
+    assert box.receive(0.0) is third

@@ -471,6 +471,23 @@ def test_admit_refuses_when_nothing_remains(runtime: HandRuntime, how: Any) -> N
     assert runtime.told == [], "it never was a grant"
 
 
+def test_a_session_that_ends_while_its_proof_is_read_takes_the_grant_with_it(runtime: HandRuntime) -> None:
+    """Whoever gives it up then has to find the grant, or nobody tells of its loss."""
+    call = attached(runtime)
+    epoch, told = call.epoch, []
+
+    def remaining(now: float) -> float:
+        del epoch.remaining  # the proof was good as it was read, and the session ends before that is used
+        told.extend(runtime.board.ended(epoch, "revoked"))
+        return 5.0
+
+    epoch.remaining = remaining
+    hold = Run(call, ops.Admit(MINE, {})).result
+    assert told == [hold]
+    assert hold.reason == "revoked"
+    assert hold.remaining(runtime.now()) == 0
+
+
 def test_a_grant_is_the_calls_before_the_session_knows_it(runtime: HandRuntime) -> None:
     """An interrupt in between finds it, and nothing stays held by nobody."""
     call = attached(runtime)

@@ -4,6 +4,8 @@ import itertools
 import uuid
 
 from recipes import events
+from recipes._core.cleaner import Job
+from recipes._core.ops import Spot
 from recipes._run.clock import boot_time
 from recipes._run.runtime import LONGEST_PAUSE_S, Runtime, new_id
 from recipes.events import Transition, subscribe
@@ -40,3 +42,12 @@ def test_records_without_a_place_get_the_stores_label() -> None:
     Runtime.emit(runtime, Transition("store.retry", reason="nobody looks"))
     assert [t.store for t in seen] == ["memory://", "elsewhere"]
     assert not events._hooks
+
+
+def test_how_long_a_job_is_tried() -> None:
+    """A spot until it is gone; a session for as long as it may live, and one that never began for a moment."""
+    runtime = HandRuntime()
+    epoch = runtime.live()
+    assert runtime.settles_within(Job(epoch, Spot("q", "lock", "id"))) is None
+    assert runtime.settles_within(Job(epoch, None)) == runtime.settings.session_timeout_s
+    assert runtime.settles_within(Job(epoch, None, within_s=1.0)) == 1.0

@@ -1055,3 +1055,21 @@ async def test_a_session_that_begins_while_the_client_is_closed_is_ended(
         await waiter
     assert engine.server.sessions == {}
     assert engine.closed_links == 1
+
+
+@in_loop
+async def test_what_a_callback_raises_does_not_leave_the_loop(
+    engine: FaultyEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with using(engine) as client:
+        grant = await client.lock("x").acquire()
+        called = asyncio.Event()
+
+        def leave(_lost: Any) -> None:
+            raise SystemExit("mine")
+
+        grant.lost.add_callback(leave)
+        grant.lost.add_callback(lambda lost: called.set())
+        engine.on_ends[0]("revoked")
+        await asyncio.wait_for(called.wait(), 10)
+        assert "a callback failed" in caplog.text

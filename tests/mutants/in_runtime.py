@@ -1,0 +1,239 @@
+"""Bugs to plant in the drivers: `recipes._run`, and what of `recipes._core` several threads use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from recipes._core import session
+from recipes._core.hold import Hold
+from recipes._core.ops import Admit
+from recipes._core.session import SessionClock
+from recipes._run import blocking, interpret, process, tasks
+from recipes._run.blocking import BlockingRuntime, ThreadMailbox
+from recipes._run.callbacks import Callbacks, Lane
+from recipes._run.runtime import Call, Runtime
+from recipes._run.tasks import AsyncRuntime
+from recipes._run.watchdog import Watchdog
+from recipes.errors import SessionLost
+from tests.mutants.transports import TransportMutant, nothing
+from tests.simulation.bugs import swap
+
+__all__ = ["RUNTIME"]
+
+
+def _looks_and_then_ends() -> list[Any]:
+    def finish(self: Any, reason: str) -> bool:
+        first = "end" not in self._end
+        if first:
+            self._end["end"] = (reason,)
+        if self.epoch.holds.get(self.place.spot.id) is self:
+            self.epoch.holds.pop(self.place.spot.id, None)
+        if "told" not in self._end:
+            self._end["told"] = (reason,)
+            if self.on_end is not None:
+                self.on_end()
+        return first
+
+    return swap(Hold, "_finish", finish)
+
+
+def _registered_once_proven() -> list[Any]:
+    def admit(self: Any, call: Call, op: Admit) -> Hold:
+        epoch = call.epoch
+        assert epoch is not None
+        now = self.now()
+        call.hold = hold = Hold(op.place, epoch, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
+        if hold.remaining(now) <= 0:
+            hold.lose(epoch.reason)
+            raise SessionLost(epoch.reason)
+        epoch.holds[op.place.spot.id] = hold
+        if op.max_hold_s is not None:
+            self.board.tell_keeper()
+            self.watch_over(hold)
+        return hold
+
+    return swap(Runtime, "admit", admit)
+
+
+def _ttl_of_the_start() -> list[Any]:
+    def on_renewed(self: Any, sent_at: float, ttl_s: float, now: float) -> bool:
+        return bool(original(self, sent_at, self.ttl_s, now))
+
+    original = SessionClock.on_renewed
+    return swap(SessionClock, "on_renewed", on_renewed)
+
+
+def _renewals_are_cut() -> list[Any]:
+    return [
+        *swap(SessionClock, "cut_at", lambda self, sent_at, wanted_at: max(wanted_at, sent_at + 0.5)),
+        *swap(SessionClock, "on_cut", SessionClock.on_missed),
+    ]
+
+
+def _one_after_the_other() -> list[Any]:
+    def init(self: Any) -> None:
+        original(self)
+        self.only = Lane(self._run)
+
+    original = Callbacks.__init__
+    return [*swap(Callbacks, "__init__", init), *swap(Callbacks, "lane", lambda self: self.only)]
+
+
+def _no_look_again() -> list[Any]:
+    def serve(self: Any) -> None:
+        while self._ready:
+            self._ready.popleft().run()
+
+    return swap(Callbacks, "_serve", serve)
+
+
+def _late_session_stays() -> list[Any]:
+    def keep_session(self: Any, call: Any) -> None:
+        self.run(session.keep(self.board, self.settings.session_timeout_s, lambda: call.epoch), call)
+
+    return swap(BlockingRuntime, "_keep_session", keep_session)
+
+
+def _done_at_the_first_refusal() -> list[Any]:
+    def clean_one(self: Any, job: Any) -> bool:
+        original(self, job)
+        self.cleaned(job)
+        return True
+
+    original = BlockingRuntime._clean_one
+    return swap(BlockingRuntime, "_clean_one", clean_one)
+
+
+def _deadline_stays() -> list[Any]:
+    def renew(op: Any, call: Call, epoch: Any) -> Any:
+        call.deadline = interpret.Deadline.after(op.within_s, call.runtime.now())
+        return (yield from epoch.protocol.renew(op, interpret.Turn(call.mailbox)))
+
+    return swap(interpret, "_renew", renew)
+
+
+def _rung_once_for_each() -> list[Any]:
+    def receive(self: Any, at_most_s: float | None) -> Any:
+        if not blocking.acquire(self._bell, at_most_s):
+            return None
+        return self._events.pop(0) if self._events else None
+
+    return swap(ThreadMailbox, "receive", receive)
+
+
+def _joined_for_ever() -> list[Any]:
+    def beside(end: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=end, daemon=True)
+        thread.start()
+        thread.join()
+        return thread
+
+    return swap(process, "_beside", beside)
+
+
+def _in_the_loop_only() -> list[Any]:
+    return swap(AsyncRuntime, "_end_without_loop", lambda self, epoch: nothing)
+
+
+BLOCKING, TASKS, CORE = "blocking driver", "asyncio driver", "a grant's core"
+RUNTIME = [
+    TransportMutant("two threads may both end it", CORE, "tests/core/test_hold.py", _looks_and_then_ends),
+    TransportMutant(
+        "a hold is registered only if it is proven",
+        CORE,
+        "tests/run/test_interpret.py",
+        _registered_once_proven,
+    ),
+    TransportMutant(
+        "the granted TTL of a renewal is ignored", CORE, "tests/core/test_keep.py", _ttl_of_the_start
+    ),
+    TransportMutant(
+        "a short max_hold cuts every renewal", CORE, "tests/core/test_keep.py", _renewals_are_cut
+    ),
+    TransportMutant(
+        "all callbacks wait for each other", BLOCKING, "tests/run/test_callbacks.py", _one_after_the_other
+    ),
+    TransportMutant(
+        "what a callback raises ends those behind it",
+        BLOCKING,
+        "tests/run/test_callbacks.py",
+        lambda: swap(Lane, "_call", staticmethod(lambda callback: callback())),
+    ),
+    TransportMutant(
+        "a thread of callbacks that ends is not replaced",
+        BLOCKING,
+        "tests/run/test_callbacks.py",
+        _no_look_again,
+    ),
+    TransportMutant(
+        "a session that begins while the client closes stays",
+        BLOCKING,
+        "tests/run/test_blocking.py",
+        _late_session_stays,
+    ),
+    TransportMutant(
+        "a withdrawal that was refused is not tried again",
+        BLOCKING,
+        "tests/run/test_blocking.py",
+        _done_at_the_first_refusal,
+    ),
+    TransportMutant(
+        "an event that comes while another is taken is not seen",
+        BLOCKING,
+        "tests/run/test_blocking.py",
+        _rung_once_for_each,
+    ),
+    TransportMutant(
+        "the keeper's deadline is that of its last renewal",
+        BLOCKING,
+        "tests/run/test_interpret.py",
+        _deadline_stays,
+    ),
+    TransportMutant(
+        "a call listens to nobody of its own client",
+        BLOCKING,
+        "tests/run/test_interpret.py",
+        lambda: swap(interpret, "_listen", lambda op, call, epoch: tuple(op.targets)),
+    ),
+    TransportMutant(
+        "a client waits for a session that was refused",
+        BLOCKING,
+        "tests/run/test_blocking.py",
+        lambda: swap(session.Board, "failed", nothing),
+    ),
+    TransportMutant(
+        "the end of a session is tried for ever",
+        BLOCKING,
+        "tests/run/test_runtime.py",
+        lambda: swap(Runtime, "settles_within", lambda self, job: None),
+    ),
+    TransportMutant(
+        "what a callback raises leaves the loop",
+        TASKS,
+        "tests/run/test_tasks.py",
+        lambda: swap(tasks, "_guarded", lambda callback: callback()),
+    ),
+    TransportMutant(
+        "the watchdog is not told that its client was closed",
+        TASKS,
+        "tests/run/test_watchdog.py",
+        lambda: swap(Watchdog, "look", nothing),
+    ),
+    TransportMutant(
+        "the exit waits for a dead store", BLOCKING, "tests/run/test_leaving.py", _joined_for_ever
+    ),
+    TransportMutant(
+        "the exit closes nothing",
+        BLOCKING,
+        "tests/run/test_leaving.py",
+        lambda: swap(process, "present", list),
+    ),
+    TransportMutant(
+        "a client whose loop is gone keeps what it holds",
+        TASKS,
+        "tests/run/test_leaving.py",
+        _in_the_loop_only,
+    ),
+]
