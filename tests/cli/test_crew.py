@@ -20,20 +20,12 @@ import pytest
 from recipes.cli.demo import crew as module
 from recipes.cli.demo.command import Plan, show
 from recipes.cli.demo.crew import Crew, CrewFailed
-from recipes.cli.demo.scenes import SCENES, SIDES, Numbers, State
+from recipes.cli.demo.scenes import SCENES, Numbers
 
 READY = """
 import sys
 print('{"worker": %s, "event": "ready", "at": 0}' % sys.argv[-1], flush=True)
 """
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for scene in SCENES.values():
-        for side in SIDES:
-            Numbers(tmp_path, scene, side).write(State(None, 0, list(scene.opening)))
-    return tmp_path
 
 
 def heard(crew: Crew) -> list[str]:
@@ -120,7 +112,7 @@ def test_if_one_cannot_be_started_the_others_are_ended(folder: Path, monkeypatch
         started.append(popen(*arguments, **options))
         return started[0]
 
-    monkeypatch.setattr(module.subprocess, "Popen", second_fails)
+    monkeypatch.setattr(subprocess, "Popen", second_fails)
     with pytest.raises(OSError, match="no more processes"), Crew("memory://", folder, 2, 10.0):
         pytest.fail("it should not have started")
     assert started[0].returncode is not None

@@ -7,15 +7,16 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from recipes.cli.demo.verdict import NOTHING
 from recipes.cli.history.counting import overlaps, summary
 from recipes.cli.history.lanes import lanes_table, places, rows
 from recipes.cli.history.reading import happening
 from recipes.cli.history.spans import LockHistory, histories
 
-NOTHING = LockHistory("x", 0.0, 0.0)
+Line = tuple[float, str, str, dict[str, Any]]
 
 
-def history(*lines: tuple[float, str, str, dict[str, Any]]) -> LockHistory:
+def history(*lines: Line) -> LockHistory:
     """Return what events add up to: each at a time, of a lane."""
     found = [
         happening({"at": at, "event": f"lock.{event}", "lock": "x", **fields}, lane)
@@ -109,7 +110,7 @@ def test_grants_that_exclude_each_other_and_overlap_are_counted() -> None:
 
 
 def test_readers_may_hold_together_and_beside_a_writer_that_was_downgraded() -> None:
-    lines = [
+    lines: list[Line] = [
         (1.0, "a", "acquired", ONE),
         (2.0, "a", "downgraded", ONE),
         (2.1, "b", "acquired", {**TWO, **SHARED}),
@@ -120,6 +121,6 @@ def test_readers_may_hold_together_and_beside_a_writer_that_was_downgraded() -> 
     assert summary(history(*lines)).shared_at_once == 2
     lines[2] = (1.9, "b", "acquired", {**TWO, **SHARED})
     assert overlaps(history(*sorted(lines, key=lambda line: line[0]))) == 1
-    writer = [(2.5, "c", "acquired", {"token": 3}), (2.6, "c", "released", {"token": 3})]
+    writer: list[Line] = [(2.5, "c", "acquired", {"token": 3}), (2.6, "c", "released", {"token": 3})]
     assert overlaps(history(*sorted([*lines, *writer], key=lambda line: line[0]))) == 2
     assert summary(NOTHING).shared_at_once == overlaps(NOTHING) == 0

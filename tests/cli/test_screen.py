@@ -90,7 +90,7 @@ def test_quiet_it_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("height", [2, 40])
 @pytest.mark.parametrize("name", ["counter", "accounts"])
 def test_at_every_moment_it_fits_and_shows_all(name: str, height: int) -> None:
-    seen = set()
+    seen, text = set(), ""
     for at, locked, unlocked in islice(sides(name), 0, None, 4):
         lines = drawn(screen(locked, unlocked).picture(at, height))
         assert max(map(len, lines)) <= 80

@@ -14,7 +14,7 @@ import pytest
 
 import recipes
 from recipes import events
-from recipes.cli.demo.scenes import SCENES, SIDES, Numbers, State
+from recipes.cli.demo.scenes import SCENES, Numbers, State
 from recipes.cli.demo.worker import Worker, main
 
 TOTAL = 1000
@@ -25,14 +25,6 @@ def _signals_as_before() -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for scene in SCENES.values():
-        for side in SIDES:
-            Numbers(tmp_path, scene, side).write(State(None, 0, list(scene.opening)))
-    return tmp_path
 
 
 class Ran:

@@ -95,7 +95,7 @@ class Crew:
         heard_at = boot_time()
         while self._late:
             ready, _, _ = select.select([self._pipe], [], [], TICK_S)
-            chunk = os.read(self._pipe, select.PIPE_BUF) if ready else b""
+            chunk = os.read(self._pipe, 65_536) if ready else b""
             *lines, self._unread = (self._unread + chunk).split(b"\n")
             for message in map(json.loads, lines):
                 if message["event"] == "failed":

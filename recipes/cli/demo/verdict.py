@@ -12,7 +12,9 @@ from recipes.cli.history.counting import overlaps, summary
 from recipes.cli.history.reading import Happening, happening
 from recipes.cli.history.spans import LockHistory, histories
 
-__all__ = ["Side", "Verdict"]
+__all__ = ["NOTHING", "Side", "Verdict"]
+
+NOTHING = LockHistory("", 0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -30,7 +32,7 @@ class Side:
     happenings: list[Happening] = field(default_factory=list)
     total: int = 0
     changes: int = 0
-    history: LockHistory = field(default_factory=lambda: LockHistory("", 0.0, 0.0))
+    history: LockHistory = field(default_factory=lambda: NOTHING)
 
     def take(self, message: Message) -> None:
         """Take what a worker wrote, if it is about this scene."""
@@ -49,7 +51,7 @@ class Side:
     def recent(self, last: int, until: float = float("inf")) -> LockHistory:
         """Return what so many of the last events add up to, those after ``until`` left out."""
         found = [one for one in self.happenings[-last:] if one.at <= until]
-        return next(iter(histories(sorted(found, key=lambda one: one.at))), LockHistory("", 0.0, 0.0))
+        return next(iter(histories(sorted(found, key=lambda one: one.at))), NOTHING)
 
     @property
     def expected(self) -> int:

@@ -30,7 +30,6 @@ from recipes.cli.demo.scenes import COUNTER, SCENES, Numbers, Scene, name_of
 
 __all__ = ["Worker", "main"]
 
-STDOUT = 1
 GIVE_UP_AFTER_S = 30.0  # a store that falls silent ends the demo
 
 
@@ -46,7 +45,7 @@ class Worker:
     def write(self, event: str, **fields: Any) -> None:
         """Write a line: in one piece, for all workers write to one pipe."""
         line = {"event": event, "worker": self._number, "at": boot_time(), **fields}
-        os.write(STDOUT, json.dumps(line).encode() + b"\n")
+        os.write(1, json.dumps(line).encode() + b"\n")  # to standard output
 
     def on_transition(self, transition: events.Transition) -> None:
         """Write an event of the package; a release and a downgrade count from when they are called."""

@@ -41,6 +41,11 @@ class Quantiles:
             return None
         return cls(len(found), *(found[math.ceil(q * len(found)) - 1] for q in (0.5, 0.9, 0.99, 1.0)))
 
+    def in_milliseconds(self) -> tuple[str, ...]:
+        """Return them as they are printed for people: how many, and the times in milliseconds."""
+        times = (self.p50_s, self.p90_s, self.p99_s, self.longest_s)
+        return (str(self.count), *(f"{seconds * 1000:.2f}" for seconds in times))
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
