@@ -61,7 +61,7 @@ def test_a_worker_that_ends_too_early_is_named(folder: Path, number: signal.Sign
         processes = pids(crew)
         os.kill(processes[1], number)
         os.kill(processes[0], signal.SIGSTOP)
-        with pytest.raises(CrewFailed, match=r"worker 2 was ended (by SIGKILL|with exit code 0)"):
+        with pytest.raises(CrewFailed, match=r"worker 2 ended (by SIGKILL|with exit code 0)"):
             heard(crew)
     assert all(map(gone, processes))
 
@@ -97,7 +97,7 @@ def test_silence_is_no_reason_to_wait_for_ever(folder: Path, monkeypatch: pytest
 def test_a_worker_that_cannot_start_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "START", "raise SystemExit(3)")
     with Crew("memory://", folder, 1, 10.0) as crew:
-        with pytest.raises(CrewFailed, match="worker 1 was ended with exit code 3"):
+        with pytest.raises(CrewFailed, match="worker 1 ended with exit code 3"):
             heard(crew)
         crew.order("counter", "locked", 1, 0.0)  # nobody is there to take it
 
@@ -179,7 +179,7 @@ def test_a_worker_that_dies_fails_the_demonstration(
 ) -> None:
     on_order(monkeypatch, lambda crew: os.kill(pids(crew)[0], signal.SIGKILL))
     assert show(Plan("memory://", processes=2, seconds=30.0)) == 1
-    assert "FAILED  worker 1 was ended by SIGKILL" in capsys.readouterr().out
+    assert "FAILED  worker 1 ended by SIGKILL" in capsys.readouterr().out
 
 
 def test_a_store_that_does_not_answer_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,9 +130,9 @@ def test_a_run_that_did_not_end_is_not_ok() -> None:
     assert Verdict(good).ok
     assert not Verdict(good[:1]).ok
     assert not Verdict().ok
-    dead = Verdict(good, ["worker 1 was ended by SIGKILL"])
+    dead = Verdict(good, ["worker 1 ended by SIGKILL"])
     assert not dead.ok
-    assert dead.problems == ["worker 1 was ended by SIGKILL"]
+    assert dead.problems == ["worker 1 ended by SIGKILL"]
 
 
 def test_what_is_lost_without_the_lock_is_no_failure() -> None:

@@ -108,8 +108,8 @@ class Crew:
                 continue
             for number, process in self.processes.items():
                 if (code := process.poll()) is not None:
-                    fate = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
-                    raise CrewFailed(f"worker {number} was ended {fate}")
+                    by = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+                    raise CrewFailed(f"worker {number} ended {by}")
             if boot_time() - heard_at > SILENCE_S:
                 raise CrewFailed(f"nothing was heard of the workers {self._late} for {SILENCE_S:g} s")
             yield None
