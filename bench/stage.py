@@ -18,7 +18,7 @@ from bench.kinds import KINDS, Kind, command
 from integration import servers
 from integration.fleet.peers import Process
 from integration.harness.process import Server, ServerUnavailable
-from recipes.cli.throwaway import free_ports, memory_directory
+from integration.harness.throwaway import free_ports, memory_directory
 
 __all__ = ["Alone", "Crew", "Redis", "Stage", "Turn", "cpu_s"]
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from integration.harness import finding
+from integration.harness.throwaway import free_ports, tethered
 from integration.needing import needed
 from integration.test_docs import ROOT
-from recipes.cli.throwaway import free_ports, tethered
 from tests.docs.pages import commands
 
 EXAMPLES = ROOT / "docs/examples"

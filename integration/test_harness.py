@@ -15,7 +15,6 @@ import pytest
 from integration import servers
 from integration.harness import finding
 from integration.harness.process import eventually
-from recipes.cli import throwaway
 
 
 @pytest.fixture(params=list(servers.ALL))
@@ -186,12 +185,3 @@ def test_nothing_is_installed_when_that_is_forbidden(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(finding, "_apt_install", lambda packages: pytest.fail("installed all the same"))
     with pytest.raises(servers.ServerUnavailable, match="etcd"):
         finding.find_etcdctl()
-
-
-def test_a_throwaway_etcd_lives_as_long_as_its_block() -> None:
-    lines: list[str] = []
-    with throwaway.throwaway_etcd(lines.append) as url:
-        port = int(url.rpartition(":")[2].partition("/")[0])
-        assert throwaway.etcd_healthy(port)
-    assert not throwaway.etcd_healthy(port)
-    assert "started" in lines[-1]

@@ -1,4 +1,4 @@
-"""The throw-away etcd: which one is taken, what is installed, what is said when nothing helps."""
+"""Throw-away servers: which etcd is taken, what is installed, what is said when nothing helps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.cli import throwaway
+from integration.harness import throwaway
 
 
 @pytest.fixture
@@ -76,16 +76,13 @@ def test_a_failed_install_leaves_nothing_and_says_what_to_do(
     assert not [path for path in nothing.rglob("*") if path.is_file()]
 
 
-def test_an_etcd_that_cannot_start_shows_its_log(
-    nothing: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    shell = 'case "$1" in --version) echo etcd Version: 3.5.9;; *) echo the disk is full >&2; exit 3;; esac'
-    monkeypatch.setenv("RECIPES_ETCD", str(program(tmp_path / "mine", shell)))
-    with (
-        pytest.raises(throwaway.ServerUnavailable, match=r"(?s)status 3.*the disk is full"),
-        throwaway.throwaway_etcd(),
-    ):
-        pytest.fail("it should not have started")
+def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("the disk is full\n")
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as process:
+        process.wait()
+        with pytest.raises(throwaway.ServerUnavailable, match=r"(?s)status 3.*the disk is full"):
+            throwaway.wait_ready(process, lambda: False, log=log)
 
 
 def test_a_server_that_never_is_ready_is_given_up(tmp_path: Path) -> None:

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from recipes._core.deadline import duration
 from recipes._core.queueing import acquire, look_up, try_acquire
 from recipes._lock_base import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
-from recipes._run.leaving import Exits, enters, seen_leaving
-from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
 from recipes._run.leaving import enters, seen_leaving
-from recipes.errors import LockTimeout, ReentrantCall
+from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
 from recipes.grant import AsyncGrant, Grant
 
 if TYPE_CHECKING:

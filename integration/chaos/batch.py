@@ -16,7 +16,7 @@ from typing import Any
 from integration.chaos.resources import REGISTERS
 from integration.chaos.run import Result, Run
 from integration.chaos.stage import Stage
-from recipes.cli.throwaway import memory_directory
+from integration.harness.throwaway import memory_directory
 
 __all__ = ["batch", "commit", "program", "saved"]
 

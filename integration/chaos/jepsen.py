@@ -34,7 +34,7 @@ from integration.chaos.processes import Process
 from integration.chaos.resources import Bank, Registers
 from integration.chaos.stage import STORES, Stage
 from integration.faults.looking import hold_fault
-from recipes.cli.throwaway import memory_directory
+from integration.harness.throwaway import memory_directory
 
 __all__ = ["measured"]
 

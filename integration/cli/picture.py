@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from recipes.cli.demo.work import SLOW_S as TURN_S
+from recipes.cli.demo.command import SLOW_S as TURN_S
 from tests.cli.runs import RECIPES
 
 __all__ = ["draw", "logged"]
@@ -46,8 +46,8 @@ def _watched(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     stopped = False
     for line in lines:
         told.append(line)
-        acquired = line.get("event") == "lock.acquired"
-        if line["kind"] == "ready" and line["worker"] == STOPPED and not line["twin"]:
+        acquired = line["event"] == "lock.acquired"
+        if line["event"] == "ready" and line["worker"] == STOPPED:
             pid = line["pid"]
         elif acquired and line["worker"] == STOPPED:
             holds += 1

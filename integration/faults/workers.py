@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
-from recipes.cli.throwaway import tethered
+from integration.harness.throwaway import tethered
 
 __all__ = ["Worker"]
 

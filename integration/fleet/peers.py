@@ -22,7 +22,7 @@ from pathlib import Path
 
 from integration import servers
 from integration.harness.etcd import encoded
-from recipes.cli.throwaway import tethered
+from integration.harness.throwaway import tethered
 
 __all__ = ["PATIENCE_S", "Etcdctl", "Peer", "Program"]
 

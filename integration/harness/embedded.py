@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from integration.fleet.building import embedded_classes
 from integration.harness.finding import find_zookeeper
+from integration.harness.throwaway import free_ports
 from integration.harness.zookeeper import ZooKeeper
-from recipes.cli.throwaway import free_ports
 
 __all__ = ["EmbeddedZooKeeper"]
 

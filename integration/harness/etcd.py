@@ -15,7 +15,7 @@ from typing import Any
 from integration.harness.cluster import Cluster
 from integration.harness.hub import Hub
 from integration.harness.process import Server
-from recipes.cli.throwaway import etcd_command, etcd_healthy, free_ports
+from integration.harness.throwaway import etcd_command, etcd_healthy, free_ports
 
 __all__ = ["Etcd", "EtcdCluster"]
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from integration.harness.process import ServerUnavailable
+from integration.harness.throwaway import etcd_version, find_etcd
 from integration.harness.zookeeper import Java
-from recipes.cli.throwaway import etcd_version, find_etcd
 
 __all__ = [
     "Go",

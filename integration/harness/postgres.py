@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from integration.harness.process import Server, ServerUnavailable
-from recipes.cli.throwaway import free_ports
+from integration.harness.throwaway import free_ports
 
 __all__ = ["Postgres"]
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from recipes.cli.throwaway import ServerUnavailable, memory_directory, tethered, wait_ready
+from integration.harness.throwaway import ServerUnavailable, memory_directory, tethered, wait_ready
 
 __all__ = ["Server", "ServerUnavailable", "eventually"]
 

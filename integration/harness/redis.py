@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from integration.harness.process import Server
-from recipes.cli.throwaway import free_ports
+from integration.harness.throwaway import free_ports
 
 __all__ = ["Redis"]
 

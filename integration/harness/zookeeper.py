@@ -12,7 +12,7 @@ from typing import Any
 from integration.harness.cluster import Cluster
 from integration.harness.hub import Hub
 from integration.harness.process import Server
-from recipes.cli.throwaway import free_ports
+from integration.harness.throwaway import free_ports
 
 __all__ = ["Java", "ZooKeeper", "ZooKeeperCluster"]
 

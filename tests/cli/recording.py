@@ -1,6 +1,6 @@
-"""What the processes of a real run told, to be told again.
+"""What the processes of a real run wrote, to be read again.
 
-Five workers and their twins on a file, six turns each, the first three slowly.
+Five workers at a file, eight turns each with the lock and without it, all of them slow.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from recipes.cli.demo.board import SETTLE_S, SHARES, Board, InOrder
-from recipes.cli.demo.frame import frame
-from recipes.cli.demo.orders import Order
-from recipes.cli.demo.scene import SCENES, Scene
+from recipes.cli.demo.scenes import SCENES
+from recipes.cli.demo.screen import Screen
+from recipes.cli.demo.verdict import Side
 
-__all__ = ["boards", "drawn", "messages", "picture", "scene"]
+__all__ = ["PROCESSES", "ROUNDS", "drawn", "messages", "picture", "screen", "sides"]
 
 RECORDED = Path(__file__).with_name("recorded.jsonl")
-PROCESSES, ROUNDS = 5, 6
-MOMENT = 13
+PROCESSES, ROUNDS = 5, 8
 
 
 def messages() -> list[dict[str, Any]]:
@@ -30,40 +28,36 @@ def messages() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RECORDED.read_text().splitlines()]
 
 
-def scene(name: str, *, processes: int = PROCESSES, order: Order | None = None) -> Scene:
-    """Return a scene as it was recorded, or of another size."""
-    kind = next(one for one in SCENES if one.name == name)
-    return kind(processes, order or Order(kind.name, rounds=ROUNDS))
+def sides(name: str) -> Iterator[tuple[float, Side, Side]]:
+    """Yield both sides of a scene after each message, in order of time; they are the same all the time."""
+    scene = SCENES[name]
+    both = Side(scene), Side(scene)
+    for message in sorted(messages(), key=lambda one: one["at"]):
+        if message.get("scene", name) == name:
+            both[message.get("side") == "unlocked"].take(message)
+            yield (message["at"], *both)
 
 
-def boards(name: str) -> Iterator[Board]:
-    """Yield the board of a scene after each message, in order of time; it is the same board all the time."""
-    in_order = InOrder()
-    began = next(line for line in messages() if line.get("scene") == name)
-    lines = messages()[messages().index(began) + 1 :]
-    for line in lines:
-        if line["kind"] == "scene":
-            break
-        in_order.add(line)
-    board = Board(scene(name), began["at"])
-    for message in in_order.settled(began["at"] + 1000 + SETTLE_S):
-        board.take(message)
-        yield board
+def screen(locked: Side, unlocked: Side, workers: int = PROCESSES) -> Screen:
+    """Return a screen that shows these, 80 columns wide."""
+    one = Screen("sqlite:///x", workers, plain=True, quiet=False)
+    one.sides = locked, unlocked
+    return one
 
 
-def drawn(what: RenderableType, width: int, *, colour: bool = False) -> list[str]:
+def drawn(what: RenderableType, width: int = 80) -> list[str]:
     """Return what rich makes of it on a terminal of this width."""
     out = io.StringIO()
-    system = "truecolor" if colour else None
-    console = Console(file=out, width=width, force_terminal=True, color_system=system)
-    console.print(what)
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(what)
     return out.getvalue().splitlines()
 
 
 def picture() -> list[str]:
-    """Return what the view draws at the moment that the README shows."""
-    for board in boards("bank"):
-        shared = [board.lanes[worker] for worker in range(1, 6)].count(SHARES)
-        if shared > 1 and board.locked.turns >= MOMENT:
-            return drawn(frame(board, board.now, 80, 24), 80)
+    """Return what is drawn at the moment that the documentation shows."""
+    for at, locked, unlocked in sides("accounts"):
+        held = [
+            hold for hold in locked.recent(1000, at).holds if hold.how == "open" and hold.mode == "shared"
+        ]
+        if len(held) > 1 and unlocked.turns:
+            return drawn(screen(locked, unlocked).picture(at, PROCESSES))
     raise AssertionError("there should be such a moment")

@@ -12,7 +12,7 @@ import recipes
 from recipes.cli import HOW_TO_HAVE_IT, main
 from recipes.cli.command import root
 from recipes.cli.demo import command
-from recipes.cli.demo.show import Plan
+from recipes.cli.demo.command import Plan
 
 
 @pytest.fixture
@@ -45,6 +45,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         (["--store", "redis://x"], "unknown store 'redis'"),
         (["--store", "etcd://host/?x=1"], "no ?query"),
         (["--store", ""], "unknown store ''"),
+        (["--store", "etcd"], "unknown store ''"),
         (["--unheard-of"], "No such option"),
         (["more"], "unexpected extra argument"),
     ],
@@ -60,11 +61,11 @@ def test_wrong_arguments_are_refused_before_anything_starts(
 @pytest.mark.parametrize(
     ("arguments", "plan"),
     [
-        ([], {"store": None, "processes": 5, "rounds": 120, "seconds": None, "json": False}),
-        (["--plain"], {"json": False, "plain": True}),
-        (["--store", "etcd"], {"store": "etcd"}),
+        ([], {"store": None, "processes": 5, "rounds": None, "seconds": None, "as_json": False}),
+        (["--plain"], {"as_json": False, "plain": True}),
+        (["--slowly", "--ttl", "3"], {"slowly": True, "ttl": 3.0}),
         (["--processes", "2", "--rounds", "7"], {"processes": 2, "rounds": 7}),
-        (["--seconds", "1.5", "--json"], {"rounds": None, "seconds": 1.5, "json": True}),
+        (["--seconds", "1.5", "--json"], {"rounds": None, "seconds": 1.5, "as_json": True}),
         (["--store", "etcd://h/p"], {"store": "etcd://h/p"}),
     ],
 )

@@ -1,166 +1,179 @@
-"""The arithmetic of the verdict, on ledgers and times made by hand."""
+"""The verdict, on turns, files and events made by hand."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from recipes.cli.demo.bank import TOTAL
-from recipes.cli.demo.ledger import Entry
-from recipes.cli.demo.turns import Turn, hand_overs, overlaps, rising, together
-from recipes.cli.demo.verdict import Locked, LockedSums, Sums, Unlocked, Verdict
+from recipes.cli.demo.scenes import ACCOUNTS, COUNTER, Scene, State
+from recipes.cli.demo.verdict import Side, Verdict
 
-TURNS = (
-    Turn(worker=1, token=10, value=1, asked_at=0.0, acquired_at=0.1, release_called_at=0.2),
-    Turn(worker=2, token=12, value=2, asked_at=0.0, acquired_at=0.23, release_called_at=0.3),
-    Turn(worker=2, token=13, value=3, asked_at=0.31, acquired_at=0.4, release_called_at=0.5),
-    Turn(worker=1, token=17, value=4, asked_at=0.6, acquired_at=0.61, release_called_at=0.7),
-)
-LEDGER = tuple(Entry(turn.token, turn.worker, turn.value) for turn in TURNS)
-GOOD = Locked(updates=4, counter=4, ledger=LEDGER, turns=TURNS)
-BANKING = (
-    Turn(1, 20, TOTAL, 0.0, 0.1, 0.3, downgrade_called_at=0.2),
-    Turn(2, 22, TOTAL, 0.0, 0.21, 0.4, mode="shared"),
-    Turn(4, 23, TOTAL, 0.0, 0.22, 0.5, mode="shared"),
-    Turn(3, 25, TOTAL, 0.0, 0.51, 0.7, downgrade_called_at=0.6),
-)
-TRANSFERS = (Entry(20, 1, 5), Entry(25, 3, 7))
-SOUND = LockedSums([TOTAL] * 4, TOTAL, 2, TRANSFERS, BANKING)
+TOTAL = sum(ACCOUNTS.opening)
+
+
+def add(worker: int, token: int, at: float, **fields: Any) -> dict[str, Any]:
+    """Return a turn that adds one to the counter, from ``at`` on for 0.1 s."""
+    value = {"value": token - 9, "token": token, "before": token - 1, "changes": 1}
+    return {"worker": worker, "at": at, "until": at + 0.1, **value, **fields}
+
+
+def move(worker: int, token: int, at: float, **fields: Any) -> dict[str, Any]:
+    """Return a turn that moves money, downgrades after 0.05 s and ends after 0.1 s."""
+    wrote = {"token": token, "before": token - 1, "changes": 2, "kept": True}
+    return {
+        "worker": worker,
+        "at": at,
+        "until": at + 0.1,
+        "down": at + 0.05,
+        "value": TOTAL,
+        **wrote,
+        **fields,
+    }
+
+
+def look(worker: int, token: int, at: float, **fields: Any) -> dict[str, Any]:
+    """Return a turn that adds up."""
+    times = {"at": at, "until": at + 0.1, "lock_token": token}
+    return {"worker": worker, "value": TOTAL, "mode": "shared", **times, **fields}
+
+
+COUNTING = [add(1, 10, 0.0), add(2, 11, 0.13), add(2, 12, 0.3), add(1, 13, 0.5)]
+BANKING = [move(1, 20, 0.0), look(2, 22, 0.06), look(4, 23, 0.07), move(3, 25, 0.2)]
+
+
+def played(scene: Scene, turns: list[dict[str, Any]], changes: int, *numbers: int) -> Side:
+    """Return a side that has these turns, each under a grant, and whose file says this in the end."""
+    side = Side(scene)
+    for turn in turns:
+        of = {"lock": scene.lock, "mode": turn.get("mode", "exclusive"), "worker": turn["worker"]}
+        of["token"] = turn.get("lock_token", turn.get("token"))
+        side.take({**of, "event": "lock.queued", "at": turn["at"] - 0.5})
+        side.take({**of, "event": "lock.acquired", "at": turn["at"], "waited_s": 0.5})
+        if "down" in turn:
+            side.take({**of, "event": "lock.downgraded", "at": turn["down"]})
+        side.take({**of, "event": "lock.released", "at": turn["until"], "held_s": 0.1})
+        side.take({**turn, "event": "turn"})
+    side.settle(State(None, changes, list(numbers)))
+    return side
+
+
+def counted(*turns: dict[str, Any], changes: int = 4, number: int = 4) -> Side:
+    return played(COUNTER, [*turns] or COUNTING, changes, number)
+
+
+def banked(*turns: dict[str, Any], changes: int = 4, money: int = TOTAL) -> Side:
+    return played(ACCOUNTS, [*turns] or BANKING, changes, money, 0, 0, 0)
+
+
+def lossy() -> Side:
+    """Return a counter without a lock: four turns, of which two are lost."""
+    side = Side(COUNTER)
+    for worker, value in ((1, 1), (2, 1), (3, 2), (4, 2)):
+        side.take({"event": "turn", "worker": worker, "value": value, "token": None, "before": None})
+    side.settle(State(None, 2, [2]))
+    return side
 
 
 def test_a_good_run_is_ok() -> None:
-    verdict = Verdict(GOOD, Unlocked(4, 2), SOUND, Sums([999], 990, 1))
-    assert GOOD.problems() == SOUND.problems() == []
-    assert verdict.ok
+    assert counted().problems() == banked().problems() == []
+    assert Verdict([(counted(), lossy()), (banked(), Side(ACCOUNTS))]).ok
+
+
+LATE = {**COUNTING[0], "until": 0.15}
 
 
 @pytest.mark.parametrize(
-    ("part", "problem"),
+    ("side", "problem"),
     [
-        (replace(GOOD, counter=3), "1 of 4 updates were lost"),
-        (replace(GOOD, counter=5), "the counter is 1 ahead of what was reported"),
-        (replace(GOOD, ledger=(LEDGER[0], LEDGER[2], LEDGER[1], LEDGER[3])), "the tokens in the ledger"),
-        (replace(GOOD, ledger=(*LEDGER[:3], replace(LEDGER[3], token=13))), "the tokens in the ledger"),
-        (replace(GOOD, ledger=(*LEDGER[:3], replace(LEDGER[3], token=None))), "the tokens in the ledger"),
-        (replace(GOOD, ledger=LEDGER[:3]), "the ledger has 3 entries for 4 updates"),
-        (replace(GOOD, turns=(replace(TURNS[0], release_called_at=0.24), *TURNS[1:])), "1 times two workers"),
-        (Locked(updates=0, counter=0), "nothing was updated"),
-    ],
-)
-def test_each_broken_promise_fails_the_run(part: Locked, problem: str) -> None:
-    verdict = Verdict(part, Unlocked(4, 2), SOUND)
-    assert [words for words in verdict.problems if problem in words]
-    assert len(verdict.problems) == 1
-    assert not verdict.ok
-
-
-@pytest.mark.parametrize(
-    ("part", "problem"),
-    [
-        (replace(SOUND, sums=[TOTAL, 995, TOTAL, TOTAL]), "1 of 4 sums over the accounts were wrong"),
-        (replace(SOUND, money=TOTAL - 5), "the accounts hold 995 instead of 1000"),
-        (replace(SOUND, moved=0, ledger=()), "no money was moved"),
-        (replace(SOUND, moved=3), "the ledger has 2 entries for 3 updates"),
-        (replace(SOUND, ledger=TRANSFERS[::-1]), "the tokens in the ledger"),
-        (replace(SOUND, turns=(replace(BANKING[0], kept=False), *BANKING[1:])), "1 times a writer did not"),
-        (replace(SOUND, turns=(*BANKING[:3], replace(BANKING[3], acquired_at=0.4))), "1 times a writer held"),
+        (counted(number=5), "the numbers add up to 5, not to 4"),
+        (counted(changes=3), "the file counted 3 changes, and 4 were made"),
+        (counted(*COUNTING[:3], add(1, 13, 0.5, before=13)), "the tokens of the changes do not rise"),
+        (counted(*COUNTING[:3], add(1, 13, 0.5, before=14)), "the tokens of the changes do not rise"),
         (
-            replace(SOUND, turns=(replace(BANKING[0], downgrade_called_at=0.22), *BANKING[1:])),
-            "1 times a wri",
+            counted(*COUNTING[:3], {**COUNTING[3], "token": None, "lock_token": 13}),
+            "the tokens of the changes do",
         ),
+        (counted(LATE, *COUNTING[1:]), "1 times the lock was held beside a holder that excludes it"),
+        (banked(*BANKING[:3], move(3, 25, 0.2, value=995)), "1 of 4 wrong sums"),
+        (banked(money=TOTAL - 5), "the numbers add up to 995, not to 1000"),
+        (banked(changes=6), "the file counted 6 changes, and 4 were made"),
+        (banked(*BANKING[:3], move(3, 25, 0.2, before=30)), "the tokens of the changes do not rise"),
+        (banked({**BANKING[0], "kept": False}, *BANKING[1:]), "1 times a writer did not read back"),
+        (banked(*BANKING[:3], move(3, 25, 0.165)), "1 times the lock was held beside a holder"),
+        (banked({**BANKING[0], "down": 0.065}, *BANKING[1:]), "1 times the lock was held beside a holder"),
+        (banked(look(2, 22, 0.0), look(4, 23, 0.0), changes=0), "nothing was changed"),
     ],
 )
-def test_each_promise_of_the_read_write_lock_that_is_broken_fails_the_run(
-    part: LockedSums, problem: str
-) -> None:
-    verdict = Verdict(GOOD, Unlocked(4, 2), part)
-    assert [words for words in verdict.problems if problem in words]
-    assert len(verdict.problems) == 1
-    assert not verdict.ok
+def test_each_broken_promise_fails_the_run(side: Side, problem: str) -> None:
+    assert [words for words in side.problems() if problem in words]
+    assert len(side.problems()) == 1
+    good = counted() if side.scene is ACCOUNTS else banked()
+    assert not Verdict([(side, lossy()), (good, lossy())]).ok
+
+
+def test_a_lost_update_is_counted_and_missed_in_the_file() -> None:
+    side = counted(number=3, changes=3)
+    assert side.wrong == 1
+    assert "counter: 1 of 4 updates lost" in side.problems()
+    assert len(side.problems()) == 3
+
+
+def test_a_log_that_lacks_grants_is_no_proof() -> None:
+    side = counted()
+    side.history.holds.pop()
+    assert side.problems() == ["counter: 3 grants were logged for 4 turns"]
 
 
 def test_a_run_that_did_not_end_is_not_ok() -> None:
-    assert not Verdict(failures=["worker 1 was ended by SIGKILL"]).ok
-    assert not Verdict(GOOD, sums=SOUND, failures=["worker 1 was ended by SIGKILL"]).ok
-    assert not Verdict(GOOD).ok
+    good = [(counted(), lossy()), (banked(), lossy())]
+    assert Verdict(good).ok
+    assert not Verdict(good[:1]).ok
     assert not Verdict().ok
+    dead = Verdict(good, ["worker 1 ended by SIGKILL"])
+    assert not dead.ok
+    assert dead.problems == ["worker 1 ended by SIGKILL"]
 
 
 def test_what_is_lost_without_the_lock_is_no_failure() -> None:
-    assert Verdict(GOOD, Unlocked(updates=4, counter=1), SOUND, Sums([1, 2], 3, 2)).ok
-    assert Unlocked(updates=4, counter=1).lost == 3
-    assert Sums([1, TOTAL, 2], 3, 2).wrong == 2
+    assert lossy().wrong == 2
+    assert lossy().share() == "2 of 4 (50%)"
+    assert Side(COUNTER).share() == "0 of 0"
 
 
-def test_hand_overs_are_changes_of_the_worker_by_token() -> None:
-    changes = hand_overs(reversed(TURNS))
-    assert changes.count == 2
-    assert changes.latencies == pytest.approx((0.03,))  # the other came when nobody held it
-    assert changes.median_s == changes.p90_s == pytest.approx(0.03)
-    assert changes.busiest == 2
+def test_the_figures() -> None:
+    assert list(counted().figures(lossy())) == [
+        ("updates lost", "0 of 4", "2 of 4 (50%)"),
+        ("sum of the file", "4", "2"),
+        ("fencing tokens", "each larger", ""),
+        ("exclusion broken", "never", ""),
+        ("hand-overs", "3, 3 a second", ""),
+        ("each took", "70.00 ms (p90 100.00)", ""),
+    ]
+    assert ("readers at once", "up to 3", "") in list(banked().figures(Side(ACCOUNTS)))
 
 
-def test_without_hand_overs_there_is_no_latency() -> None:
-    changes = hand_overs(TURNS[1:3])
-    assert (changes.count, changes.median_s, changes.p90_s, changes.busiest) == (0, None, None, 0)
+def test_bad_figures() -> None:
+    side = counted(LATE, *COUNTING[1:3], add(1, 13, 0.5, before=20))
+    figures = {what: locked for what, locked, _ in side.figures(lossy())}
+    assert figures["fencing tokens"] == "NOT rising"
+    assert figures["exclusion broken"] == "1 times"
 
 
-def test_a_reader_waits_for_writers_and_a_writer_for_all() -> None:
-    changes = hand_overs(BANKING)
-    assert changes.count == 3
-    assert changes.latencies == pytest.approx((0.01, 0.02, 0.01))  # two from the downgrade, one from the last
-
-
-def test_the_busiest_second_is_any_second() -> None:
-    turns = [Turn(n % 2, n, n, 0.0, at, at) for n, at in enumerate([0.0, 0.9, 1.4, 1.8, 2.0, 5.0])]
-    assert hand_overs(turns).busiest == 3  # from 1.4 on, and from 0.9 only the first two beside it
-
-
-def test_nine_of_ten_do_not_exceed_the_p90() -> None:
-    turns = [Turn(n % 2, n, n, 0.0, n + n / 1000, n + 0.9) for n in range(1, 12)]
-    changes = hand_overs(turns)
-    assert changes.p90_s == sorted(changes.latencies)[8]
-
-
-def test_overlaps_are_found_whatever_the_order_of_the_reports() -> None:
-    late = replace(TURNS[0], release_called_at=0.25)
-    assert overlaps(TURNS) == 0
-    assert overlaps([*TURNS[1:], late]) == 1
-
-
-def test_readers_may_hold_together_and_also_beside_a_writer_that_went_down() -> None:
-    assert overlaps(BANKING) == 0
-    assert together(BANKING) == 3
-    assert overlaps([*BANKING, Turn(5, 24, TOTAL, 0.0, 0.35, 0.36)]) == 1
-    assert together(TURNS) == 0
-
-
-def test_rising_is_strict() -> None:
-    assert rising([1, 2, 5])
-    assert rising([])
-    assert not rising([1, 1])
-    assert not rising([2, 1])
-    assert not rising([None, 1])
-
-
-def test_the_first_number_that_several_wrote() -> None:
-    ledger = [Entry(None, 2, 1), Entry(None, 2, 2), Entry(None, 3, 2), Entry(None, 1, 2), Entry(None, 1, 3)]
-    assert Unlocked(5, 3, ledger).collision() == (2, [1, 2, 3])
-    assert Unlocked(4, 4, LEDGER).collision() is None
+def test_what_happened_lately() -> None:
+    side = counted()
+    assert len(side.recent(3).holds) == 1
+    assert len(side.recent(100, until=0.05).holds) == 1
+    assert side.recent(100, until=-9.0).holds == []
+    side.take({"event": "session.suspect", "worker": 1, "at": 9.0})
+    side.take({"event": "lock.acquired", "lock": "another", "worker": 1, "at": 9.0})
+    assert len(side.recent(100).holds) == 4
 
 
 def test_as_fields() -> None:
-    fields = Verdict(GOOD, Unlocked(4, 2), SOUND, Sums([TOTAL, 7], 990, 1)).as_fields()
-    assert fields["ok"] is True
-    assert (fields["lost"], fields["tokens_rising"], fields["overlaps"], fields["hand_overs"]) == (
-        0,
-        True,
-        0,
-        2,
-    )
-    assert (fields["unlocked_updates"], fields["unlocked_lost"]) == (4, 2)
-    assert (fields["bank_sums"], fields["bank_wrong"], fields["bank_money"]) == (4, 0, TOTAL)
-    assert (fields["bank_moved"], fields["bank_overlaps"], fields["bank_together"]) == (2, 0, 3)
-    assert (fields["unlocked_bank_wrong"], fields["unlocked_bank_money"]) == (1, 990)
-    assert Verdict(failures=["x"]).as_fields() == {"ok": False, "problems": ["x"]}
+    fields = Verdict([(counted(), lossy())], ["x"]).as_fields()
+    assert (fields["ok"], fields["problems"]) == (False, ["x"])
+    assert fields["counter"] == {
+        "locked": {"turns": 4, "wrong": 0, "total": 4, "changes": 4},
+        "unlocked": {"turns": 4, "wrong": 2, "total": 2, "changes": 2},
+    }

@@ -10,12 +10,12 @@ from unittest import mock
 
 from recipes._core.order import Order
 from tests.mutants.in_etcd_connections import CONNECTIONS
-from tests.mutants.in_sqlite import SQLITE
-from tests.mutants.in_zookeeper import IN_ZOOKEEPER
-from tests.mutants.in_wires import IN_WIRES
 from tests.mutants.in_outside import OUTSIDE
-from tests.mutants.in_signals import SIGNALS
 from tests.mutants.in_runtime import RUNTIME
+from tests.mutants.in_signals import SIGNALS
+from tests.mutants.in_sqlite import SQLITE
+from tests.mutants.in_wires import IN_WIRES
+from tests.mutants.in_zookeeper import IN_ZOOKEEPER
 from tests.mutants.transports import TRANSPORTS, TransportMutant
 from tests.simulation import exhaustive, users
 from tests.simulation.mutants import MUTANTS, Mutant

@@ -1,179 +1,134 @@
-"""The verdict: what the files and the workers' own times say, and nothing else.
-
-Pure arithmetic; every figure the demonstration ends with comes from here.
-"""
+"""The verdict: what the turns, the files and the events of the locks say, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from recipes.cli.demo.bank import TOTAL
-from recipes.cli.demo.ledger import Entry
-from recipes.cli.demo.turns import Turn, hand_overs, overlaps, rising, together
+from recipes.cli.demo.crew import Message
+from recipes.cli.demo.scenes import COUNTER, SCENES, Scene, State, name_of
+from recipes.cli.history.counting import overlaps, summary
+from recipes.cli.history.reading import Happening, happening
+from recipes.cli.history.spans import LockHistory, histories
 
-__all__ = ["Locked", "LockedSums", "Sums", "Unlocked", "Verdict"]
+__all__ = ["NOTHING", "Side", "Verdict"]
+
+NOTHING = LockHistory("", 0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Unlocked:
-    """What became of the counter without the lock.
+@dataclass(slots=True)
+class Side:
+    """One side of a scene, while it is played and, once it is settled, in the end.
 
     Attributes:
-        updates: How many updates the workers were told had been made.
-        counter: What the counter says.
-        ledger: Who wrote what, in the order of writing.
+        total: What the last turn came to; in the end, what the numbers in the file add up to.
+        changes: How many changes the file counted in the end.
+        history: What the events of the lock add up to in the end.
     """
 
-    updates: int
-    counter: int
-    ledger: Sequence[Entry] = ()
+    scene: Scene
+    turns: list[Message] = field(default_factory=list)
+    happenings: list[Happening] = field(default_factory=list)
+    total: int = 0
+    changes: int = 0
+    history: LockHistory = field(default_factory=lambda: NOTHING)
+
+    def take(self, message: Message) -> None:
+        """Take what a worker wrote, if it is about this scene."""
+        if message["event"] == "turn":
+            self.turns.append(message)
+            self.total = message["value"]
+        elif message.get("lock") == self.scene.lock:
+            one = happening(message, name_of(message["worker"], self.scene))
+            self.happenings += [one] if one else []
+
+    def settle(self, state: State) -> None:
+        """Take what the file says in the end."""
+        self.changes, self.total = state.changes, sum(state.numbers)
+        self.history = self.recent(len(self.happenings))
+
+    def recent(self, last: int, until: float = float("inf")) -> LockHistory:
+        """Return what so many of the last events add up to, those after ``until`` left out."""
+        found = [one for one in self.happenings[-last:] if one.at <= until]
+        return next(iter(histories(sorted(found, key=lambda one: one.at))), NOTHING)
 
     @property
-    def lost(self) -> int:
-        """How many updates somebody else overwrote."""
-        return self.updates - self.counter
-
-    def collision(self) -> tuple[int, list[int]] | None:
-        """Return the first value that several workers wrote, and those workers."""
-        writers: dict[int, list[int]] = {}
-        for entry in self.ledger:
-            writers.setdefault(entry.value, []).append(entry.worker)
-        shared = ((value, sorted(set(who))) for value, who in writers.items() if len(set(who)) > 1)
-        return next(shared, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Locked(Unlocked):
-    """What became of the counter under the lock."""
-
-    turns: Sequence[Turn] = ()
-
-    def problems(self) -> list[str]:
-        """Return what should not have happened, in words."""
-        checks = {
-            f"{self.lost} of {self.updates} updates were lost": self.lost > 0,
-            f"the counter is {-self.lost} ahead of what was reported": self.lost < 0,
-            "nothing was updated": not self.updates,
-            **_promises(self.ledger, self.updates, self.turns, "two workers held the lock at once"),
-        }
-        return [words for words, wrong in checks.items() if wrong]
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """What became of the accounts without the lock.
-
-    Attributes:
-        sums: What each sum over all accounts came to, that of a writer behind its own transfer too.
-        money: What all accounts hold in the end.
-        moved: How many transfers the writers were told had been made.
-        ledger: Who moved how much, in the order of writing.
-    """
-
-    sums: Sequence[int]
-    money: int
-    moved: int
-    ledger: Sequence[Entry] = ()
+    def expected(self) -> int:
+        """What the numbers should add up to."""
+        return len(self.turns) if self.scene is COUNTER else sum(self.scene.opening)
 
     @property
     def wrong(self) -> int:
-        """How many sums were not what the accounts were opened with."""
-        return sum(1 for one in self.sums if one != TOTAL)
+        """How many updates are lost, or how many sums were wrong."""
+        if self.scene is COUNTER:
+            return max(len(self.turns) - self.total, 0)
+        return sum(turn["value"] != self.expected for turn in self.turns)
 
-
-@dataclass(frozen=True, slots=True)
-class LockedSums(Sums):
-    """What became of the accounts under the read-write lock."""
-
-    turns: Sequence[Turn] = ()
+    @property
+    def rising(self) -> bool:
+        """Whether the token of each change was larger than the one before it."""
+        wrote = [turn for turn in self.turns if "before" in turn]
+        return all(turn["token"] is not None and turn["token"] > (turn["before"] or 0) for turn in wrote)
 
     def problems(self) -> list[str]:
-        """Return what should not have happened, in words."""
-        unkept = sum(1 for turn in self.turns if not turn.kept)
+        """Return every promise of the lock that was broken."""
+        turns, changes = len(self.turns), sum(turn.get("changes", 0) for turn in self.turns)
+        held, at_once = len(self.history.holds), overlaps(self.history)
+        unkept = sum(not turn.get("kept", True) for turn in self.turns)
         checks = {
-            f"{self.wrong} of {len(self.sums)} sums over the accounts were wrong": self.wrong > 0,
-            f"the accounts hold {self.money} instead of {TOTAL}": self.money != TOTAL,
-            "no money was moved": not self.moved,
+            f"{self.wrong} of {turns} {self.scene.wrongs}": self.wrong > 0,
+            f"the numbers add up to {self.total}, not to {self.expected}": self.total != self.expected,
+            "nothing was changed": not changes,
+            f"the file counted {self.changes} changes, and {changes} were made": self.changes != changes,
+            "the tokens of the changes do not rise": not self.rising,
+            f"{at_once} times the lock was held beside a holder that excludes it": at_once > 0,
             f"{unkept} times a writer did not read back what it had written": unkept > 0,
-            **_promises(self.ledger, self.moved, self.turns, "a writer held the lock beside another"),
+            f"{held} grants were logged for {turns} turns": held < turns,
         }
-        return [words for words, wrong in checks.items() if wrong]
+        return [f"{self.scene.name}: {words}" for words, broken in checks.items() if broken]
+
+    def figures(self, unlocked: Side) -> Iterator[tuple[str, str, str]]:
+        """Yield the figures of a scene: what it is, with the lock, and without it."""
+        yield self.scene.wrongs, self.share(), unlocked.share()
+        yield "sum of the file", str(self.total), str(unlocked.total)
+        yield "fencing tokens", "each larger" if self.rising else "NOT rising", ""
+        at_once, one = overlaps(self.history), summary(self.history)
+        yield "exclusion broken", f"{at_once} times" if at_once else "never", ""
+        if times := one.hand_over:
+            yield "hand-overs", f"{times.count}, {times.count / one.seconds:.0f} a second", ""
+            yield "each took", f"{times.p50_s * 1e3:.2f} ms (p90 {times.p90_s * 1e3:.2f})", ""
+        if one.shared_at_once:
+            yield "readers at once", f"up to {one.shared_at_once}", ""
+
+    def share(self) -> str:
+        """Return how much went wrong, and how much that is of all."""
+        wrong, turns = self.wrong, len(self.turns)
+        return f"{wrong} of {turns}" + (f" ({100 * wrong // turns}%)" if wrong else "")
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return it for ``--json``; ``recipes stats`` has the figures of the lock."""
+        return {"turns": len(self.turns), "wrong": self.wrong, "total": self.total, "changes": self.changes}
 
 
-def _promises(ledger: Sequence[Entry], count: int, turns: Sequence[Turn], beside: str) -> dict[str, bool]:
-    """Return what no lock may do, and whether this one did."""
-    at_once = overlaps(turns)
-    return {
-        f"the ledger has {len(ledger)} entries for {count} updates": len(ledger) != count,
-        "the tokens in the ledger do not rise": not rising([entry.token for entry in ledger]),
-        f"{at_once} times {beside}": at_once > 0,
-    }
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
-    """What the demonstration showed.
+    """Both sides of each scene that came to its end, and what went wrong on the way."""
 
-    Attributes:
-        locked: The counter under the lock; None if that did not come to its end.
-        unlocked: The same without it.
-        sums: The accounts under the read-write lock; None if that did not come to its end.
-        unlocked_sums: The same without it.
-        failures: What went wrong on the way (a worker that died, a store that fell silent).
-    """
-
-    locked: Locked | None = None
-    unlocked: Unlocked | None = None
-    sums: LockedSums | None = None
-    unlocked_sums: Sums | None = None
-    failures: Sequence[str] = field(default=())
+    sides: list[tuple[Side, Side]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     @property
     def problems(self) -> list[str]:
-        """Return every reason why this is no success."""
-        parts = (self.locked, self.sums)
-        return [*self.failures, *(problem for part in parts if part for problem in part.problems())]
+        """Every reason why this is no success."""
+        return [*self.failures, *(problem for locked, _ in self.sides for problem in locked.problems())]
 
     @property
     def ok(self) -> bool:
-        """Whether both scenes under their lock ran to their end and kept every promise they show."""
-        return self.locked is not None and self.sums is not None and not self.problems
+        """Whether all scenes came to their end and kept every promise under their lock."""
+        return len(self.sides) == len(SCENES) and not self.problems
 
     def as_fields(self) -> dict[str, Any]:
-        """Return it as flat fields for ``--json``."""
-        fields: dict[str, Any] = {"ok": self.ok, "problems": self.problems}
-        if self.locked is not None:
-            fields |= {**_counted(self.locked), **_kept(self.locked.ledger, self.locked.turns)}
-        if self.unlocked is not None:
-            fields |= _prefixed("unlocked", _counted(self.unlocked))
-        if self.sums is not None:
-            kept = _kept(self.sums.ledger, self.sums.turns)
-            fields |= _prefixed("bank", {**_summed(self.sums), **kept, "together": together(self.sums.turns)})
-        if self.unlocked_sums is not None:
-            fields |= _prefixed("unlocked_bank", _summed(self.unlocked_sums))
-        return fields
-
-
-def _counted(part: Unlocked) -> dict[str, Any]:
-    return {"updates": part.updates, "counter": part.counter, "lost": part.lost}
-
-
-def _summed(part: Sums) -> dict[str, Any]:
-    return {"sums": len(part.sums), "wrong": part.wrong, "moved": part.moved, "money": part.money}
-
-
-def _kept(ledger: Sequence[Entry], turns: Sequence[Turn]) -> dict[str, Any]:
-    changes = hand_overs(turns)
-    return {
-        "tokens_rising": rising([entry.token for entry in ledger]),
-        "overlaps": overlaps(turns),
-        "hand_overs": changes.count,
-        "hand_over_median_s": changes.median_s,
-        "hand_over_p90_s": changes.p90_s,
-    }
-
-
-def _prefixed(prefix: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}_{name}": value for name, value in fields.items()}
+        """Return it for ``--json``."""
+        sides = {a.scene.name: {"locked": a.as_fields(), "unlocked": b.as_fields()} for a, b in self.sides}
+        return {"ok": self.ok, "problems": self.problems, **sides}

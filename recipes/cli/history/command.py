@@ -155,7 +155,4 @@ def _cell(title: str, index: int) -> str:
 
 
 def _figures(times: Quantiles | None) -> tuple[str, ...]:
-    if times is None:
-        return ("0", "", "", "", "")
-    all_four = (times.p50_s, times.p90_s, times.p99_s, times.longest_s)
-    return (str(times.count), *(f"{seconds * 1000:.2f}" for seconds in all_four))
+    return ("0", "", "", "", "") if times is None else times.in_milliseconds()

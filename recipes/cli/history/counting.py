@@ -10,7 +10,15 @@ from typing import Any
 
 from recipes.cli.history.spans import Hold, LockHistory, Wait
 
-__all__ = ["Gap", "Quantiles", "Summary", "gaps", "longest_waits", "summary"]
+__all__ = [
+    "Gap",
+    "Quantiles",
+    "Summary",
+    "gaps",
+    "longest_waits",
+    "overlaps",
+    "summary",
+]
 
 LISTED = 5
 
@@ -32,6 +40,11 @@ class Quantiles:
         if not found:
             return None
         return cls(len(found), *(found[math.ceil(q * len(found)) - 1] for q in (0.5, 0.9, 0.99, 1.0)))
+
+    def in_milliseconds(self) -> tuple[str, ...]:
+        """Return them as they are printed for people: how many, and the times in milliseconds."""
+        times = (self.p50_s, self.p90_s, self.p99_s, self.longest_s)
+        return (str(self.count), *(f"{seconds * 1000:.2f}" for seconds in times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,7 @@ class Summary:
         contended: The share of grants, 0 to 1, that had to queue.
         busy: The share of the time in which somebody held.
         longest_queue: How many waited at once, at most.
+        shared_at_once: How many held it shared at once, at most.
         wait: The waits of those that were granted, from the call on.
         hold: The grants that ended.
         hand_over: See `Gap`.
@@ -84,6 +98,7 @@ class Summary:
     contended: float
     busy: float
     longest_queue: int
+    shared_at_once: int
     wait: Quantiles | None
     hold: Quantiles | None
     hand_over: Quantiles | None
@@ -112,6 +127,9 @@ def summary(history: LockHistory) -> Summary:
         contended=sum(hold.queued for hold in holds) / len(holds) if holds else 0.0,
         busy=_covered((hold.start, hold.superseded_at or hold.end) for hold in holds) / (seconds or 1.0),
         longest_queue=_most((wait.start, wait.end) for wait in history.waits),
+        shared_at_once=_most(
+            (start, end) for hold in holds for start, end, shared in hold.stretches() if shared
+        ),
         wait=Quantiles.of(hold.waited_s for hold in holds),
         hold=Quantiles.of(hold.seconds for hold in holds if hold.how != "open"),
         hand_over=Quantiles.of(gap.seconds for gap in gaps(history)),
@@ -160,6 +178,24 @@ def _later(one: Hold | None, other: Hold, *, shared: bool) -> Hold:
 def longest_waits(history: LockHistory, count: int = LISTED) -> Sequence[Wait]:
     """Return the longest waits, the longest first."""
     return sorted(history.waits, key=lambda wait: -wait.seconds)[:count]
+
+
+def overlaps(history: LockHistory) -> int:
+    """Count the grants that began while another one excluded them.
+
+    It takes a log whose releases and downgrades have the time of the *call*: a usual log has that of the
+    store's answer, by which the next contender may be holding the lock. Grants that did not end with a
+    release do not count: of a lost one the log does not say when the store gave it up.
+    """
+    released = (hold for hold in history.holds if hold.how == "released")
+    count = 0
+    alone_until = anybody_until = -math.inf
+    for start, end, shared in sorted(stretch for hold in released for stretch in hold.stretches()):
+        count += start < (alone_until if shared else anybody_until)
+        anybody_until = max(anybody_until, end)
+        if not shared:
+            alone_until = max(alone_until, end)
+    return count
 
 
 def _covered(stretches: Iterable[tuple[float, float]]) -> float:

