@@ -49,14 +49,17 @@ def test_amid_a_section_release_and_close_leave_the_link_to_other_threads(
     party.hold()
     client, mine, touched = party.client, threading.get_ident(), []
     link = client._runtime.board.epoch.link  # type: ignore[union-attr]
-    for name in ("ask", "forget", "close"):
 
-        def touch(*args: Any, name: str = name, does: Any = getattr(link, name)) -> Any:
+    def touching(name: str, does: Any) -> Any:
+        def touch(*args: Any) -> Any:
             if threading.get_ident() == mine:
                 touched.append(name)
             return does(*args)
 
-        monkeypatch.setattr(link, name, touch)
+        return touch
+
+    for name in ("ask", "forget", "close"):
+        monkeypatch.setattr(link, name, touching(name, getattr(link, name)))
     with section.mark:
         assert party.held.release()
         assert party.read.release(wait=False)

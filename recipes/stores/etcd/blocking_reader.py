@@ -185,7 +185,8 @@ class Reader:
                 if selector.get_key(conn.sock).events != wanted:
                     selector.modify(conn.sock, wanted, channel)
         for channel in opens:
-            self._open(selector, channel)
+            if channel.live:
+                self._open(selector, channel)
         ready = selector.select(0 if opens else timeout)
         for key, _ in ready:
             if key.data is None:
@@ -220,8 +221,6 @@ class Reader:
         return None if self._asleep_until == float("inf") else max(0.0, self._asleep_until - now)
 
     def _open(self, selector: selectors.BaseSelector, channel: Channel) -> None:
-        if not channel.live:
-            return
         try:
             conn = self._dial(channel, lambda: self._closed or not channel.live)
         except OSError as error:
