@@ -230,9 +230,12 @@ class Reader:
         with section.mark, self._lock:
             self._conns[channel] = conn
             selector.register(conn.sock, selectors.EVENT_READ, channel)
-            if not channel.live:  # given up while it connected
-                self._switch.closes.append(channel)
-        self._turn_in(lambda: self._switch.connected(channel, time.monotonic()))
+        self._turn_in(lambda: self._connected(channel))
+
+    def _connected(self, channel: Channel) -> None:
+        self._switch.connected(channel, time.monotonic())
+        if not channel.live:  # given up while it connected
+            self._switch.closes.append(channel)
 
     def _read(self, channel: Channel) -> None:
         while channel.live:
