@@ -50,8 +50,9 @@ def test_amid_a_section_release_and_close_leave_the_link_to_other_threads(
     client, mine, touched = party.client, threading.get_ident(), []
     link = client._runtime.board.epoch.link  # type: ignore[union-attr]
     for name in ("ask", "forget", "close"):
+        does = getattr(link, name)
 
-        def touch(*args: Any, name: str = name, does: Any = getattr(link, name)) -> Any:
+        def touch(*args: Any, name: str = name, does: Any = does) -> Any:
             if threading.get_ident() == mine:
                 touched.append(name)
             return does(*args)
