@@ -81,7 +81,6 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def nothing_in_limbo() -> Iterator[None]:
-    """Forget the threads that were interrupted as they started: threading would list them for ever."""
     """Forget threads that were interrupted as they started and never ran: threading lists them for ever."""
     yield
     threading._limbo.clear()  # type: ignore[attr-defined]
