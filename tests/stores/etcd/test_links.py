@@ -628,12 +628,13 @@ def test_a_port_that_is_refused_later_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_connection_on_which_something_came_unasked_is_not_used(connect: Connect) -> None:
-    said = threading.Event()
+    go_on, said = threading.Event(), threading.Event()
 
     def script(peer: Peer, number: int) -> None:
         peer.request()
         peer.answer({"number": str(number)})
         if number == 0:
+            assert go_on.wait(5)
             peer.answer({"error": "this connection was idle for too long"}, "408 Request Timeout")
             said.set()
         peer.hang()
@@ -641,6 +642,7 @@ def test_a_connection_on_which_something_came_unasked_is_not_used(connect: Conne
     with Server(script) as server:
         face = connect(server.port)
         assert face.ask(PUT) == {"number": "0"}
+        go_on.set()
         assert said.wait(5)  # while no loop runs
         assert face.ask(PUT) == {"number": "1"}
 
