@@ -301,7 +301,8 @@ class Grant(_BaseGrant):
             self._block = enters(self, self._runtime, self)
             self._check_or_leave()
         except BaseException:
-            self._release_behind()  # an interrupt: the block has no end
+            if not self._hold.ended:  # an interrupt: the block has no end
+                self._release_behind()
             raise
         return self
 

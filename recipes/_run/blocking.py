@@ -143,10 +143,8 @@ class BlockingRuntime(Runtime):
         try:
             self._keep_on()
         except BaseException:  # somebody ends threads; the next call that needs one starts another
-            with (
-                section.mark,
-                self._starting,
-            ):  # first: whoever waits is told by the next line, and asks at once
+            # First: whoever waits is told by what follows, and asks at once.
+            with section.mark, self._starting:
                 self._keeper = None
             self.give_up("the thread that renews was ended")
             raise
@@ -243,9 +241,7 @@ class BlockingRuntime(Runtime):
         now = self.now()
         released = [hold for hold in holds if hold.release(now, self.emit)]
         try:
-            if (
-                epoch is not None and section.struck()
-            ):  # a signal handler: nothing is answered until it returns
+            if epoch is not None and section.struck():  # no answer comes before the handler returns
                 self.close_epoch(epoch)
                 self.schedule(Job(epoch, None))
             elif epoch is not None:
