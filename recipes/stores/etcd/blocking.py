@@ -126,7 +126,8 @@ class EtcdLink:
         try:
             if self._login.number > after:
                 return self._login.number
-            return self._login.took(self._post(self._login.request(store), deadline), store)
+            request = self._login.request(store, deadline - time.monotonic())
+            return self._login.took(self._post(request, deadline), store)
         finally:
             self._logging_in.release()
 

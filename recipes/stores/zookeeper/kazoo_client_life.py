@@ -14,7 +14,7 @@ from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_connection import LeanClient
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 
-__all__ = ["connect_timeout", "make_client", "stop_client"]
+__all__ = ["LONGEST_CONNECT_S", "connect_timeout", "make_client", "stop_client"]
 
 log = logging.getLogger("recipes.kazoo")
 
