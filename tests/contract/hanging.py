@@ -92,7 +92,7 @@ class Hanging:
         assert told.wait(5)
         assert left.seconds < 0.5 + 0.5 + SOON_S  # of which a second for a slow machine
         assert not grant.held
-        assert a.client.pending_cleanups == 1
+        assert until(lambda: a.client.pending_cleanups == 1, SOON_S)
         a.line.heal()
         assert b.acquire("x", timeout=10).token > grant.token
         assert a.wait_clean()
