@@ -34,7 +34,7 @@ __all__ = ["Board", "Epoch", "OpenFailed", "SessionClock", "SessionEvent", "keep
 NOT_RENEWED = "the session was not renewed in time"
 STILLBORN_S = 1.0
 SHORTEST_RENEWAL_S = 0.5
-"""How long to wait for the answer to a renewal at least, even if a grant reaches its ``max_hold`` meanwhile."""
+"""How long to wait for the answer to a renewal at least, even if a grant reaches its ``max_hold``."""
 EPSILON_S = 0.001  # sums of seconds are not exact
 
 State = Literal["held", "suspect", "lost"]
