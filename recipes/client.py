@@ -80,7 +80,8 @@ def connect(
             each contender. None: nothing of that is stored.
         username: Whom to log in as, on a store on a network; with ``password``. Both may also be in
             the URL, as ``user:password@``.
-        password: Text, or a callable that returns it and may block for a moment.
+        password: Text, or a callable that returns it. It runs in a thread of its own, one at a time,
+            and is waited for as long as a request may take.
         tls_ca: With TLS, the path of a PEM file with the CAs to trust instead of the system's.
         tls_cert: With TLS, the path of a PEM file with the own certificate.
         tls_key: The path of a PEM file with its key, if that is not in the same file.

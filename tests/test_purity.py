@@ -136,7 +136,7 @@ ALLOWED = {
     "values": set(),
     "core": {"values", "contract"},  # events are what a program is told
     "contract": {"values", "core"},  # operations are what a protocol carries out
-    "entry": {"values"},
+    "entry": {"values", "waiting"},  # for a password
     "engine": {"values", "contract", "engines", "entry"},
     "protocols": {"values", "core", "contract"},
     "waiting": set(),

@@ -34,7 +34,7 @@ __all__ = ["Board", "Epoch", "OpenFailed", "SessionClock", "SessionEvent", "keep
 NOT_RENEWED = "the session was not renewed in time"
 STILLBORN_S = 1.0
 SHORTEST_RENEWAL_S = 0.5
-"""How long a renewal without an answer is waited for at least, though a holder is to be told meanwhile."""
+"""How long to wait for the answer to a renewal at least, even if a grant reaches its ``max_hold``."""
 EPSILON_S = 0.001  # sums of seconds are not exact
 
 State = Literal["held", "suspect", "lost"]
@@ -55,7 +55,7 @@ class SessionClock:
             second, before the store may end it. That covers clock rates 10 % apart.
         counted: When the renewal was sent that counts.
         due: When the next renewal should be sent.
-        patience_s: How long to wait for its answer at least, though a holder is to be told meanwhile.
+        patience_s: How long to wait for its answer at least, even if a grant reaches its ``max_hold``.
         suspect_at: From here on the session is doubted: two renewals went by unanswered.
     """
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from recipes.errors import StoreDenied
+from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.secret import Secret
+from recipes.stores.waiting import acquire
 
-__all__ = ["Credentials", "apart"]
+__all__ = ["Asker", "Credentials", "apart"]
 
 NAMES = frozenset(("username", "password"))
 """The options."""
@@ -66,6 +68,72 @@ class Credentials:
                 raise ValueError(f"{name}= is empty, or no text that can be sent")
         source: Any = Secret(password) if isinstance(password, str) else password
         return cls(username, source)
+
+
+class Asker:
+    """Asks for one link's password where nothing waits that must not: a callable in a thread, one at a time.
+
+    Who asks while another answer is on its way gets that one, and the one before is answered no more: logins
+    of a link come one after the other, so it has given up.
+    """
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._asking = False
+        self._done: Callable[[Secret | StoreDenied], None] = _nobody
+
+    def ask(self, store: str, done: Callable[[Secret | StoreDenied], None]) -> None:
+        """Have ``done`` told the password, or why there is none; never blocks."""
+        self._done = done  # first: a thread that ends looks at it last
+        if isinstance(self._credentials.source, Secret):
+            self._work(store)
+        elif not self._asking:
+            self._asking = True
+            try:
+                threading.Thread(
+                    target=self._work, args=(store,), name="recipes-password", daemon=True
+                ).start()
+            except BaseException:
+                self._asking = False
+                raise
+
+    def within(self, store: str, within_s: float) -> Secret:
+        """Return the password.
+
+        Raises:
+            StoreDenied: There is none to be had.
+            StoreUnavailable: The callable has not returned in time; it goes on, and the next who asks gets
+                what it returns then.
+        """
+        found: list[Secret | StoreDenied] = []
+        answered = threading.Lock()
+        answered.acquire()
+
+        def done(answer: Secret | StoreDenied) -> None:
+            found.append(answer)
+            try:
+                answered.release()
+            except RuntimeError:  # two threads came at once, and the first was enough
+                pass
+
+        self.ask(store, done)
+        if not acquire(answered, within_s):
+            raise StoreUnavailable(store, "no answer to a login in time: password() has not returned")
+        if isinstance(found[0], StoreDenied):
+            raise found[0]
+        return found[0]
+
+    def _work(self, store: str) -> None:
+        try:
+            found: Secret | StoreDenied = self._credentials.password(store)
+        except StoreDenied as denied:
+            found = denied
+        self._asking = False
+        self._done(found)
+
+
+def _nobody(_answer: Secret | StoreDenied) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)

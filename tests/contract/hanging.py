@@ -92,7 +92,7 @@ class Hanging:
             a.line.silence()
             assert told.wait(SOON_S)
         assert not grant.held
-        assert a.client.pending_cleanups == 1
+        assert until(lambda: a.client.pending_cleanups == 1, SOON_S)
         a.line.heal()
         assert b.acquire("x", timeout=10).token > grant.token
         assert a.wait_clean()

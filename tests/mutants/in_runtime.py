@@ -15,7 +15,6 @@ from recipes._run.blocking import BlockingRuntime, ThreadMailbox
 from recipes._run.callbacks import Callbacks, Lane
 from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import AsyncRuntime
-from recipes._run.watchdog import Watchdog
 from recipes.errors import SessionLost
 from tests.mutants.transports import TransportMutant, nothing
 from tests.simulation.bugs import swap
@@ -214,12 +213,6 @@ RUNTIME = [
         TASKS,
         "tests/run/test_tasks.py",
         lambda: swap(tasks, "_guarded", lambda callback: callback()),
-    ),
-    TransportMutant(
-        "the watchdog is not told that its client was closed",
-        TASKS,
-        "tests/run/test_watchdog.py",
-        lambda: swap(Watchdog, "look", nothing),
     ),
     TransportMutant(
         "the exit waits for a dead store", BLOCKING, "tests/run/test_leaving.py", _joined_for_ever

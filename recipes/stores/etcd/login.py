@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from recipes.errors import StoreRefused
-from recipes.stores.credentials import Credentials
+from recipes.stores.credentials import Asker, Credentials
 from recipes.stores.etcd.requests import Post
 from recipes.stores.etcd.wire import LOGIN
 from recipes.stores.secret import Secret
@@ -28,6 +27,7 @@ class Login:
 
     def __init__(self, credentials: Credentials | None) -> None:
         self._credentials = credentials
+        self._asker = None if credentials is None else Asker(credentials)
         self._token: Secret | None = None
         self.number = 0
 
@@ -35,31 +35,27 @@ class Login:
         """Return the token for the next request, None if there is none."""
         return self._token
 
-    def request(self, store: str) -> Post:
-        """Return the request that logs in; asks for the password, which may block.
+    def request(self, store: str, within_s: float) -> Post:
+        """Return the request that logs in; asks for the password, for so long at most.
 
         Raises:
             StoreDenied: There is no password to be had.
+            StoreUnavailable: None was given in time.
         """
-        assert self._credentials is not None, "only who has a name logs in"
-        who = self._credentials
-        # Its shape is as of any other call, and what it holds does not show.
-        return Post(LOGIN, {"name": Secret(who.username), "password": who.password(store)}, urgent=True)
+        assert self._asker is not None, "only who has a name logs in"
+        return self._post(self._asker.within(store, within_s))
 
     def ask(self, store: str, done: Callable[[Post | Exception], None]) -> None:
         """Tell ``done`` the request, from a daemon thread if the password has to be asked for."""
+        assert self._asker is not None, "only who has a name logs in"
+        self._asker.ask(
+            store, lambda found: done(found if isinstance(found, Exception) else self._post(found))
+        )
 
-        def work() -> None:
-            try:
-                found: Post | Exception = self.request(store)
-            except Exception as error:
-                found = error
-            done(found)
-
-        if self._credentials is not None and isinstance(self._credentials.source, Secret):
-            work()
-        else:
-            threading.Thread(target=work, name="recipes-password", daemon=True).start()
+    def _post(self, password: Secret) -> Post:
+        assert self._credentials is not None, "only who has a name logs in"
+        # Its shape is as of any other call, and what it holds does not show.
+        return Post(LOGIN, {"name": Secret(self._credentials.username), "password": password}, urgent=True)
 
     def took(self, reply: Mapping[str, Any], store: str) -> int:
         """Take the token out of a reply; returns the number of this login."""

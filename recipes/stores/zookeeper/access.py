@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,18 +59,15 @@ class Access:
         told: dict[str, Any] = {} if self.acl is None else {"default_acl": self.acl}
         return told if self.context is None else {**told, "use_ssl": True}
 
-    def introduce(self, client: Any, store: str) -> None:
-        """Tell kazoo who the client is, before it connects; may ask for the password, which may block.
+    def introduce(self, client: Any, ask: Callable[[], Secret]) -> None:
+        """Tell kazoo who the client is, before it connects; may ask for the password.
 
         By ``digest`` the password is a part of who that is, and stays the same for a session. By SASL
         it is asked for at each connection.
-
-        Raises:
-            StoreDenied: There is no password to be had.
         """
         if self.who is None or client.auth_data:
             return
-        name, password = self.who.username, self.who.password(store)
+        name, password = self.who.username, ask()
         if self.sasl:
             options = {"mechanism": MECHANISM, "username": _as_hashed(name), "password": _as_hashed(password)}
             client._connection.sasl_options = options  # noqa: SLF001 - kazoo asks for it too early

@@ -25,12 +25,19 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from recipes._section import section
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.base import Mailbox, OnEnd
+from recipes.stores.credentials import Asker
+from recipes.stores.secret import Secret
 from recipes.stores.zookeeper.access import Access
 from recipes.stores.zookeeper.codec import acl_bytes
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_calls import Call, Part
 from recipes.stores.zookeeper.kazoo_client_errors import translated
-from recipes.stores.zookeeper.kazoo_client_life import connect_timeout, make_client, stop_client
+from recipes.stores.zookeeper.kazoo_client_life import (
+    LONGEST_CONNECT_S,
+    connect_timeout,
+    make_client,
+    stop_client,
+)
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
 from recipes.stores.zookeeper.requests import Close, Connect, Get, SessionExpired, SessionInfo, Sync
@@ -60,6 +67,8 @@ class KazooSession:
         self._hosts = hosts
         self._on_end = on_end
         self._access = access
+        self._asker = None if access.who is None else Asker(access.who)
+        self._connect_s = LONGEST_CONNECT_S
         self._options = dict(kazoo_options)
         self._log = KazooLog(self._on_session, tls=access.context is not None)
         self._watches = Watches()
@@ -170,8 +179,9 @@ class KazooSession:
             self.close()
 
     def _make_client(self, timeout_s: float) -> Any:
+        self._connect_s = connect_timeout(self._hosts, timeout_s)
         handler = self._handler = LeanHandler(
-            connect_timeout_s=connect_timeout(self._hosts, timeout_s),
+            connect_timeout_s=self._connect_s,
             on_pause=self._on_round_failed,
             on_stop=self._on_stop,
             on_connect=self._introduce,
@@ -184,12 +194,19 @@ class KazooSession:
         return client
 
     def _introduce(self) -> None:
-        """Have kazoo know who the client is, before it connects: in kazoo's thread, which may block."""
+        """Have kazoo know who the client is, before it connects: in kazoo's thread."""
         try:
-            self._access.introduce(self._client, self._hosts)
+            self._access.introduce(self._client, self._password)
+        except StoreUnavailable as late:
+            raise TimeoutError(late.detail) from None  # for kazoo a connection that failed: it tries again
         except StoreDenied as denied:
             self._on_lost(denied.detail, denied)  # kazoo does not tell: for it nothing has begun
             raise AuthFailedError from None
+
+    def _password(self) -> Secret:
+        """Ask for the password, for no longer than a server may take to be connected to."""
+        assert self._asker is not None, "only who has a name is introduced"
+        return self._asker.within(self._hosts, self._connect_s)
 
     def _on_session(self, session_id: int, timeout_ms: int) -> None:
         """Hear what the server granted; kazoo says so just before it says CONNECTED."""

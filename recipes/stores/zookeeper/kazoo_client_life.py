@@ -15,7 +15,7 @@ from recipes.stores.zookeeper.kazoo_client_connection import LeanClient, PlainCl
 from recipes.stores.zookeeper.kazoo_client_fit import fits
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 
-__all__ = ["connect_timeout", "make_client", "stop_client"]
+__all__ = ["LONGEST_CONNECT_S", "connect_timeout", "make_client", "stop_client"]
 
 log = logging.getLogger("recipes.kazoo")
 

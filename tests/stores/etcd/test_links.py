@@ -97,6 +97,26 @@ def test_a_login_that_is_not_answered_ends_in_time(connect: Connect) -> None:
             face.ask(LogIn(0), 0.05)
 
 
+def test_a_password_that_is_not_given_is_waited_for_no_longer_than_asked(connect: Connect) -> None:
+    called: list[threading.Thread] = []
+    going_on = threading.Event()
+
+    def password() -> str:
+        called.append(threading.current_thread())
+        assert going_on.wait(10)
+        return "pw"
+
+    with Server(Etcd()) as server:
+        face = connect(server.port, credentials=Credentials("app", password))
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable, match="no answer to a login in time"):
+                face.ask(LogIn(0), 0.05)
+        assert len(called) == 1, "it is asked once at a time"
+        going_on.set()
+        called[0].join(10)
+        assert face.ask(LogIn(0), 5) == 1
+
+
 def test_who_waits_for_another_login_ends_in_time_too(connect: Connect) -> None:
     called, going_on = threading.Event(), threading.Event()
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from recipes.stores.credentials import Asker
+from recipes.stores.secret import Secret
 from recipes.stores.zookeeper.access import OPEN, Access
+from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.requests import Connect, Exists
 from tests.stores.zookeeper.conftest import Links, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
@@ -29,7 +33,7 @@ def test_without_credentials_nothing_is_told() -> None:
     assert given() == OPEN
     assert OPEN.kazoo_options() == {}
     client = kazoo()
-    OPEN.introduce(client, "zk:1")
+    OPEN.introduce(client, Secret)
     assert client == kazoo()
 
 
@@ -45,8 +49,8 @@ def test_by_digest_the_password_is_asked_for_once_a_session() -> None:
     asked: list[int] = []
     access = given(username="app", password=lambda: f"pw{asked.append(1)}")
     client = kazoo()
-    access.introduce(client, "zk:1")
-    access.introduce(client, "zk:1")
+    access.introduce(client, lambda: access.who.password("zk:1"))
+    access.introduce(client, lambda: access.who.password("zk:1"))
     assert client.auth_data == {("digest", "app:pwNone")}
     assert "pw" not in repr(client.auth_data)
     assert len(asked) == 1
@@ -58,7 +62,7 @@ def test_by_digest_the_password_is_asked_for_once_a_session() -> None:
 def test_by_sasl_it_is_hashed_as_java_does(password: str, hashed: bytes) -> None:
     access = given(username="app", password=password, sasl="DIGEST-MD5")
     client = kazoo()
-    access.introduce(client, "zk:1")
+    access.introduce(client, lambda: access.who.password("zk:1"))
     options = client._connection.sasl_options
     assert options == {"mechanism": "DIGEST-MD5", "username": b"app", "password": hashed}
     assert repr(hashed) not in repr(options)
@@ -91,8 +95,33 @@ def test_sasl_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_link_introduces_itself_at_each_connection(links: Links, server: FakeZooKeeper) -> None:
     driver = links(server.hosts)
-    driver.session._access = given(**APP)
+    driver.session._access = access = given(**APP)
+    driver.session._asker = Asker(access.who)
     driver.ask(Connect(4.0))
     server.cut()
     answered(driver, Exists("/"))
     assert driver.session._client.auth_data == {("digest", "app:pw")}
+
+
+def test_a_password_that_is_not_given_is_a_connection_that_failed() -> None:
+    """And the session goes on: the next connection asks again."""
+    called: list[threading.Thread] = []
+    going_on = threading.Event()
+
+    def password() -> str:
+        called.append(threading.current_thread())
+        assert going_on.wait(10)
+        return "pw"
+
+    session = KazooSession("zk:1", lambda reason: None, given(username="app", password=password), {})
+    session._client, session._connect_s = kazoo(), 0.05
+    for _ in range(3):
+        with pytest.raises(TimeoutError, match="password"):
+            session._introduce()
+    assert len(called) == 1, "it is asked once at a time"
+    assert session._over is None
+    going_on.set()
+    called[0].join(10)
+    session._connect_s = 10
+    session._introduce()
+    assert session._client.auth_data == {("digest", "app:pw")}
