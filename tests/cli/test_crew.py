@@ -160,7 +160,7 @@ def test_the_orders_are_slow_at_first_or_all_the_time() -> None:
     assert list(Plan(rounds=9).orders(3)) == [(3, 0.15), (5, 0.002), (1, 0.002)]
     assert list(Plan(rounds=2).orders(3)) == [(2, 0.15)]
     assert list(Plan(rounds=6, slowly=True).orders(0)) == [(5, 0.15), (1, 0.15)]
-    assert sum(turns for turns, _ in Plan().orders(3)) == 120
+    assert sum(turns for turns, _ in Plan().orders(3)) == 100
 
 
 def on_order(monkeypatch: pytest.MonkeyPatch, does: Any) -> None:

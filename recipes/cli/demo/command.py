@@ -27,7 +27,7 @@ from recipes.cli.options import Count, Seconds, Store, without_secret
 
 __all__ = ["Plan", "demo_command", "show"]
 
-ROUNDS = 120
+ROUNDS = 100
 PAUSE_S, SLOW_S = 0.002, 0.15  # the work of a turn, and if it is to be followed by eye
 SLOW_TURNS = 16  # at the beginning of a picture that moves, of all workers together
 STEP = 5  # turns are ordered at a time, for both sides to go on side by side
