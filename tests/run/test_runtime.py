@@ -45,11 +45,7 @@ def test_records_without_a_place_get_the_stores_label() -> None:
 
 
 def test_how_long_a_job_is_tried() -> None:
-<<<<<<< HEAD
-    """A spot until it is gone; a session as long as it may live, and one that never began for a moment."""
-=======
     """A spot until it is gone, a session for as long as it may live, one that never began for a moment."""
->>>>>>> w-runtime
     runtime = HandRuntime()
     epoch = runtime.live()
     assert runtime.settles_within(Job(epoch, Spot("q", "lock", "id"))) is None

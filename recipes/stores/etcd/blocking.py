@@ -124,14 +124,14 @@ class EtcdLink:
     def _log_in(self, after: int, deadline: float) -> int:
         """Log in, one thread at a time; who waited for another's login needs none."""
         store = self._endpoints.current().store
-<<<<<<< HEAD
         with section.mark:
             try:
                 if not acquire(self._logging_in, deadline - time.monotonic()):
                     raise unavailable(store, "no answer to a login in time")
                 if self._login.number > after:
                     return self._login.number
-                return self._login.took(self._post(self._login.request(store), deadline), store)
+                request = self._login.request(store, deadline - time.monotonic())
+                return self._login.took(self._post(request, deadline), store)
             finally:
                 try:
                     self._logged_in()
@@ -141,16 +141,6 @@ class EtcdLink:
     def _logged_in(self) -> None:
         """Let the next thread log in, if this one was at it: an interrupt may hide that it was."""
         if self._logging_in._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nobody else knows
-=======
-        if not acquire(self._logging_in, deadline - time.monotonic()):
-            raise unavailable(store, "no answer to a login in time")
-        try:
-            if self._login.number > after:
-                return self._login.number
-            request = self._login.request(store, deadline - time.monotonic())
-            return self._login.took(self._post(request, deadline), store)
-        finally:
->>>>>>> w-runtime
             self._logging_in.release()
 
     def _post(self, post: Post, deadline: float) -> Json:
