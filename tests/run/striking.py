@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import recipes
 
-__all__ = ["Handled", "Strike"]
+__all__ = ["Handled", "Strike", "StrikeAtTheEnd"]
 
 PACKAGE = str(Path(recipes.__file__).parent)
 
@@ -69,6 +69,19 @@ class Strike(Struck):
     def strike(self) -> None:
         """Interrupt."""
         raise KeyboardInterrupt
+
+
+class StrikeAtTheEnd(Strike):
+    """Raises KeyboardInterrupt as the end of a block begins, and nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def counts(self, frame: FrameType, event: str) -> bool:
+        """Only there."""
+        caller = frame.f_back
+        ends = event == "call" and frame.f_code.co_name == "__exit__" and caller is not None
+        return ends and not caller.f_code.co_filename.startswith(PACKAGE)  # type: ignore[union-attr]
 
 
 class Handled(Struck):

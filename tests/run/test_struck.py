@@ -16,7 +16,7 @@ import pytest
 
 import recipes
 from integration.servers import eventually
-from tests.run.striking import Strike
+from tests.run.striking import Strike, StrikeAtTheEnd
 
 SOON_S = 20
 
@@ -121,14 +121,19 @@ def test_the_with_block_of_a_grant_interrupted_anywhere_leaves_nothing(client: r
     assert at > 20
 
 
+def strike_at_the_end(lock: recipes.Lock) -> None:
+    """Enter a block of which an interrupt strikes the first instruction of its end."""
+    strike = StrikeAtTheEnd()
+    with pytest.raises(KeyboardInterrupt), strike:
+        enter(lock)
+    assert "__exit__" in strike.where
+
+
 def test_close_releases_what_an_interrupt_left_as_a_block_ended(
     client: recipes.Client, tmp_path: Path
 ) -> None:
     lock = client.lock("x")
-    for at in itertools.count(1):
-        where = struck(lambda: enter(lock), at)
-        if "__exit__" in where:
-            break
+    strike_at_the_end(lock)
     assert [grant.held for grant in client._runtime.holds[0].faces] == [True]
     client.close()
     assert client._runtime.holds == []
@@ -136,9 +141,7 @@ def test_close_releases_what_an_interrupt_left_as_a_block_ended(
 
 def test_a_renewal_releases_what_an_interrupt_left_as_a_block_ended(client: recipes.Client) -> None:
     lock = client.lock("x")
-    for at in itertools.count(1):
-        if "__exit__" in struck(lambda: enter(lock), at):
-            break
+    strike_at_the_end(lock)
     (hold,) = client._runtime.holds
     client._runtime.board.tell_keeper()
     assert hold.remaining(client._runtime.now()) > 0

@@ -22,7 +22,7 @@ def test_a_written_key_is_read_back(raw: Any, revision: Any) -> None:
 def test_a_key_is_read_with_its_value_and_its_lease() -> None:
     kv = {"key": b64(b"k"), "create_revision": "7", "mod_revision": "9", "version": "2"}
     found = {"kvs": [{**kv, "value": b64(b"v"), "lease": "11"}, {**kv, "key": b64(b"l")}]}
-    assert codec.keys(found) == [(b"k", 7, b"v", 11), (b"l", 7, b"", 0)]
+    assert codec.keys(found) == [(b"k", 7, b"v", 11, 9), (b"l", 7, b"", 0, 9)]
     assert codec.reads({"responses": [{"response_put": {}}, {"response_range": found}]}) == [found]
     assert codec.reads({}) == []
 

@@ -26,6 +26,9 @@ def server() -> EtcdServer:
     server = EtcdServer()
     inside = EtcdProtocol("etcd://h/app", Layout("app"), 7)
     run(server, inside.open(Open(15.0), TURN))
+    given_up = inside.enqueue(Enqueue(Spot("x", "lock", THIRD), EXCLUSIVE), TURN)
+    next(given_up)
+    given_up.close()
     run(server, inside.withdraw(Withdraw(Spot("x", "lock", THIRD)), AGAIN))
     recipe = put(f"app/~recipe/x/W-7-{THIRD}".encode(), b"", 7)  # as another recipe would have it
     server.handle("/kv/txn", txn(then=[recipe]))
