@@ -86,9 +86,7 @@ EXAMPLES = (
 DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
 PURE = 100
-PURE_FILES = (
-    "recipes/_core/*,recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
-)
+PURE_FILES = "recipes/_programs/*,recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
 
 
 @nox.session

@@ -11,7 +11,7 @@ from kazoo.exceptions import NoNodeError
 
 from integration import servers
 from integration.proxy import Proxy
-from recipes._core.names import encode
+from recipes._contract.names import encode
 from tests.contract.stores import Line, Store
 from tests.contract.tap import Tap
 

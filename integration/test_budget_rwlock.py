@@ -24,7 +24,8 @@ from integration.counting import (
 )
 from integration.proxy import Counts, Proxy
 from integration.stores import ServerStore
-from recipes._core.order import WRITER, Contender
+from recipes._contract.contenders import Contender
+from recipes._rules.exclusive import WRITER
 from tests.contract.faces import Running
 from tests.contract.tap import Asked
 from tests.contract.world import Party, World, until

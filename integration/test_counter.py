@@ -15,7 +15,7 @@ from integration import servers
 from integration.harness.finding import find_zookeeper
 from integration.harness.worn import LAST, WornZooKeeper
 from integration.stores import ServerStore, ZooKeeperStore
-from recipes._core.names import encode
+from recipes._contract.names import encode
 from tests.contract.exclusion import Exclusion
 from tests.contract.world import World, until
 

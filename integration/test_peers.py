@@ -17,7 +17,7 @@ from kazoo.exceptions import CancelledError
 from integration import servers
 from integration.conftest import FIXTURES
 from integration.stores import ServerStore, store_on
-from recipes._core.names import encode
+from recipes._contract.names import encode
 from tests.contract.world import World, until
 
 NAME = "a name/with a slash"

@@ -12,7 +12,8 @@ from integration import servers
 from integration.conftest import FIXTURES
 from integration.stores import store_on
 from recipes import AsyncLock, Lock, LockTimeout, WouldDeadlock
-from recipes._core.order import Ahead, Order
+from recipes._contract.contenders import Ahead
+from recipes._contract.rule import Order
 from tests.contract.faces import Running
 from tests.contract.stores import MemoryStore, Store
 from tests.contract.tap import Act

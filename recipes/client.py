@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 from recipes import guarantees
-from recipes._core.deadline import duration
-from recipes._core.names import decode
-from recipes._core.ops import Queues, Survey
-from recipes._core.queueing import look_up, open_session
+from recipes._contract.deadline import duration
+from recipes._contract.names import decode
+from recipes._contract.operations import Queues, Survey
+from recipes._programs.observing import look_up
+from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Settings
 from recipes.guarantees import Guarantees, Need
@@ -19,20 +20,20 @@ from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.session import Session
 from recipes.stores.credentials import apart
-from recipes.stores.engine import from_url
+from recipes.stores.registry import from_url
 
 if TYPE_CHECKING:
     import ssl
     from os import PathLike
     from types import TracebackType
 
-    from recipes._core.ops import Program
-    from recipes._core.session import Board
+    from recipes._contract.backend import Engine
+    from recipes._contract.operations import Program
+    from recipes._programs.session import Board
     from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime
     from recipes.grant import AsyncGrant, Grant
     from recipes.inspection import ContenderInfo
-    from recipes.stores.engine import Engine
 
 __all__ = ["AsyncClient", "Client", "connect", "connect_async"]
 

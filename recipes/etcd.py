@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
-from recipes._core.hold import Hold
+from recipes._programs.hold import Hold
 from recipes.stores.etcd import EtcdEngine
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from recipes._core.deadline import duration
-from recipes._core.queueing import release, verify
-from recipes._run.leaving import Block, enters, seen_leaving
+from recipes._api.leaving import Block, enters, seen_leaving
+from recipes._contract.deadline import duration
+from recipes._contract.wakeups import Event
+from recipes._programs.queueing import release, verify
 from recipes.errors import LockLost, ReentrantCall
-from recipes.stores.base import Event
 
 if TYPE_CHECKING:
     import asyncio
     from types import TracebackType
 
-    from recipes._core.hold import Hold
+    from recipes._programs.hold import Hold
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.runtime import Call, Runtime
     from recipes._run.tasks import AsyncRuntime

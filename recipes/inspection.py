@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from recipes._core.order import granted
+from recipes._rules.holding import granted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from recipes._core.ops import Standing
+    from recipes._contract.operations import Standing
 
 __all__ = ["ContenderInfo"]
 

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from recipes._core.deadline import duration
-from recipes._core.queueing import acquire, look_up, try_acquire
-from recipes._lock_base import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
-from recipes._run.leaving import enters, seen_leaving
+from recipes._api.leaving import enters, seen_leaving
+from recipes._api.locks import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
+from recipes._contract.deadline import duration
+from recipes._programs.observing import look_up
+from recipes._programs.queueing import acquire, try_acquire
 from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
 from recipes.grant import AsyncGrant, Grant
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     import asyncio
     from types import TracebackType
 
-    from recipes._core.hold import Hold
-    from recipes._core.ops import Program
+    from recipes._contract.operations import Program
+    from recipes._programs.hold import Hold
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime

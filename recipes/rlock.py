@@ -7,14 +7,14 @@ from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recipes._core.entry import Entries
-from recipes._lock_base import LockBase
+from recipes._api.locks import LockBase
+from recipes._programs.reentry import Entries
 from recipes.grant import AsyncGrant, Grant
 from recipes.lock import BlockingLock, TaskLock
 
 if TYPE_CHECKING:
-    from recipes._core.hold import Hold
-    from recipes._core.ops import Program
+    from recipes._contract.operations import Program
+    from recipes._programs.hold import Hold
     from recipes._run.runtime import Call
 
 __all__ = ["AsyncRLock", "RLock"]

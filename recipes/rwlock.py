@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recipes._core.hold import SHARED as SHARED_MODE
-from recipes._core.order import SHARED, WRITER, Order
-from recipes._core.queueing import downgrade
+from recipes._contract.rule import Order
+from recipes._programs.hold import SHARED as SHARED_MODE
+from recipes._programs.queueing import downgrade
+from recipes._rules.exclusive import WRITER
+from recipes._rules.readwrite import SHARED
 from recipes.grant import AsyncGrant, Grant
 from recipes.lock import BlockingLock, TaskLock
 
 if TYPE_CHECKING:
-    from recipes._lock_base import OnLost
+    from recipes._api.locks import OnLost
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.tasks import AsyncRuntime
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recipes._core.hold import Hold
+from recipes._programs.hold import Hold
 from recipes.stores.zookeeper import ZooKeeperEngine
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import structlog
 
 import recipes
 from recipes import events
-from recipes._core.ops import Renew, Renewal
+from recipes._contract.operations import Renew, Renewal
 from recipes.client import Client
 from recipes.errors import LockTimeout, StoreUnavailable
 from recipes.events import EVENTS, Transition, log_json, subscribe
-from tests.core.test_keep import Keeping
+from tests.programs.test_keep import Keeping
 from tests.run.doubles import SETTINGS, FaultyEngine
 
 LOCK = {"lock", "recipe", "mode", "attempt", "store"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import recipes
-from recipes._core.ops import Standing
-from recipes._core.order import Contender
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import Standing
 from recipes.inspection import MOST, checked_limit, described
 
 

@@ -57,7 +57,7 @@ CLOCKS = {
 
 def is_pure(module: str) -> bool:
     parts = module.split(".")
-    if parts[1:2] == ["_core"] or module == "recipes._run.interpret":
+    if parts[1:2] == ["_core"] or module == "recipes._run.interpreter":
         return True
     store = parts[1:2] == ["stores"] and len(parts) == 4
     return store and any(parts[3].startswith(part) for part in PURE_STORE_PARTS)

@@ -15,8 +15,8 @@ import pytest
 
 import recipes
 from recipes import events, testing
-from recipes._core import ops
-from recipes._core.order import Contender
+from recipes._contract import operations as ops
+from recipes._contract.contenders import Contender
 from recipes._run.manual import ManualTaskMailbox, ManualTime
 from recipes.events import Transition
 from recipes.stores.memory import _Entry

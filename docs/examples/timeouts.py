@@ -2,7 +2,7 @@ import threading
 import time
 
 import recipes
-from recipes._core.session import SessionClock
+from recipes._programs.lease import SessionClock
 
 URL = "etcd://127.0.0.1:2379/app"
 SECONDS = 0.5  # measure for an hour, in the process that will hold the lock, under its usual load

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs.generate.tables import table
-from recipes._core.names import encode
-from recipes._core.ops import Spot
+from recipes._contract.names import encode
+from recipes._contract.operations import Spot
 from recipes.stores.etcd.layout import Layout as Keys
 from recipes.stores.zookeeper.layout import Layout as Nodes
 

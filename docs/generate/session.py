@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generate.tables import table
-from recipes._core.session import SessionClock
+from recipes._programs.lease import SessionClock
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.memory import MemoryProtocol
 from recipes.stores.sqlite.protocol import SqliteProtocol

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from docs.generate.tables import code, table
 from recipes.stores import tls
-from recipes.stores.engine import SCHEMES
+from recipes.stores.registry import SCHEMES
 
 __all__ = ["urls"]
 

@@ -19,7 +19,7 @@ from integration import servers
 from integration.clusters.labs import ClusterLab
 from integration.faults.actors import FACES
 from integration.faults.looking import hold_fault
-from recipes._core.session import SessionClock
+from recipes._programs.lease import SessionClock
 from recipes._run.clock import boot_time
 
 TICK_MS = 2000  # as is usual

@@ -11,7 +11,7 @@ import random
 from typing import Any
 
 from integration.differential.script import Forget, Script, Step
-from recipes.stores.base import Batch
+from recipes._contract.connection import Batch
 from recipes.stores.etcd.requests import Post, Watch
 
 __all__ = ["LINKS", "etcd_script"]

@@ -14,7 +14,7 @@ from integration.differential.etcd_scripts import LEASES, LINKS, NEVER_GRANTED
 from integration.differential.model_world import InOrder
 from integration.differential.script import Box, Forget, Outcome, Script, Told
 from integration.servers import Etcd
-from recipes.stores.base import Batch
+from recipes._contract.connection import Batch
 from recipes.stores.etcd.blocking import EtcdLink
 from recipes.stores.etcd.codec import number, put, revision, text, txn
 from recipes.stores.etcd.requests import EtcdError, Post, Watch

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from recipes.stores.base import Batch
+from recipes._contract.connection import Batch
 
 __all__ = ["Box", "Difference", "Forget", "Outcome", "Replay", "Script", "Side", "Step", "compare", "replay"]
 

@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 from integration.differential.script import Forget, Script, Step
-from recipes.stores.base import Batch, Request
+from recipes._contract.connection import Batch, Request
 from recipes.stores.zookeeper.requests import (
     Children,
     Close,

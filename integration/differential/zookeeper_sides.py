@@ -14,8 +14,8 @@ from integration.differential.model_world import InOrder
 from integration.differential.script import Box, Forget, Outcome, Script, Told
 from integration.differential.zookeeper_scripts import LINKS
 from integration.servers import ZooKeeper
+from recipes._contract.connection import Batch
 from recipes.errors import StoreError
-from recipes.stores.base import Batch
 from recipes.stores.zookeeper.blocking import KazooLink
 from recipes.stores.zookeeper.requests import (
     Children,

@@ -9,7 +9,7 @@ from integration import servers
 from integration.faults.labs import Lab, at_once
 from integration.faults.looking import hold_fault
 from integration.stores import store_on
-from recipes._core.names import encode
+from recipes._contract.names import encode
 
 pytestmark = pytest.mark.long
 SOON_S = 20.0

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recipes._core.ops import Renewal
-from recipes._core.session import Epoch
+from recipes._contract.operations import Renewal
+from recipes._contract.protocol import Notices
+from recipes._programs.hold import Epoch
 from recipes._run.runtime import Runtime
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
@@ -29,7 +30,6 @@ from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.protocol_revision import Revision
 from recipes.stores.etcd.stream_book import WatchBook
 from recipes.stores.etcd.stream_switch import Switch
-from recipes.stores.protocol import Notices
 from tests.simulation import bugs
 from tests.simulation import bugs_in_stores as in_stores
 from tests.simulation.bugs import swap

@@ -18,7 +18,7 @@ from integration.faults.actors import BlockingActor
 from integration.fleet.kinds import Kind, start
 from integration.fleet.peers import PATIENCE_S, Peer
 from integration.stores import store_on
-from recipes._core.names import encode
+from recipes._contract.names import encode
 
 __all__ = ["Ground", "Meeting", "contend", "meet", "stays_out"]
 

@@ -13,18 +13,19 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from recipes._core.cleaner import Job, clean
-from recipes._core.deadline import Deadline
-from recipes._core.hold import Hold
-from recipes._core.ops import Program
-from recipes._core.session import keep
+from recipes._contract.connection import Link
+from recipes._contract.deadline import Deadline
+from recipes._contract.operations import Program
+from recipes._contract.wakeups import Event
+from recipes._programs.cleaner import Job, clean
+from recipes._programs.hold import Hold
+from recipes._programs.session import keep
 from recipes._run.callbacks import Callbacks
-from recipes._run.interpret import Receive, interpret
+from recipes._run.interpreter import Receive, interpret
 from recipes._run.runtime import Call, Runtime
+from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes.errors import ReentrantCall
-from recipes.stores.base import Event, Link
-from recipes.stores.waiting import acquire
 
 __all__ = ["BlockingRuntime"]
 

@@ -18,18 +18,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recipes._core.ops import Program
+from recipes._contract.operations import Program
+from recipes._contract.wakeups import Event
 from recipes._run.blocking import BlockingRuntime, ThreadMailbox
 from recipes._run.runtime import LONGEST_REREAD_S, Runtime
 from recipes._run.tasks import AsyncRuntime, TaskMailbox
-from recipes.stores.base import Event
 
 if TYPE_CHECKING:
-    from recipes._core.cleaner import Job
-    from recipes._core.hold import Hold
-    from recipes._core.session import Epoch
+    from recipes._contract.backend import Engine
+    from recipes._programs.cleaner import Job
+    from recipes._programs.hold import Epoch, Hold
     from recipes._run.runtime import Call, Settings
-    from recipes.stores.engine import Engine
 
 __all__ = ["AsyncManualRuntime", "ManualMailbox", "ManualRuntime", "ManualTime"]
 

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from recipes import events
-from recipes._core.cleaner import Job
-from recipes._core.deadline import NEVER, Deadline
-from recipes._core.hold import Hold
-from recipes._core.ops import Admit, Open, Place, Spot, StoreOp
-from recipes._core.session import Board, Epoch, SessionEvent
+from recipes._contract.deadline import NEVER, Deadline
+from recipes._contract.operations import Open, Place, Spot, StoreOp
+from recipes._programs.cleaner import Job
+from recipes._programs.hold import Epoch, Hold
+from recipes._programs.session import Board, SessionEvent
+from recipes._programs.steps import Admit
 from recipes._run import process
 from recipes._run.clock import boot_time
 from recipes._run.green import refuse_eventlet
@@ -29,10 +30,10 @@ from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
 if TYPE_CHECKING:
-    from recipes._core.entry import Entries
-    from recipes._run.leaving import Block
-    from recipes.stores.base import Mailbox
-    from recipes.stores.engine import Engine
+    from recipes._api.leaving import Block
+    from recipes._contract.backend import Engine
+    from recipes._contract.connection import Mailbox
+    from recipes._programs.reentry import Entries
 
 __all__ = ["Call", "Runtime", "Settings", "new_id", "pending_cleanups"]
 

@@ -15,22 +15,23 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recipes._core.cleaner import Job, clean
-from recipes._core.deadline import Deadline
-from recipes._core.hold import Hold
-from recipes._core.ops import Program
-from recipes._core.queueing import open_session
-from recipes._core.session import Epoch, keep
+from recipes._contract.connection import AsyncLink
+from recipes._contract.deadline import Deadline
+from recipes._contract.operations import Program
+from recipes._contract.wakeups import Event
+from recipes._programs.cleaner import Job, clean
+from recipes._programs.hold import Epoch, Hold
+from recipes._programs.queueing import open_session
+from recipes._programs.session import keep
 from recipes._run import process
-from recipes._run.interpret import Receive, interpret
+from recipes._run.interpreter import Receive, interpret
 from recipes._run.runtime import Call, Runtime
 from recipes._run.watchdog import Watchdog
-from recipes.stores.base import AsyncLink, Event
 
 if TYPE_CHECKING:
+    from recipes._contract.backend import Engine
+    from recipes._contract.protocol import StoreProtocol
     from recipes._run.runtime import Settings
-    from recipes.stores.engine import Engine
-    from recipes.stores.protocol import StoreProtocol
 
 __all__ = ["AsyncRuntime"]
 

@@ -12,17 +12,17 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from recipes._core.cleaner import Job, clean
-from recipes._core.queueing import open_session
-from recipes._core.session import Epoch
+from recipes._programs.cleaner import Job, clean
+from recipes._programs.hold import Epoch
+from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.clock import boot_time
 from recipes.errors import RecipesError
 
 if TYPE_CHECKING:
-    from recipes._core.hold import Hold
+    from recipes._contract.backend import Engine
+    from recipes._programs.hold import Hold
     from recipes._run.runtime import Settings
-    from recipes.stores.engine import Engine
 
 __all__ = ["Watchdog"]
 

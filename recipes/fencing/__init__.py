@@ -14,7 +14,7 @@ ones, in the same atomic step as the write. Each gate here is one way to take th
 
 from __future__ import annotations
 
-from recipes._core.fence import Proof, Seen
+from recipes._rules.fence import Proof, Seen
 from recipes.fencing.file import FileGate
 from recipes.fencing.memory import MemoryGate
 from recipes.fencing.redis import AsyncRedisGate, RedisGate

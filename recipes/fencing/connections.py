@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import Any
 
-from recipes._core.fence import FIELDS
+from recipes._rules.fence import FIELDS
 from recipes.fencing.statements import Statement, rendered
 
 __all__ = ["Target", "rows_of", "text_of"]

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recipes._core.fence import Pass, Proof, Seen, ask
+from recipes._rules.fence import Pass, Proof, Seen, ask
 
 __all__ = ["FileGate"]
 

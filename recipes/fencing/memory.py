@@ -6,7 +6,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from recipes._core.fence import Proof, Seen, ask
+from recipes._rules.fence import Proof, Seen, ask
 
 __all__ = ["MemoryGate"]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from recipes._core.fence import FIELDS, Pass, Proof, Seen, ask
+from recipes._rules.fence import FIELDS, Pass, Proof, Seen, ask
 
 __all__ = ["AsyncRedisGate", "RedisGate"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipes._core.fence import Proof, ask
+from recipes._rules.fence import Proof, ask
 from recipes.fencing import statements
 from recipes.fencing.connections import Target, rows_of, text_of
 

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from recipes._core.fence import FIELDS, Pass, Seen
+from recipes._rules.fence import FIELDS, Pass, Seen
 
 __all__ = ["STYLES", "Statement", "admission", "checked_style", "checked_table", "ddl", "rendered", "step"]
 

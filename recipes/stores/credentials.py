@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from recipes._run.waiting import acquire
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.secret import Secret
-from recipes.stores.waiting import acquire
 
 __all__ = ["Asker", "Credentials", "apart"]
 

@@ -14,7 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from recipes._core.ops import (
+from recipes._contract.backend import Engine
+from recipes._contract.connection import AsyncLink, Link, Mailbox, OnEnd, Request
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import (
     Check,
     Checked,
     Downgrade,
@@ -37,14 +40,13 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import Contender, Order
+from recipes._contract.protocol import Steps, StoreProtocol, Turn
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import SessionLost
 from recipes.guarantees import STORES
-from recipes.stores.base import AsyncLink, Changed, Event, Gone, Link, Mailbox, OnEnd, Request
-from recipes.stores.engine import Engine
-from recipes.stores.protocol import Steps, StoreProtocol, Turn
 
 __all__ = ["MemoryEngine", "MemoryServer"]
 

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from recipes._core.deadline import duration
+from recipes._contract.deadline import duration
 from recipes._run.manual import EPSILON_S, ManualTime
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from recipes._core.ops import (
+from recipes._contract.operations import (
     Check,
     Downgrade,
     End,
@@ -28,9 +28,9 @@ from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.stores.memory import AsyncMemoryLink, MemoryEngine, MemoryLink, MemoryServer
 
 if TYPE_CHECKING:
+    from recipes._contract.backend import Engine
+    from recipes._contract.connection import OnEnd, Request
     from recipes._run.runtime import Settings
-    from recipes.stores.base import OnEnd, Request
-    from recipes.stores.engine import Engine
 
 __all__ = ["Fault", "Operation", "Way"]
 

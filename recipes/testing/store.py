@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, get_args
 
-from recipes._core.names import encode
-from recipes._core.order import granted
+from recipes._contract.names import encode
+from recipes._rules.holding import granted
 from recipes._run.manual import ManualTime
 from recipes.client import AsyncClient, Client, connect, connect_async
 from recipes.errors import StoreError, StoreUnavailable

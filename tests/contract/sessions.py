@@ -11,7 +11,7 @@ import pytest
 
 from recipes import ClientClosed, LockLost
 from recipes._run.clock import boot_time
-from recipes.stores.engine import lifelines
+from recipes.stores.registry import lifelines
 from tests.contract.tap import Act
 from tests.contract.world import World, until
 from tests.pace import Pace, taking

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from recipes._core.names import encode
-from recipes._core.order import Contender
+from recipes._contract.contenders import Contender
+from recipes._contract.names import encode
 from recipes.stores.memory import MemoryEngine, _Entry
 from recipes.stores.sqlite.schema import connect
 from tests.contract.tap import Tap

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from recipes.stores.base import Gone
+from recipes._contract.wakeups import Gone
 
 PATIENCE_S = 10.0
 RECEIVE = "receive"  # the name under which waiting for an event appears beside the requests

@@ -6,10 +6,10 @@ import asyncio
 import threading
 from typing import Any
 
+from recipes._contract.backend import Engine
+from recipes._contract.connection import Batch, Request
 from recipes._run.tasks import AsyncRuntime
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Batch, Request
-from recipes.stores.engine import Engine
 from recipes.stores.etcd.requests import Post
 from tests.contract.tap import PATIENCE_S, RECEIVE, Act, Tap
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from recipes._core.order import EXCLUSIVE
+from recipes._rules.exclusive import EXCLUSIVE
 from tests.docs.pages import PAGES, ROOT
 from tests.docs.pictures import PICTURES
 from tests.docs.pictures.queues import EVERYBODY_AHEAD, woken

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy
 
 from recipes import StaleToken
-from recipes._core.fence import WRITER, Pass, Seen
+from recipes._rules.fence import WRITER, Pass, Seen
 from recipes.fencing import AsyncSqlGate, SqlGate, statements
 from recipes.fencing.statements import STYLES, Statement, admission, rendered, step
 

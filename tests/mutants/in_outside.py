@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from recipes import inspection
-from recipes._core.order import SHARED
+from recipes._rules.readwrite import SHARED
 from recipes.cli.history import spans
 from recipes.cli.running import ending as endings
 from recipes.cli.running import signals

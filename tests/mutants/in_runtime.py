@@ -1,4 +1,4 @@
-"""Bugs to plant in the drivers: `recipes._run`, and what of `recipes._core` several threads use."""
+"""Bugs to plant in the drivers: `recipes._run`, and what of `recipes._programs` several threads use."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from recipes._core import session
-from recipes._core.hold import Hold
-from recipes._core.ops import Admit
-from recipes._core.session import SessionClock
-from recipes._run import blocking, interpret, process, tasks
+from recipes._programs import session
+from recipes._programs.hold import Hold
+from recipes._programs.lease import SessionClock
+from recipes._programs.steps import Admit
+from recipes._run import blocking, process, tasks
+from recipes._run import interpreter as interpret
 from recipes._run.blocking import BlockingRuntime, ThreadMailbox
 from recipes._run.callbacks import Callbacks, Lane
 from recipes._run.runtime import Call, Runtime
@@ -138,7 +139,7 @@ def _in_the_loop_only() -> list[Any]:
 
 BLOCKING, TASKS, CORE = "blocking driver", "asyncio driver", "a grant's core"
 RUNTIME = [
-    TransportMutant("two threads may both end it", CORE, "tests/core/test_hold.py", _looks_and_then_ends),
+    TransportMutant("two threads may both end it", CORE, "tests/programs/test_hold.py", _looks_and_then_ends),
     TransportMutant(
         "a hold is registered only if it is proven",
         CORE,
@@ -146,10 +147,10 @@ RUNTIME = [
         _registered_once_proven,
     ),
     TransportMutant(
-        "the granted TTL of a renewal is ignored", CORE, "tests/core/test_keep.py", _ttl_of_the_start
+        "the granted TTL of a renewal is ignored", CORE, "tests/programs/test_keep.py", _ttl_of_the_start
     ),
     TransportMutant(
-        "a short max_hold cuts every renewal", CORE, "tests/core/test_keep.py", _renewals_are_cut
+        "a short max_hold cuts every renewal", CORE, "tests/programs/test_keep.py", _renewals_are_cut
     ),
     TransportMutant(
         "all callbacks wait for each other", BLOCKING, "tests/run/test_callbacks.py", _one_after_the_other

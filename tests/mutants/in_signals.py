@@ -7,9 +7,9 @@ from typing import Any
 from unittest import mock
 
 from recipes import events
-from recipes._core.hold import Hold
-from recipes._lock_base import LockBase
-from recipes._run import leaving
+from recipes._api import leaving
+from recipes._api.locks import LockBase
+from recipes._programs.hold import Hold
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Runtime
 from recipes._section import Section, section

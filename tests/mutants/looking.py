@@ -32,16 +32,16 @@ PYTEST = (
     *("-o", "timeout_method=signal", f"--timeout={HANGS_S}"),
 )
 UNIT = {
-    "predicate": ("tests/core",),
-    "program": ("tests/core",),
-    "session clock": ("tests/core",),
-    "cleaner": ("tests/core", "tests/run/test_runtime.py"),
+    "predicate": ("tests/programs",),
+    "program": ("tests/programs",),
+    "session clock": ("tests/programs",),
+    "cleaner": ("tests/programs", "tests/run/test_runtime.py"),
     "etcd protocol": ("tests/stores/test_etcd_protocol.py",),
     "ZooKeeper protocol": ("tests/stores/test_zookeeper_protocol.py",),
-    "read-write predicate": ("tests/core",),
-    "read-write program": ("tests/core",),
-    "holders that hang": ("tests/core",),
-    "re-entrance": ("tests/core",),
+    "read-write predicate": ("tests/programs",),
+    "read-write program": ("tests/programs",),
+    "holders that hang": ("tests/programs",),
+    "re-entrance": ("tests/programs",),
 }
 
 

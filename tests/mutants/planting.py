@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
-from recipes._core.order import Order
+from recipes._contract.rule import Order
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_outside import OUTSIDE
 from tests.mutants.in_runtime import RUNTIME

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from recipes._core.cleaner import Job
-from recipes._core.deadline import NEVER, Deadline
-from recipes._core.session import Epoch
+from recipes._contract.backend import Engine
+from recipes._contract.connection import Request
+from recipes._contract.deadline import NEVER, Deadline
+from recipes._contract.wakeups import Event
+from recipes._programs.cleaner import Job
+from recipes._programs.hold import Epoch
 from recipes._run.runtime import Call, Runtime, Settings
 from recipes.events import Transition
-from recipes.stores.base import Event, Request
-from recipes.stores.engine import Engine
 from recipes.stores.memory import AsyncMemoryLink, MemoryEngine, MemoryLink, MemoryServer
 
 SETTINGS = Settings(session_timeout_s=15.0, request_timeout_s=5.0)

@@ -8,8 +8,9 @@ from typing import Any, Never
 
 import pytest
 
-from recipes._core.cleaner import Job
-from recipes._core.ops import Spot
+from recipes._contract.operations import Spot
+from recipes._contract.wakeups import Event
+from recipes._programs.cleaner import Job
 from recipes._run.blocking import ThreadMailbox
 from recipes.client import Client
 from recipes.errors import (
@@ -22,7 +23,6 @@ from recipes.errors import (
     WouldDeadlock,
 )
 from recipes.events import subscribe
-from recipes.stores.base import Event
 from tests.run.doubles import FAST, SETTINGS, FaultyEngine
 
 SOON_S = 30.0
@@ -942,7 +942,7 @@ def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(engine: FaultyEng
 def test_a_spot_that_is_refused_goes_behind_the_others(
     engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recipes._core.cleaner.REFUSED_PAUSE_S", 0.005)
+    monkeypatch.setattr("recipes._programs.cleaner.REFUSED_PAUSE_S", 0.005)
     first, second = client.lock("x").acquire(), client.lock("y").acquire()
     withdrawn: list[str] = []
     engine.before = refusing("x", withdrawn)
@@ -1024,7 +1024,7 @@ def test_a_keeper_that_fails_gives_the_session_up_and_is_replaced(
         monkeypatch.undo()
         raise ArithmeticError("a mistake of ours")
 
-    monkeypatch.setattr("recipes._core.session.SessionClock.on_missed", broken)
+    monkeypatch.setattr("recipes._programs.lease.SessionClock.on_missed", broken)
     monkeypatch.setattr("recipes._run.blocking.KEEPER_PAUSE_S", 0.005)
     engine.before = on("Renew", cut, times=1)
     client._runtime.board.epoch.clock.due = 0.0

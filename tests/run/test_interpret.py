@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from recipes._core import ops
-from recipes._core.deadline import NEVER, Deadline, Expired
-from recipes._core.local import LocallyGone
-from recipes._core.ops import Place, Spot, View
-from recipes._core.order import EXCLUSIVE, Contender
-from recipes._core.session import OpenFailed, SessionEvent
-from recipes._run.interpret import END_UNBORN_WITHIN_S, Receive, interpret
+from recipes._contract import operations as ops
+from recipes._contract.contenders import Contender
+from recipes._contract.deadline import NEVER, Deadline, Expired
+from recipes._contract.operations import Place, Spot, View
+from recipes._contract.wakeups import Changed, Gone
+from recipes._programs import steps
+from recipes._programs.local import LocallyGone
+from recipes._programs.session import OpenFailed, SessionEvent
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._run.interpreter import END_UNBORN_WITHIN_S, Receive, interpret
 from recipes._run.runtime import LONGEST_PAUSE_S
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.events import Transition
-from recipes.stores.base import Changed, Gone
 from recipes.stores.memory import Command
 from tests.run.doubles import HandRuntime
 
@@ -82,9 +84,9 @@ def test_what_is_done_without_io(runtime: HandRuntime) -> None:
     call = attached(runtime)
 
     def program() -> Any:
-        now = yield from ops.Now()
-        yield from ops.Emit(Transition("store.retry", reason="x"))
-        yield from ops.Abandon(None)
+        now = yield from steps.Now()
+        yield from steps.Emit(Transition("store.retry", reason="x"))
+        yield from steps.Abandon(None)
         return now
 
     run = Run(call, program())
@@ -96,7 +98,7 @@ def test_what_is_done_without_io(runtime: HandRuntime) -> None:
 
 def test_what_a_program_raises_and_returns_comes_out(runtime: HandRuntime) -> None:
     def raising() -> Any:
-        yield from ops.Now()
+        yield from steps.Now()
         raise KeyError("x")
 
     with pytest.raises(KeyError):
@@ -142,14 +144,14 @@ def test_a_store_operation_should_come_after_attach(runtime: HandRuntime) -> Non
 
 def test_attach_to_the_live_session(runtime: HandRuntime) -> None:
     epoch = runtime.live()
-    run = Run(runtime.call(), ops.Attach())
+    run = Run(runtime.call(), steps.Attach())
     assert run.result is run.call.epoch is epoch
     assert runtime.wanted == 0
     assert run.call.mailbox not in runtime.board.calls
 
 
 def test_attach_wants_a_session_and_waits(runtime: HandRuntime) -> None:
-    run = Run(runtime.call(), ops.Attach())
+    run = Run(runtime.call(), steps.Attach())
     assert (runtime.wanted, run.pauses) == (1, None)
     assert run.call.mailbox in runtime.board.calls
     assert run.answer(SessionEvent()).pauses is None, "not there yet"
@@ -159,17 +161,17 @@ def test_attach_wants_a_session_and_waits(runtime: HandRuntime) -> None:
 
 def test_attach_does_not_miss_a_session_that_came_as_it_joined(runtime: HandRuntime) -> None:
     runtime.on_want = runtime.live
-    assert Run(runtime.call(), ops.Attach()).done
+    assert Run(runtime.call(), steps.Attach()).done
 
 
 def test_attach_does_not_take_a_session_that_is_not_proven(runtime: HandRuntime) -> None:
     runtime.live()
     runtime.clock.time += 13.5
-    assert Run(runtime.call(), ops.Attach()).effect == Receive(None)
+    assert Run(runtime.call(), steps.Attach()).effect == Receive(None)
 
 
 def test_attach_goes_on_through_an_outage(runtime: HandRuntime) -> None:
-    run = Run(runtime.call(), ops.Attach())
+    run = Run(runtime.call(), steps.Attach())
     assert run.answer(OpenFailed(CUT)).effect == Receive(None)
     assert run.call.last_error is CUT
     with pytest.raises(Expired) as raised:
@@ -178,38 +180,38 @@ def test_attach_goes_on_through_an_outage(runtime: HandRuntime) -> None:
 
 
 def test_attach_fails_fast_where_that_is_asked(runtime: HandRuntime) -> None:
-    run = Run(runtime.call(fail_fast=True), ops.Attach())
+    run = Run(runtime.call(fail_fast=True), steps.Attach())
     with pytest.raises(StoreUnavailable):
         run.answer(OpenFailed(CUT))
 
 
 def test_attach_fails_fast_once_every_server_was_tried(runtime: HandRuntime) -> None:
     runtime.engine.servers = 3
-    run = Run(runtime.call(fail_fast=True), ops.Attach())
+    run = Run(runtime.call(fail_fast=True), steps.Attach())
     for _ in range(2):
         assert isinstance(run.answer(OpenFailed(CUT)).effect, Receive)
         assert isinstance(run.answer(SessionEvent()).effect, Receive)
     with pytest.raises(StoreUnavailable):
         run.answer(OpenFailed(CUT))
-    run = Run(runtime.call(fail_fast=True), ops.Attach())
+    run = Run(runtime.call(fail_fast=True), steps.Attach())
     with pytest.raises(StoreRefused):
         run.answer(OpenFailed(StoreRefused("s", "no")))
 
 
 @pytest.mark.parametrize("error", [StoreRefused("s", "no"), StoreFull("s", "disk")])
 def test_attach_is_refused_where_waiting_would_not_help(runtime: HandRuntime, error: Any) -> None:
-    run = Run(runtime.call(), ops.Attach())
+    run = Run(runtime.call(), steps.Attach())
     with pytest.raises(type(error)):
         run.answer(OpenFailed(error))
 
 
 def test_attach_after_and_while_closing(runtime: HandRuntime) -> None:
-    run = Run(runtime.call(), ops.Attach())
+    run = Run(runtime.call(), steps.Attach())
     runtime.board.closed = "closed"
     with pytest.raises(ClientClosed):
         run.answer(SessionEvent())
     with pytest.raises(ClientClosed):
-        Run(runtime.call(), ops.Attach())
+        Run(runtime.call(), steps.Attach())
 
 
 # Lost answers.
@@ -410,7 +412,7 @@ def test_finished_calls_hear_nothing(runtime: HandRuntime) -> None:
 
 
 def test_a_waiter_hears_of_the_session_and_rereads_in_time(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Wait())
+    run = Run(attached(runtime), steps.Wait())
     assert run.call.mailbox in runtime.board.calls
     assert run.pauses is not None
     assert 7.0 <= run.pauses <= 10.0
@@ -425,22 +427,22 @@ def test_the_reread_is_not_later_than_a_short_session(runtime: HandRuntime) -> N
 
 
 def test_the_keepers_wait_is_its_own(runtime: HandRuntime) -> None:
-    assert Run(attached(runtime), ops.Wait(3.0)).pauses == 3.0
-    run = Run(runtime.call(), ops.Wait())
+    assert Run(attached(runtime), steps.Wait(3.0)).pauses == 3.0
+    run = Run(runtime.call(), steps.Wait())
     assert run.answer(None).result is None
 
 
 def test_a_waiter_is_told_of_the_end(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Wait())
+    run = Run(attached(runtime), steps.Wait())
     run.call.epoch.ended = "lost"
     with pytest.raises(SessionLost):
         run.answer(SessionEvent())
     with pytest.raises(SessionLost):
-        Run(run.call, ops.Wait())
+        Run(run.call, steps.Wait())
 
 
 def test_a_waiter_is_told_that_the_client_closes(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Wait())
+    run = Run(attached(runtime), steps.Wait())
     runtime.board.closed = "closed"
     with pytest.raises(ClientClosed):
         run.answer(SessionEvent())
@@ -451,7 +453,7 @@ def test_a_waiter_is_told_that_the_client_closes(runtime: HandRuntime) -> None:
 
 def test_admit_records_the_grant(runtime: HandRuntime) -> None:
     call = attached(runtime)
-    hold = Run(call, ops.Admit(MINE, {"lock": "q"})).result
+    hold = Run(call, steps.Admit(MINE, {"lock": "q"})).result
     assert (hold.place, hold.owner, hold.acquired_at, hold.labels) == (MINE, "owner", 1000.0, {"lock": "q"})
     assert call.hold is hold
     assert runtime.holds == [hold]
@@ -465,7 +467,7 @@ def test_admit_refuses_when_nothing_remains(runtime: HandRuntime, how: Any) -> N
     else:
         call.epoch.ended = "revoked"
     with pytest.raises(SessionLost):
-        Run(call, ops.Admit(MINE, {}))
+        Run(call, steps.Admit(MINE, {}))
     assert call.hold.reason == call.epoch.reason
     assert call.epoch.holds == {}
     assert runtime.told == [], "it never was a grant"
@@ -482,7 +484,7 @@ def test_a_session_that_ends_while_its_proof_is_read_takes_the_grant_with_it(run
         return 5.0
 
     epoch.remaining = remaining
-    hold = Run(call, ops.Admit(MINE, {})).result
+    hold = Run(call, steps.Admit(MINE, {})).result
     assert told == [hold]
     assert hold.reason == "revoked"
     assert hold.remaining(runtime.now()) == 0
@@ -499,7 +501,7 @@ def test_a_grant_is_the_calls_before_the_session_knows_it(runtime: HandRuntime) 
 
     call.epoch.holds = Interrupting()
     with pytest.raises(KeyboardInterrupt):
-        runtime.admit(call, ops.Admit(MINE, {}))
+        runtime.admit(call, steps.Admit(MINE, {}))
     assert call.hold is not None
     call.unwind()
     assert (call.hold.ended, runtime.holds) == (True, [])
@@ -628,7 +630,7 @@ def test_abandon_without_a_session_has_nothing_to_withdraw(runtime: HandRuntime)
 def test_unwind_leaves_nothing_and_may_be_called_twice(runtime: HandRuntime) -> None:
     call = attached(runtime)
     run = Run(call, ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
-    hold = Run(run.call, ops.Admit(MINE, {})).result
+    hold = Run(run.call, steps.Admit(MINE, {})).result
     call.unwind()
     call.unwind()
     assert [(job.spot, job.place) for job in runtime.jobs] == [(SPOT, MINE)]
@@ -642,7 +644,7 @@ def test_unwind_leaves_nothing_and_may_be_called_twice(runtime: HandRuntime) -> 
     ids=["a session, as long as it is", "an unborn one", "a spot, until it is gone"],
 )
 def test_how_long_the_cleaner_tries(runtime: HandRuntime, job: Any, within: Any) -> None:
-    from recipes._core.cleaner import Job
+    from recipes._programs.cleaner import Job
 
     spot, within_s = job
     assert runtime.settles_within(Job(runtime.live(), spot, within_s=within_s)) == within

@@ -4,8 +4,8 @@ import itertools
 import uuid
 
 from recipes import events
-from recipes._core.cleaner import Job
-from recipes._core.ops import Spot
+from recipes._contract.operations import Spot
+from recipes._programs.cleaner import Job
 from recipes._run.clock import boot_time
 from recipes._run.runtime import LONGEST_PAUSE_S, Runtime, new_id
 from recipes.events import Transition, subscribe

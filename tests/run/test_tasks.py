@@ -14,7 +14,8 @@ from typing import Any, Never
 
 import pytest
 
-from recipes._core.cleaner import Job
+from recipes._contract.wakeups import Disturbed
+from recipes._programs.cleaner import Job
 from recipes._run.tasks import TaskMailbox
 from recipes.client import AsyncClient
 from recipes.errors import (
@@ -25,7 +26,6 @@ from recipes.errors import (
     StoreUnavailable,
     WouldDeadlock,
 )
-from recipes.stores.base import Disturbed
 from tests.run.doubles import FAST, SETTINGS, FaultyEngine
 from tests.run.test_blocking import REMOVALS, SOON_S, cut, on, refusing
 
@@ -937,7 +937,7 @@ async def test_close_waits_for_who_ends_a_session(
 async def test_a_spot_that_is_refused_goes_behind_the_others(
     engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recipes._core.cleaner.REFUSED_PAUSE_S", 0.005)
+    monkeypatch.setattr("recipes._programs.cleaner.REFUSED_PAUSE_S", 0.005)
     async with using(engine) as client:
         first, second = await client.lock("x").acquire(), await client.lock("y").acquire()
         withdrawn: list[str] = []

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recipes._core.order import Order
+from recipes._contract.rule import Order
 from tests.simulation import bulk
 from tests.simulation.exhaustive import ALL, QUICK, replay, search
 from tests.simulation.quick import collect, hurry

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from recipes._core import cleaner, hold, local, queueing, session
-from recipes._core import entry as re_entry
-from recipes._core.ops import View, Withdraw
-from recipes._core.order import Order
-from recipes._run import interpret
+from recipes._contract.operations import View, Withdraw
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Disturbed, Gone
+from recipes._programs import cleaner, hold, local, queueing, session
+from recipes._programs import reentry as re_entry
+from recipes._run import interpreter as interpret
 from recipes._run.runtime import Runtime
-from recipes.stores.base import Disturbed, Gone
 from tests.simulation.clients import SimRuntime
 
 

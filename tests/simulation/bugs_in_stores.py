@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from recipes._core.ops import Checked
-from recipes.stores.base import Batch
+from recipes._contract.connection import Batch
+from recipes._contract.operations import Checked
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.zookeeper import protocol as zookeeper
@@ -50,7 +50,7 @@ def look_gap_ignored() -> list[Any]:
 
 def keepalive_is_proof() -> list[Any]:
     def renew(self: Any, op: Any, turn: Any) -> Any:
-        from recipes._core.ops import Renewal
+        from recipes._contract.operations import Renewal
         from recipes.errors import SessionLost
 
         kept = yield from self._post("/lease/keepalive", {"ID": str(self._lease)})
@@ -186,7 +186,7 @@ def missing_node_is_watched() -> list[Any]:
 
 def ping_is_renewal() -> list[Any]:
     def renew(self: Any, op: Any, turn: Any) -> Any:
-        from recipes._core.ops import Renewal
+        from recipes._contract.operations import Renewal
 
         yield from self._together((Exists("/"),))
         return Renewal(self._timeout_s)

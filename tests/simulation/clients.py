@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
-from recipes._core.cleaner import Job, clean
-from recipes._core.deadline import Deadline
-from recipes._core.hold import Hold
-from recipes._core.session import keep
-from recipes._run.interpret import interpret
+from recipes._contract.deadline import Deadline
+from recipes._programs.cleaner import Job, clean
+from recipes._programs.hold import Hold
+from recipes._programs.session import keep
+from recipes._run.interpreter import interpret
 from recipes._run.runtime import Call, Runtime, Settings
 from recipes.events import Transition
 from tests.simulation.moving import Gate, Task

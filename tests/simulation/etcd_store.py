@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from recipes._contract.connection import Batch
+from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Batch, Changed, Disturbed, Gone
 from recipes.stores.etcd.codec import text
 from recipes.stores.etcd.layout import DOWNGRADED, Layout
 from recipes.stores.etcd.protocol import EtcdProtocol

@@ -19,9 +19,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from unittest import mock
 
-from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Order
-from recipes._core.queueing import Attempt, acquire, open_session
-from recipes._run.interpret import Receive
+from recipes._contract.rule import Order
+from recipes._programs.queueing import Attempt, acquire, open_session
+from recipes._rules.exclusive import EXCLUSIVE, WRITER
+from recipes._rules.readwrite import SHARED
+from recipes._run.interpreter import Receive
 from recipes.errors import SessionLost, StoreError
 from tests.simulation import users
 from tests.simulation.explored import STORES

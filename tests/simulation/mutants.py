@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from recipes._core.order import EXCLUSIVE, Order
+from recipes._contract.rule import Order
+from recipes._rules.exclusive import EXCLUSIVE
 from tests.simulation import bugs, rw_bugs
 from tests.simulation import bugs_in_stores as in_stores
 from tests.simulation.run import Schedule, Verdict, run

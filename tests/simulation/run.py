@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog  # noqa: F401 - its first import may draw random numbers, and a first run would miss them
 
-from recipes._core.cleaner import Job, clean
-from recipes._core.order import Order
+from recipes._contract.rule import Order
+from recipes._programs.cleaner import Job, clean
 from tests.simulation.clients import Client
 from tests.simulation.etcd_store import EtcdStore
 from tests.simulation.injector import Injector

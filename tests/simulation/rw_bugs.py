@@ -7,12 +7,17 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from recipes._core import order, queueing
-from recipes._core.hold import Hold
-from recipes._core.local import Local
-from recipes._core.ops import Downgrade, View
-from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Ahead, Order
-from recipes.stores.base import Batch, Changed
+from recipes._contract import rule as order
+from recipes._contract.connection import Batch
+from recipes._contract.contenders import Ahead
+from recipes._contract.operations import Downgrade, View
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Changed
+from recipes._programs import queueing
+from recipes._programs.hold import Hold
+from recipes._programs.local import Local
+from recipes._rules.exclusive import EXCLUSIVE, WRITER
+from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd import codec
 from recipes.stores.etcd import protocol as etcd
 from recipes.stores.etcd.layout import DOWNGRADED

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recipes._core.ops import Enqueue, Open, Renew, Spot, Withdraw
-from recipes._core.order import EXCLUSIVE
+from recipes._contract.operations import Enqueue, Open, Renew, Spot, Withdraw
+from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import Post
 from tests.simulation.etcd_model import EtcdServer

@@ -7,15 +7,17 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recipes._core.entry import Entries, Entry
-from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Order
-from recipes._core.queueing import Attempt, acquire, downgrade, release, try_acquire
-from recipes._run.interpret import Receive
+from recipes._contract.rule import Order
+from recipes._programs.queueing import Attempt, acquire, downgrade, release, try_acquire
+from recipes._programs.reentry import Entries, Entry
+from recipes._rules.exclusive import EXCLUSIVE, WRITER
+from recipes._rules.readwrite import SHARED
+from recipes._run.interpreter import Receive
 from recipes.errors import LockLost, LockTimeout, SessionLost, StoreError
 from tests.simulation.clients import Cancelled, Client
 
 if TYPE_CHECKING:
-    from recipes._core.hold import Hold
+    from recipes._programs.hold import Hold
     from tests.simulation.moving import Task
 
 __all__ = ["FLAVOURS", "Flavour", "flavour", "mixture", "user"]

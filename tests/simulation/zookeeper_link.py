@@ -6,8 +6,9 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from recipes._contract.connection import Batch
+from recipes._contract.wakeups import Disturbed
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Batch, Disturbed
 from recipes.stores.zookeeper.requests import (
     Children,
     Close,

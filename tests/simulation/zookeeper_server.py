@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from recipes.stores.base import Changed, Gone
+from recipes._contract.wakeups import Changed, Gone
 from recipes.stores.zookeeper.requests import Children, Exists, NoNode, Stat
 from tests.simulation.moving import Gate, Pipe
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from recipes.stores.base import Event
-from recipes.stores.protocol import Turn
+from recipes._contract.protocol import Turn
+from recipes._contract.wakeups import Event
 
 
 class Mailbox:

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from recipes.stores.engine import from_url, hosts_of, root_of
 from recipes.stores.etcd import EtcdEngine
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.memory import MemoryEngine
+from recipes.stores.registry import from_url, hosts_of, root_of
 from recipes.stores.sqlite import SqliteEngine
 from recipes.stores.zookeeper import ZooKeeperEngine
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes._core.names import encode
-from recipes._core.ops import Spot
-from recipes._core.order import EXCLUSIVE, SHARED, Contender
+from recipes._contract.contenders import Contender
+from recipes._contract.names import encode
+from recipes._contract.operations import Spot
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd.layout import Layout, prefix_end, ref_of
 
 ID = "01234567-89ab-cdef-0123-456789abcdef"

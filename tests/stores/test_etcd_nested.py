@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from recipes._core.ops import Enqueue, Expel, Open, Probe, Queues, Spot, Survey, View, Withdraw
-from recipes._core.order import EVERYBODY, EXCLUSIVE, SHARED, WRITER, Order
-from recipes.stores.base import Batch
+from recipes._contract.connection import Batch
+from recipes._contract.operations import Enqueue, Expel, Open, Probe, Queues, Spot, Survey, View, Withdraw
+from recipes._contract.rule import Order
+from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE, WRITER
+from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd.codec import number, put, txn
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol

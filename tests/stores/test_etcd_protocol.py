@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from recipes._core.ops import (
+from recipes._contract.connection import Batch
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import (
     Check,
     Checked,
     Downgrade,
@@ -26,15 +28,17 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Gone
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
-from recipes.stores.base import Batch, Gone
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
-from tests.core.test_order import permits
+from tests.programs.test_order import permits
 from tests.stores.stepping import AGAIN, MAILBOX, TURN, Asked, feed
 
 LEASE = 0x1F

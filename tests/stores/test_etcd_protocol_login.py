@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from recipes._core.ops import Open
+from recipes._contract.connection import Batch
+from recipes._contract.operations import Open
 from recipes.errors import StoreDenied
-from recipes.stores.base import Batch
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.protocol_login import Asking

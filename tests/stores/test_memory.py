@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
-from recipes._core import ops
-from recipes._core.ops import Place, Spot, View
-from recipes._core.order import EXCLUSIVE, SHARED, Order
+from recipes._contract import operations as ops
+from recipes._contract.connection import Request
+from recipes._contract.operations import Place, Spot, View
+from recipes._contract.protocol import Turn
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Gone
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost
-from recipes.stores.base import Gone, Request
 from recipes.stores.memory import AsyncMemoryLink, MemoryEngine, MemoryLink, MemoryProtocol, MemoryServer
-from recipes.stores.protocol import Turn
-from tests.core.test_keep import Mailbox
+from tests.programs.test_keep import Mailbox
 
 
 class Clock:

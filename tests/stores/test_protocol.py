@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from recipes._core import ops
-from recipes._core.ops import Place, Spot, StoreOp
-from recipes._core.order import EXCLUSIVE
-from recipes.stores.protocol import StoreProtocol, Turn
+from recipes._contract import operations as ops
+from recipes._contract.operations import Place, Spot, StoreOp
+from recipes._contract.protocol import StoreProtocol, Turn
+from recipes._programs import steps
+from recipes._rules.exclusive import EXCLUSIVE
 from tests.stores.stepping import AGAIN, TURN
 
 SPOT = Spot("x", "lock", "id")
@@ -64,7 +65,7 @@ def test_anything_else_should_not_come() -> None:
 
 
 def test_the_generator_of_an_operation_yields_it_and_returns_what_is_sent() -> None:
-    for op in [*OPS, ops.Now(), ops.Attach(), ops.Wait()]:
+    for op in [*OPS, steps.Now(), steps.Attach(), steps.Wait()]:
         steps = iter(op)
         assert next(steps) is op
         with pytest.raises(StopIteration) as stop:

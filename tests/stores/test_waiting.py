@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from recipes.stores.waiting import SLICE_S, acquire
+from recipes._run.waiting import SLICE_S, acquire
 
 Acquire = Callable[[threading.Lock, float | None], bool]
 

@@ -8,7 +8,7 @@ import pytest
 from kazoo.protocol import serialization as kazoo
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
-from recipes.stores.base import Request
+from recipes._contract.connection import Request
 from recipes.stores.zookeeper.codec import Unread, acl_bytes, encoded
 from recipes.stores.zookeeper.requests import (
     Children,

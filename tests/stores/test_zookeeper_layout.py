@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes._core.names import encode
-from recipes._core.ops import Spot
-from recipes._core.order import Contender
+from recipes._contract.contenders import Contender
+from recipes._contract.names import encode
+from recipes._contract.operations import Spot
 from recipes.stores.zookeeper.layout import NEAR_THE_END, Child, Layout, dubious
 
 ID = "01234567-89ab-cdef-0123-456789abcdef"

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from recipes._core.local import LocallyGone
-from recipes._core.ops import (
+from recipes._contract.connection import Batch
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import (
     Check,
     Checked,
     Downgrade,
@@ -27,10 +28,13 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import EXCLUSIVE, SHARED, Contender, Order
+from recipes._contract.protocol import MOST_TOLD
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Gone
+from recipes._programs.local import LocallyGone
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
-from recipes.stores.base import Batch, Gone
-from recipes.stores.protocol import MOST_TOLD
 from recipes.stores.zookeeper.layout import NO_CONTENDER, Layout
 from recipes.stores.zookeeper.protocol import PARENT_TRIES, ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
@@ -51,7 +55,7 @@ from recipes.stores.zookeeper.requests import (
     Sync,
     ZooKeeperError,
 )
-from tests.core.test_order import permits
+from tests.programs.test_order import permits
 from tests.stores.stepping import AGAIN, MAILBOX, TURN, Asked, feed
 
 SESSION = -3  # signed, as on the wire

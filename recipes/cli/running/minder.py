@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from recipes.cli.running import guard
-from recipes.stores.engine import lifelines
+from recipes.stores.registry import lifelines
 
 __all__ = ["GuardGone", "Minder"]
 

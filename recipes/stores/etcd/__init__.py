@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from recipes._contract.backend import Engine
 from recipes.guarantees import STORES
-from recipes.stores.engine import Engine
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.wire_dial import Endpoints
@@ -14,7 +14,7 @@ from recipes.stores.etcd.wire_dial import Endpoints
 if TYPE_CHECKING:
     import ssl
 
-    from recipes.stores.base import AsyncLink, Link, OnEnd
+    from recipes._contract.connection import AsyncLink, Link, OnEnd
     from recipes.stores.credentials import Credentials
 
 __all__ = ["EtcdEngine"]

@@ -12,9 +12,10 @@ import etcd3gw
 import etcd3gw.exceptions
 import requests
 
+from recipes._contract.connection import Batch, Mailbox, Request
+from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes.errors import StoreError, StoreUnavailable, StoreUntrusted
-from recipes.stores.base import Batch, Mailbox, Request
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.blocking_reader import Reader
 from recipes.stores.etcd.login import Login
@@ -27,7 +28,6 @@ from recipes.stores.etcd.stream_switch import Switch
 from recipes.stores.etcd.wire import Authorization
 from recipes.stores.etcd.wire_answers import checked, error_of, unavailable
 from recipes.stores.etcd.wire_dial import DIAL_S, Attempt, Endpoint, Endpoints
-from recipes.stores.waiting import acquire
 
 __all__ = ["EtcdLink"]
 

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from recipes._contract.connection import Mailbox
 from recipes._section import section
-from recipes.stores.base import Mailbox
 from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 
-from recipes._core.ops import Spot
-from recipes._core.order import Contender, Order
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import Spot
+from recipes._contract.rule import Order
 
 __all__ = ["DOWNGRADED", "Layout", "is_downgraded", "prefix_end", "ref_of"]
 

@@ -29,7 +29,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from recipes._core.ops import (
+from recipes._contract.contenders import Ahead
+from recipes._contract.operations import (
     Check,
     Checked,
     Downgrade,
@@ -47,7 +48,8 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import Ahead, Order
+from recipes._contract.protocol import Steps, Turn
+from recipes._contract.rule import Order
 from recipes.errors import SessionLost, StoreFull, StoreRefused
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import DOWNGRADED, Layout, ref_of
@@ -63,7 +65,6 @@ from recipes.stores.etcd.protocol_keys import (
 from recipes.stores.etcd.protocol_outside import EtcdOutside
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
-from recipes.stores.protocol import Steps, Turn
 
 __all__ = ["EtcdProtocol"]
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from recipes._core.ops import Downgrade, StoreOp, Withdraw
+from recipes._contract.connection import Batch, Request
+from recipes._contract.operations import Downgrade, StoreOp, Withdraw
+from recipes._contract.protocol import Steps, StoreProtocol, Turn
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused
-from recipes.stores.base import Batch, Request
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
 from recipes.stores.etcd.protocol_revision import Revision
 from recipes.stores.etcd.requests import EtcdError, Post
-from recipes.stores.protocol import Steps, StoreProtocol, Turn
 
 __all__ = ["NOT_FOUND", "EtcdCalls", "Json"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recipes._core.ops import Place
-from recipes._core.order import Contender
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import Place
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import DOWNGRADED, is_downgraded
 

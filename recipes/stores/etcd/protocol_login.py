@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from recipes._contract.connection import Batch, Request
+from recipes._contract.protocol import Steps
 from recipes.errors import StoreDenied
-from recipes.stores.base import Batch, Request
 from recipes.stores.etcd.requests import EtcdError, LogIn, Watch
-from recipes.stores.protocol import Steps
 
 __all__ = ["DENIED", "UNKNOWN", "Asking"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from recipes._core.ops import Expel, Queues, Standing, Survey
+from recipes._contract.operations import Expel, Queues, Standing, Survey
+from recipes._contract.protocol import Steps, Turn
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import DOWNGRADED
 from recipes.stores.etcd.protocol_calls import EtcdCalls
 from recipes.stores.etcd.protocol_keys import ref_key
-from recipes.stores.protocol import Steps, Turn
 
 __all__ = ["EtcdOutside"]
 

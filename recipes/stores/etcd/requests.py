@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from recipes._core.record import record
-from recipes.stores.base import Mailbox, Request
+from recipes._contract.connection import Mailbox, Request
+from recipes._contract.record import record
 
 __all__ = ["EtcdError", "LogIn", "Post", "Watch"]
 

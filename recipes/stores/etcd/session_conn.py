@@ -10,8 +10,8 @@ import ssl
 import time
 from collections.abc import Callable
 
+from recipes._run.waiting import SLICE_S
 from recipes.stores.etcd.wire_dial import Address, Endpoint, addresses, forget_unsent, tune
-from recipes.stores.waiting import SLICE_S
 
 __all__ = ["Conn", "dial", "readable"]
 

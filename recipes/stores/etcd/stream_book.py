@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from recipes.stores.base import Changed, Disturbed, Gone, Mailbox, Request
+from recipes._contract.connection import Mailbox, Request
+from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.etcd.wire_answers import unavailable, watch_refused
 

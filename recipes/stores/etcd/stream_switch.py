@@ -27,8 +27,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from recipes._contract.connection import Mailbox
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Mailbox
 from recipes.stores.etcd.stream import Channel, RefusedError
 from recipes.stores.etcd.stream_book import Arming, Telling, WatchBook, cancel_message
 from recipes.stores.etcd.wire import Authorization, WireError

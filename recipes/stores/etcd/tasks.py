@@ -10,8 +10,8 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
+from recipes._contract.connection import Batch, Mailbox, Request
 from recipes.errors import StoreError, StoreUnavailable
-from recipes.stores.base import Batch, Mailbox, Request
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.codec import only_reads
 from recipes.stores.etcd.login import Login

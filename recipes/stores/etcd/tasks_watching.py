@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from recipes.stores.base import Mailbox
+from recipes._contract.connection import Mailbox
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_switch import Switch

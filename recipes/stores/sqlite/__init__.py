@@ -7,14 +7,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
+from recipes._contract.backend import Engine
 from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
-from recipes.stores.engine import Engine
 from recipes.stores.sqlite.location import path_of
 from recipes.stores.sqlite.protocol import SqliteProtocol
 
 if TYPE_CHECKING:
-    from recipes.stores.base import AsyncLink, Link, OnEnd
+    from recipes._contract.connection import AsyncLink, Link, OnEnd
 
 __all__ = ["SqliteEngine", "lifelines"]
 

@@ -7,7 +7,7 @@ import socket
 import threading
 from typing import Any
 
-from recipes.stores.base import Mailbox, OnEnd, Request
+from recipes._contract.connection import Mailbox, OnEnd, Request
 from recipes.stores.sqlite.descriptors import Descriptor
 from recipes.stores.sqlite.requests import Ask, Start
 from recipes.stores.sqlite.session import FileSession

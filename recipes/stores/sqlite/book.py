@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recipes.stores.base import Changed, Gone, Mailbox
+from recipes._contract.connection import Mailbox
+from recipes._contract.wakeups import Changed, Gone
 from recipes.stores.sqlite.layout import Target, ref_of, target_of
 
 __all__ = ["Book"]

@@ -27,7 +27,7 @@ from recipes.stores.sqlite.schema import connect
 __all__ = ["Database"]
 
 FORK_WAITS_S = 1.0
-SLICE_S = 0.1  # see recipes.stores.waiting
+SLICE_S = 0.1  # see recipes._run.waiting
 TAKEN = "a descriptor of the file was closed by other code of this process (os.closerange, for example)"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recipes._core.ops import Spot
-from recipes._core.order import Contender
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import Spot
 
 __all__ = ["Target", "contender_of", "kind_of", "ref_of", "target_of"]
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from recipes._core.ops import (
+from recipes._contract.connection import Mailbox, Request
+from recipes._contract.contenders import Ahead
+from recipes._contract.operations import (
     Check,
     Checked,
     Downgrade,
@@ -34,10 +36,8 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import Ahead
+from recipes._contract.protocol import Steps, StoreProtocol, Turn
 from recipes.errors import SessionLost
-from recipes.stores.base import Mailbox, Request
-from recipes.stores.protocol import Steps, StoreProtocol, Turn
 from recipes.stores.sqlite import requests
 from recipes.stores.sqlite.layout import Target, contender_of, kind_of, ref_of, target_of
 from recipes.stores.sqlite.requests import (

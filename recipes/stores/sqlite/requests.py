@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
-from recipes._core.order import Ahead, Order
-from recipes.stores.base import Mailbox, Request
+from recipes._contract.connection import Mailbox, Request
+from recipes._contract.contenders import Ahead
+from recipes._contract.rule import Order
 from recipes.stores.sqlite.layout import Target
 
 __all__ = [

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from recipes._contract.connection import Mailbox, OnEnd
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import ReentrantCall, StoreError, StoreFull, StoreUnavailable
-from recipes.stores.base import Mailbox, OnEnd
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.book import Book
 from recipes.stores.sqlite.database import TAKEN, Database

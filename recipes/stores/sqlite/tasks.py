@@ -8,9 +8,9 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from recipes._contract.connection import Mailbox, OnEnd, Request
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Mailbox, OnEnd, Request
 from recipes.stores.sqlite.requests import Ask, Start
 from recipes.stores.sqlite.session import FileSession
 

@@ -30,7 +30,8 @@ from recipes.stores.sqlite.requests import (
 from recipes.stores.sqlite.work import Work
 
 if TYPE_CHECKING:
-    from recipes._core.order import Ahead, Order
+    from recipes._contract.contenders import Ahead
+    from recipes._contract.rule import Order
 
 __all__ = ["carry_out", "writes"]
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from recipes.stores.base import Mailbox
+from recipes._contract.connection import Mailbox
 from recipes.stores.sqlite.layout import Target, ref_of
 
 __all__ = ["News", "Work"]

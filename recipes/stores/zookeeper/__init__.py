@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from recipes._contract.backend import Engine
 from recipes.guarantees import STORES
-from recipes.stores.engine import Engine
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 
 if TYPE_CHECKING:
-    from recipes.stores.base import AsyncLink, Link, OnEnd
+    from recipes._contract.connection import AsyncLink, Link, OnEnd
     from recipes.stores.zookeeper.access import Access
 
 __all__ = ["ZooKeeperEngine"]

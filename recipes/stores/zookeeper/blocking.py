@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from recipes.stores.base import Mailbox, OnEnd, Request
-from recipes.stores.waiting import acquire
+from recipes._contract.connection import Mailbox, OnEnd, Request
+from recipes._run.waiting import acquire
 from recipes.stores.zookeeper.access import OPEN, Access
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_calls import Call

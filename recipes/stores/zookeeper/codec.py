@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from recipes.stores.base import Request
+from recipes._contract.connection import Request
 from recipes.stores.zookeeper.requests import Children, Create, Delete, Exists, Get, SetData, Stat, Sync
 
 __all__ = ["Decode", "Unread", "acl_bytes", "encoded"]

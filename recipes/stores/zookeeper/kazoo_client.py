@@ -22,9 +22,9 @@ from kazoo.exceptions import AuthFailedError, KazooException
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from recipes._contract.connection import Mailbox, OnEnd
 from recipes._section import section
 from recipes.errors import StoreDenied, StoreUnavailable
-from recipes.stores.base import Mailbox, OnEnd
 from recipes.stores.credentials import Asker
 from recipes.stores.secret import Secret
 from recipes.stores.zookeeper.access import Access

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from recipes._contract.connection import Batch, Request
 from recipes._section import section
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Batch, Request
 from recipes.stores.zookeeper.codec import Unread, encoded
 
 __all__ = ["Call", "Part"]

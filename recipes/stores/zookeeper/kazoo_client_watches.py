@@ -8,8 +8,9 @@ from typing import Any
 
 from kazoo.protocol.states import EventType
 
+from recipes._contract.connection import Mailbox
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes._section import section
-from recipes.stores.base import Changed, Disturbed, Event, Gone, Mailbox
 
 __all__ = ["Watches"]
 

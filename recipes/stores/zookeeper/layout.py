@@ -22,8 +22,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from recipes._core.ops import Spot
-from recipes._core.order import Contender
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import Spot
 
 __all__ = ["DOWNGRADED", "NO_CONTENDER", "NO_LOCK", "Child", "Dated", "Layout", "dubious", "is_downgraded"]
 

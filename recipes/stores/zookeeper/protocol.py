@@ -16,8 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from recipes._core.local import LocallyGone
-from recipes._core.ops import (
+from recipes._contract.connection import Batch
+from recipes._contract.contenders import Ahead, Contender
+from recipes._contract.operations import (
     Check,
     Checked,
     Downgrade,
@@ -35,10 +36,10 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import Ahead, Contender, Order
+from recipes._contract.protocol import Steps, Turn
+from recipes._contract.rule import Order
+from recipes._programs.local import LocallyGone
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
-from recipes.stores.base import Batch
-from recipes.stores.protocol import Steps, Turn
 from recipes.stores.zookeeper.layout import DOWNGRADED, Child, dubious, is_downgraded
 from recipes.stores.zookeeper.protocol_outside import ZooKeeperOutside
 from recipes.stores.zookeeper.requests import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from recipes._contract.connection import Batch, Request
+from recipes._contract.protocol import Steps, StoreProtocol
 from recipes.errors import SessionLost, StoreRefused
-from recipes.stores.base import Batch, Request
-from recipes.stores.protocol import Steps, StoreProtocol
 from recipes.stores.zookeeper.layout import NO_CONTENDER, Child, Dated, Layout
 from recipes.stores.zookeeper.requests import (
     Delete,

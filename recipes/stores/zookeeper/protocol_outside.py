@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recipes._core.ops import Expel, Queues, Standing, Survey
-from recipes.stores.protocol import Steps, Turn
+from recipes._contract.operations import Expel, Queues, Standing, Survey
+from recipes._contract.protocol import Steps, Turn
 from recipes.stores.zookeeper.layout import DOWNGRADED, NO_LOCK, dubious, is_downgraded
 from recipes.stores.zookeeper.protocol_calls import ZooKeeperCalls
 from recipes.stores.zookeeper.requests import Children, Exists, Get, Sync

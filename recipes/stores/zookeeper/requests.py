@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recipes.stores.base import Mailbox, Request
+from recipes._contract.connection import Mailbox, Request
 
 __all__ = [
     "BadVersion",

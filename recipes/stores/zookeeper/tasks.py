@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Self
 
-from recipes.stores.base import Mailbox, OnEnd, Request
+from recipes._contract.connection import Mailbox, OnEnd, Request
 from recipes.stores.zookeeper.access import OPEN, Access
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_calls import Call

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipes._core.session import SessionClock
+from recipes._programs.lease import SessionClock
 from tests.docs.pictures.svg import BLUE, GREEN, GREY, INK, ORANGE, RED, Picture
 
 __all__ = ["picture"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recipes._core.ops import Check, Enqueue, Look, Watch
-from recipes._core.order import EXCLUSIVE, Ahead, Order
-from recipes.stores.base import Event
-from tests.core.hall import Guest, Hall
+from recipes._contract.contenders import Ahead
+from recipes._contract.operations import Check, Enqueue, Look, Watch
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Event
+from recipes._rules.exclusive import EXCLUSIVE
 from tests.docs.pictures.svg import BLUE, GREEN, GREY, INK, PALE, RED, Picture
+from tests.programs.hall import Guest, Hall
 
 __all__ = ["picture"]
 

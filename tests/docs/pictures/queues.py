@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from recipes._core.order import EXCLUSIVE, SHARED, WRITER, Order
-from tests.core.hall import Guest, Hall
+from recipes._contract.rule import Order
+from recipes._rules.exclusive import EXCLUSIVE, WRITER
+from recipes._rules.readwrite import SHARED
 from tests.docs.pictures.svg import BLUE, GREEN, GREY, INK, PALE, RED, Picture
+from tests.programs.hall import Guest, Hall
 
 __all__ = ["EVERYBODY_AHEAD", "herd", "lock", "rwlock", "woken"]
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from recipes._core.hold import Hold
-from recipes._core.ops import Abandon, Emit, Now, Open, Opened, Renew, Renewal, Wait
-from recipes._core.session import Board, Epoch, keep
+from recipes._contract.operations import Open, Opened, Renew, Renewal
+from recipes._programs.hold import Epoch, Hold
+from recipes._programs.session import Board, keep
+from recipes._programs.steps import Abandon, Emit, Now, Wait
 from recipes.errors import SessionLost, StoreUnavailable
-from tests.core.stepping import Protocol, place
 from tests.docs.pictures.svg import BLUE, GREEN, GREY, INK, ORANGE, RED, Picture
+from tests.programs.stepping import Protocol, place
 
 __all__ = ["Step", "edges", "picture"]
 

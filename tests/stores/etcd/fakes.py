@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import uvloop
 
-from recipes.stores.base import Event
+from recipes._contract.wakeups import Event
 from recipes.stores.etcd.blocking import EtcdLink
 from recipes.stores.etcd.tasks import AsyncEtcdLink
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.connection import Batch
+from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Batch, Disturbed, Event, Gone
 from recipes.stores.etcd.blocking import EtcdLink
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.etcd.session_conn import Conn

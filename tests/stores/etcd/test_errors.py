@@ -14,7 +14,7 @@ import h11
 import pytest
 import requests.exceptions
 
-from recipes._core.ops import Open
+from recipes._contract.operations import Open
 from recipes.errors import (
     RecipesError,
     SessionLost,

@@ -11,8 +11,8 @@ import pytest
 from recipes._run.runtime import Settings
 from recipes.client import AsyncClient, Client
 from recipes.errors import StoreUnavailable
-from recipes.stores.engine import from_url
 from recipes.stores.etcd import EtcdEngine
+from recipes.stores.registry import from_url
 from tests.stores.etcd.fakes import Peer, Server, closed_port
 
 SETTINGS = Settings(session_timeout_s=15.0, request_timeout_s=2.0)

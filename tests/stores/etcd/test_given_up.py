@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.connection import Batch
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Batch
 from recipes.stores.etcd import codec, session, session_conn, tasks_conn
 from recipes.stores.etcd.requests import Post
 from tests.stores.etcd.fakes import BlockingFace, Peer, Server, trusting

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.connection import Batch
+from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
-from recipes.stores.base import Batch, Changed, Disturbed, Gone
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd import session_conn, wire_dial
 from recipes.stores.etcd.requests import EtcdError, LogIn, Post, Watch

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.connection import Batch
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone
 from recipes.stores.etcd.layout import ref_of
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from recipes.stores.etcd.stream_book import Arming, WatchBook, split

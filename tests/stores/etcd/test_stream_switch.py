@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Disturbed, Event, Gone
 from recipes.stores.etcd.requests import EtcdError, Watch
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming

@@ -18,7 +18,7 @@ import pytest
 
 import recipes
 from integration.servers import eventually
-from recipes.stores.base import Disturbed, Event, Gone
+from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes.stores.etcd.blocking import EtcdLink
 from recipes.stores.etcd.requests import Watch
 from tests.stores.etcd.fakes import Box, Peer, Server

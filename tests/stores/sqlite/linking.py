@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from recipes import events
-from recipes._core.order import EXCLUSIVE
-from recipes.stores.base import Event
+from recipes._contract.wakeups import Event
+from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores.sqlite.blocking import SqliteLink
 from recipes.stores.sqlite.requests import Join
 

@@ -15,9 +15,9 @@ import pytest
 
 import recipes
 from recipes import StoreFull, StoreUnavailable
-from recipes._core.order import EXCLUSIVE
+from recipes._contract.wakeups import Changed, Gone
+from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.clock import boot_time
-from recipes.stores.base import Changed, Gone
 from recipes.stores.sqlite import bell as bells
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.blocking import SqliteLink

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from recipes import StoreUnavailable
-from recipes._core.order import EXCLUSIVE
-from recipes.stores.base import Gone
+from recipes._contract.wakeups import Gone
+from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores.sqlite import bell as bells
 from recipes.stores.sqlite.blocking import SqliteLink
 from recipes.stores.sqlite.requests import Finish, Join, Start, Touch

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from recipes._core.ops import (
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import (
     Check,
     Checked,
     End,
@@ -20,9 +21,10 @@ from recipes._core.ops import (
     Watch,
     Withdraw,
 )
-from recipes._core.order import EXCLUSIVE, Contender, Order
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Gone
+from recipes._rules.exclusive import EXCLUSIVE
 from recipes.errors import SessionLost, StoreUnavailable
-from recipes.stores.base import Gone
 from recipes.stores.sqlite import requests
 from recipes.stores.sqlite.layout import contender_of, kind_of, ref_of, target_of
 from recipes.stores.sqlite.protocol import SqliteProtocol

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from recipes._core.order import EXCLUSIVE, Order
-from recipes.stores.base import Event, Mailbox
+from recipes._contract.connection import Mailbox
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Event
+from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores.sqlite.layout import Target
 from recipes.stores.sqlite.requests import (
     Ask,

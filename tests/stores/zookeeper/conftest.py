@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.connection import Mailbox, Request
+from recipes._contract.wakeups import Event
 from recipes.errors import StoreUnavailable
-from recipes.stores.base import Event, Mailbox, Request
 from recipes.stores.zookeeper.blocking import KazooLink
 from recipes.stores.zookeeper.requests import Connect
 from recipes.stores.zookeeper.tasks import AsyncKazooLink

@@ -14,7 +14,7 @@ import kazoo.exceptions
 import kazoo.retry
 import pytest
 
-from recipes._core.ops import Open
+from recipes._contract.operations import Open
 from recipes.errors import RecipesError, SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.kazoo_client_errors import translated
 from recipes.stores.zookeeper.layout import Layout

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.connection import Batch
+from recipes._contract.wakeups import Disturbed
 from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
-from recipes.stores.base import Batch, Disturbed
 from recipes.stores.zookeeper import kazoo_client_connection, kazoo_client_life
 from recipes.stores.zookeeper.blocking import KazooLink
 from recipes.stores.zookeeper.handler import LeanHandler

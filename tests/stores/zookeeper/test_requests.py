@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from kazoo.exceptions import ConnectionClosedError, KazooException
 
+from recipes._contract.connection import Batch, Request
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes.errors import StoreRefused, StoreUnavailable
-from recipes.stores.base import Batch, Changed, Disturbed, Event, Gone, Request
 from recipes.stores.zookeeper.kazoo_client_calls import Call, Part
 from recipes.stores.zookeeper.requests import (
     BadVersion,

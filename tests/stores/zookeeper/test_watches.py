@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
-from recipes.stores.base import Changed, Disturbed
+from recipes._contract.wakeups import Changed, Disturbed
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
 from tests.stores.zookeeper.conftest import Box
 

@@ -1,0 +1,188 @@
+"""What every lock that queues is made of, in both faces."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from recipes._contract.deadline import duration
+from recipes._contract.names import encode
+from recipes._contract.operations import Survey
+from recipes._contract.rule import Order
+from recipes._programs.hold import SHARED
+from recipes._programs.observing import expel
+from recipes._programs.queueing import Attempt
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._run.runtime import new_id
+from recipes.errors import UpgradeError, WouldDeadlock
+from recipes.inspection import MOST, checked_limit, described
+
+if TYPE_CHECKING:
+    from recipes._contract.operations import Program, Standing
+    from recipes._programs.hold import Hold
+    from recipes.inspection import ContenderInfo
+
+__all__ = ["ANYHOW", "LockBase", "Manner", "OnLost", "OnSessionLost"]
+
+SHORTEST_HOLD_S = 0.1
+SHORTEST_TRY_S = 0.05
+OnPlace = Callable[[int], object]
+OnLost = Literal["cancel", "tell"]
+OnSessionLost = Literal["requeue", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How an acquire waits; raises unless it fits."""
+
+    max_waiters: int | None = None
+    on_session_lost: OnSessionLost = "requeue"
+    on_queued: OnPlace | None = None
+    on_position: OnPlace | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_waiters is not None:
+            if isinstance(self.max_waiters, bool) or not isinstance(self.max_waiters, int):
+                raise TypeError(f"max_waiters is a number of waiters or None, not {self.max_waiters!r}")
+            if self.max_waiters < 0:
+                raise ValueError(f"max_waiters is at least 0, not {self.max_waiters}")
+        if self.on_session_lost not in ("requeue", "fail"):
+            raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {self.on_session_lost!r}")
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether there is anything to call while it waits."""
+        return self.on_queued is not None or self.on_position is not None
+
+
+ANYHOW = Manner()
+
+
+def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPlace) -> Callable[[int], None]:
+    """Return what has a user's callback called where it may block, after those before it."""
+    return lambda position: in_turn(partial(callback, position))
+
+
+class LockBase(ABC):
+    """What both faces of a lock share."""
+
+    _order: ClassVar[Order] = EXCLUSIVE
+    _recipe: ClassVar[str] = "lock"
+    _mode: ClassVar[str] = "exclusive"
+
+    def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
+        self._runtime = runtime
+        self._queue = encode(name)
+        self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
+        self._name = name
+        self._entered: dict[object, list[Any]] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the lock, as it was given."""
+        return self._name
+
+    def _attempt(self, timeout_s: float | None, owner: object, manner: Manner) -> Attempt:
+        labels = {
+            "lock": self._name,
+            "recipe": self._recipe,
+            "mode": self._mode,
+            "store": self._runtime.engine.label,
+        }
+
+        def before_waiting() -> None:
+            # Who stands in the way of one that holds already waits for that one, sooner or later.
+            if mine := self._held_by(owner):
+                raise self._deadlock(mine)
+            self._refuse_waiting_for_oneself()
+
+        attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
+        attempt.max_hold_s = self._max_hold_s
+        attempt.note = self._runtime.note
+        attempt.max_waiters = manner.max_waiters
+        attempt.requeues = manner.on_session_lost == "requeue"
+        if manner.calls_back:
+            in_turn = self._runtime.in_turn()
+            if manner.on_queued is not None:
+                attempt.on_queued = _calling(in_turn, manner.on_queued)
+            if manner.on_position is not None:
+                attempt.on_position = _calling(in_turn, manner.on_position)
+        return attempt
+
+    def _within(self, timeout: float | None) -> float:
+        """Return how many seconds a try may take."""
+        given = duration("timeout", timeout, least=SHORTEST_TRY_S)
+        within: float = self._runtime.settings.request_timeout_s if given is None else given
+        return within
+
+    def _survey(self, limit: int) -> Survey:
+        return Survey(self._queue, checked_limit(limit))
+
+    def _described(self, standing: tuple[Standing, ...]) -> list[ContenderInfo]:
+        epoch = self._runtime.board.epoch
+        return described(self._name, standing, None if epoch is None else epoch.id)
+
+    def _expulsion(self, token: int) -> Program[bool]:
+        if isinstance(token, bool) or not isinstance(token, int):
+            raise TypeError(f"token is a whole number, not {type(token).__name__}")
+        return expel(self._queue, token, MOST)
+
+    def _held_by(self, owner: object) -> list[Hold]:
+        now = self._runtime.now()
+        return [
+            hold
+            for hold in self._runtime.holds
+            if hold.owner is owner and hold.place.spot.queue == self._queue and hold.remaining(now) > 0
+        ]
+
+    def _deadlock(self, mine: list[Hold]) -> WouldDeadlock:
+        last = mine[-1]
+        upgrades = self._mode != SHARED and last.mode == SHARED
+        return (UpgradeError if upgrades else WouldDeadlock)(self._name, last.place.token)
+
+    def _refuse_deadlock(self, owner: object) -> None:
+        """Raise if waiting would be for a grant of the same thread or task, and that is held."""
+        mine = self._held_by(owner)
+        if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
+            raise self._deadlock(mine)
+
+    def _refuse_waiting_for_oneself(self) -> None:  # noqa: B027 - nothing to refuse where tasks wait
+        """Raise if what would wait was asked amid an acquire that it waits for."""
+
+    def _again(self, owner: object) -> Any:
+        """Return a grant of what this owner holds already, if it may have that again."""
+        return None
+
+    def _grantable(self, hold: Hold) -> Hold:
+        """Return what the grant is made of."""
+        return hold
+
+    @abstractmethod
+    def _granted(self, hold: Hold) -> Any:
+        """Return the grant."""
+
+    def _enter(self, owner: object, grant: Any) -> None:
+        self._entered.setdefault(owner, []).append(grant)
+
+    def _innermost(self, owner: object) -> Any:
+        entered = self._entered.get(owner)
+        if entered is None:
+            words = "was not entered by this thread or task; leave it where it was entered"
+            raise RuntimeError(f"lock {self._name!r} {words}")
+        return entered[-1]
+
+    def _forget(self, owner: object, grant: Any) -> None:
+        """Note that this owner has left it, or did not come to enter it."""
+        entered = self._entered.get(owner)
+        if entered is None:
+            return
+        if grant in entered:
+            entered.remove(grant)
+        if not entered:
+            self._entered.pop(owner, None)  # a signal handler may have entered and left it in between
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} on {self._runtime.engine.label}>"

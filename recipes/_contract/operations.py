@@ -1,0 +1,272 @@
+"""The typed operations that programs are written in.
+
+A program is a generator: it yields an operation and is sent the result, or the
+failure is thrown in at that point. Operations read as calls::
+
+    view = yield from Enqueue(spot, order)
+
+`StoreOp` is what a store does (each store's protocol has one method for each), the
+others are done by whoever runs the program, without I/O. The union is closed: the
+interpreter ends in ``assert_never``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from recipes._contract.record import record
+
+if TYPE_CHECKING:
+    from recipes._contract.contenders import Ahead, Contender
+    from recipes._contract.rule import Order
+    from recipes._contract.wakeups import Event
+    from recipes._programs.hold import (
+        Epoch,  # noqa: F401 - named in a string below
+        Hold,  # noqa: F401 - named in a string below
+    )
+
+
+__all__ = [
+    "Check",
+    "Checked",
+    "Downgrade",
+    "End",
+    "Enqueue",
+    "Expel",
+    "Look",
+    "Op",
+    "Open",
+    "Opened",
+    "Place",
+    "Probe",
+    "Program",
+    "Queues",
+    "Renew",
+    "Renewal",
+    "Spot",
+    "Standing",
+    "StoreOp",
+    "Survey",
+    "View",
+    "Watch",
+    "Withdraw",
+]
+
+T = TypeVar("T")
+
+
+class Op(Generic[T]):
+    """One typed step of a program; ``result = yield from op``."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Generator[Any, Any, T]:
+        result: T = yield self
+        return result
+
+
+Program = Generator[Op[Any], Any, T]
+
+
+@record
+class Spot:
+    """An attempt to stand in a queue, named before the store is asked."""
+
+    queue: str
+    kind: str
+    id: str
+    note: str = ""  # what others may read beside it: who made it, if that is told
+
+    @property
+    def shared(self) -> bool:
+        """Whether a writer ahead is out of its way once that one has downgraded."""
+        return self.kind == "R"
+
+
+@record
+class Place:
+    """A spot that the store has confirmed: where it stands, and its fencing token."""
+
+    spot: Spot
+    ref: str
+    token: int
+
+
+@record
+class View:
+    """A queue as seen from one place, read no earlier than the operation was asked.
+
+    Attributes:
+        mine: The own place; None if the own contender is not there any more.
+        ahead: The nearest contenders ahead, nearest first: all that count, or at least
+            ``order.reach`` of them.
+        complete: ``ahead`` shows everybody ahead who counts.
+        position: How many are ahead who count for this recipe, as far as it is known.
+        as_of: The store's revision at which this was read; 0 where there is none.
+        cheap: Looking again costs no more than to find the own place standing alone, as has to be
+            done after a wake-up anyway.
+    """
+
+    mine: Place | None
+    ahead: Ahead
+    complete: bool
+    position: int
+    as_of: int = 0
+    cheap: bool = False
+
+
+@record
+class Checked:
+    """Who of those asked for is there as it was seen: the own one, and the references of others."""
+
+    mine: bool
+    present: frozenset[str]
+
+
+@record
+class Standing:
+    """Somebody in a queue, for who looks at it from outside; the note is what its maker wrote beside it."""
+
+    contender: Contender
+    token: int
+    note: str = ""
+
+
+@record
+class Opened:
+    """A session as the store granted it: its id, and for how many seconds."""
+
+    id: str
+    ttl_s: float
+    sent_at: float = 0.0  # stamped by whoever runs the program
+
+
+@record
+class Renewal:
+    """A renewal that the majority confirmed, and the held places that it did not find."""
+
+    ttl_s: float
+    missing: tuple[Place, ...] = ()
+
+
+class StoreOp(Op[T]):
+    """An operation that the store's protocol carries out, on the session of the call."""
+
+    __slots__ = ()
+
+
+@record
+class Enqueue(StoreOp[View]):
+    """Join the queue at its tail, once, however often it is asked."""
+
+    spot: Spot
+    order: Order
+
+
+@record
+class Probe(StoreOp["View | None"]):
+    """Join only if that grants at once; None: somebody blocks, and nothing was written."""
+
+    spot: Spot
+    order: Order
+
+
+@record
+class Watch(StoreOp[bool]):
+    """Watch these contenders, seen at ``as_of``; False if one is not there as it was seen (look again)."""
+
+    mine: Place
+    targets: Ahead
+    as_of: int = 0
+
+
+@record
+class Look(StoreOp[View]):
+    """Arm the watches on these contenders and read the queue, in one round trip."""
+
+    mine: Place
+    order: Order
+    targets: Ahead
+
+
+@record
+class Check(StoreOp[Checked]):
+    """Read the own contender and these others, nothing else.
+
+    With ``evidence`` (the event that woke me) a store may answer from it where it is a
+    proof. Without, the answer is linearizable and watches are armed again on what is
+    there.
+    """
+
+    mine: Place
+    targets: Ahead = ()
+    evidence: Event | None = None
+
+
+@record
+class Withdraw(StoreOp[bool]):
+    """Delete the own contender and no other; True if it was there.
+
+    Without a ``place`` the create may still be under way: it must not land later.
+    """
+
+    spot: Spot
+    place: Place | None = None
+
+
+@record
+class Downgrade(StoreOp[bool]):
+    """Mark the own contender, a granted writer, as downgraded, in place; False if it is gone.
+
+    Name, place in the queue and token stay. Safe to ask again.
+    """
+
+    place: Place
+
+
+@record
+class Survey(StoreOp[tuple[Standing, ...]]):
+    """Read who stands in a queue, from its head on, so many at most; nothing is written or watched."""
+
+    queue: str
+    most: int
+
+
+@record
+class Queues(StoreOp[tuple[str, ...]]):
+    """Read the encoded names of the queues in which anybody stands, so many at most."""
+
+    most: int
+
+
+@record
+class Expel(StoreOp[bool]):
+    """Delete somebody's contender, if it has still this token, and nobody else's; whether it was there."""
+
+    queue: str
+    ref: str
+    token: int
+
+
+@record
+class Open(StoreOp[Opened]):
+    """Start a session of this length (seconds)."""
+
+    ttl_s: float
+
+
+@record
+class Renew(StoreOp[Renewal]):
+    """Renew the session, with the majority's word, and look after the held places.
+
+    Asked once, not again: the session's clock plans the next try.
+    """
+
+    places: tuple[Place, ...]
+    within_s: float
+
+
+@record
+class End(StoreOp[None]):
+    """End the session on the store; its contenders go with it."""

@@ -1,0 +1,191 @@
+"""The protocol of a store: one method for each store operation, each a pure generator.
+
+A method yields requests of its engine (and `Batch`) and is sent their replies. It
+decides what a lost reply, an owner, an order or a tombstone means. One instance serves
+one session, from `open` on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Generator, Iterable
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+from recipes._contract.connection import Mailbox, Request
+from recipes._contract.operations import (
+    Check,
+    Checked,
+    Downgrade,
+    End,
+    Enqueue,
+    Expel,
+    Look,
+    Open,
+    Opened,
+    Probe,
+    Queues,
+    Renew,
+    Renewal,
+    Standing,
+    StoreOp,
+    Survey,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._contract.record import record
+
+__all__ = ["MOST_TOLD", "Notices", "Steps", "StoreProtocol", "Turn"]
+
+T = TypeVar("T")
+Steps = Generator[Request[Any], Any, T]
+MOST_TOLD = 1000  # what others put among contenders has no end
+
+
+@record
+class Turn:
+    """The circumstances of an operation.
+
+    Attributes:
+        mailbox: Where the events of watches go.
+        again: The operation was tried before, and it is not known what came of it.
+    """
+
+    mailbox: Mailbox
+    again: bool = False
+
+
+class Notices:
+    """What an operator should know of, each thing once; safe from any thread."""
+
+    def __init__(self) -> None:
+        self._known: set[object] = set()
+        self._new: deque[str] = deque()
+
+    def add(self, what: object, said: str) -> None:
+        """Note what is ``said``, unless that was done for ``what`` before."""
+        if what not in self._known and len(self._known) < MOST_TOLD:
+            self._known.add(what)
+            self._new.append(said)
+
+    def take(self) -> list[str]:
+        """Return what is new, and forget it."""
+        told = []
+        with contextlib.suppress(IndexError):  # several threads may ask at once
+            while True:
+                told.append(self._new.popleft())
+        return told
+
+
+class StoreProtocol(ABC):
+    """What every store can do; results and meaning as the operations say.
+
+    Any method may raise ``StoreUnavailable`` (ask again), ``SessionLost`` (the session has
+    ended on the store), and other ``StoreError``.
+
+    Attributes:
+        renewals_per_ttl: How many renewals are due within one TTL.
+        renewal_lag: By what share of the TTL the store may be behind (see `SessionClock`).
+        session_id: The session's id as contenders show it; empty before `open`.
+    """
+
+    renewals_per_ttl: ClassVar[int] = 3
+    renewal_lag: ClassVar[float] = 0.0
+    session_id: str = ""
+
+    def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:  # noqa: PLR0911, PLR0912 - one for each operation
+        """Return the generator that carries out ``op``."""
+        known: Any = op
+        match known:
+            case Enqueue():
+                return self.enqueue(known, turn)
+            case Look():
+                return self.look(known, turn)
+            case Withdraw():
+                return self.withdraw(known, turn)
+            case Watch():
+                return self.watch(known, turn)
+            case Check():
+                return self.check(known, turn)
+            case Probe():
+                return self.probe(known, turn)
+            case Renew():
+                return self.renew(known, turn)
+            case Downgrade():
+                return self.downgrade(known, turn)
+            case Open():
+                return self.open(known, turn)
+            case Expel():
+                return self.expel(known, turn)
+            case Survey():
+                return self.survey(known, turn)
+            case Queues():
+                return self.queues(known, turn)
+            case End():
+                return self.end(known, turn)
+            case _:
+                raise AssertionError(f"{op!r} should be an operation of a store")
+
+    def noticed(self) -> Iterable[str]:
+        """Return what stands among contenders and an operator should know of; each is told once."""
+        return self._notices.take()
+
+    @cached_property
+    def _notices(self) -> Notices:
+        """Where a protocol notes it."""
+        return Notices()
+
+    @abstractmethod
+    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+        """Start a session."""
+
+    @abstractmethod
+    def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
+        """Renew it, with the majority's word, and look after the held places."""
+
+    @abstractmethod
+    def end(self, op: End, turn: Turn) -> Steps[None]:
+        """End it on the store."""
+
+    @abstractmethod
+    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+        """Join the queue, once."""
+
+    @abstractmethod
+    def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
+        """Join only if that grants at once."""
+
+    @abstractmethod
+    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+        """Watch contenders, and say whether all are there as they were seen."""
+
+    @abstractmethod
+    def look(self, op: Look, turn: Turn) -> Steps[View]:
+        """Watch, and read the queue no earlier."""
+
+    @abstractmethod
+    def check(self, op: Check, turn: Turn) -> Steps[Checked]:
+        """Read the own contender and a few others."""
+
+    @abstractmethod
+    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+        """Delete the own contender; leave nothing that could land late."""
+
+    @abstractmethod
+    def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
+        """Mark the own contender as downgraded, in place; False if it is gone."""
+
+    @abstractmethod
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete another's contender, guarded by its token."""
+
+    @abstractmethod
+    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+        """Read a queue from its head on."""
+
+    @abstractmethod
+    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+        """Read the names of queues in which anybody stands."""

@@ -1,0 +1,71 @@
+"""Who blocks whom: the pure heart of every recipe that queues.
+
+A lock is a queue of ephemeral, ordered contenders (the ZooKeeper recipe of
+predecessor watches; Go's ``concurrency.Mutex`` on etcd has the same shape). A recipe
+is one `Order`: what kind of contender it adds, and the predicate that names, among
+the contenders ahead, those *any one of whose going may free me*. Nothing named means
+granted.
+
+A predicate must be monotone (a contender that goes never blocks anybody), which
+gives the rule for watching: leave the nearest blocker out and ask again. If somebody
+still blocks, I cannot be free before one of *those* is gone, so they are what to
+watch, and the nearest only becomes interesting once it is alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recipes._contract.contenders import Ahead
+
+__all__ = ["Order"]
+
+
+def _nearest(ahead: Ahead) -> Ahead:
+    return ahead[:1]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One recipe's way of queueing.
+
+    Attributes:
+        kind: The kind of contender it adds ("lock" for the plain lock, "W", "R", ...).
+        blocked_by: The predicate: contenders ahead, nearest first, to those any one of
+            whose going may free me.
+        depth: How many of the nearest contenders the predicate has to see.
+        exclusive_only: The predicate looks at exclusive contenders alone, and at whether they downgraded.
+        steps_up: Move up while the holder still holds (see `targets`). Not for those of whom
+            many wait for the same one: they would all wake for nothing.
+    """
+
+    kind: str
+    blocked_by: Callable[[Ahead], Ahead] = _nearest
+    depth: int = 1
+    exclusive_only: bool = False
+    steps_up: bool = True
+
+    def blockers(self, ahead: Ahead) -> Ahead:
+        """Return those any one of whose going may free me; empty: granted."""
+        return self.blocked_by(self.visible(ahead))
+
+    def visible(self, ahead: Ahead) -> Ahead:
+        """Return the contenders that count for this recipe."""
+        if self.exclusive_only:
+            return tuple(contender for contender in ahead if not contender.shared)
+        return ahead
+
+    def targets(self, ahead: Ahead) -> Ahead:
+        """Return whom to watch: nobody (granted), or those without whose going I cannot be free."""
+        ahead = self.visible(ahead)
+        blockers = self.blocked_by(ahead)
+        if not blockers or not self.steps_up:
+            return blockers
+        without_nearest = tuple(contender for contender in ahead if contender is not blockers[0])
+        return self.blocked_by(without_nearest) or blockers
+
+    @property
+    def reach(self) -> int:
+        """How many contenders ahead a bounded read has to show: one more than the predicate needs."""
+        return self.depth + 1

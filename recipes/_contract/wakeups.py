@@ -1,0 +1,31 @@
+"""The wake-ups: what a store tells a waiting call. A hint to look again, never a proof by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Changed", "Disturbed", "Event", "Gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that may concern a waiting call: a hint to look again, never a proof by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(Event):
+    """The store told, on this session, that the watched node or key was deleted."""
+
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Event):
+    """The store told that the watched node or key has other data."""
+
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbed(Event):
+    """Watches were dropped or may have missed something: look, and arm them again."""

@@ -1,0 +1,254 @@
+"""The core of a grant: the place held, and the one transition out of holding it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from recipes._contract.contenders import Contender
+from recipes.events import Transition
+
+if TYPE_CHECKING:
+    from recipes._contract.operations import Place
+    from recipes._programs.reentry import Entries
+
+from typing import TYPE_CHECKING
+
+from recipes._contract.operations import Place
+from recipes._programs.lease import SessionClock
+from recipes._programs.local import Local
+
+if TYPE_CHECKING:
+    from recipes._contract.protocol import StoreProtocol
+
+
+__all__ = ["RELEASED", "SHARED", "Epoch", "Hold"]
+
+NOT_RENEWED = "the session was not renewed in time"
+
+
+class Epoch:
+    """One session of a client, from its start on the store to its end; never taken up again."""
+
+    def __init__(self, link: Any, protocol: StoreProtocol) -> None:
+        self.link = link
+        self.protocol = protocol
+        self.id = ""
+        self.clock: SessionClock | None = None
+        self.ended: str | None = None
+        self.holds: dict[str, Hold] = {}
+        self.local = Local()
+
+    def begin(self, session_id: str, ttl_s: float, sent_at: float) -> None:
+        """Take up what the store granted."""
+        self.id = session_id
+        protocol = self.protocol
+        self.clock = SessionClock(ttl_s, sent_at, per_ttl=protocol.renewals_per_ttl, lag=protocol.renewal_lag)
+
+    def remaining(self, now: float) -> float:
+        """Seconds for which the session is proven without another renewal; 0 if it is not.
+
+        Whoever sees it unproven ends it for everybody: what was lost once stays lost, however
+        late a renewal is counted.
+        """
+        if self.ended is not None or self.clock is None:
+            return 0.0
+        left = self.clock.deadline - now
+        if left <= 0:
+            self.ended = NOT_RENEWED
+            return 0.0
+        return left
+
+    def overheld(self, now: float) -> list[Hold]:
+        """Return the grants that were held for longer than they may be without progress."""
+        return [hold for hold in list(self.holds.values()) if hold.is_overheld(now)]
+
+    @property
+    def next_due(self) -> float:
+        """When the first of its grants will be held for too long; infinite if none can be."""
+        return min((hold.due for hold in list(self.holds.values())), default=math.inf)
+
+    @property
+    def reason(self) -> str:
+        """Why the session ended."""
+        return self.ended or NOT_RENEWED
+
+
+RELEASED = "released"
+SHARED = "shared"
+
+
+class Hold:
+    """A place that was granted, until it is released or lost, whichever comes first.
+
+    Safe from any thread without a lock: the end is one ``dict.setdefault``, and whoever
+    gets its own mark back is the one that ended it.
+    """
+
+    __slots__ = (
+        "_end",
+        "acquired_at",
+        "downgraded",
+        "entries",
+        "epoch",
+        "face",
+        "labels",
+        "max_hold_s",
+        "on_end",
+        "overheld",
+        "owner",
+        "place",
+        "until",
+    )
+
+    def __init__(
+        self,
+        place: Place,
+        epoch: Epoch,
+        owner: object,
+        acquired_at: float,
+        labels: dict[str, Any],
+        *,
+        max_hold_s: float | None = None,
+    ) -> None:
+        self.place = place
+        self.epoch = epoch
+        self.owner = owner
+        self.acquired_at = acquired_at
+        self.labels = labels
+        self.max_hold_s = max_hold_s
+        self.until = math.inf if max_hold_s is None else acquired_at + max_hold_s
+        self.overheld = False  # somebody saw ``until`` pass; for ever, whatever is said later
+        self.downgraded = False  # as the store confirmed
+        self.face: Any = None
+        self.entries: Entries | None = None  # where its owner may enter it again
+        self.on_end: Callable[[], None] | None = None
+        self._end: dict[str, tuple[str]] = {}
+
+    def remaining(self, now: float) -> float:
+        """Seconds for which holding is proven without another renewal, and without progress."""
+        if self._end or self.is_overheld(now):
+            return 0.0
+        return min(self.epoch.remaining(now), self.until - now)
+
+    def is_overheld(self, now: float) -> bool:
+        """Whether ``max_hold`` has passed without progress.
+
+        Whoever sees that ends it for everybody: progress comes too late from then on.
+        """
+        if now >= self.until:
+            self.overheld = True
+        return self.overheld
+
+    @property
+    def due(self) -> float:
+        """When somebody has to look whether it is held for too long; infinite if it never can be."""
+        return 0.0 if self.overheld else self.until
+
+    def progress(self, now: float) -> bool:
+        """Count ``max_hold`` from now on; False if it is not held any more."""
+        if self.remaining(now) <= 0:
+            return False
+        if self.max_hold_s is not None:
+            self.until = now + self.max_hold_s
+        return not self.overheld  # as another thread may have seen meanwhile
+
+    def lose(self, reason: str) -> bool:
+        """End it as lost; False if it had ended already."""
+        return self._finish(self._overheld_reason if self.overheld else reason)
+
+    def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
+        """End it as released; False if it had ended already, or the session no longer proves it.
+
+        ``tell`` hears of a loss that shows only now: nobody else will tell of it. Where it was
+        held for too long the keeper does, and has its contender withdrawn.
+        """
+        if not self._end and self.is_overheld(now):
+            return False
+        if not self._end and self.epoch.remaining(now) <= 0:
+            reason = self.epoch.reason
+            if self.lose(reason) and tell is not None:
+                tell(self.transition("lock.lost", reason=reason))
+        return self._finish(RELEASED)
+
+    def _finish(self, reason: str) -> bool:
+        mark = (reason,)
+        first = self._end.setdefault("end", mark) is mark
+        self.settle()
+        return first
+
+    def settle(self) -> None:
+        """Do what is left of its end; whoever comes second does it if an interrupt struck the first."""
+        mark = (self._end["end"][0],)  # one of its own
+        if self.epoch.holds.get(self.place.spot.id) is self:
+            self.epoch.holds.pop(self.place.spot.id, None)
+        if self._end.setdefault("told", mark) is mark and self.on_end is not None:
+            self.on_end()
+
+    def turned_out_lost(self, reason: str) -> None:
+        """Correct a release: the store says that it had been lost before."""
+        self._end["end"] = (reason,)
+        if self.on_end is not None:
+            self.on_end()
+
+    @property
+    def faces(self) -> list[Any]:
+        """The grants that users have of it."""
+        if self.entries is not None:
+            return self.entries.faces
+        return [] if self.face is None else [self.face]
+
+    @property
+    def contender(self) -> Contender:
+        """What others see of it."""
+        spot = self.place.spot
+        downgraded = not spot.shared and self.mode == SHARED
+        return Contender(self.place.ref, spot.id, spot.kind, self.epoch.id, downgraded)
+
+    @property
+    def mode(self) -> str:
+        """Return "exclusive" or "shared", as its holder may count on."""
+        mode: str = self.labels.get("mode", "")
+        return mode
+
+    def share(self) -> None:
+        """Count it as shared from now on."""
+        self.labels = {**self.labels, "mode": SHARED}
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was told to have ended, one way or the other."""
+        return bool(self._end)
+
+    @property
+    def released(self) -> bool:
+        """Whether it was released while it was held."""
+        return self._end.get("end", ("",))[0] == RELEASED
+
+    @property
+    def freed(self) -> bool:
+        """Whether its contender is to go because it was released."""
+        return self.released
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was lost; None if it was not, as far as it was told."""
+        end = self._end.get("end")
+        return None if end is None or end[0] == RELEASED else end[0]
+
+    def lost(self, now: float) -> str | None:
+        """Return why it is lost, by what was told or by the clock; None if it is not."""
+        if self._end:
+            return self.reason
+        if self.is_overheld(now):
+            return self._overheld_reason
+        return self.epoch.reason if self.epoch.remaining(now) <= 0 else None
+
+    @property
+    def _overheld_reason(self) -> str:
+        return f"it was held for {self.max_hold_s:g} s (max_hold) without progress()"
+
+    def transition(self, event: str, **fields: Any) -> Transition:
+        """Return the record of something that happens to it."""
+        return Transition(event, token=self.place.token, **self.labels, **fields)

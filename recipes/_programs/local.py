@@ -1,0 +1,74 @@
+"""The client's own contenders: who waits behind one of them needs no watch on the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from recipes._contract.wakeups import Changed, Gone
+
+if TYPE_CHECKING:
+    from recipes._contract.connection import Mailbox
+    from recipes._contract.contenders import Contender
+
+__all__ = ["Local", "LocallyGone"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocallyGone(Gone):
+    """A contender of this very session was withdrawn; unlike `Gone`, no word of the store."""
+
+
+class Local:
+    """Who of this session stands in some queue, and which calls wait for one of them to go.
+
+    Safe from any thread without a lock: each step is one dict operation, and `listen`
+    looks again after it has written.
+    """
+
+    def __init__(self) -> None:
+        self._standing: dict[str, dict[Mailbox, str]] = {}
+        self._downgraded: dict[str, None] = {}
+
+    def stand(self, contender_id: str) -> None:
+        """Note a contender before it is made."""
+        self._standing.setdefault(contender_id, {})
+
+    def gone(self, contender_id: str) -> None:
+        """Tell that a contender was withdrawn, as the store confirmed."""
+        listening = self._standing.pop(contender_id, {})
+        self._downgraded.pop(contender_id, None)
+        for mailbox, ref in list(listening.items()):
+            mailbox.post(LocallyGone(ref))
+
+    def downgraded(self, contender_id: str) -> None:
+        """Tell that a writer lets readers in beside it, or may: the store knows."""
+        self._downgraded[contender_id] = None
+        if contender_id not in self._standing:  # another thread was quicker to release it
+            self._downgraded.pop(contender_id, None)
+        for mailbox, ref in list(self._standing.get(contender_id, {}).items()):
+            mailbox.post(Changed(ref))
+
+    def listen(self, target: Contender, mailbox: Mailbox) -> bool:
+        """Have ``mailbox`` told when ``target`` goes or downgrades.
+
+        False if it does not stand here, or downgraded since it was seen: then ask the store.
+        """
+        waiting = self._standing.get(target.id)
+        if waiting is None:
+            return False
+        waiting[mailbox] = target.ref
+        if target.id in self._downgraded and not target.downgraded:
+            waiting.pop(mailbox, None)
+            return False
+        return target.id in self._standing
+
+    def forget(self, mailbox: Mailbox, contender_ids: Iterable[str]) -> None:
+        """Tell this call no more about these contenders."""
+        for contender_id in contender_ids:
+            self._standing.get(contender_id, {}).pop(mailbox, None)
+
+    def stands(self, contender_id: str) -> bool:
+        """Whether it was noted, and not withdrawn since."""
+        return contender_id in self._standing

@@ -1,0 +1,354 @@
+"""The programs of every recipe that queues: acquire, try, release, verify, downgrade.
+
+One loop serves them all; what differs is the `Order`'s predicate. The shape is the
+ZooKeeper lock recipe (predecessor watches), with two turns of its own: a contender
+deep in the queue watches the *second* one ahead and moves up while the holder still
+holds, unless a look is cheap, and whatever interrupts an attempt hands its spot, named
+before the store was asked, to the cleaner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from recipes._contract.contenders import Ahead
+from recipes._contract.deadline import Expired
+from recipes._contract.operations import (
+    Check,
+    Downgrade,
+    Enqueue,
+    Look,
+    Place,
+    Probe,
+    Program,
+    Spot,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
+from recipes._programs.hold import Hold
+from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
+from recipes._rules.exclusive import EVERYBODY
+from recipes._rules.holding import waiting
+from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreError, StoreUnavailable
+from recipes.events import Transition
+
+__all__ = ["REMOVED", "Attempt", "acquire", "downgrade", "open_session", "release", "try_acquire", "verify"]
+
+DISTURBED_PAUSE_S = 0.01
+LONGEST_PAUSE_S = 1.0
+REMOVED = "its contender was removed from the store"
+
+
+def _let_wait() -> None:
+    pass
+
+
+def _tell_nobody(position: int) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What one acquire call wants, and how far it got.
+
+    Attributes:
+        queue: The encoded name of the lock.
+        order: The recipe.
+        new_id: Makes the id of a contender; asked once for each time it queues.
+        labels: The fields that all events of this call carry.
+        timeout_s: What the caller allowed, for the error.
+        before_waiting: Called when it turns out that the attempt has to wait; may raise.
+        max_waiters: How many may wait, with this one; None: any number.
+        requeues: Whether to queue again when the place in the queue is lost.
+        position: How many were ahead when last looked.
+        max_hold_s: For how long it may be held without progress.
+        note: Makes what others may read beside a contender.
+        on_queued: Told how many are ahead, each time it queues; must not block.
+        on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
+    """
+
+    queue: str
+    order: Order
+    new_id: Callable[[], str]
+    labels: dict[str, Any]
+    timeout_s: float | None = None
+    before_waiting: Callable[[], None] = _let_wait
+    max_waiters: int | None = None
+    requeues: bool = True
+    position: int | None = None
+    number: int = 0
+    started_at: float = 0.0
+    max_hold_s: float | None = None
+    note: Callable[[], str] = str
+    on_queued: Callable[[int], None] = _tell_nobody
+    on_position: Callable[[int], None] = _tell_nobody
+
+    def next_spot(self) -> Spot:
+        """Name the next contender."""
+        self.number += 1
+        return Spot(self.queue, self.order.kind, self.new_id(), self.note())
+
+    def stays(self, view: View) -> bool:
+        """Whether to look when the nearest goes, not to move up before; who is told his place does."""
+        return view.cheap and self.on_position is _tell_nobody
+
+    def targets(self, view: View) -> Ahead:
+        """Return whom to watch; nobody: granted."""
+        return (self.order.blockers if self.stays(view) else self.order.targets)(view.ahead)
+
+    def transition(self, event: str, **fields: Any) -> Transition:
+        """Return the record of something that happens to this attempt."""
+        return Transition(event, attempt=self.number, **self.labels, **fields)
+
+
+def open_session() -> Program[None]:
+    """Wait for a live session."""
+    try:
+        yield from Attach()
+    except Expired as expired:
+        raise _unanswered(expired) from None
+
+
+def acquire(attempt: Attempt) -> Program[Hold]:
+    """Queue until granted; queue again at the tail whenever the session or the contender goes."""
+    attempt.started_at = yield from Now()
+    while True:
+        spot = attempt.next_spot()
+        stood = False
+        try:
+            yield from Attach()
+            view = yield from Enqueue(spot, attempt.order)
+            stood = True
+            mine = yield from _wait_turn(attempt, view)
+            return (yield from _admit(attempt, mine))
+        except GeneratorExit:
+            raise
+        except SessionLost as lost:
+            yield from Abandon(spot)
+            if stood and not attempt.requeues:
+                yield from _tell_end(attempt, "lock.cancelled", reason="SessionLost")
+                raise SessionLost(lost.reason, attempt.labels["lock"]) from None
+            yield from Emit(attempt.transition("lock.requeued", reason=lost.reason))
+        except Expired as expired:
+            yield from Abandon(spot)
+            yield from _tell_end(attempt, "lock.timeout")
+            timeout_s = attempt.timeout_s or 0.0
+            raise LockTimeout(attempt.labels["lock"], timeout_s, attempt.position) from expired.__cause__
+        except QueueFull:  # and it has left the queue
+            yield from _tell_end(attempt, "lock.cancelled", reason="QueueFull")
+            raise
+        except BaseException as error:
+            yield from Abandon(spot)
+            yield from _tell_end(attempt, "lock.cancelled", reason=type(error).__name__)
+            raise
+
+
+def try_acquire(attempt: Attempt) -> Program[Hold | None]:
+    """Take the lock if nobody blocks, in one look; never queues."""
+    attempt.started_at = yield from Now()
+    while True:
+        spot = attempt.next_spot()
+        try:
+            yield from Attach()
+            return (yield from _try_once(attempt, spot))
+        except GeneratorExit:
+            raise
+        except SessionLost:
+            yield from Abandon(spot)  # and once more, on the next session, if there is time
+        except Expired as expired:
+            yield from Abandon(spot)
+            raise _unanswered(expired) from None
+        except BaseException:
+            yield from Abandon(spot)
+            raise
+
+
+def _try_once(attempt: Attempt, spot: Spot) -> Program[Hold | None]:
+    view = yield from Probe(spot, attempt.order)
+    if view is None:
+        return None
+    if view.mine is None or attempt.order.blockers(view.ahead):
+        yield from Withdraw(spot, view.mine)
+        return None
+    return (yield from _admit(attempt, view.mine))
+
+
+def release(hold: Hold, *, wait: bool = True) -> Program[bool]:
+    """Delete the own contender; what cannot be settled in time is left to the cleaner.
+
+    The caller has ended ``hold`` as released before. Returns whether the contender was
+    there, or may have been. Not to ``wait`` leaves all of it to the cleaner.
+    """
+    lost: str | None = None
+    try:
+        if wait:
+            removed = yield from Withdraw(hold.place.spot, hold.place)
+            lost = None if removed else REMOVED
+        else:
+            yield from Abandon(hold.place.spot, hold.place)
+    except GeneratorExit:
+        raise
+    except SessionLost as ended:
+        lost = ended.reason
+    except (StoreError, Expired):
+        yield from Abandon(hold.place.spot)
+    except BaseException:
+        yield from Abandon(hold.place.spot)
+        raise
+    if lost is not None:
+        hold.turned_out_lost(lost)
+        yield from Emit(hold.transition("lock.lost", reason=lost))
+        return False
+    now = yield from Now()
+    yield from Emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
+    return True
+
+
+def verify(hold: Hold) -> Program[bool]:
+    """Ask the store, linearizably, whether the own contender stands; if not, the grant is lost."""
+    try:
+        checked = yield from Check(hold.place)
+    except SessionLost:
+        return False
+    except Expired as expired:
+        raise _unanswered(expired) from None
+    if not checked.mine and hold.lose(REMOVED):
+        yield from Emit(hold.transition("lock.lost", reason=REMOVED))
+        yield from Abandon(hold.place.spot, hold.place)
+    return checked.mine
+
+
+def downgrade(hold: Hold) -> Program[bool]:
+    """Let readers in beside a writer's grant, in place; returns whether it stands.
+
+    It counts as shared from the moment the store is asked, whatever comes of it.
+    """
+    hold.share()
+    try:
+        stands = yield from Downgrade(hold.place)
+    except SessionLost:
+        return False
+    except Expired as expired:
+        raise _unanswered(expired) from None
+    if stands:
+        hold.downgraded = True
+        now = yield from Now()
+        yield from Emit(hold.transition("lock.downgraded", held_s=now - hold.acquired_at))
+    elif hold.lose(REMOVED):
+        yield from Emit(hold.transition("lock.lost", reason=REMOVED))
+        yield from Abandon(hold.place.spot, hold.place)
+    return stands
+
+
+def _unanswered(expired: Expired) -> BaseException:
+    """Return what kept a call, that waits for nothing but answers, from ending in time."""
+    return expired.__cause__ or StoreUnavailable("the store", "no answer within the request timeout")
+
+
+def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
+    labels = {**attempt.labels, "attempt": attempt.number}
+    hold = yield from Admit(mine, labels, attempt.max_hold_s)
+    yield from Emit(hold.transition("lock.acquired", waited_s=hold.acquired_at - attempt.started_at))
+    now = yield from Now()
+    if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
+        hold.lose(hold.epoch.reason)
+        raise SessionLost(hold.reason or hold.epoch.reason)
+    return hold
+
+
+def _tell_end(attempt: Attempt, event: str, **fields: Any) -> Program[None]:
+    now = yield from Now()
+    yield from Emit(attempt.transition(event, waited_s=now - attempt.started_at, **fields))
+
+
+def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
+    """Watch and wait, step by step, until nobody blocks; returns the place that is granted."""
+    order = attempt.order
+    mine = _standing(view)
+    armed: Ahead = ()
+    told = joined = False
+    disturbed = 0
+    while targets := attempt.targets(view):
+        moved, attempt.position = view.position != attempt.position, view.position
+        if not told:
+            told = True
+            yield from Emit(attempt.transition("lock.queued", position=view.position))
+            attempt.on_queued(view.position)
+        if moved:
+            attempt.on_position(view.position)
+        if targets != armed and not (yield from Watch(mine, targets, view.as_of)):
+            view, armed = (yield from Look(mine, order, ())), ()
+        else:
+            attempt.before_waiting()
+            if not joined:
+                joined = True
+                yield from _join_if_there_is_room(attempt, mine)
+            event = yield from Wait()
+            disturbed = disturbed + 1 if isinstance(event, Disturbed) else 0
+            if disturbed > 1:  # a way that breaks again and again is not hurried
+                yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
+            view, armed = yield from _woken(attempt, mine, view, targets, event)
+        mine = _standing(view)
+    return mine
+
+
+def _join_if_there_is_room(attempt: Attempt, mine: Place) -> Program[None]:
+    """Leave again if too many wait already, and say so.
+
+    Judged by who stands ahead of the own contender, which no later one changes: of many that
+    join at once the first in line stay, and no more than may.
+    """
+    if attempt.max_waiters is None:
+        return
+    view = yield from Look(mine, EVERYBODY, ())
+    _standing(view)
+    if attempt.order.blockers(view.ahead) and waiting(view.ahead) >= attempt.max_waiters:
+        yield from Withdraw(mine.spot, mine)
+        raise QueueFull(attempt.labels["lock"], attempt.max_waiters, view.position)
+
+
+def _woken(
+    attempt: Attempt, mine: Place, view: View, armed: Ahead, event: Event | None
+) -> Program[tuple[View, Ahead]]:
+    """Find out what an event means; returns the new view, and what is watched in it."""
+    order = attempt.order
+    ref = event.ref if isinstance(event, Gone | Changed) else None
+    if ref is not None and all(target.ref != ref for target in armed):
+        return view, armed  # about somebody watched earlier
+    if not isinstance(event, Gone):
+        return (yield from _reread(order, mine, view, armed, changed=ref is not None))
+    if attempt.stays(view):
+        return (yield from Look(mine, order, ())), ()
+    left = tuple(contender for contender in view.ahead if contender.ref != ref)
+    targets = order.targets(left)
+    if targets or not view.complete:
+        # Not my turn yet, or not known to be: move up. The nearest holds, or will.
+        view = yield from Look(mine, order, targets)
+        return view, targets if targets == attempt.targets(view) else ()
+    gone = tuple(contender for contender in armed if contender.ref == ref)
+    checked = yield from Check(mine, gone, event)
+    if checked.mine and not checked.present:
+        return View(mine, left, complete=True, position=len(left)), ()
+    return (yield from Look(mine, order, ())), ()
+
+
+def _reread(
+    order: Order, mine: Place, view: View, armed: Ahead, *, changed: bool
+) -> Program[tuple[View, Ahead]]:
+    """Read the own contender and those watched, when no event can be trusted to come."""
+    if not changed:
+        checked = yield from Check(mine, armed)
+        if checked.mine and all(target.ref in checked.present for target in armed):
+            return view, armed
+    return (yield from Look(mine, order, ())), ()
+
+
+def _standing(view: View) -> Place:
+    if view.mine is None:
+        raise SessionLost(REMOVED)
+    return view.mine

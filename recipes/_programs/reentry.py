@@ -1,0 +1,154 @@
+"""Re-entrance: one hold that its owner enters again and again; the last to leave releases it.
+
+The store sees one contender. Each entry is a `Hold` of its own to whoever has it: it is
+left once, by itself, and it is lost together with the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from recipes._programs.hold import RELEASED, Hold
+from recipes.errors import LockLost
+
+if TYPE_CHECKING:
+    from recipes.events import Transition
+
+__all__ = ["Entries", "Entry"]
+
+NOT_LEFT = "and this thread or task has not released all of its grants yet"
+
+
+class Entries:
+    """All entries of one owner into one hold.
+
+    Args:
+        whole: What the store granted.
+        guard: Keeps entering and leaving apart, where threads do both.
+        on_left: Called when the last entry was left.
+    """
+
+    def __init__(
+        self, whole: Hold, guard: AbstractContextManager[Any], on_left: Callable[[Entries], None]
+    ) -> None:
+        self.whole = whole
+        self._guard = guard
+        self._on_left = on_left
+        self._inside: dict[Entry, None] = {}
+        whole.on_end = self._on_end
+        whole.entries = self
+
+    def new(self) -> Entry:
+        """Return an entry to enter with; whoever has it can leave it, entered or not."""
+        return Entry(self)
+
+    def enter(self, entry: Entry, now: float) -> bool:
+        """Enter once more; False if the hold was released: then it takes a new one.
+
+        Raises:
+            LockLost: The hold was lost, and its owner still stands in it. To hold anew, under a
+                token that is larger, would vouch for what was read under the old one.
+        """
+        whole = self.whole
+        with self._guard:
+            reason = whole.lost(now)
+            if reason is None and not whole.ended:
+                self._inside[entry] = None
+                return True
+        if reason is None:
+            return False
+        raise LockLost(whole.labels["lock"], whole.place.token, f"{reason}, {NOT_LEFT}")
+
+    def leave(self, entry: Entry, now: float, tell: Callable[[Transition], None] | None) -> bool:
+        """Leave; the last to leave releases the whole. False if it was left, or the whole lost."""
+        told: list[Transition] = []
+        if self.whole.ended:  # nobody enters any more; and in a forked child nobody frees the guard
+            self._inside.pop(entry, None)
+            self.whole.settle()
+            held = False
+        else:
+            with self._guard:
+                if entry not in self._inside and self._inside:
+                    entry.left()  # it was, but for this, if an interrupt struck
+                    return False
+                # If nobody is inside, an interrupt struck the last to leave: go on where it did.
+                self._inside.pop(entry, None)
+                entry.last = not self._inside
+                held = self.whole.remaining(now) > 0 if self._inside else self.whole.release(now, told.append)
+        if not self._inside:
+            self._on_left(self)
+        if held:
+            entry.left()
+        for transition in told:
+            if tell is not None:
+                tell(transition)
+        return held
+
+    @property
+    def faces(self) -> list[Any]:
+        """The grants that were not released."""
+        return [entry.face for entry in list(self._inside) if entry.face is not None]
+
+    def _on_end(self) -> None:
+        for entry in list(self._inside):
+            if entry.on_end is not None:
+                entry.on_end()
+
+
+class Entry(Hold):
+    """One entry into a hold."""
+
+    __slots__ = ("_among", "_whole", "last")
+
+    def __init__(self, among: Entries) -> None:
+        whole = among.whole
+        super().__init__(whole.place, whole.epoch, whole.owner, whole.acquired_at, whole.labels)
+        self._among = among
+        self._whole = whole
+        self.last = False  # nobody was inside any more as it was left
+
+    def remaining(self, now: float) -> float:
+        """As long as the whole is held and it was not left."""
+        return 0.0 if self._end else self._whole.remaining(now)
+
+    def progress(self, now: float) -> bool:
+        """Count the ``max_hold`` of the whole from now on; False if it was left, or lost."""
+        return not self._end and self._whole.progress(now)
+
+    def lose(self, reason: str) -> bool:
+        """End the whole as lost."""
+        return self._whole.lose(reason)
+
+    def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
+        """Leave it; see `Entries.leave`."""
+        return not self._end and self._among.leave(self, now, tell)
+
+    def left(self) -> None:
+        """End it as left while it was held."""
+        self._finish(RELEASED)
+
+    def turned_out_lost(self, reason: str) -> None:
+        """Correct the release of the whole: the store says that it had been lost before."""
+        self._whole.turned_out_lost(reason)
+        super().turned_out_lost(reason)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was left, or the whole has ended."""
+        return bool(self._end) or self._whole.ended
+
+    @property
+    def freed(self) -> bool:
+        """Whether leaving it released the whole."""
+        return self.last and self._whole.released
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was lost before it was left."""
+        return super().reason if self._end else self._whole.reason
+
+    def lost(self, now: float) -> str | None:
+        """Return why it is lost, by what was told or by the clock; None if it is not."""
+        return self.reason if self._end else self._whole.lost(now)

@@ -1,0 +1,68 @@
+"""The steps of a program that no store carries out: waiting, the clock, and what the driver is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from recipes._contract.operations import Op, Place, Spot
+from recipes._contract.record import record
+
+if TYPE_CHECKING:
+    from recipes._programs.hold import (
+        Epoch,  # noqa: F401 - named in a string below
+        Hold,  # noqa: F401 - named in a string below
+    )
+    from recipes.events import Transition
+
+
+__all__ = ["Abandon", "Admit", "Attach", "Emit", "Now", "Wait"]
+
+
+@record
+class Attach(Op["Epoch"]):
+    """Wait for a live session; the store operations that follow use it."""
+
+
+@record
+class Wait(Op["Event | None"]):
+    """Wait for an event, at most so many seconds (None: until the next re-read is due).
+
+    Raises ``SessionLost`` into the program when the session of the call has ended.
+    """
+
+    at_most_s: float | None = None
+
+
+@record
+class Now(Op[float]):
+    """The boot-time clock, in seconds."""
+
+
+@record
+class Emit(Op[None]):
+    """Tell about a transition."""
+
+    transition: Transition
+
+
+@record
+class Abandon(Op[None]):
+    """Hand this spot to the cleaner, at once and without I/O: it withdraws it for certain.
+
+    None hands over the whole session of the call, to be ended.
+    """
+
+    spot: Spot | None
+    place: Place | None = None
+
+
+@record
+class Admit(Op["Hold"]):
+    """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``.
+
+    It is lost ``max_hold_s`` after this, or after the last progress, unless that is None.
+    """
+
+    place: Place
+    labels: dict[str, Any]
+    max_hold_s: float | None = None

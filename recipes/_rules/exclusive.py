@@ -1,0 +1,13 @@
+"""Who blocks a contender that excludes all others: the plain lock, and the writer."""
+
+from __future__ import annotations
+
+from recipes._contract.rule import Order
+
+__all__ = ["EVERYBODY", "EXCLUSIVE", "WRITER"]
+
+
+EXCLUSIVE = Order("lock")
+WRITER = Order("W")
+EVERYBODY = Order("W", depth=2**31 - 2)
+"""Looks at all who are ahead, whoever they are; for counting them."""

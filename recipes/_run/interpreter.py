@@ -1,0 +1,278 @@
+"""Turns a program into a plain sequence of two things a driver can do: ask, and receive.
+
+Store operations become the requests of the store's protocol, asked again by tenacity's
+policy where the answer was lost; everything else is done here, without I/O. The result
+is a generator that yields `Request` (ask it on the call's link) or `Receive` (wait for
+the call's mailbox). It is pure: the two drivers and the simulator run the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recipes._contract.connection import Request
+from recipes._contract.deadline import NEVER, Deadline, Expired
+from recipes._contract.operations import (
+    Downgrade,
+    End,
+    Enqueue,
+    Look,
+    Op,
+    Open,
+    Probe,
+    Program,
+    Renew,
+    StoreOp,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._contract.protocol import Turn
+from recipes._contract.record import record
+from recipes._contract.wakeups import Event
+from recipes._programs.cleaner import Job
+from recipes._programs.session import OpenFailed
+from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
+from recipes._run.green import refuse_eventlet
+from recipes.errors import ClientClosed, SessionLost, StoreUnavailable
+from recipes.events import Transition
+
+if TYPE_CHECKING:
+    from recipes._contract.contenders import Ahead
+    from recipes._programs.hold import Epoch
+    from recipes._run.runtime import Call
+
+__all__ = ["Effects", "Receive", "interpret"]
+
+T = TypeVar("T")
+END_UNBORN_WITHIN_S = 1.0
+AT_ONCE = frozenset((Now, Emit, Admit, Abandon))
+
+
+@record
+class Receive:
+    """Wait for an event in the call's mailbox, at most so many seconds; the result may be None."""
+
+    at_most_s: float | None
+
+
+Effect = Request[Any] | Receive
+Effects = Generator[Effect, Any, T]
+
+
+def interpret(program: Program[T], call: Call) -> Effects[T]:
+    """Run ``program`` for ``call``; returns what it returns, raises what it raises."""
+    result: Any = None
+    error: BaseException | None = None
+    while True:
+        try:
+            op = program.send(result) if error is None else program.throw(error)
+        except StopIteration as stop:
+            finished: T = stop.value
+            return finished
+        except StoreUnavailable as unanswered:
+            raise _where_it_was_asked(unanswered) from unanswered.__cause__
+        result, error = None, None
+        try:
+            result = _at_once(op, call) if type(op) in AT_ONCE else (yield from _perform(op, call))
+        except GeneratorExit:
+            program.close()
+            raise
+        except BaseException as raised:
+            error = raised
+
+
+def _where_it_was_asked(error: StoreUnavailable) -> StoreUnavailable:
+    """Forget by which steps it was noticed that there is no answer: the message has all of what is known."""
+    return error.with_traceback(None)
+
+
+def _perform(op: Op[Any], call: Call) -> Effects[Any]:
+    """Carry out one operation that may take time."""
+    match op:
+        case StoreOp():
+            return (yield from _ask_store(op, call))
+        case Wait():
+            return (yield from _wait(op, call))
+        case Attach():
+            return (yield from _attach(call))
+        case _:
+            raise AssertionError(f"{op!r} should be one of the operations")
+
+
+def _at_once(op: Op[Any], call: Call) -> Any:
+    """Carry out one operation that takes no time, and needs no generator of its own."""
+    runtime = call.runtime
+    match op:
+        case Now():
+            return runtime.now()
+        case Emit():
+            return runtime.emit(op.transition)
+        case Admit():
+            return runtime.admit(call, op)
+        case Abandon():
+            return runtime.abandon(call, op.spot, op.place)
+        case _:
+            raise AssertionError(f"{op!r} should be one of the operations")
+
+
+def _attach(call: Call) -> Effects[Epoch]:
+    runtime, board = call.runtime, call.runtime.board
+    failures = 0
+    while True:
+        epoch = board.live(runtime.now())
+        if epoch is None:
+            refuse_eventlet()  # which may have come since the client was made
+            board.join(call.mailbox)
+            runtime.want_session()
+            epoch = board.live(runtime.now())  # it may have come before this call joined
+        if epoch is not None:
+            call.epoch = epoch
+            return epoch
+        try:
+            event = yield Receive(None)
+        except Expired as expired:
+            raise expired from call.last_error
+        if isinstance(event, OpenFailed):
+            failures += 1
+            enough = call.fail_fast and failures >= runtime.engine.servers
+            if enough or not isinstance(event.error, StoreUnavailable):
+                raise event.error
+            call.last_error = _where_it_was_asked(event.error)
+
+
+def _wait(op: Wait, call: Call) -> Effects[Event | None]:
+    epoch = call.epoch
+    found: Event | None
+    if op.at_most_s is not None or epoch is None:  # the keeper, which minds the session itself
+        found = yield Receive(op.at_most_s)
+        return found
+    board = call.runtime.board
+    board.join(call.mailbox)
+    _still(epoch)
+    found = yield Receive(call.runtime.reread_period(epoch))
+    if board.closed is not None:
+        raise ClientClosed
+    _still(epoch)
+    return found
+
+
+def _still(epoch: Epoch) -> None:
+    if epoch.ended is not None:
+        raise SessionLost(epoch.ended)
+
+
+def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
+    """Carry out a store operation, again and again by the policy while the answer is lost."""
+    pauses = None
+    failures = 0
+    while True:
+        try:
+            return (yield from _once(op, call, again=failures > 0))
+        except StoreUnavailable as error:
+            failures += 1
+            if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.engine.servers)):
+                raise
+            call.last_error = _where_it_was_asked(error)
+            call.runtime.retrying(op, error)
+            pauses = pauses or call.runtime.pauses()
+        try:
+            yield Receive(next(pauses))  # any event cuts the pause short; asking again covers it
+        except Expired as expired:
+            raise expired from call.last_error
+
+
+def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
+    if isinstance(op, Open):
+        return (yield from _open(op, call))
+    epoch = call.epoch
+    assert epoch is not None, f"{op!r} should come after Attach"
+    if isinstance(op, End):
+        return (yield from epoch.protocol.end(op, Turn(call.mailbox, again)))
+    _still(epoch)
+    try:
+        match op:
+            case Watch():
+                armed = yield from _watch(op, call, epoch, again=again)
+                _note(op, armed, call, epoch)
+                return armed
+            case Renew():
+                return (yield from _renew(op, call, epoch))
+            case Enqueue() | Probe():
+                epoch.local.stand(op.spot.id)
+                call.spot = op.spot
+            case Look():
+                op = Look(op.mine, op.order, _listen(op, call, epoch))
+            case _:
+                pass
+        result = yield from epoch.protocol.start(op, Turn(call.mailbox, again))
+    except SessionLost as lost:
+        call.runtime.session_gone(epoch, lost.reason)
+        raise
+    except BaseException:
+        if isinstance(op, Downgrade):  # it may have been done: the client's own readers ask the store
+            epoch.local.downgraded(op.place.spot.id)
+        raise
+    _note(op, result, call, epoch)
+    return result
+
+
+def _note(op: StoreOp[Any], result: Any, call: Call, epoch: Epoch) -> None:
+    """Have the rest of the client know what an operation came to."""
+    for stranger in epoch.protocol.noticed():
+        call.runtime.emit(Transition("store.stranger", reason=stranger))
+    if isinstance(op, Withdraw) or (isinstance(op, Probe) and result is None):
+        epoch.local.gone(op.spot.id)
+        call.spot = None
+    if isinstance(op, Downgrade) and result:
+        epoch.local.downgraded(op.place.spot.id)
+    if isinstance(result, View) and isinstance(op, Enqueue | Probe):
+        call.place = result.mine
+
+
+def _open(op: Open, call: Call) -> Effects[Any]:
+    """Start a session on a link of its own, and stamp when that was sent."""
+    if call.runtime.board.closed is not None:
+        raise ClientClosed
+    epoch = call.epoch = call.runtime.new_epoch()
+    sent_at = call.runtime.now()
+    try:
+        opened = yield from epoch.protocol.open(op, Turn(call.mailbox))
+    except BaseException as error:
+        # It may have come to be after all: end it, so that nothing of it is left.
+        call.runtime.schedule(Job(epoch, None, within_s=END_UNBORN_WITHIN_S))
+        if isinstance(error, SessionLost):  # it ended before it was used: try again, by the policy
+            raise StoreUnavailable(call.runtime.engine.label, error.reason) from error
+        raise
+    return replace(opened, sent_at=sent_at)
+
+
+def _renew(op: Renew, call: Call, epoch: Epoch) -> Effects[Any]:
+    call.runtime.sweep()
+    call.deadline = Deadline.after(op.within_s, call.runtime.now())
+    try:
+        return (yield from epoch.protocol.renew(op, Turn(call.mailbox)))
+    finally:
+        call.deadline = NEVER
+
+
+def _watch(op: Watch, call: Call, epoch: Epoch, *, again: bool) -> Effects[bool]:
+    """Watch; contenders of this very client need no watch on the store."""
+    remote = _listen(op, call, epoch)
+    if not remote:
+        return True
+    armed = yield from epoch.protocol.watch(Watch(op.mine, remote, op.as_of), Turn(call.mailbox, again))
+    return armed
+
+
+def _listen(op: Watch | Look, call: Call, epoch: Epoch) -> Ahead:
+    """Have the local registry tell of the client's own contenders; returns the others."""
+    remote = []
+    for target in op.targets:
+        if epoch.local.listen(target, call.mailbox):
+            call.listening.append(target.id)
+        else:
+            remote.append(target)
+    return tuple(remote)

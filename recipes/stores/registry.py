@@ -1,0 +1,147 @@
+"""An engine: a kind of store at a place, as named by a URL. Knows how to make links; does no I/O itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from recipes._contract.backend import Engine
+from recipes.stores import credentials
+from recipes.stores.credentials import Credentials
+
+__all__ = ["SCHEMES", "from_url", "hosts_of", "lifelines", "root_of"]
+
+GENERAL = ("session_timeout", "request_timeout", "require", "owner")
+"""The options that every store has."""
+
+
+def from_url(url: str, options: dict[str, Any]) -> Engine:
+    """Return the engine that ``url`` names; imports that engine's folder and no other.
+
+    Raises:
+        TypeError: The URL is no text.
+        ValueError: Unknown scheme or option, or a URL that does not fit its scheme.
+    """
+    url, options = credentials.apart(url, options)
+    if not isinstance(url, str):
+        raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ValueError(f"this is no URL ({error}); write for example etcd://127.0.0.1:2379/app") from None
+    if parts.query or parts.fragment:
+        raise ValueError("a store's URL has no ?query and no #fragment; options are keywords of connect()")
+    make = SCHEMES.get(parts.scheme)
+    if make is None:
+        raise ValueError(
+            f"unknown store {parts.scheme!r}: use zookeeper://, zookeepers:// (with TLS), etcd://, "
+            "etcds:// (with TLS), sqlite:// or memory://"
+        )
+    engine, known = make(parts, options)
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise ValueError(
+            f"{parts.scheme}:// does not know the option {unknown[0]!r}{_nearest(unknown[0], known)}"
+        )
+    return engine
+
+
+def _nearest(option: str, known: set[str]) -> str:
+    import difflib
+
+    found = difflib.get_close_matches(option, [*GENERAL, *sorted(known)], n=1)
+    return f"; did you mean {found[0]}=?" if found else ""
+
+
+def _zookeeper(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores import tls
+    from recipes.stores.zookeeper import ZooKeeperEngine
+
+    engine = ZooKeeperEngine.given(parts.scheme, hosts_of(parts, 2181), root_of(parts), options)
+    return engine, {*tls.NAMES, *credentials.NAMES, "acl", "sasl"}
+
+
+def _etcd(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores import tls
+    from recipes.stores.etcd import EtcdEngine
+
+    context = tls.context_for(parts.scheme, options)
+    who = Credentials.given(parts.scheme, options)
+    engine = EtcdEngine(hosts_of(parts, 2379), root_of(parts), ssl_context=context, credentials=who)
+    return engine, {*tls.NAMES, *credentials.NAMES}
+
+
+def _memory(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores.memory import MemoryEngine
+
+    if parts.path.strip("/"):
+        raise ValueError("memory:// takes a name and no path: memory:// (private) or memory://name")
+    return MemoryEngine.named(parts.netloc), set()
+
+
+def _sqlite(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
+    from recipes.stores.sqlite import SqliteEngine
+
+    return SqliteEngine.named(parts), set()
+
+
+SCHEMES: dict[str, Callable[[SplitResult, dict[str, Any]], tuple[Engine, set[str]]]] = {
+    "zookeeper": _zookeeper,
+    "zookeepers": _zookeeper,
+    "etcd": _etcd,
+    "etcds": _etcd,
+    "sqlite": _sqlite,
+    "memory": _memory,
+}
+"""What makes an engine of a URL, by its scheme; it returns the names of the options it knows, too."""
+
+
+def lifelines() -> list[int]:
+    """Return the open files by which a store sees at once that this process has died, if one does.
+
+    Who is handed them keeps this process alive for that store, until its session runs out.
+    """
+    from recipes.stores.sqlite import lifelines as of_files
+
+    return of_files()
+
+
+def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:
+    """Return the hosts and ports of a URL like ``scheme://a:1,b,[::1]:2/root``."""
+    example = f"write for example {parts.scheme}://host1:{default_port},host2:{default_port}/app"
+    if not parts.netloc:
+        raise ValueError(f"{parts.scheme}:// names no server; {example}")
+    hosts = [_host(text, default_port, example) for text in parts.netloc.split(",")]
+    if len(set(hosts)) != len(hosts):
+        raise ValueError(f"{parts.scheme}:// names the same server twice")
+    return hosts
+
+
+def _host(text: str, default_port: int, example: str) -> tuple[str, int]:
+    one = urlsplit(f"//{text}")
+    try:
+        host, port = one.hostname, one.port
+    except ValueError:
+        raise ValueError(f"{text!r} is no host:port; the port is a number up to 65535") from None
+    if not host or port == 0:
+        raise ValueError(f"{text!r} is no host:port; {example}")
+    return host, port or default_port
+
+
+def root_of(parts: SplitResult) -> str:
+    """Return the path of a URL without slashes around it, checked.
+
+    Raises:
+        ValueError: It has an empty or dotted component, or a character that is not plain.
+    """
+    root = unquote(parts.path).strip("/")
+    if not root:
+        return ""
+    for component in root.split("/"):
+        plain = component.replace("-", "").replace("_", "").replace(".", "")
+        if not (plain.isascii() and plain.isalnum()):
+            raise ValueError(
+                f"the path of a store's URL is made of A-Z a-z 0-9 _ . - between single slashes, not {root!r}"
+            )
+    return root

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import pytest
+
+from recipes._programs.hold import NOT_RENEWED, Hold
+from tests.programs.stepping import epoch, place
+
+LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
+
+
+def hold(ttl_s: float | None = 15.0, *, max_hold_s: float | None = None) -> Hold:
+    at = epoch(ttl_s)
+    made = Hold(place(), at, "owner", 100.0, LABELS, max_hold_s=max_hold_s)
+    at.holds[place().spot.id] = made
+    return made
+
+
+def test_held_until_the_deadline() -> None:
+    held = hold()
+    assert held.lost(113.0) is None
+    assert [held.remaining(now) for now in (100.0, 113.0, 113.5, 999.0)] == [13.5, 0.5, 0.0, 0.0]
+    assert not held.ended
+    assert held.lost(113.5) == NOT_RENEWED, "by the clock, before anybody tells"
+    assert held.lost(113.0) == NOT_RENEWED, "and for ever: it was seen"
+    assert held.reason is None, "nobody has told yet"
+
+
+def test_released_while_held() -> None:
+    held = hold()
+    assert held.release(101.0)
+    assert (held.ended, held.released, held.reason, held.lost(999.0)) == (True, True, None, None)
+    assert held.remaining(101.0) == 0.0
+    assert held.epoch.holds == {}
+    assert not held.release(101.0), "a second release does nothing"
+    assert not held.lose("late"), "and it cannot be lost any more"
+    assert held.released
+
+
+def test_released_too_late_is_lost() -> None:
+    held = hold()
+    assert not held.release(113.5)
+    assert (held.released, held.reason) == (False, NOT_RENEWED)
+    assert held.epoch.holds == {}
+
+
+def test_a_loss_that_shows_only_at_the_release_is_told_once() -> None:
+    held, told = hold(), []
+    assert not held.release(113.5, told.append)
+    assert not held.release(113.5, told.append)
+    assert [(t.event, t.token, t.reason) for t in told] == [("lock.lost", 7, NOT_RENEWED)]
+    held = hold()
+    assert held.release(101.0, told.append)
+    assert len(told) == 1
+
+
+def test_lost_stays_lost() -> None:
+    held = hold()
+    assert held.lose("why")
+    assert not held.lose("again")
+    assert not held.release(101.0)
+    assert (held.reason, held.lost(101.0), held.released) == ("why", "why", False)
+    assert held.remaining(101.0) == 0.0
+
+
+def test_a_release_that_the_store_knows_better() -> None:
+    held, told = hold(), []
+    held.on_end = lambda: told.append(held.reason)
+    assert held.release(101.0)
+    held.turned_out_lost("removed")
+    assert told == [None, "removed"], "told again, now with the reason"
+    assert (held.ended, held.released, held.reason, held.lost(101.0)) == (True, False, "removed", "removed")
+    assert not held.release(101.0)
+    held = hold()
+    held.release(101.0)
+    held.turned_out_lost("removed")  # nobody to tell
+    assert held.reason == "removed"
+
+
+def test_the_name_of_released_is_no_reason_to_be_lost_for() -> None:
+    held = hold()
+    held.lose("revoked")
+    assert held.reason == "revoked"
+
+
+def test_whoever_made_it_is_told_once() -> None:
+    held, told = hold(), []
+    held.on_end = lambda: told.append(held.reason)
+    held.lose("why")
+    held.release(101.0)
+    held.lose("again")
+    assert told == ["why"]
+
+
+def test_ended_exactly_once_from_many_threads() -> None:
+    for _ in range(50):
+        held = hold()
+        told: list[int] = []
+        held.on_end = lambda told=told: told.append(1)
+        start = threading.Barrier(8)
+        won: list[bool] = []
+
+        def end(number: int, held: Any = held, start: Any = start, won: Any = won) -> None:
+            start.wait()
+            won.append(held.release(101.0) if number % 2 else held.lose(f"by {number}"))
+
+        threads = [threading.Thread(target=end, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert won.count(True) == 1
+        assert told == [1]
+        assert held.released == (held.reason is None)
+
+
+class Overtaken(dict[str, Any]):
+    """Has something happen right after the ``at``-th look at it: what was seen is out of date then."""
+
+    def __init__(self, at: int, meanwhile: Any) -> None:
+        super().__init__()
+        self.at, self.looks, self._meanwhile = at, 0, meanwhile
+
+    def _seen(self, what: Any) -> Any:
+        self.looks += 1
+        if self.looks == self.at:
+            self._meanwhile()
+        return what
+
+    def __contains__(self, key: object) -> bool:
+        return self._seen(super().__contains__(key))
+
+    def __len__(self) -> int:
+        return self._seen(super().__len__())
+
+    def __getitem__(self, key: str) -> Any:
+        return self._seen(super().__getitem__(key))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._seen(super().get(key, default))
+
+
+@pytest.mark.parametrize("second", ["release", "lose"])
+@pytest.mark.parametrize("first", ["release", "lose"])
+def test_ended_exactly_once_wherever_another_thread_overtakes(first: str, second: str) -> None:
+    for at in range(20):
+        held, told, won = hold(), [], []
+        held.on_end = lambda told=told: told.append(1)
+
+        def end(how: str, held: Any = held, won: Any = won) -> None:
+            won.append(held.release(101.0) if how == "release" else held.lose("why"))
+
+        held._end = seen = Overtaken(at, lambda end=end: end(second))
+        end(first)
+        if seen.looks < at:
+            return
+        overtaken = bool(at)
+        assert won.count(True) == 1, (at, won)
+        assert len(won) == 1 + overtaken
+        assert told == [1]
+    raise AssertionError("it should look at less")
+
+
+def test_its_records_carry_the_token_and_the_labels() -> None:
+    record = hold().transition("lock.lost", reason="why")
+    assert record.fields() == {**LABELS, "token": 7, "reason": "why"}
+    assert record.event == "lock.lost"
+
+
+HUNG = "it was held for 5 s (max_hold) without progress()"
+
+
+def test_held_for_so_long_without_progress() -> None:
+    held = hold(max_hold_s=5.0)
+    assert held.due == 105.0
+    assert [held.remaining(now) for now in (100.0, 104.5)] == [5.0, 0.5]
+    assert held.progress(104.5)
+    assert held.due == 109.5
+    assert [held.remaining(now) for now in (104.5, 109.0)] == [5.0, 0.5]
+    assert held.lost(109.5) == HUNG, "by the clock, before anybody tells"
+    assert held.reason is None
+    assert held.remaining(109.0) == 0.0, "and for ever: it was seen"
+    assert not held.progress(109.0), "progress comes too late"
+    assert (held.lost(109.0), held.remaining(109.0), held.due) == (HUNG, 0.0, 0.0)
+
+
+def test_no_longer_than_the_session() -> None:
+    held = hold(max_hold_s=20.0)
+    assert held.remaining(100.0) == 13.5
+    assert held.progress(113.0)
+    assert held.remaining(113.0) == 0.5
+    assert held.lost(113.5) == NOT_RENEWED
+    assert not held.progress(113.5)
+
+
+def test_without_a_limit_progress_is_a_check() -> None:
+    held = hold()
+    assert held.progress(101.0)
+    assert held.due == math.inf
+    held.release(102.0)
+    assert not held.progress(102.0)
+
+
+def test_a_release_that_comes_too_late_leaves_the_rest_to_the_keeper() -> None:
+    held, told = hold(max_hold_s=5.0), []
+    assert not held.release(105.0, told.append)
+    assert not told
+    assert (held.ended, held.lost(105.0)) == (False, HUNG)
+    assert held.place.spot.id in held.epoch.holds, "so that the keeper finds it"
+    assert held.lose("the session ended meanwhile")
+    assert held.reason == HUNG, "why it was lost does not change"
+    assert held.epoch.holds == {}
+
+
+def test_progress_while_another_thread_sees_it_pass() -> None:
+    held = hold(max_hold_s=5.0)
+
+    def meanwhile(now: float) -> float:
+        held.is_overheld(105.0)
+        return 13.5
+
+    held.epoch.remaining = meanwhile  # type: ignore[method-assign]
+    assert not held.progress(104.9)
+    assert held.lost(104.9) == HUNG
+    assert held.due == 0.0

@@ -1,0 +1,635 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from recipes._contract.contenders import Contender
+from recipes._contract.deadline import Expired
+from recipes._contract.operations import (
+    Check,
+    Checked,
+    Downgrade,
+    Enqueue,
+    Look,
+    Place,
+    Probe,
+    Standing,
+    Survey,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Changed, Disturbed, Gone
+from recipes._programs.hold import NOT_RENEWED, Hold
+from recipes._programs.local import LocallyGone
+from recipes._programs.observing import expel, look_up
+from recipes._programs.queueing import (
+    REMOVED,
+    Attempt,
+    acquire,
+    downgrade,
+    open_session,
+    release,
+    try_acquire,
+    verify,
+)
+from recipes._programs.session import SessionEvent
+from recipes._programs.steps import Admit, Emit, Wait
+from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
+from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, StoreUnavailable
+from tests.programs.stepping import GONE, Played, Script, admitted, epoch, others, place, play, spot, view
+from tests.programs.test_order import permits
+
+LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://"}
+TAIL = ["Admit", "Emit", "Now"]
+
+
+def attempt(order: Order = EXCLUSIVE, timeout_s: float | None = None) -> Attempt:
+    numbers = iter(range(1, 100))
+    return Attempt("q", order, lambda: f"id-{next(numbers)}", dict(LABELS), timeout_s)
+
+
+def acquired(order: Order = EXCLUSIVE, **answers: Any) -> Played:
+    at = epoch()
+    played = play(acquire(attempt(order)), Script(Attach=at, Admit=admitted(at), **answers))
+    assert isinstance(played.result, Hold), (played.kinds, played.error)
+    assert played.abandoned == []
+    return played
+
+
+def middle(played: Played) -> list[str]:
+    """What was asked between the enqueue and the grant."""
+    assert played.kinds[:3] == ["Now", "Attach", "Enqueue"]
+    assert played.kinds[-3:] == TAIL
+    return played.kinds[3:-3]
+
+
+def test_nobody_ahead_is_granted_at_once() -> None:
+    played = acquired(Enqueue=view())
+    assert middle(played) == []
+    assert played.only(Enqueue) == Enqueue(spot(1), EXCLUSIVE)
+    assert played.events == ["lock.acquired"]
+    assert played.result.place == place()
+    assert played.result.labels == {**LABELS, "attempt": 1}
+
+
+def test_one_ahead_is_watched_and_its_end_is_checked() -> None:
+    played = acquired(
+        Enqueue=view("a", as_of=3), Watch=True, Wait=Gone("a"), Check=Checked(True, frozenset())
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Check"]
+    assert played.events == ["lock.queued", "lock.acquired"]
+    assert played.only(Watch) == Watch(place(), others("a"), as_of=3)
+    assert played.only(Check) == Check(place(), others("a"), Gone("a"))
+
+
+def test_the_evidence_of_a_local_release_is_passed_on() -> None:
+    gone = LocallyGone("a")
+    played = acquired(Enqueue=view("a"), Watch=True, Wait=gone, Check=Checked(True, frozenset()))
+    assert played.only(Check).evidence is gone
+
+
+def test_deep_in_the_queue_the_second_ahead_is_watched_then_the_nearest() -> None:
+    played = acquired(
+        Enqueue=view("b", "a"),
+        Watch=True,
+        Wait=[Gone("a"), Gone("b")],
+        Look=view("b"),
+        Check=Checked(True, frozenset()),
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Wait", "Check"]
+    assert played.only(Watch).targets == others("a")
+    assert played.only(Look) == Look(place(), EXCLUSIVE, others("b"))
+
+
+def test_where_a_look_is_cheap_the_nearest_is_watched_and_the_look_is_the_proof() -> None:
+    played = acquired(
+        Enqueue=replace(view("b", "a", complete=False), cheap=True),
+        Watch=True,
+        Wait=[Gone("b"), Gone("a")],
+        Look=[replace(view("a"), cheap=True), replace(view(), cheap=True)],
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Watch", "Wait", "Look"]
+    assert [op.targets for op in played.ops if isinstance(op, Watch)] == [others("b"), others("a")]
+    assert all(op.targets == () for op in played.ops if isinstance(op, Look))
+
+
+def test_who_is_told_its_place_moves_up_where_a_look_is_cheap_too() -> None:
+    at, told = epoch(), list[int]()
+    asked = attempt()
+    asked.on_position = told.append
+    script = Script(
+        Attach=at,
+        Admit=admitted(at),
+        Enqueue=replace(view("b", "a"), cheap=True),
+        Watch=True,
+        Wait=[Gone("a"), Gone("b")],
+        Look=replace(view("b"), cheap=True),
+        Check=Checked(True, frozenset()),
+    )
+    played = play(acquire(asked), script)
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Wait", "Check"]
+    assert told == [2, 1]
+
+
+def test_moving_up_to_where_a_look_is_cheap_watches_the_nearest() -> None:
+    played = acquired(
+        Enqueue=view("c", "b", complete=False),
+        Watch=True,
+        Wait=[Gone("b"), Gone("c")],
+        Look=[replace(view("c", "a"), cheap=True), replace(view(), cheap=True)],
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Wait", "Look"]
+
+
+def test_moving_up_finds_another_to_watch_than_it_armed() -> None:
+    played = acquired(
+        Enqueue=view("c", "b", complete=False),
+        Watch=True,
+        Wait=[Gone("b"), Gone("a"), Gone("c")],
+        Look=[view("c", "a"), view("c")],
+        Check=Checked(True, frozenset()),
+    )
+    # After the first look the second ahead is "a" and not the armed "c".
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Watch", "Wait", "Look", "Wait", "Check"]
+
+
+def test_moving_up_to_find_nobody_is_granted() -> None:
+    played = acquired(Enqueue=view("b", "a"), Watch=True, Wait=Gone("a"), Look=view())
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look"]
+
+
+def test_a_blocker_gone_between_listing_and_watching_is_not_waited_for() -> None:
+    played = acquired(Enqueue=view("a"), Watch=False, Look=view())
+    assert middle(played) == ["Emit", "Watch", "Look"]
+    assert played.only(Look).targets == ()
+
+
+def test_gone_before_it_was_watched_but_another_blocks() -> None:
+    played = acquired(
+        Enqueue=view("a"),
+        Watch=[False, True],
+        Look=view("x"),
+        Wait=Gone("x"),
+        Check=Checked(True, frozenset()),
+    )
+    assert middle(played) == ["Emit", "Watch", "Look", "Watch", "Wait", "Check"]
+
+
+@pytest.mark.parametrize(
+    "checked", [Checked(True, frozenset({"a"})), Checked(False, frozenset())], ids=["back", "own gone"]
+)
+def test_what_the_event_said_is_not_so(checked: Any) -> None:
+    played = acquired(Enqueue=view("a"), Watch=True, Wait=Gone("a"), Check=checked, Look=view())
+    assert middle(played) == ["Emit", "Watch", "Wait", "Check", "Look"]
+
+
+@pytest.mark.parametrize("event", [Gone("elsewhere"), Changed("elsewhere")])
+def test_an_event_about_somebody_watched_earlier_costs_nothing(event: Any) -> None:
+    played = acquired(
+        Enqueue=view("a"), Watch=True, Wait=[event, Gone("a")], Check=Checked(True, frozenset())
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Wait", "Check"]
+
+
+@pytest.mark.parametrize("event", [None, Disturbed(), SessionEvent()])
+def test_without_a_telling_event_the_own_and_the_watched_are_read_again(event: Any) -> None:
+    still, free = Checked(True, frozenset({"a"})), Checked(True, frozenset())
+    played = acquired(Enqueue=view("a"), Watch=True, Wait=[event, None], Check=[still, free], Look=view())
+    assert middle(played) == ["Emit", "Watch", "Wait", "Check", "Wait", "Check", "Look"]
+    first = next(op for op in played.ops if isinstance(op, Check))
+    assert first == Check(place(), others("a"), None)
+
+
+def test_a_way_that_breaks_again_and_again_is_not_hurried() -> None:
+    still, free = Checked(True, frozenset({"a"})), Checked(True, frozenset())
+    break_ = Disturbed()
+    pause = [None] * 8
+    waits = [break_, *(e for p in pause for e in (break_, p)), None, break_, Gone("a")]
+    played = acquired(Enqueue=view("a"), Watch=True, Wait=waits, Check=[*[still] * 11, free])
+    asked = [op.at_most_s for op in played.ops if isinstance(op, Wait)]
+    pauses = [0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
+    expected = [None, *(at_most for p in pauses for at_most in (None, p)), None, None, None]
+    assert asked == expected, "none before the first re-read, and none once it was quiet"
+    assert middle(played)[:8] == ["Emit", "Watch", "Wait", "Check", "Wait", "Wait", "Check", "Wait"]
+
+
+def test_reread_without_the_own_contender_looks() -> None:
+    played = acquired(
+        Enqueue=view("a"), Watch=True, Wait=None, Check=Checked(False, frozenset({"a"})), Look=view()
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Check", "Look"]
+
+
+def test_a_blocker_with_other_data_has_the_queue_looked_at() -> None:
+    played = acquired(Enqueue=view("a"), Watch=True, Wait=Changed("a"), Look=view())
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look"]
+
+
+def test_an_incomplete_view_grants_nothing() -> None:
+    """Shared behind writers of which the bounded read showed a part."""
+    shared = Order("R", lambda ahead: tuple(c for c in ahead if c.ref == "a"), depth=1)
+    played = acquired(shared, Enqueue=view("a", complete=False), Watch=True, Wait=Gone("a"), Look=view())
+    assert middle(played) == ["Emit", "Watch", "Wait", "Look"]
+    assert played.only(Look).targets == ()
+
+
+def test_several_targets_any_one_of_them_frees() -> None:
+    played = acquired(
+        permits(2),
+        Enqueue=view("b", "a"),
+        Watch=True,
+        Wait=Gone("a"),
+        Check=Checked(True, frozenset()),
+    )
+    assert played.only(Watch).targets == others("b", "a")
+    assert played.only(Check).targets == others("a"), "the one that went, and no other"
+
+
+def test_queued_is_told_once_with_the_position() -> None:
+    played = acquired(
+        Enqueue=view("b", "a"),
+        Watch=True,
+        Wait=[Gone("a"), Gone("b")],
+        Look=view("b"),
+        Check=Checked(True, frozenset()),
+    )
+    queued = next(op.transition for op in played.ops if isinstance(op, Emit))
+    assert (queued.event, queued.position, queued.attempt) == ("lock.queued", 2, 1)
+
+
+# The session goes: again from the tail.
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"Enqueue": [SessionLost("gone"), view()]},
+        {"Enqueue": [GONE, view()]},
+        {"Enqueue": [view("a"), view()], "Watch": SessionLost("gone")},
+        {"Enqueue": [view("a"), view()], "Watch": False, "Look": GONE},
+        {"Enqueue": [view("a"), view()], "Watch": True, "Wait": SessionLost("gone")},
+        {"Enqueue": [view("a"), view()], "Watch": True, "Wait": Gone("a"), "Check": SessionLost("gone")},
+        {
+            "Enqueue": [view("a"), view()],
+            "Watch": True,
+            "Wait": None,
+            "Check": Checked(False, frozenset()),
+            "Look": GONE,
+        },
+    ],
+    ids=["enqueue", "not there", "watch", "look", "wait", "check", "removed"],
+)
+def test_queued_again_under_a_new_name(answers: Any) -> None:
+    at = epoch()
+    played = play(acquire(attempt()), Script(Attach=at, Admit=admitted(at), **answers))
+    assert played.result.place == place()
+    assert played.abandoned == [spot(1)]
+    assert [op.spot for op in played.ops if isinstance(op, Enqueue)] == [spot(1), spot(2)]
+    requeued = next(
+        op.transition for op in played.ops if isinstance(op, Emit) and "requeued" in op.transition.event
+    )
+    assert requeued.reason in ("gone", REMOVED)
+    assert requeued.attempt == 1
+    assert played.result.labels["attempt"] == 2
+    assert played.events[-1] == "lock.acquired"
+
+
+def test_a_grant_that_came_too_late_is_none() -> None:
+    at = epoch()
+    grant = admitted(at)
+    answers = [SessionLost("not renewed"), grant]
+    played = play(acquire(attempt()), Script(Attach=at, Enqueue=view(), Admit=answers))
+    assert played.abandoned == [spot(1)]
+    assert played.events == ["lock.requeued", "lock.acquired"]
+
+
+def test_a_log_that_blocks_for_longer_than_the_session_lasts_grants_nothing() -> None:
+    """The record of the grant is written before the caller has it."""
+    at, later = epoch(), epoch(sent_at=200.0)
+    holds: list[Hold] = []
+
+    def admit(op: Any) -> Hold:
+        holds.append(admitted(later if holds else at, now=200.0 if holds else 100.0)(op))
+        return holds[-1]
+
+    played = play(
+        acquire(attempt()),
+        Script(Attach=[at, later], Enqueue=view(), Admit=admit, Now=[100.0, 113.5, 200.0]),
+    )
+    assert played.events == ["lock.acquired", "lock.requeued", "lock.acquired"]
+    assert played.abandoned == [spot(1)]
+    assert (holds[0].reason, at.ended, at.holds) == (NOT_RENEWED, NOT_RENEWED, {})
+    assert played.result is holds[1]
+    assert played.result.reason is None
+
+
+def test_the_wait_for_a_session_is_part_of_the_call() -> None:
+    at = epoch()
+    played = play(
+        acquire(attempt()), Script(Attach=[SessionLost("closed"), at], Enqueue=view(), Admit=admitted(at))
+    )
+    assert played.kinds == ["Now", "Attach", "Abandon", "Emit", "Attach", "Enqueue", *TAIL]
+
+
+def test_queueing_again_may_be_forbidden() -> None:
+    at = epoch()
+    script = {"Enqueue": [SessionLost("earlier"), view("a")], "Watch": True, "Wait": SessionLost("gone")}
+    wanted = replace(attempt(), requeues=False)
+    played = play(acquire(wanted), Script(Attach=at, **script))
+    assert isinstance(played.error, SessionLost)
+    assert (played.error.reason, played.error.lock) == ("gone", "q")
+    assert played.abandoned == [spot(1), spot(2)]
+    assert played.events == ["lock.requeued", "lock.queued", "lock.cancelled"]  # no place was lost at first
+
+
+# The bound on waiters.
+
+
+def bounded(max_waiters: int, look: View, **answers: Any) -> Played:
+    at = epoch()
+    script = {"Enqueue": view("b", "a", complete=False), "Watch": True, "Look": look, **answers}
+    wanted = replace(attempt(), max_waiters=max_waiters)
+    return play(acquire(wanted), Script(Attach=at, Admit=admitted(at), **script))
+
+
+def test_as_many_wait_as_may_and_it_leaves() -> None:
+    played = bounded(2, view("c", "b", "a"), Withdraw=True)
+    assert isinstance(played.error, QueueFull)
+    assert (played.error.lock, played.error.max_waiters, played.error.position) == ("q", 2, 3)
+    assert played.only(Withdraw) == Withdraw(spot(1), place())
+    assert played.only(Look) == Look(place(), EVERYBODY, ())
+    assert played.abandoned == []
+    assert played.events == ["lock.queued", "lock.cancelled"]
+
+
+def test_what_cannot_be_withdrawn_is_left_to_the_cleaner() -> None:
+    played = bounded(1, view("b", "a"), Withdraw=StoreRefused("s", "no"))
+    assert isinstance(played.error, StoreRefused)
+    assert played.abandoned == [spot(1)]
+
+
+def test_with_room_it_looks_once_and_waits() -> None:
+    gone = {"Wait": [None, Gone("a")], "Check": [Checked(True, frozenset("a")), Checked(True, frozenset())]}
+    played = bounded(2, view("b", "a"), Enqueue=view("a"), **gone)
+    assert middle(played) == ["Emit", "Watch", "Look", "Wait", "Check", "Wait", "Check"]
+
+
+def test_one_that_is_not_there_any_more_queues_again() -> None:
+    played = bounded(2, GONE, Enqueue=[view("a"), view()])
+    assert played.events == ["lock.queued", "lock.requeued", "lock.acquired"]
+
+
+def test_who_need_not_wait_does_not_ask_how_many_do() -> None:
+    assert middle(bounded(0, GONE, Enqueue=view())) == []
+
+
+# Out of time.
+
+
+def test_timeout_says_how_long_and_how_far() -> None:
+    cause = StoreUnavailable("db:1", "silent")
+    expired = Expired()
+    expired.__cause__ = cause
+    played = play(
+        acquire(attempt(timeout_s=2.5)), Script(Attach=epoch(), Enqueue=view("a"), Watch=True, Wait=expired)
+    )
+    assert isinstance(played.error, LockTimeout)
+    assert (played.error.lock, played.error.timeout_s, played.error.position) == ("q", 2.5, 1)
+    assert played.error.__cause__ is cause
+    assert played.events == ["lock.queued", "lock.timeout"]
+    assert played.abandoned == [spot(1)]
+
+
+def test_timeout_before_the_store_ever_answered() -> None:
+    played = play(acquire(attempt(timeout_s=1)), Script(Attach=Expired()))
+    assert isinstance(played.error, LockTimeout)
+    assert played.error.position is None
+    assert played.abandoned == [spot(1)]
+
+
+# Try.
+
+
+def tried(**answers: Any) -> Played:
+    at = epoch()
+    return play(try_acquire(attempt()), Script(Attach=at, Admit=admitted(at), **answers))
+
+
+def test_try_takes_what_is_free() -> None:
+    played = tried(Probe=view())
+    assert played.kinds == ["Now", "Attach", "Probe", *TAIL]
+    assert played.only(Probe) == Probe(spot(1), EXCLUSIVE)
+    assert played.result.place == place()
+
+
+def test_try_leaves_what_is_held_without_a_trace() -> None:
+    played = tried(Probe=None)
+    assert played.kinds == ["Now", "Attach", "Probe"]
+    assert (played.result, played.error, played.events) == (None, None, [])
+
+
+@pytest.mark.parametrize("seen", [view("a"), GONE], ids=["too late", "not there"])
+def test_try_withdraws_what_did_not_grant(seen: Any) -> None:
+    played = tried(Probe=seen, Withdraw=True)
+    assert played.result is None
+    assert played.only(Withdraw) == Withdraw(spot(1), seen.mine)
+
+
+def test_try_is_shared_beside_readers() -> None:
+    order = Order("R", depth=1, exclusive_only=True)
+    at = epoch()
+    reader = View(place(), (Contender("r", kind="R"),), complete=True, position=1)
+    played = play(try_acquire(attempt(order)), Script(Attach=at, Probe=reader, Admit=admitted(at)))
+    assert played.result.place == place()
+
+
+def test_try_out_of_time_names_the_last_lost_answer() -> None:
+    expired = Expired()
+    expired.__cause__ = StoreUnavailable("db:1", "silent")
+    played = tried(Probe=expired)
+    assert played.error is expired.__cause__
+    assert played.abandoned == [spot(1)]
+    assert isinstance(tried(Probe=Expired()).error, StoreUnavailable)
+
+
+# Release, verify, open.
+
+
+def hold() -> Hold:
+    return Hold(place(), epoch(), "owner", 90.0, {**LABELS, "attempt": 1})
+
+
+def test_release_deletes_the_own_contender() -> None:
+    played = play(release(hold()), Script(Withdraw=True))
+    assert played.kinds == ["Withdraw", "Now", "Emit"]
+    assert played.only(Withdraw) == Withdraw(spot(1), place())
+    assert (played.result, played.events) == (True, ["lock.released"])
+    assert played.only(Emit).transition.held_s == 10.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(False, REMOVED), (SessionLost("expired"), "expired")], ids=["removed", "session"]
+)
+def test_release_of_what_was_lost_before_is_a_loss(answer: Any, reason: str) -> None:
+    held = hold()
+    assert held.release(100.0)
+    played = play(release(held), Script(Withdraw=answer))
+    assert played.kinds == ["Withdraw", "Emit"]
+    told = played.only(Emit).transition
+    assert (told.event, told.reason, told.token) == ("lock.lost", reason, 7)
+    assert (played.result, held.released, held.reason, held.lost(100.0)) == (False, False, reason, reason)
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [(StoreUnavailable("s", "x"), True), (StoreRefused("s", "x"), True), (Expired(), True)],
+)
+def test_release_leaves_to_the_cleaner_what_it_cannot_settle(error: Any, result: Any) -> None:
+    played = play(release(hold()), Script(Withdraw=error))
+    assert played.kinds == ["Withdraw", "Abandon", "Now", "Emit"]
+    assert played.abandoned == [spot(1)]
+    assert played.result is result
+
+
+def test_verify_is_the_stores_word() -> None:
+    played = play(verify(hold()), Script(Check=Checked(True, frozenset())))
+    assert played.ops == [Check(place())]
+    assert played.result is True
+
+
+def test_verify_of_a_contender_that_is_gone_is_a_loss() -> None:
+    held = hold()
+    played = play(verify(held), Script(Check=Checked(False, frozenset())))
+    assert played.kinds == ["Check", "Emit", "Abandon"]
+    assert (played.events, played.abandoned) == (["lock.lost"], [spot(1)])
+    assert (played.result, held.reason) == (False, REMOVED)
+
+
+def test_verify_while_another_thread_released() -> None:
+    held = hold()
+    held.release(100.0)
+    played = play(verify(held), Script(Check=Checked(False, frozenset())))
+    assert (played.kinds, played.result, held.reason) == (["Check"], False, None)
+
+
+def test_verify_with_the_session_gone() -> None:
+    assert play(verify(hold()), Script(Check=SessionLost("x"))).result is False
+
+
+def test_verify_without_an_answer_raises_an_error_of_the_package() -> None:
+    assert isinstance(play(verify(hold()), Script(Check=Expired())).error, StoreUnavailable)
+    unavailable = StoreUnavailable("s", "x")
+    assert play(verify(hold()), Script(Check=unavailable)).error is unavailable
+
+
+def test_open_waits_for_a_session() -> None:
+    played = play(open_session(), Script(Attach=epoch()))
+    assert (played.kinds, played.result) == (["Attach"], None)
+    assert isinstance(play(open_session(), Script(Attach=Expired())).error, StoreUnavailable)
+
+
+def test_places_are_what_the_store_confirmed() -> None:
+    other = Place(spot(1), "elsewhere", 9)
+    assert acquired(Enqueue=view(mine=other)).result.place is other
+
+
+# Downgrade.
+
+
+def test_downgrade_is_the_stores_word() -> None:
+    held = hold()
+    played = play(downgrade(held), Script(Downgrade=True))
+    assert played.ops[0] == Downgrade(place())
+    assert (played.kinds, played.events) == (["Downgrade", "Now", "Emit"], ["lock.downgraded"])
+    told = played.only(Emit).transition
+    assert (told.token, told.mode, told.held_s) == (7, "shared", 10.0)
+    assert (played.result, held.downgraded, held.mode, held.ended) == (True, True, "shared", False)
+
+
+def test_downgrade_of_a_contender_that_is_gone_is_a_loss() -> None:
+    held = hold()
+    played = play(downgrade(held), Script(Downgrade=False))
+    assert (played.result, played.events, held.reason) == (False, ["lock.lost"], REMOVED)
+    assert played.abandoned == [spot(1)]
+    assert not held.downgraded
+
+
+def test_downgrade_while_another_thread_released() -> None:
+    held = hold()
+    held.release(100.0)
+    played = play(downgrade(held), Script(Downgrade=False))
+    assert (played.kinds, played.result, held.reason) == (["Downgrade"], False, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (Expired(), StoreUnavailable),
+        (StoreUnavailable("s", "x"), StoreUnavailable),
+        (StoreRefused("s", "x"), StoreRefused),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_downgrade_without_an_answer_counts_as_shared_and_may_be_asked_again(error: Any, raised: Any) -> None:
+    held = hold()
+    played = play(downgrade(held), Script(Downgrade=error))
+    assert isinstance(played.error, raised)
+    assert (held.mode, held.downgraded, held.ended) == ("shared", False, False)
+    assert played.abandoned == []
+    assert play(downgrade(held), Script(Downgrade=True)).result is True
+
+
+def test_downgrade_with_the_session_gone() -> None:
+    held = hold()
+    assert play(downgrade(held), Script(Downgrade=SessionLost("x"))).result is False
+    assert not held.downgraded
+
+
+# Looking from outside.
+
+
+def test_a_look_is_asked_again_on_the_next_session() -> None:
+    played = play(look_up(Survey("q", 5)), Script(Attach=epoch(), Survey=[SessionLost("revoked"), ("one",)]))
+    assert played.kinds == ["Attach", "Survey", "Attach", "Survey"]
+    assert played.result == ("one",)
+
+
+def expelling(*answers: Any, surveys: int = 1) -> Played:
+    standing = [(Standing(Contender("q/4"), 4), Standing(Contender("q/5"), 5))] * surveys
+    return play(expel("q", 5, 9), Script(Attach=epoch(), Survey=standing, Expel=list(answers)))
+
+
+def test_whoever_has_the_token_is_expelled() -> None:
+    played = expelling(True)
+    assert played.kinds == ["Attach", "Survey", "Expel"]
+    assert played.result is True
+    assert play(expel("q", 6, 9), Script(Attach=epoch(), Survey=[()])).result is False
+
+
+def test_an_expulsion_is_asked_again_on_the_next_session() -> None:
+    played = expelling(SessionLost("revoked"), False, surveys=2)
+    assert played.kinds == ["Attach", "Survey", "Expel"] * 2
+    assert played.result is False
+
+
+def test_an_expulsion_without_an_answer_is_unavailable() -> None:
+    assert isinstance(expelling(Expired()).error, StoreUnavailable)
+
+
+def test_a_look_without_an_answer_is_unavailable() -> None:
+    played = play(look_up(Survey("q", 5)), Script(Attach=epoch(), Survey=Expired()))
+    assert isinstance(played.error, StoreUnavailable)
+
+
+def test_a_release_that_does_not_wait_is_the_cleaners() -> None:
+    at = epoch()
+    hold = admitted(at)(Admit(place(), {"lock": "q", "mode": "exclusive"}))
+    hold.release(101.0)
+    played = play(release(hold, wait=False), Script())
+    assert played.kinds == ["Abandon", "Now", "Emit"]
+    assert played.events == ["lock.released"]
+    assert played.result is True

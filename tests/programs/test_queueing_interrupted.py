@@ -1,0 +1,212 @@
+"""Every program, with an exception thrown in at every operation: nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from recipes._contract.deadline import Expired
+from recipes._contract.operations import Checked, Withdraw
+from recipes._contract.wakeups import Changed, Gone
+from recipes._programs.cleaner import REFUSED_PAUSE_S, Job, clean
+from recipes._programs.hold import Hold
+from recipes._programs.queueing import acquire, downgrade, release, try_acquire, verify
+from recipes._programs.steps import Abandon, Wait
+from recipes._rules.readwrite import SHARED
+from recipes.errors import ClientClosed, LockTimeout, SessionLost, StoreFull, StoreRefused, StoreUnavailable
+from tests.programs.stepping import Script, admitted, advance, epoch, others, place, play, spot, view
+from tests.programs.test_keep import Keeping
+from tests.programs.test_queueing import attempt, hold
+
+INTERRUPTS = [KeyboardInterrupt, asyncio.CancelledError, SystemExit, MemoryError]
+ERRORS = [*INTERRUPTS, Expired, lambda: StoreUnavailable("s", "x"), lambda: SessionLost("x"), ClientClosed]
+
+
+def contended() -> Script:
+    """A long way to the grant: every kind of operation comes up."""
+    at = epoch()
+    return Script(
+        Attach=at,
+        Enqueue=[view("c", "b", "a"), view()],  # queued again, nobody is ahead
+        Watch=[True, False, True],
+        Wait=[None, Gone("b"), Gone("x"), Gone("c")],
+        Check=[Checked(True, frozenset({"b"})), Checked(True, frozenset())],
+        Look=[view("x", "c"), view("c")],
+        Admit=admitted(at),
+    )
+
+
+def let_in() -> Script:
+    """A reader's way to the grant, behind a writer that downgrades."""
+    at = epoch()
+    left = replace(view("w"), ahead=(replace(others("w")[0], downgraded=True),))
+    return Script(Attach=at, Enqueue=view("w"), Watch=True, Wait=Changed("w"), Look=left, Admit=admitted(at))
+
+
+def free() -> Script:
+    at = epoch()
+    return Script(Attach=at, Enqueue=view(), Probe=view(), Admit=admitted(at), Withdraw=True)
+
+
+def busy() -> Script:
+    return Script(Attach=epoch(), Probe=view("a"), Withdraw=True)
+
+
+CASES: dict[str, tuple[Callable[[], Any], Callable[[], Script]]] = {
+    "acquire, contended": (lambda: acquire(attempt()), contended),
+    "read, behind a downgrade": (lambda: acquire(attempt(SHARED)), let_in),
+    "acquire, free": (lambda: acquire(attempt()), free),
+    "try, free": (lambda: try_acquire(attempt()), free),
+    "try, busy": (lambda: try_acquire(attempt()), busy),
+}
+
+
+def every_step(program: Callable[[], Any], script: Callable[[], Script]) -> range:
+    return range(len(play(program(), script()).ops))
+
+
+def test_the_contended_way_has_every_operation() -> None:
+    kinds = play(acquire(attempt()), contended()).kinds
+    assert set(kinds) == {"Now", "Attach", "Enqueue", "Emit", "Watch", "Wait", "Check", "Look", "Admit"}
+
+
+@pytest.mark.parametrize("make_error", ERRORS)
+@pytest.mark.parametrize("case", CASES)
+def test_what_may_be_enqueued_is_abandoned_exactly_once(case: str, make_error: Any) -> None:
+    program, script = CASES[case]
+    asked_for = spot(1, "R" if case.startswith("read") else "lock")
+    for step in every_step(program, script):
+        error = make_error()
+        played = play(program(), script(), fail_at=step, error=error)
+        context = f"{case}, {error!r} at {step} {played.kinds}"
+        if isinstance(error, SessionLost) and step > 0:  # once more, on the next session
+            again = case != "try, busy"
+            assert isinstance(played.result, Hold) if again else played.result is None, context
+            assert played.abandoned == [asked_for], context
+            assert (played.events[-1:] == ["lock.acquired"]) is again, context
+            continue
+        assert played.abandoned == ([asked_for] if step > 0 else []), context
+        assert played.error is not None, context
+        if isinstance(error, Expired) and step > 0:
+            wanted = LockTimeout if not case.startswith("try") else StoreUnavailable
+            assert isinstance(played.error, wanted), context
+        else:
+            assert played.error is error, context
+
+
+@pytest.mark.parametrize("make_error", ERRORS)
+@pytest.mark.parametrize("case", CASES)
+def test_the_cleaner_is_asked_before_anything_else_is_done(case: str, make_error: Any) -> None:
+    program, script = CASES[case]
+    for step in every_step(program, script)[1:]:
+        played = play(program(), script(), fail_at=step, error=make_error())
+        assert isinstance(played.ops[step + 1], Abandon)
+
+
+@pytest.mark.parametrize("case", [*CASES, "release", "verify", "downgrade", "clean", "keep"])
+def test_closing_a_program_yields_nothing(case: str) -> None:
+    keeping = Keeping(renewals=2)
+    program, script = {
+        **CASES,
+        "release": (lambda: release(hold()), lambda: Script(Withdraw=True)),
+        "verify": (lambda: verify(hold()), lambda: Script(Check=Checked(True, frozenset()))),
+        "downgrade": (lambda: downgrade(hold()), lambda: Script(Downgrade=True)),
+        "clean": (lambda: clean(Job(epoch(), None)), lambda: Script(End=None)),
+        "keep": (keeping.program, keeping.script),
+    }[case]
+    for step in every_step(program, script):
+        keeping.reset()
+        running = program()
+        advance(running, script(), step)
+        running.close()  # a RuntimeError if it yields
+
+
+def test_interrupted_in_the_cleanup_of_an_interruption() -> None:
+    first, second = KeyboardInterrupt("first"), KeyboardInterrupt("second")
+    played = play(acquire(attempt()), Script(Attach=epoch(), Enqueue=first, Abandon=second))
+    assert played.error is second
+    assert played.error.__context__ is first
+
+
+@pytest.mark.parametrize("make_error", INTERRUPTS)
+def test_release_interrupted(make_error: Any) -> None:
+    for step in range(3):
+        error = make_error()
+        played = play(release(hold()), Script(Withdraw=True), fail_at=step, error=error)
+        assert played.error is error
+        assert played.abandoned == ([spot(1)] if step == 0 else []), "else it is deleted already"
+
+
+@pytest.mark.parametrize("make_error", INTERRUPTS)
+def test_verify_interrupted(make_error: Any) -> None:
+    error = make_error()
+    played = play(verify(hold()), Script(), fail_at=0, error=error)
+    assert played.error is error
+    assert played.kinds == ["Check"]
+
+
+@pytest.mark.parametrize("make_error", INTERRUPTS)
+def test_downgrade_interrupted(make_error: Any) -> None:
+    """The grant stays, and counts as shared, however far it got."""
+    for step in range(3):
+        error, held = make_error(), hold()
+        played = play(downgrade(held), Script(Downgrade=True), fail_at=step, error=error)
+        assert played.error is error
+        assert (held.mode, held.ended, held.downgraded) == ("shared", False, step > 0)
+        assert played.abandoned == []
+
+
+@pytest.mark.parametrize("make_error", INTERRUPTS)
+@pytest.mark.parametrize("job", [Job(epoch(), None), Job(epoch(), spot(1), place())])
+def test_clean_interrupted(make_error: Any, job: Any) -> None:
+    error = make_error()
+    played = play(clean(job), Script(), fail_at=0, error=error)
+    assert played.error is error
+    assert len(played.ops) == 1
+
+
+@pytest.mark.parametrize("make_error", INTERRUPTS)
+def test_keep_interrupted(make_error: Any) -> None:
+    straight = Keeping(renewals=2)
+    for step in range(len(play(straight.program(), straight.script()).ops)):
+        keeping = Keeping(renewals=2)
+        error = make_error()
+        played = play(keeping.program(), keeping.script(), fail_at=step, error=error)
+        assert played.error is error
+        assert len(played.ops) == step + 1, "whoever runs it ends its session"
+
+
+@pytest.mark.parametrize("ending", [SessionLost("x"), Expired()])
+def test_clean_ends_where_nothing_more_can_be_done(ending: Any) -> None:
+    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=ending))
+    assert (played.error, played.result, played.kinds) == (None, True, ["Withdraw"])
+
+
+@pytest.mark.parametrize("ending", [SessionLost("x"), StoreRefused("s", "x"), Expired()])
+def test_clean_leaves_a_session_that_cannot_be_ended(ending: Any) -> None:
+    played = play(clean(Job(epoch(), None)), Script(End=ending))
+    assert (played.error, played.result, played.kinds) == (None, True, ["End"])
+
+
+@pytest.mark.parametrize("error", [StoreRefused("s", "x"), StoreFull("s", "x"), StoreUnavailable("s", "x")])
+def test_clean_of_a_spot_that_is_refused_is_to_be_done_again(error: Any) -> None:
+    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=error, Wait=None))
+    assert played.ops == [Withdraw(spot(1), None), Wait(REFUSED_PAUSE_S)]
+    assert (played.error, played.result) == (None, False)
+
+
+def test_clean_withdraws_with_what_is_known() -> None:
+    played = play(clean(Job(epoch(), spot(1), place())), Script(Withdraw=True))
+    assert (played.ops, played.result) == ([Withdraw(spot(1), place())], True)
+    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=False))
+    assert (played.ops, played.result) == ([Withdraw(spot(1), None)], True)
+
+
+def test_clean_tells_of_a_session_that_had_begun() -> None:
+    played = play(clean(Job(epoch(), None)), Script(End=None))
+    assert (played.kinds, played.events) == (["End", "Emit"], ["session.closed"])
+    assert play(clean(Job(epoch(ttl_s=None), None)), Script(End=None)).kinds == ["End"]
