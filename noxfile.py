@@ -86,7 +86,10 @@ EXAMPLES = (
 DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
 PURE = 100
-PURE_FILES = "recipes/_programs/*,recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
+PURE_FILES = (
+    "recipes/_contract/*,recipes/_rules/*,recipes/_programs/*,"
+    "recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
+)
 
 
 @nox.session

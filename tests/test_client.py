@@ -10,7 +10,7 @@ import recipes
 from recipes import events
 from recipes.client import AsyncClient, Client
 from recipes.errors import LockLost, StoreUnavailable, WouldDeadlock
-from tests.programs.test_order import permits
+from tests.rules.test_rules import permits
 from tests.run.doubles import SETTINGS, FaultyEngine
 from tests.run.test_blocking import SOON_S, cut, on
 from tests.run.test_tasks import in_loop, until

@@ -16,6 +16,7 @@ MODULES = {
     for path in sorted(PACKAGE.rglob("*.py"))
 }
 
+PURE_PLACES = ("_contract", "_rules", "_programs")
 PURE_STORE_PARTS = ("protocol", "layout", "codec", "requests")
 FORBIDDEN = {
     "asyncio",
@@ -56,11 +57,10 @@ CLOCKS = {
 
 
 def is_pure(module: str) -> bool:
-    parts = module.split(".")
-    if parts[1:2] == ["_core"] or module == "recipes._run.interpreter":
+    _, place, *inside = [*module.split("."), ""]
+    if place in PURE_PLACES or module == "recipes._run.interpreter":
         return True
-    store = parts[1:2] == ["stores"] and len(parts) == 4
-    return store and any(parts[3].startswith(part) for part in PURE_STORE_PARTS)
+    return place == "stores" and len(inside) == 3 and inside[1].startswith(PURE_STORE_PARTS)
 
 
 PURE = [module for module in MODULES if is_pure(module)]
@@ -90,7 +90,7 @@ def _walk(node: ast.AST, *, typing_too: bool) -> Iterator[ast.AST]:
 
 def test_the_pure_modules_are_those_that_are_meant() -> None:
     names = {module.removeprefix("recipes.") for module in PURE}
-    assert {"_core.queueing", "_core.session", "_run.interpret"} <= names
+    assert {"_contract.operations", "_rules.readwrite", "_programs.queueing", "_run.interpreter"} <= names
     assert {"stores.etcd.protocol", "stores.etcd.codec", "stores.zookeeper.layout"} <= names
     assert not {"stores.memory", "_run.runtime", "stores.etcd.wire"} & names
 
@@ -109,67 +109,99 @@ def test_pure_modules_read_no_clock_and_toss_no_coin(module: str) -> None:
     assert not bare & {"open", "print", "input", "exec", "eval", "__import__", "globals"}
 
 
-# Who may import whom; a layer's modules may import each other.
-FACES = {"_lock_base", "client", "grant", "inspection", "lock", "rlock", "rwlock", "session"}
+# Which layer may import which; the modules of one layer may import each other.
+NOUNS = {"client", "grant", "inspection", "lock", "rlock", "rwlock", "session", "_api"}
 GUARDS = {"etcd", "zookeeper"}  # what is special to one store
 VALUES = {"errors", "events", "guarantees", "_section", "_version"}  # what every layer speaks of
+PLACES = {
+    "": "root",
+    "_contract": "contract",
+    "_rules": "rules",
+    "_programs": "programs",
+    "_run": "drivers",
+    "__main__": "cli",
+    "cli": "cli",
+    "fencing": "gates",
+    "telemetry": "telemetry",
+    "testing": "kit",
+    **dict.fromkeys(NOUNS, "nouns"),
+    **dict.fromkeys(GUARDS, "guards"),
+    **dict.fromkeys(VALUES, "values"),
+}
+STORES = {
+    "": "stores",
+    "registry": "registry",
+    **dict.fromkeys(("credentials", "secret", "tls"), "entry"),  # how a client enters a store
+}
+SHARED_PLACES = {"recipes._run.clock": "clock", "recipes._run.waiting": "waiting"}
+"""What drivers and transports both use: the clock, and how a thread waits."""
 
 
 def layer(module: str) -> str:
-    parts = module.split(".")[1:]
-    if parts[:1] == ["stores"]:
-        inside = {"": "contract", "base": "contract", "protocol": "contract", "engine": "engine"}
-        inside["waiting"] = "waiting"  # how a thread waits, for drivers and transports alike
-        inside |= dict.fromkeys(("credentials", "secret", "tls"), "entry")  # how a client enters a store
-        if len(parts) > 2:
-            return "protocols" if is_pure(module) else "transports"
-        return inside.get("".join(parts[1:]), "engines")
-    places = {"": "root", "_core": "core", "_run": "run", "cli": "cli", "__main__": "cli", "testing": "kit"}
-    places |= {"fencing": "gates", "telemetry": "telemetry"}
-    places |= (
-        dict.fromkeys(FACES, "faces") | dict.fromkeys(GUARDS, "guards") | dict.fromkeys(VALUES, "values")
-    )
-    return places.get("".join(parts[:1]), f"a new place: {module}")
+    if module in SHARED_PLACES:
+        return SHARED_PLACES[module]
+    place, inside, *rest = [*module.split(".")[1:], "", ""]
+    if place != "stores":
+        return PLACES.get(place, f"a new place: {module}")
+    if any(rest):
+        return "protocols" if is_pure(module) else "transports"
+    return STORES.get(inside, "backends")
 
 
 ALLOWED = {
     "values": set(),
-    "core": {"values", "contract"},  # events are what a program is told
-    "contract": {"values", "core"},  # operations are what a protocol carries out
-    "entry": {"values", "waiting"},  # for a password
-    "engine": {"values", "contract", "engines", "entry"},
-    "protocols": {"values", "core", "contract"},
+    "clock": set(),
     "waiting": set(),
-    "run": {"values", "core", "contract", "waiting"},
-    "engines": {"values", "core", "contract", "engine", "protocols", "transports", "clock", "entry"},
-    "transports": {"values", "contract", "protocols", "clock", "engines", "waiting", "entry"},
-    "faces": {"values", "core", "run", "contract", "engine", "entry"},
-    "root": {"values", "faces"},
-    "guards": {"core", "engines", "faces"},
-    "telemetry": {"values", "run", "clock"},  # made of events
-    "gates": {"values", "core"},  # for resources that know nothing of our stores
-    "kit": {"values", "core", "run", "contract", "engines", "faces"},
-    "cli": {"root", "values", "faces", "clock", "engine", "cli"},
+    "contract": {"values"},  # events are what a program emits
+    "rules": {"values", "contract"},
+    "programs": {"values", "contract", "rules"},
+    "entry": {"values", "waiting"},  # for a password
+    "registry": {"values", "contract", "backends", "entry"},
+    "protocols": {"values", "contract"},
+    "transports": {"values", "contract", "protocols", "clock", "waiting", "backends", "entry"},
+    "backends": {"values", "contract", "registry", "protocols", "transports", "clock", "entry"},
+    "drivers": {"values", "contract", "programs", "clock", "waiting"},
+    "nouns": {"values", "contract", "rules", "programs", "drivers", "registry", "entry"},
+    "root": {"values", "nouns"},
+    "guards": {"programs", "backends", "nouns"},
+    "telemetry": {"values", "drivers", "clock"},  # made of events
+    "gates": {"values", "rules"},  # for resources that know nothing of our stores
+    "kit": {"values", "contract", "rules", "programs", "drivers", "backends", "nouns", "clock"},
+    "cli": {"root", "values", "nouns", "clock", "registry"},
 }
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_go_one_way(module: str) -> None:
     own = layer(module)
-    allowed = ALLOWED[own] | {own}
     for name in imports(module):
         if name == "recipes" or name.startswith("recipes."):
-            target = "clock" if name == "recipes._run.clock" and "clock" in allowed else layer(name)
-            assert target in allowed, f"{module} ({own}) imports {name} ({target})"
+            assert layer(name) in ALLOWED[own] | {own}, f"{module} ({own}) imports {name} ({layer(name)})"
 
 
-def test_the_programs_know_no_store_and_no_driver() -> None:
-    for module in MODULES:
-        if layer(module) == "core":
-            for name in imports(module, typing_too=True):
-                assert not name.startswith(
-                    ("recipes._run", "recipes.stores.etcd", "recipes.stores.zookeeper")
-                )
+@pytest.mark.parametrize(
+    "module", [one for one in MODULES if layer(one) in {"contract", "rules", "programs"}]
+)
+def test_programs_and_stores_meet_in_the_contract_only(module: str) -> None:
+    for name in imports(module, typing_too=True):
+        assert not name.startswith(("recipes._run", "recipes.stores")), name
+
+
+@pytest.mark.parametrize("module", [one for one in MODULES if layer(one) == "protocols"])
+def test_no_store_knows_a_program_or_a_rule(module: str) -> None:
+    for name in imports(module, typing_too=True):
+        assert not name.startswith(("recipes._programs", "recipes._rules", "recipes._run")), name
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Neither at its top, nor lazily, nor for its types."""
+    graph = {
+        module: {name for name in imports(module, typing_too=True) if name in MODULES} for module in MODULES
+    }
+    left = dict(graph)
+    while ends := {module for module, needs in left.items() if not needs & left.keys() - {module}}:
+        left = {module: needs for module, needs in left.items() if module not in ends}
+    assert not left, sorted(left)
 
 
 @pytest.mark.parametrize("module", MODULES)

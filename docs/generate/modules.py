@@ -16,18 +16,19 @@ TOLD = {
     "gates": ("gates", "fencing/"),
     "guards": ("guards", "etcd.py, zookeeper.py"),
     "root": ("the package", "__init__.py"),
-    "faces": ("faces", "client.py, lock.py, grant.py ..."),
-    "run": ("drivers", "_run/"),
-    "clock": ("the clock", "_run/clock.py"),
-    "engine": ("the URL", "stores/engine.py"),
-    "engines": ("engines", "stores/*/"),
+    "nouns": ("nouns", "client.py, lock.py, _api/ ..."),
+    "drivers": ("drivers", "_run/"),
+    "programs": ("programs", "_programs/"),
+    "rules": ("rules", "_rules/"),
+    "registry": ("registry of stores", "stores/registry.py"),
+    "backends": ("backends", "stores/*/"),
     "entry": ("entry", "stores/tls.py, credentials.py"),
     "transports": ("transports", "stores/*/: the only I/O"),
     "protocols": ("store protocols", "stores/*/protocol*.py"),
-    "core": ("programs", "_core/"),
-    "contract": ("the seam", "stores/base.py, protocol.py"),
+    "contract": ("the contract", "_contract/"),
     "values": ("values", "errors.py, events.py"),
-    "waiting": ("waiting", "stores/waiting.py"),
+    "waiting": ("waiting", "_run/waiting.py"),
+    "clock": ("the clock", "_run/clock.py"),
 }
 """What each layer is called, and where it lies; the layers are those of ``tests/test_purity.py``."""
 WIDTH, ROW, BOX, TALL = 1060, 96, 168, 50
@@ -81,12 +82,8 @@ def _uses() -> dict[str, set[str]]:
     for module in MODULES:
         for name in imports(module):
             if name == "recipes" or name.startswith("recipes."):
-                found[_layer(module)].add(_layer(name))
+                found[layer(module)].add(layer(name))
     return {own: others - {own} for own, others in found.items()}
-
-
-def _layer(module: str) -> str:
-    return "clock" if module == "recipes._run.clock" else layer(module)
 
 
 def _reach(uses: dict[str, set[str]], start: str) -> set[str]:
@@ -124,7 +121,7 @@ def _needed(uses: dict[str, set[str]], one: str) -> set[str]:
 
 
 def _box(name: str, x: int, y: int) -> str:
-    own = [module for module in MODULES if _layer(module) == name]
+    own = [module for module in MODULES if layer(module) == name]
     kind = ' class="pure"' if own and all(map(is_pure, own)) else ""
     title, where = TOLD[name]
     rect = f'<rect x="{x - BOX // 2}" y="{y}" width="{BOX}" height="{TALL}"/>'

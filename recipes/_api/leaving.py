@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 if TYPE_CHECKING:
     from recipes._api.locks import LockBase
     from recipes._run.runtime import Runtime
-    from recipes.grant import Grant
 
 __all__ = ["Block", "enters", "seen_leaving"]
 
@@ -35,7 +34,7 @@ class Block(weakref.ref["partial[None]"]):
 
     __slots__ = ("grant", "lock")
 
-    grant: Grant
+    grant: Any  # a grant, whose module imports this one
     lock: LockBase | None
 
     def leave(self) -> None:
@@ -46,7 +45,7 @@ class Block(weakref.ref["partial[None]"]):
             self.grant._release_behind()  # noqa: SLF001 - the three are one
 
 
-def enters(what: Any, runtime: Runtime, grant: Grant, lock: LockBase | None = None) -> Block | None:
+def enters(what: Any, runtime: Runtime, grant: Any, lock: LockBase | None = None) -> Block | None:
     """Return the block that is entered now, to be kept until its end was seen to; None if it is not seen.
 
     Args:

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Ahead, Contender
     from recipes._contract.rule import Order
     from recipes._contract.wakeups import Event
-    from recipes._programs.hold import (
-        Epoch,  # noqa: F401 - named in a string below
-        Hold,  # noqa: F401 - named in a string below
-    )
 
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Changed", "Disturbed", "Event", "Gone"]
+__all__ = ["Changed", "Disturbed", "Event", "Gone", "LocallyGone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,11 @@ class Gone(Event):
     """The store told, on this session, that the watched node or key was deleted."""
 
     ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class LocallyGone(Gone):
+    """A contender of this very session was withdrawn; unlike `Gone`, no word of the store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The core of a grant: the place held, and the one transition out of holding it."""
+"""What a client has: its session on the store, and what it holds in it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.contenders import Contender
+from recipes._programs.lease import SessionClock
+from recipes._programs.local import Local
 from recipes.events import Transition
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Place
-    from recipes._programs.reentry import Entries
-
-from typing import TYPE_CHECKING
-
-from recipes._contract.operations import Place
-from recipes._programs.lease import SessionClock
-from recipes._programs.local import Local
-
-if TYPE_CHECKING:
     from recipes._contract.protocol import StoreProtocol
-
 
 __all__ = ["RELEASED", "SHARED", "Epoch", "Hold"]
 
@@ -90,7 +82,7 @@ class Hold:
         "_end",
         "acquired_at",
         "downgraded",
-        "entries",
+        "entered",
         "epoch",
         "face",
         "labels",
@@ -122,7 +114,7 @@ class Hold:
         self.overheld = False  # somebody saw ``until`` pass; for ever, whatever is said later
         self.downgraded = False  # as the store confirmed
         self.face: Any = None
-        self.entries: Entries | None = None  # where its owner may enter it again
+        self.entered: Callable[[], list[Any]] | None = None  # the grants of who may enter it again
         self.on_end: Callable[[], None] | None = None
         self._end: dict[str, tuple[str]] = {}
 
@@ -195,8 +187,8 @@ class Hold:
     @property
     def faces(self) -> list[Any]:
         """The grants that users have of it."""
-        if self.entries is not None:
-            return self.entries.faces
+        if self.entered is not None:
+            return self.entered()
         return [] if self.face is None else [self.face]
 
     @property

@@ -1,4 +1,10 @@
-"""The clock of a session: when it must be renewed, is doubted, and is given up."""
+"""The clock of a session: when it must be renewed, is suspect, and is given up.
+
+The store ends a session ``ttl`` seconds after it last heard from the client; the client gives
+it up earlier, by its own clock, so that no grant is believed that the store may give away. The
+rule comes from Gray and Cheriton's leases (1989): count from the moment a renewal was *sent*,
+and count only renewals that were confirmed. The clock's readings are passed in.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,10 @@ import math
 from collections import deque
 from typing import Literal
 
-from recipes._programs.session import SHORTEST_RENEWAL_S
+__all__ = ["SessionClock", "State"]
 
-__all__ = ["SessionClock"]
+SHORTEST_RENEWAL_S = 0.5
+"""How long to wait for the answer to a renewal at least, even if a grant reaches its ``max_hold``."""
 
 State = Literal["held", "suspect", "lost"]
 
@@ -59,9 +66,8 @@ class SessionClock:
         self.ttl_s = ttl_s
         self.counted = self._answered[0][0]
         self.deadline = self.counted + ttl_s - max(ttl_s / 10, 0.5)
-        self.due = max(
-            sent_at + self.interval_s, now + lag_s / 2
-        )  # the next but one shows that this one counts
+        # The next renewal but one shows that this one counts.
+        self.due = max(sent_at + self.interval_s, now + lag_s / 2)
         self.suspect_at = min(sent_at + 2.25 * self.interval_s, self.deadline)
 
     @property

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recipes._contract.wakeups import Changed, Gone
+from recipes._contract.wakeups import Changed, LocallyGone
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
     from recipes._contract.contenders import Contender
 
-__all__ = ["Local", "LocallyGone"]
-
-
-@dataclass(frozen=True, slots=True)
-class LocallyGone(Gone):
-    """A contender of this very session was withdrawn; unlike `Gone`, no word of the store."""
+__all__ = ["Local"]
 
 
 class Local:

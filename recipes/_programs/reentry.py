@@ -38,7 +38,7 @@ class Entries:
         self._on_left = on_left
         self._inside: dict[Entry, None] = {}
         whole.on_end = self._on_end
-        whole.entries = self
+        whole.entered = lambda: self.faces
 
     def new(self) -> Entry:
         """Return an entry to enter with; whoever has it can leave it, entered or not."""

@@ -1,12 +1,7 @@
-"""The session: its clock, its state, and the program that keeps it alive.
+"""The session of a client: its state, and the program that keeps it alive.
 
-A session is what a client's contenders live and die with. The store ends it ``ttl``
-seconds after it last heard from the client; the client gives it up earlier, by its own
-clock, so that nobody believes in a grant that the store may give away. The rule comes
-from Gray and Cheriton's leases (1989): count from the moment a renewal was *sent*, and
-only renewals that were confirmed count.
-
-Everything here is plain state and a generator; the clock's readings are passed in.
+A client's contenders live as long as its session. Everything here is plain state and a
+generator; `recipes._programs.lease` has the clock.
 """
 
 from __future__ import annotations
@@ -31,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Board", "OpenFailed", "SessionEvent", "keep"]
 STILLBORN_S = 1.0
-SHORTEST_RENEWAL_S = 0.5
-"""How long to wait for the answer to a renewal at least, even if a grant reaches its ``max_hold``."""
 EPSILON_S = 0.001  # sums of seconds are not exact
 
 

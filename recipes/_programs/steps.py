@@ -8,6 +8,7 @@ from recipes._contract.operations import Op, Place, Spot
 from recipes._contract.record import record
 
 if TYPE_CHECKING:
+    from recipes._contract.wakeups import Event  # noqa: F401 - named in a string below
     from recipes._programs.hold import (
         Epoch,  # noqa: F401 - named in a string below
         Hold,  # noqa: F401 - named in a string below

@@ -17,12 +17,9 @@ import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from recipes._run.clock import boot_time
-
-if TYPE_CHECKING:
-    from recipes._run.runtime import Runtime
 
 __all__ = ["dropped", "join", "present"]
 
@@ -39,7 +36,8 @@ class _Left:
     end: Callable[[], object]
 
 
-_runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
+Runtime = Any  # its module imports this one
+_runtimes: weakref.WeakSet[Any] = weakref.WeakSet()
 _left: list[_Left] = []
 
 

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
@@ -30,7 +30,6 @@ from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
 if TYPE_CHECKING:
-    from recipes._api.leaving import Block
     from recipes._contract.backend import Engine
     from recipes._contract.connection import Mailbox
     from recipes._programs.reentry import Entries
@@ -45,6 +44,13 @@ LONGEST_PAUSE_S = 1.0
 def new_id() -> str:
     """Return the id of a new contender."""
     return str(uuid.uuid4())
+
+
+class LeftBlock(Protocol):
+    """A ``with`` block that has ended, whatever became of its ``__exit__``."""
+
+    def leave(self) -> None:
+        """Release what is still held, behind the scenes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ class Runtime(ABC):
         self.cleaning: dict[int, Job] = {}
         self.face: Any = None
         self.entries: dict[tuple[object, str], Entries] = {}
-        self.left: deque[Block] = deque()
+        self.left: deque[LeftBlock] = deque()
         self._inherited: list[object] = []
         process.join(self)
 

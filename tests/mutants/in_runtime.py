@@ -10,8 +10,7 @@ from recipes._programs import session
 from recipes._programs.hold import Hold
 from recipes._programs.lease import SessionClock
 from recipes._programs.steps import Admit
-from recipes._run import blocking, process, tasks
-from recipes._run import interpreter as interpret
+from recipes._run import blocking, interpreter, process, tasks
 from recipes._run.blocking import BlockingRuntime, ThreadMailbox
 from recipes._run.callbacks import Callbacks, Lane
 from recipes._run.runtime import Call, Runtime
@@ -108,10 +107,10 @@ def _done_at_the_first_refusal() -> list[Any]:
 
 def _deadline_stays() -> list[Any]:
     def renew(op: Any, call: Call, epoch: Any) -> Any:
-        call.deadline = interpret.Deadline.after(op.within_s, call.runtime.now())
-        return (yield from epoch.protocol.renew(op, interpret.Turn(call.mailbox)))
+        call.deadline = interpreter.Deadline.after(op.within_s, call.runtime.now())
+        return (yield from epoch.protocol.renew(op, interpreter.Turn(call.mailbox)))
 
-    return swap(interpret, "_renew", renew)
+    return swap(interpreter, "_renew", renew)
 
 
 def _rung_once_for_each() -> list[Any]:
@@ -143,7 +142,7 @@ RUNTIME = [
     TransportMutant(
         "a hold is registered only if it is proven",
         CORE,
-        "tests/run/test_interpret.py",
+        "tests/run/test_interpreter.py",
         _registered_once_proven,
     ),
     TransportMutant(
@@ -188,14 +187,14 @@ RUNTIME = [
     TransportMutant(
         "the keeper's deadline is that of its last renewal",
         BLOCKING,
-        "tests/run/test_interpret.py",
+        "tests/run/test_interpreter.py",
         _deadline_stays,
     ),
     TransportMutant(
         "a call listens to nobody of its own client",
         BLOCKING,
-        "tests/run/test_interpret.py",
-        lambda: swap(interpret, "_listen", lambda op, call, epoch: tuple(op.targets)),
+        "tests/run/test_interpreter.py",
+        lambda: swap(interpreter, "_listen", lambda op, call, epoch: tuple(op.targets)),
     ),
     TransportMutant(
         "a client waits for a session that was refused",

@@ -32,16 +32,16 @@ PYTEST = (
     *("-o", "timeout_method=signal", f"--timeout={HANGS_S}"),
 )
 UNIT = {
-    "predicate": ("tests/programs",),
-    "program": ("tests/programs",),
-    "session clock": ("tests/programs",),
-    "cleaner": ("tests/programs", "tests/run/test_runtime.py"),
+    "predicate": ("tests/programs", "tests/rules"),
+    "program": ("tests/programs", "tests/rules"),
+    "session clock": ("tests/programs", "tests/rules"),
+    "cleaner": ("tests/programs", "tests/rules", "tests/run/test_runtime.py"),
     "etcd protocol": ("tests/stores/test_etcd_protocol.py",),
     "ZooKeeper protocol": ("tests/stores/test_zookeeper_protocol.py",),
-    "read-write predicate": ("tests/programs",),
-    "read-write program": ("tests/programs",),
-    "holders that hang": ("tests/programs",),
-    "re-entrance": ("tests/programs",),
+    "read-write predicate": ("tests/programs", "tests/rules"),
+    "read-write program": ("tests/programs", "tests/rules"),
+    "holders that hang": ("tests/programs", "tests/rules"),
+    "re-entrance": ("tests/programs", "tests/rules"),
 }
 
 

@@ -9,7 +9,8 @@ import pytest
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Open, Opened, Place, Renew, Renewal
 from recipes._programs.hold import NOT_RENEWED, Epoch, Hold
-from recipes._programs.session import SHORTEST_RENEWAL_S, STILLBORN_S, Board, OpenFailed, SessionEvent, keep
+from recipes._programs.lease import SHORTEST_RENEWAL_S
+from recipes._programs.session import STILLBORN_S, Board, OpenFailed, SessionEvent, keep
 from recipes._programs.steps import Abandon, Emit, Now, Wait
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from tests.programs.stepping import Played, Script, epoch, place, play, spot

@@ -3,8 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recipes._contract.contenders import Contender
-from recipes._contract.wakeups import Changed, Gone
-from recipes._programs.local import Local, LocallyGone
+from recipes._contract.wakeups import Changed, Gone, LocallyGone
+from recipes._programs.local import Local
 from tests.programs.test_keep import Mailbox
 
 A = Contender("q/a", id="a")

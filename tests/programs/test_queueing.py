@@ -22,9 +22,8 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._contract.rule import Order
-from recipes._contract.wakeups import Changed, Disturbed, Gone
+from recipes._contract.wakeups import Changed, Disturbed, Gone, LocallyGone
 from recipes._programs.hold import NOT_RENEWED, Hold
-from recipes._programs.local import LocallyGone
 from recipes._programs.observing import expel, look_up
 from recipes._programs.queueing import (
     REMOVED,
@@ -41,7 +40,7 @@ from recipes._programs.steps import Admit, Emit, Wait
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, StoreUnavailable
 from tests.programs.stepping import GONE, Played, Script, admitted, epoch, others, place, play, spot, view
-from tests.programs.test_order import permits
+from tests.rules.test_rules import permits
 
 LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://"}
 TAIL = ["Admit", "Emit", "Now"]

@@ -10,7 +10,7 @@ from recipes._contract.rule import Order
 from recipes._contract.wakeups import Disturbed, Gone
 from recipes._programs import cleaner, hold, local, queueing, session
 from recipes._programs import reentry as re_entry
-from recipes._run import interpreter as interpret
+from recipes._run import interpreter
 from recipes._run.runtime import Runtime
 from tests.simulation.clients import SimRuntime
 
@@ -79,7 +79,7 @@ def admit_without_the_clock() -> list[Any]:
 
 
 def session_loss_ignored_while_waiting() -> list[Any]:
-    return swap(interpret, "_still", mock.Mock(return_value=None))
+    return swap(interpreter, "_still", mock.Mock(return_value=None))
 
 
 def local_release_wakes_nobody() -> list[Any]:

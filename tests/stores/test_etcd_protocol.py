@@ -38,7 +38,7 @@ from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
-from tests.programs.test_order import permits
+from tests.rules.test_rules import permits
 from tests.stores.stepping import AGAIN, MAILBOX, TURN, Asked, feed
 
 LEASE = 0x1F

@@ -66,8 +66,8 @@ def test_anything_else_should_not_come() -> None:
 
 def test_the_generator_of_an_operation_yields_it_and_returns_what_is_sent() -> None:
     for op in [*OPS, steps.Now(), steps.Attach(), steps.Wait()]:
-        steps = iter(op)
-        assert next(steps) is op
+        asked = iter(op)
+        assert next(asked) is op
         with pytest.raises(StopIteration) as stop:
-            steps.send("result")  # type: ignore[attr-defined]
+            asked.send("result")  # type: ignore[attr-defined]
         assert stop.value.value == "result"

@@ -30,8 +30,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import MOST_TOLD
 from recipes._contract.rule import Order
-from recipes._contract.wakeups import Gone
-from recipes._programs.local import LocallyGone
+from recipes._contract.wakeups import Gone, LocallyGone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
@@ -55,7 +54,7 @@ from recipes.stores.zookeeper.requests import (
     Sync,
     ZooKeeperError,
 )
-from tests.programs.test_order import permits
+from tests.rules.test_rules import permits
 from tests.stores.stepping import AGAIN, MAILBOX, TURN, Asked, feed
 
 SESSION = -3  # signed, as on the wire

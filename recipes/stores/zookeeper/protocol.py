@@ -38,7 +38,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import Steps, Turn
 from recipes._contract.rule import Order
-from recipes._programs.local import LocallyGone
+from recipes._contract.wakeups import LocallyGone
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.layout import DOWNGRADED, Child, dubious, is_downgraded
 from recipes.stores.zookeeper.protocol_outside import ZooKeeperOutside

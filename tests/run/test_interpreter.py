@@ -10,9 +10,8 @@ from recipes._contract import operations as ops
 from recipes._contract.contenders import Contender
 from recipes._contract.deadline import NEVER, Deadline, Expired
 from recipes._contract.operations import Place, Spot, View
-from recipes._contract.wakeups import Changed, Gone
+from recipes._contract.wakeups import Changed, Gone, LocallyGone
 from recipes._programs import steps
-from recipes._programs.local import LocallyGone
 from recipes._programs.session import OpenFailed, SessionEvent
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.interpreter import END_UNBORN_WITHIN_S, Receive, interpret
