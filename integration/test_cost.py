@@ -32,7 +32,7 @@ MOST = {
 RENEWAL = {"zookeeper": (2, 17 + 81, 25 + 88), "etcd": (2, 520 + 270, 950)}
 """Requests, and bytes up and down, of one renewal with one grant; docs/operating/capacity.md tells them."""
 BYTES = {"zookeeper": (300, 320), "etcd": (1_650, 1_400)}
-"""Up and down, with names as long as here; the gateway speaks JSON, and a create compares the anchor (150 bytes)."""
+"""Up and down, with names as long as here; the gateway speaks JSON. 150 bytes up compare the anchor."""
 
 
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])
