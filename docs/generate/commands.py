@@ -16,7 +16,7 @@ __all__ = ["commands"]
 
 def commands() -> str:
     """Return a section for each command."""
-    context = click.Context(root, info_name="recipes")
+    context = click.Context(root, info_name="recipes", **root.context_settings)
     return "\n\n".join(
         "\n\n".join(_section(root.commands[name], context)) for name in root.list_commands(context)
     )

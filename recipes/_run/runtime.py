@@ -185,6 +185,13 @@ class Runtime(ABC):
 
     def schedule(self, job: Job) -> None:
         """Have the cleaner do a job, and remember it until it is done."""
+        try:
+            self._remember(job)
+        except BaseException:  # an interrupt: the cleaner may have heard of it, or not
+            self._remember(job)  # to be done twice does no harm
+            raise
+
+    def _remember(self, job: Job) -> None:
         self.cleaning[id(job)] = job
         self.clean_up(job)
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import recipes
 
-__all__ = ["Handled", "Strike", "StrikeAtTheEnd"]
+__all__ = ["Handled", "Strike", "StrikeAtTheEnd", "StrikeWithin"]
 
 PACKAGE = str(Path(recipes.__file__).parent)
 
@@ -82,6 +82,18 @@ class StrikeAtTheEnd(Strike):
         caller = frame.f_back
         ends = event == "call" and frame.f_code.co_name == "__exit__" and caller is not None
         return ends and not caller.f_code.co_filename.startswith(PACKAGE)  # type: ignore[union-attr]
+
+
+class StrikeWithin(Strike):
+    """Raises KeyboardInterrupt in one of these functions: as often, however long the rest takes."""
+
+    def __init__(self, at: int, *names: str) -> None:
+        super().__init__(at)
+        self.names = names
+
+    def counts(self, frame: FrameType, event: str) -> bool:
+        """Only there."""
+        return frame.f_code.co_name in self.names and super().counts(frame, event)
 
 
 class Handled(Struck):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 import recipes
 from integration.servers import eventually
-from tests.run.striking import Strike, StrikeAtTheEnd
+from tests.run.striking import Strike, StrikeAtTheEnd, StrikeWithin
 
 SOON_S = 20
 
@@ -67,6 +68,48 @@ def test_an_acquire_interrupted_anywhere_leaves_nothing(client: recipes.Client) 
         assert lock.acquire(timeout=SOON_S).release(), where
     assert at > 50
     assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
+
+
+def took(lock: recipes.Lock) -> recipes.Grant:
+    """Take it in a thread that is over then, so that this one would wait for another's."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lock.acquire, timeout=SOON_S).result()
+
+
+def wait_in_vain(lock: recipes.Lock) -> None:
+    with pytest.raises(recipes.LockTimeout):
+        lock.acquire(timeout=0.01)
+
+
+def test_a_wait_interrupted_anywhere_leaves_nothing(client: recipes.Client) -> None:
+    lock = client.lock("x")
+    for at in itertools.count(1):
+        held = took(lock)
+        where = struck(lambda: wait_in_vain(lock), at)
+        assert held.release(), where
+        assert lock.acquire(timeout=SOON_S).release(), where
+        assert eventually(lambda: client.pending_cleanups == 0, SOON_S), where
+        if not where:
+            break
+    assert at > 100
+    assert lock.contenders() == []
+
+
+def test_what_the_cleaner_is_to_do_is_done_wherever_it_is_told(client: recipes.Client) -> None:
+    """A wait that is over tells it, at no fixed place: some wake up more often than others."""
+    lock = client.lock("x")
+    for at in itertools.count(1):
+        held = took(lock)
+        strike = StrikeWithin(at, "abandon", "schedule", "_remember", "clean_up")
+        with contextlib.suppress(KeyboardInterrupt), strike:
+            wait_in_vain(lock)
+        assert held.release(), strike.where
+        assert lock.acquire(timeout=SOON_S).release(), strike.where
+        assert eventually(lambda: client.pending_cleanups == 0, SOON_S), strike.where
+        if not strike.where:
+            break
+    assert at > 5
+    assert lock.contenders() == []
 
 
 def enter(lock: Any) -> None:

@@ -54,7 +54,8 @@ class Watching:
         self._store = store
         self._streams: dict[Channel, _Stream] = {}
         self._openings: dict[Channel, asyncio.Task[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0  # uvloop's handle of what is due at once does not say
         self._closed = False
 
     def arm(self, arming: Arming) -> None:
@@ -135,11 +136,11 @@ class Watching:
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the timer run at ``due``; one that runs too early is left alone, it looks again."""
         due = None if self._closed else self._switch.due()
-        if due is None or (self._timer is not None and self._timer.when() <= due):
+        if due is None or (self._timer is not None and self._timer_at <= due):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._tick)
+        self._timer, self._timer_at = loop.call_at(due, self._tick), due
 
     def _tick(self) -> None:
         self._timer = None

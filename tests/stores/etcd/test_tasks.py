@@ -402,3 +402,28 @@ def test_nobody_listens_for_the_stream(run: Run) -> None:
         await link.close()
 
     run(main())
+
+
+def test_what_was_due_before_it_was_set_waits_for_its_turn_like_any_other(run: Run) -> None:
+    """A loop that was late; uvloop makes no timer of such, and a step may come before its turn does."""
+    told: list[float] = []
+
+    async def main() -> None:
+        link: Any = AsyncEtcdLink([("127.0.0.1", closed_port())])
+        watching, loop = link._watching, asyncio.get_running_loop()
+        due: list[float | None] = [loop.time() - 1]
+        watching._switch.due = lambda: due[0]
+
+        def tick(now: float) -> None:
+            told.append(now)
+            due[0] = None
+
+        watching._switch.tick = tick
+        watching.follow()
+        watching.follow()
+        assert told == []
+        await asyncio.sleep(0.01)
+        assert len(told) == 1
+        await link.close()
+
+    run(main())
