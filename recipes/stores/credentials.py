@@ -36,7 +36,7 @@ class Credentials:
             return self.source
         try:
             given: Any = _veiled(self.source())
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: it ends a thread of which nobody would know
             what = f"password() raised {type(error).__name__}, so there is nothing to log in with"
             raise StoreDenied(store, what) from error
         if not isinstance(given, Secret) or not given:
@@ -128,7 +128,8 @@ class Asker:
             found: Secret | StoreDenied = self._credentials.password(store)
         except StoreDenied as denied:
             found = denied
-        self._asking = False
+        finally:
+            self._asking = False
         self._done(found)
 
 

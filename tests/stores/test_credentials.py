@@ -9,7 +9,7 @@ import pytest
 
 import recipes
 from recipes.errors import StoreDenied
-from recipes.stores.credentials import Credentials, apart
+from recipes.stores.credentials import Asker, Credentials, apart
 from recipes.stores.secret import Sealed, Secret
 
 PASSWORD = "pw-%/ñ"
@@ -80,6 +80,22 @@ def test_a_callable_that_raises() -> None:
     with pytest.raises(StoreDenied, match="raised LookupError") as caught:
         who.password("h:1")
     assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize("raised", [LookupError, SystemExit, KeyboardInterrupt])
+def test_a_callable_that_raises_is_asked_again_next_time(raised: type[BaseException]) -> None:
+    answers: list[Any] = [raised("no"), PASSWORD]
+
+    def password() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return str(answer)
+
+    asker = Asker(Credentials("app", password))
+    with pytest.raises(StoreDenied, match=f"password.. raised {raised.__name__}"):
+        asker.within("h:1", 10)
+    assert asker.within("h:1", 10) == PASSWORD
 
 
 @pytest.mark.parametrize(
