@@ -153,8 +153,13 @@ def connect_async(
     return AsyncClient(_engine(url, require, options), _settings(session_timeout, request_timeout, owner))
 
 
+_OPTIONAL = frozenset(("username", "password", "tls_ca", "tls_cert", "tls_key", "ssl_context", "sasl", "acl"))
+"""The options that are not given where they are None; what nobody knows is refused, None or not."""
+
+
 def _engine(url: str, needs: Need | Iterable[Need], options: dict[str, Any]) -> Engine:
-    engine = from_url(url, {name: given for name, given in options.items() if given is not None})
+    given = {name: value for name, value in options.items() if value is not None or name not in _OPTIONAL}
+    engine = from_url(url, given)
     guarantees.require(needs, engine.guarantees, f"{url.partition(':')[0].lower()}://")
     return engine
 

@@ -29,6 +29,8 @@ both = pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_asyn
         ({"request_timeout": 0}, "request_timeout=0 is too short"),
         ({"colour": "red"}, "does not know the option 'colour'$"),
         ({"sesion_timeout": 3}, "does not know the option 'sesion_timeout'; did you mean session_timeout="),
+        ({"sesion_timeout": None}, "does not know the option 'sesion_timeout'; did you mean"),
+        ({"colour": None}, "does not know the option 'colour'$"),
         ({"username": "me"}, "does not know the option 'username'$"),
     ],
 )

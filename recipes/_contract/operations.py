@@ -162,7 +162,11 @@ class Enqueue(StoreOp[View]):
 
 @record
 class Probe(StoreOp["View | None"]):
-    """Join only if that grants at once; None: somebody blocks, and nothing was written."""
+    """Join only if that grants at once; None: somebody blocks, and nothing was written or will be.
+
+    A view that does not grant is one to withdraw after; so is one without a place, for an earlier try
+    may land yet. The probe itself withdraws nothing, as it may be asked again.
+    """
 
     spot: Spot
     order: Order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,11 @@ class Credentials:
 
     username: str = field(repr=False)
     source: Secret | Callable[[], str] = field(repr=False)
+    asker: Asker = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make the one asker of all links."""
+        object.__setattr__(self, "asker", Asker(self))
 
     def password(self, store: str) -> Secret:
         """Return the password; may block if it comes from a callable.
@@ -36,7 +42,7 @@ class Credentials:
             return self.source
         try:
             given: Any = _veiled(self.source())
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: it ends a thread of which nobody would know
             what = f"password() raised {type(error).__name__}, so there is nothing to log in with"
             raise StoreDenied(store, what) from error
         if not isinstance(given, Secret) or not given:
@@ -71,31 +77,39 @@ class Credentials:
 
 
 class Asker:
-    """Asks for one link's password where nothing waits that must not: a callable in a thread, one at a time.
+    """Asks for the password where nothing waits that must not: a callable in a thread, one at a time.
 
-    Who asks while another answer is on its way gets that one, and the one before is answered no more: logins
-    of a link come one after the other, so it has given up.
+    All links with the same credentials share it, so that a callable that hangs does so in one thread.
+    Who asks while another answer is on its way gets that one.
     """
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._asking = False
-        self._done: Callable[[Secret | StoreDenied], None] = _nobody
+        self._under_way: dict[int, _Calling] = {}
 
-    def ask(self, store: str, done: Callable[[Secret | StoreDenied], None]) -> None:
-        """Have ``done`` told the password, or why there is none; never blocks."""
-        self._done = done  # first: a thread that ends looks at it last
+    def ask(self, store: str, done: Callable[[Secret | StoreDenied], None]) -> Callable[[], None]:
+        """Have ``done`` told the password, or why there is none; never blocks.
+
+        Returns:
+            What to call when nobody waits for that any more; it may be called at any time.
+        """
         if isinstance(self._credentials.source, Secret):
-            self._work(store)
-        elif not self._asking:
-            self._asking = True
-            try:
-                threading.Thread(
-                    target=self._work, args=(store,), name="recipes-password", daemon=True
-                ).start()
-            except BaseException:
-                self._asking = False
-                raise
+            done(self._credentials.source)
+            return _nothing
+        calling = self._under_way.setdefault(os.getpid(), _Calling())  # a fork has no thread of its parent's
+        me = object()
+        calling.waiting[me] = done  # first: a thread that ends looks at it last
+        try:
+            if calling.asked_by.setdefault("now", me) is me:
+                asking = threading.Thread(
+                    target=self._work, args=(store, calling, me), name="recipes-password", daemon=True
+                )
+                asking.start()
+        except BaseException:  # an interrupt leaves a thread that has begun
+            calling.forget(me)
+            calling.ended(me)
+            raise
+        return lambda: calling.forget(me)
 
     def within(self, store: str, within_s: float) -> Secret:
         """Return the password.
@@ -111,28 +125,49 @@ class Asker:
 
         def done(answer: Secret | StoreDenied) -> None:
             found.append(answer)
-            try:
-                answered.release()
-            except RuntimeError:  # two threads came at once, and the first was enough
-                pass
+            answered.release()
 
-        self.ask(store, done)
-        if not acquire(answered, within_s):
-            raise StoreUnavailable(store, "no answer to a login in time: password() has not returned")
+        forget = self.ask(store, done)
+        try:
+            if not acquire(answered, within_s):
+                raise StoreUnavailable(store, "no answer to a login in time: password() has not returned")
+        finally:
+            forget()
         if isinstance(found[0], StoreDenied):
             raise found[0]
         return found[0]
 
-    def _work(self, store: str) -> None:
+    def _work(self, store: str, calling: _Calling, me: object) -> None:
         try:
             found: Secret | StoreDenied = self._credentials.password(store)
         except StoreDenied as denied:
             found = denied
-        self._asking = False
-        self._done(found)
+        finally:
+            calling.ended(me)
+        while calling.waiting:
+            try:
+                _, done = calling.waiting.popitem()
+            except KeyError:  # another took it, or forgot it
+                break
+            done(found)
 
 
-def _nobody(_answer: Secret | StoreDenied) -> None:
+@dataclass(slots=True)
+class _Calling:
+    """One process's call of the callable, and who is told what it comes to; each step of it is atomic."""
+
+    asked_by: dict[str, object] = field(default_factory=dict)
+    waiting: dict[object, Callable[[Secret | StoreDenied], None]] = field(default_factory=dict)
+
+    def ended(self, who: object) -> None:
+        if self.asked_by.get("now") is who:
+            self.asked_by.pop("now", None)
+
+    def forget(self, who: object) -> None:
+        self.waiting.pop(who, None)
+
+
+def _nothing() -> None:
     pass
 
 

@@ -6,6 +6,7 @@ import math
 import time
 from typing import Any
 
+from recipes._contract.operations import Withdraw
 from recipes.errors import SessionLost, StoreFull
 from recipes.stores.etcd import codec, session, session_conn, tasks, tasks_conn
 from recipes.stores.etcd.protocol import EtcdProtocol
@@ -152,6 +153,20 @@ def _swept_is_lost() -> list[Any]:
     return swap(EtcdProtocol, "_create", create)
 
 
+def _probe_withdraws_itself() -> list[Any]:
+    """Asked again after that was not answered, it may be granted, and the withdrawal land then."""
+
+    def probe(self: Any, op: Any, turn: Any) -> Any:
+        view = yield from original(self, op, turn)
+        if view is not None and view.mine is None and op.spot.id in self._in_doubt:
+            yield from self.withdraw(Withdraw(op.spot), turn)
+            return None
+        return view
+
+    original = EtcdProtocol.probe
+    return swap(EtcdProtocol, "probe", probe)
+
+
 def _doubt_outlives_its_end() -> list[Any]:
     def bury(self: Any, spot: Any, key: bytes) -> Any:
         deleted = yield from original(self, spot, key)
@@ -262,6 +277,7 @@ CONNECTIONS = [
         ("beyond a quota a withdrawal counts as done", PROTOCOL, STEPS, _full_is_done),
         ("what a full store refused is in doubt", PROTOCOL, STEPS, _refused_is_in_doubt),
         ("a create that a sweep refuses is lost", PROTOCOL, STEPS, _swept_is_lost),
+        ("a probe withdraws by itself", PROTOCOL, STEPS, _probe_withdraws_itself),
         ("what was buried is in doubt for ever", PROTOCOL, STEPS, _doubt_outlives_its_end),
         (
             "tombstones are never swept",

@@ -438,6 +438,15 @@ def test_try_withdraws_what_did_not_grant(seen: Any) -> None:
     assert played.only(Withdraw) == Withdraw(spot(1), seen.mine)
 
 
+@pytest.mark.parametrize("seen", [view("a"), GONE], ids=["too late", "not there"])
+def test_try_that_cannot_withdraw_is_no_grant_and_leaves_it_to_the_cleaner(seen: Any) -> None:
+    silent = StoreUnavailable("db:1", "silent")
+    played = tried(Probe=seen, Withdraw=silent)
+    assert played.kinds == ["Now", "Attach", "Probe", "Withdraw", "Abandon"]
+    assert (played.result, played.error) == (None, silent)
+    assert played.abandoned == [spot(1)]
+
+
 def test_try_is_shared_beside_readers() -> None:
     order = Order("R", depth=1, exclusive_only=True)
     at = epoch()

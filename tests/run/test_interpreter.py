@@ -330,6 +330,17 @@ def test_a_probe_that_wrote_nothing_leaves_nothing(runtime: HandRuntime) -> None
     assert run.call.place is MINE
 
 
+def test_a_probe_whose_first_try_may_land_yet_is_noted_until_it_is_withdrawn(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Probe(SPOT, EXCLUSIVE)).answer(
+        ops.View(None, (), complete=True, position=0)
+    )
+    assert run.call.epoch.local.stands(SPOT.id)
+    assert (run.call.spot, run.call.place) == (SPOT, None)
+    run = Run(run.call, ops.Withdraw(SPOT)).answer(False)
+    assert not run.call.epoch.local.stands(SPOT.id)
+    assert run.call.spot is None
+
+
 @pytest.mark.parametrize("error", [CUT, KeyboardInterrupt(), StoreRefused("s", "x")])
 def test_a_downgrade_that_was_not_answered_has_the_clients_own_ask_the_store(
     runtime: HandRuntime, error: BaseException

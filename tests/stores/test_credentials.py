@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import queue
+import threading
 import traceback
 from typing import Any
 
@@ -80,6 +83,76 @@ def test_a_callable_that_raises() -> None:
     with pytest.raises(StoreDenied, match="raised LookupError") as caught:
         who.password("h:1")
     assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize("raised", [LookupError, SystemExit, KeyboardInterrupt])
+def test_a_callable_that_raises_is_asked_again_next_time(raised: type[BaseException]) -> None:
+    answers: list[Any] = [raised("no"), PASSWORD]
+
+    def password() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return str(answer)
+
+    who = Credentials("app", password)
+    with pytest.raises(StoreDenied, match=f"password.. raised {raised.__name__}"):
+        who.asker.within("h:1", 10)
+    assert who.asker.within("h:1", 10) == PASSWORD
+
+
+def test_all_who_wait_get_the_one_answer() -> None:
+    called: list[int] = []
+    going_on = threading.Event()
+
+    def password() -> str:
+        called.append(1)
+        assert going_on.wait(10)
+        return PASSWORD
+
+    who = Credentials("app", password)
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    for _ in range(3):
+        who.asker.ask("h:1", answers.put)
+    who.asker.ask("h:1", lambda answer: answers.put("nobody waits for this"))()
+    going_on.set()
+    assert [answers.get(timeout=10) for _ in range(3)] == [PASSWORD] * 3
+    assert answers.empty()
+    assert len(called) == 1
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before the thread", "after it began"])
+def test_an_interrupt_while_the_thread_is_started(monkeypatch: pytest.MonkeyPatch, *, begun: bool) -> None:
+    begin = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if begun:
+            begin(thread)
+        raise KeyboardInterrupt
+
+    who = Credentials("app", lambda: PASSWORD)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(KeyboardInterrupt):
+            who.asker.within("h:1", 10)
+    assert who.asker.within("h:1", 10) == PASSWORD
+
+
+def test_a_fork_asks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not the thread that its parent's call runs in."""
+    going_on, called = threading.Event(), queue.SimpleQueue[int]()
+
+    def password() -> str:
+        called.put(os.getpid())
+        assert os.getpid() < 0 or going_on.wait(10)
+        return PASSWORD
+
+    who = Credentials("app", password)
+    who.asker.ask("h:1", lambda answer: None)
+    assert called.get(timeout=10) > 0
+    monkeypatch.setattr(os, "getpid", lambda: -7)
+    assert who.asker.within("h:1", 10) == PASSWORD
+    going_on.set()
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,10 @@ def other(number: str = OTHER, kind: str = "W", lease: str = "2e") -> bytes:
     return f"app/x/{kind}-{lease}-{number}".encode()
 
 
+def key_name(spot: Spot) -> str:
+    return f"app/x/{'R' if spot.shared else 'W'}-1f-{spot.id}"
+
+
 def contender(key: bytes) -> Contender:
     return Layout("app").parse("x", key)
 
@@ -437,12 +441,27 @@ def test_probe_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
     assert steps.result == View(Place(SPOT, K, 47), (), complete=True, position=0, as_of=61, cheap=True)
 
 
-def test_probe_again_without_an_own_key_buries_the_first_try(etcd: EtcdProtocol) -> None:
-    """Held now; the first try may be under way still, and land when the lock is free."""
-    unanswered(etcd, "probe")
-    steps = probe(etcd, refused(found()), BURIED, turn=AGAIN)
-    assert txn(steps[1]) == BURIES
-    assert steps.result is None
+@pytest.mark.parametrize(
+    ("order", "spot", "others", "ahead"),
+    [
+        (EXCLUSIVE, SPOT, (), ()),
+        (SHARED, Spot("x", "R", ID), (found((other(), 30)), found()), (contender(other()),)),
+    ],
+    ids=["lock", "reader"],
+)
+def test_probe_again_without_an_own_key_has_the_program_withdraw(
+    etcd: EtcdProtocol, order: Order, spot: Spot, others: Any, ahead: Any
+) -> None:
+    """Held now, and the first try may land yet. A bury sent here could land on the next try's grant."""
+    with pytest.raises(StoreUnavailable):
+        probe(etcd, CUT, order=order, spot=spot)
+    for _ in range(2):
+        steps = probe(etcd, refused(found(), *others), turn=AGAIN, order=order, spot=spot)
+        assert [txn(step)[1] for step in steps] == [[f"put {key_name(spot)}"]]
+        assert steps.result == View(None, ahead, complete=True, position=len(ahead))
+    buried = feed(etcd.withdraw(Withdraw(spot), TURN), BURIED)
+    assert txn(buried[0])[1] == [f"delete {key_name(spot)}", f"put {T}"]
+    assert probe(etcd, refused(found(), *others), turn=AGAIN, order=order, spot=spot).result is None
 
 
 def test_probe_again_of_what_was_never_asked_leaves_no_tombstone(etcd: EtcdProtocol) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from recipes.errors import StoreRefused
-from recipes.stores.credentials import Asker, Credentials
+from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.requests import Post
 from recipes.stores.etcd.wire import LOGIN
 from recipes.stores.secret import Secret
@@ -27,7 +27,7 @@ class Login:
 
     def __init__(self, credentials: Credentials | None) -> None:
         self._credentials = credentials
-        self._asker = None if credentials is None else Asker(credentials)
+        self._asker = None if credentials is None else credentials.asker
         self._token: Secret | None = None
         self.number = 0
 
@@ -45,10 +45,14 @@ class Login:
         assert self._asker is not None, "only who has a name logs in"
         return self._post(self._asker.within(store, within_s))
 
-    def ask(self, store: str, done: Callable[[Post | Exception], None]) -> None:
-        """Tell ``done`` the request, from a daemon thread if the password has to be asked for."""
+    def ask(self, store: str, done: Callable[[Post | Exception], None]) -> Callable[[], None]:
+        """Tell ``done`` the request, from a daemon thread if the password has to be asked for.
+
+        Returns:
+            What to call when nobody waits for that any more.
+        """
         assert self._asker is not None, "only who has a name logs in"
-        self._asker.ask(
+        return self._asker.ask(
             store, lambda found: done(found if isinstance(found, Exception) else self._post(found))
         )
 

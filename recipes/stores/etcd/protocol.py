@@ -184,7 +184,11 @@ class EtcdProtocol(EtcdOutside):
         return (yield from self._read_queue(Place(spot, ref_of(key), own[0].created), order))
 
     def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
-        """Put the own key if nobody is there who would block; one transaction where one can say so."""
+        """Put the own key if nobody is there who would block; one transaction where one can say so.
+
+        It deletes nothing itself: a withdrawal that is not answered may land late, as a create may, and
+        a probe that is asked again puts the same key.
+        """
         spot, order = op.spot, op.order
         if order.depth > 1:
             return (yield from self._probe_deep(op, turn))
@@ -202,8 +206,8 @@ class EtcdProtocol(EtcdOutside):
         ahead = self._contenders(spot.queue, [kv for part in parts for kv in part])
         if ahead and not order.blockers(ahead):  # all there is downgraded, as a comparison cannot see
             return (yield from self.enqueue(Enqueue(spot, order), turn))
-        if spot.id in self._in_doubt:  # an earlier try may land yet
-            yield from self.withdraw(Withdraw(spot), turn)
+        if spot.id in self._in_doubt:  # an earlier try may land yet, so the program withdraws
+            return View(None, ahead, complete=True, position=len(ahead))
         return None
 
     def _probe_deep(self, op: Probe, turn: Turn) -> Steps[View | None]:

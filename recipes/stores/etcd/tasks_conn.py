@@ -127,8 +127,8 @@ class Conn(asyncio.Protocol):
             self.closed.set_result(None)
 
 
-async def told(start: Callable[[Callable[[T], None]], None]) -> T:
-    """Return what ``start`` has somebody tell, from whatever thread."""
+async def told(start: Callable[[Callable[[T], None]], Callable[[], None] | None]) -> T:
+    """Return what ``start`` has somebody tell, from whatever thread; call what it returned, at the end."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
@@ -140,8 +140,12 @@ async def told(start: Callable[[Callable[[T], None]], None]) -> T:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result)
 
-    start(done)
-    return await answer
+    forget = start(done)
+    try:
+        return await answer
+    finally:
+        if forget is not None:
+            forget()
 
 
 async def _resolve(endpoint: Endpoint) -> list[Address]:

@@ -25,7 +25,6 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from recipes._contract.connection import Mailbox, OnEnd
 from recipes._section import section
 from recipes.errors import StoreDenied, StoreUnavailable
-from recipes.stores.credentials import Asker
 from recipes.stores.secret import Secret
 from recipes.stores.zookeeper.access import Access
 from recipes.stores.zookeeper.codec import acl_bytes
@@ -67,7 +66,7 @@ class KazooSession:
         self._hosts = hosts
         self._on_end = on_end
         self._access = access
-        self._asker = None if access.who is None else Asker(access.who)
+        self._asker = None if access.who is None else access.who.asker
         self._connect_s = LONGEST_CONNECT_S
         self._options = dict(kazoo_options)
         self._log = KazooLog(self._on_session, tls=access.context is not None)

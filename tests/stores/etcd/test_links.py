@@ -108,11 +108,14 @@ def test_a_password_that_is_not_given_is_waited_for_no_longer_than_asked(connect
         return "pw"
 
     with Server(Etcd()) as server:
-        face = connect(server.port, credentials=Credentials("app", password))
-        for _ in range(3):
-            with pytest.raises(StoreUnavailable, match="no answer to a login in time"):
-                face.ask(LogIn(0), 0.05)
+        who = Credentials("app", password)
+        for _ in range(3):  # each session that is tried has a link of its own
+            face = connect(server.port, credentials=who)
+            for _ in range(2):
+                with pytest.raises(StoreUnavailable, match="no answer to a login in time"):
+                    face.ask(LogIn(0), 0.05)
         assert len(called) == 1, "it is asked once at a time"
+        assert not any(calling.waiting for calling in who.asker._under_way.values())
         going_on.set()
         called[0].join(10)
         assert face.ask(LogIn(0), 5) == 1
