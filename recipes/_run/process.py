@@ -9,14 +9,16 @@ and after all threads that are not daemons: until then the clients work.
 
 from __future__ import annotations
 
+import _thread
 import atexit
+import contextlib
 import logging
+import math
 import os
 import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from recipes._run.clock import boot_time
@@ -28,12 +30,42 @@ MOST_NAMED = 5
 log = logging.getLogger("recipes")
 
 
-@dataclass(frozen=True, slots=True)
 class _Left:
-    """A session that nobody keeps: its client was collected, open as it was."""
+    """A session whose client was collected, open as it was."""
 
-    until: float
-    end: Callable[[], object]
+    def __init__(self, until: float, end: Callable[[], object]) -> None:
+        self.until = until
+        self._end = end
+        self._ending = threading.Lock()
+        self._ended = False
+
+    def end(self) -> None:
+        """End it, once; who comes second waits for the first. Only in a thread made for this."""
+        with self._ending:
+            if not self._ended:
+                self._end()
+                self._ended = True
+
+    def end_soon(self) -> bool:
+        """Have a thread end it; False if none can be started."""
+        try:  # not by `threading`, whose lock a finalizer's own thread may have
+            _thread.start_new_thread(self._end_beside, ())
+        except RuntimeError:
+            return False
+        return True
+
+    def _end_beside(self) -> None:
+        try:
+            self.end()
+        except Exception:
+            log.warning("the session of a dropped client could not be ended", exc_info=True)
+        else:
+            self.forget()
+
+    def forget(self) -> None:
+        """Do nothing about it at exit."""
+        with contextlib.suppress(ValueError):  # another thread was quicker
+            _left.remove(self)
 
 
 Runtime = Any  # its module imports this one
@@ -55,11 +87,25 @@ def present() -> list[Runtime]:
             continue
 
 
-def dropped(runtime: Runtime, until: float, end: Callable[[], object]) -> None:
-    """Note that a client is collected that nobody closed: ``end`` ends its session, which lasts ``until``."""
+def dropped(runtime: Runtime, until: float | None, end: Callable[[], object]) -> None:
+    """Note that a client is collected that nobody closed.
+
+    Args:
+        runtime: What it ran on.
+        until: When its session runs out; None: never, for something keeps it alive, so it is ended now.
+        end: Ends its session.
+    """
     now = boot_time()
-    _left[:] = [*(left for left in _left if left.until > now), _Left(until, end)]
-    _warn(runtime, "was dropped, and {held} stays locked until the session runs out")
+    for over in [one for one in _left if one.until <= now]:
+        over.forget()
+    left = _Left(math.inf if until is None else until, end)
+    _left.append(left)
+    if until is not None:
+        _warn(runtime, "was dropped, and {held} stays locked until the session runs out")
+    elif left.end_soon():
+        _warn(runtime, "was dropped while it held {held}; its session is being ended")
+    else:
+        _warn(runtime, "was dropped, and {held} stays locked until the process ends")
 
 
 def _warn(runtime: Runtime, what: str) -> None:

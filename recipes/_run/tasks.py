@@ -313,7 +313,7 @@ class AsyncRuntime(Runtime):
         begun = self._begin_closing()
         if epoch is not None:
             epoch.ended = "the client was closed"
-            self._end_without_loop(epoch)()
+            self._end_without_loop(epoch, epoch.link.for_another_loop())()
         if begun is not None:
             _, released, now = begun
             self.let_go(released, now)
@@ -329,17 +329,18 @@ class AsyncRuntime(Runtime):
             return False
         return True
 
-    def _end_without_loop(self, epoch: Epoch) -> Callable[[], None]:
+    def _end_without_loop(self, epoch: Epoch, link: AsyncLink | None) -> Callable[[], None]:
         """Return what ends a session on the store from any thread; it refers to nothing of this client."""
-        link = epoch.link.for_another_loop()
         return partial(_end_in_new_loop, self.engine, self.settings, link, epoch.protocol, epoch.id)
 
     def __del__(self) -> None:
         board = getattr(self, "board", None)  # none if it was never made
         epoch = None if board is None or board.closed is not None else board.epoch
         if epoch is not None and epoch.holds and epoch.clock is not None:
-            until = epoch.clock.counted + epoch.clock.ttl_s
-            process.dropped(self, until, self._end_without_loop(epoch))
+            link = epoch.link.for_another_loop()
+            # A link that depends on no loop may keep the session alive by itself, without an end.
+            until = epoch.clock.counted + epoch.clock.ttl_s if link is None else None
+            process.dropped(self, until, self._end_without_loop(epoch, link))
 
     def after_fork(self) -> None:
         """In the child: as the base says, for a loop of the child's own."""
@@ -366,6 +367,8 @@ def _end_in_new_loop(
             await runtime.run(clean(Job(call.epoch, None)), call)
         finally:
             await runtime.close()
+            if link is not None:  # whatever the store said, nothing of it keeps the session alive
+                await link.close()
 
     asyncio.run(end())
 

@@ -18,8 +18,10 @@ SUFFIX = ".fence"
 WIDTH = 19
 SIZE = 2 * WIDTH + 2
 
-_ADMITTED: dict[Path, tuple[int, int]] = {}
-"""Which process and thread is inside, by the fence file; only the one that is inside changes it."""
+_ADMITTED: set[tuple[str, int, int]] = set()
+"""The fence files, processes and threads that are inside, or on their way in. Not by `Path`: what hashes
+one is Python code, where an interrupt may strike.
+"""
 
 
 class FileGate:
@@ -103,25 +105,32 @@ class FileGate:
 
     @contextmanager
     def _inside(self, asking: Pass) -> Generator[None, None, None]:
-        mine = os.getpid(), threading.get_ident()
-        if _ADMITTED.get(self._fence) == mine:
+        mine = str(self._fence), os.getpid(), threading.get_ident()
+        if mine in _ADMITTED:
             raise RuntimeError(
                 f"this thread is already inside the gate of {self.path} and would wait for itself; read and "
                 "write the file itself there, or leave the block first"
             )
-        fence = self._locked()
-        _ADMITTED[self._fence] = mine
+        fence = None
         try:
+            _ADMITTED.add(mine)  # before it locks: a signal handler may come as soon as it has
+            fence = self._locked()
             seen = _parsed(os.pread(fence, SIZE + 1, 0), self._fence)
             now = seen.after(asking)
             if now != seen:
                 os.pwrite(fence, f"{now.newest:0{WIDTH}} {now.writer:0{WIDTH}}\n".encode(), 0)
                 os.fsync(fence)
             yield
-        finally:
-            _ADMITTED.pop(self._fence, None)
-            fcntl.flock(fence, fcntl.LOCK_UN)  # closing would not, if a child inherited it
-            os.close(fence)
+        finally:  # each step whatever strikes as the one before returns
+            try:
+                if fence is not None:
+                    fcntl.flock(fence, fcntl.LOCK_UN)  # closing would not, if a child inherited it
+            finally:
+                try:
+                    if fence is not None:
+                        os.close(fence)
+                finally:
+                    _ADMITTED.discard(mine)
 
     def _locked(self) -> int:
         """Open the fence file and lock it, however often it was replaced meanwhile."""

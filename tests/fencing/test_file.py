@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import fcntl
+import itertools
 import os
+import pathlib
 import stat
 import threading
 from collections.abc import Callable
@@ -11,6 +14,8 @@ import pytest
 
 from recipes import StaleToken
 from recipes.fencing import FileGate
+from recipes.fencing.file import _ADMITTED
+from tests.run.striking import PACKAGE, Handled, Strike
 
 
 @pytest.fixture
@@ -266,3 +271,72 @@ def test_one_that_was_refused_leaves_the_gate_to_others(gate: FileGate) -> None:
         gate.write(6, b"late")
     gate.write(7, b"again")
     assert gate.read(7) == b"again"
+
+
+class StrikeInPaths(Strike):
+    """Strikes in what the gate calls of ``pathlib``, too."""
+
+    within = (PACKAGE, pathlib.__file__.removesuffix(".py").removesuffix("__init__"))
+
+
+def admit(gate: FileGate, token: int) -> None:
+    with gate.admit(token):
+        gate.path.write_bytes(b"in the block")
+
+
+def is_free(gate: FileGate) -> bool:
+    """Whether another descriptor can have the fence at once."""
+    with fence(gate).open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", [Strike, StrikeInPaths])
+@pytest.mark.parametrize("use", [lambda gate, token: gate.write(token, b"x"), admit])
+def test_an_interrupt_anywhere_leaves_the_gate_open(
+    gate: FileGate, use: Callable[[FileGate, int], None], kind: type[Strike]
+) -> None:
+    for at in itertools.count(1):
+        strike = kind(at)
+        try:
+            with strike:
+                use(gate, at)
+        except KeyboardInterrupt:
+            pass
+        assert is_free(gate), strike.where
+        assert not _ADMITTED, strike.where
+        if not strike.where:
+            break
+    assert at > 20
+
+
+@pytest.mark.parametrize("use", [lambda gate, token: gate.write(token, b"x"), admit])
+def test_a_handler_never_waits_for_what_it_interrupted(
+    gate: FileGate, use: Callable[[FileGate, int], None]
+) -> None:
+    """It is let in, or told; if it waited, it would wait for its own thread."""
+    outcomes = set()
+
+    def handler() -> None:
+        inside = not is_free(gate)
+        if inside and not _ADMITTED:
+            outcomes.add("waits for itself")
+            return
+        try:
+            gate.write(1000, b"by the handler")
+        except RuntimeError:
+            outcomes.add("told")
+        else:
+            outcomes.add("let in")
+
+    for at in itertools.count(1):
+        handled = Handled(at, handler)
+        with handled:
+            use(gate, 1000)
+        if not handled.where:
+            break
+    assert outcomes == {"told", "let in"}

@@ -22,6 +22,9 @@ PACKAGE = str(Path(recipes.__file__).parent)
 class Struck:
     """Strikes the n-th time that this thread would hear of a signal, in code of the package."""
 
+    within: tuple[str, ...] = (PACKAGE,)
+    """How the paths begin of the code that it strikes."""
+
     def __init__(self, at: int) -> None:
         self.left = at
         self.where = ""
@@ -34,7 +37,7 @@ class Struck:
         sys.setprofile(None)
 
     def _hear(self, frame: FrameType, event: str, _: Any) -> None:
-        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(PACKAGE):
+        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(self.within):
             return  # the gaps of other packages are theirs
         if not self.counts(frame, event):
             return

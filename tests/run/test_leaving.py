@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import re
 import shutil
 import sqlite3
@@ -13,8 +15,12 @@ from pathlib import Path
 import pytest
 
 import recipes
+from integration.servers import eventually
+from recipes._run import process
+from recipes.stores.memory import AsyncMemoryLink
 from tests.run.leaving import SCRIPTS, run
 
+SOON_S = 20.0  # of a session of 600 s
 WARNED = "-Wdefault::ResourceWarning"
 
 
@@ -166,3 +172,81 @@ def test_fault_45_the_memory_of_a_process_goes_with_it() -> None:
         ended = run("memory://", SCRIPTS[case], WARNED)
         assert ended.code == 0
         assert "Client of memory://: session held> held 'x' (token 2) at exit" in ended.said
+
+
+def drop(url: str) -> None:
+    """Have a client collected, unclosed, which holds ``x``; its loop has ended."""
+
+    async def hold() -> None:
+        await recipes.connect_async(url, session_timeout=600).lock("x").acquire()
+
+    asyncio.run(hold())
+    gc.collect()
+
+
+def test_fault_45_a_dropped_client_whose_link_needs_no_loop_is_ended_at_once() -> None:
+    """Such a link may keep the session alive by itself (kazoo's threads do): nothing else would end it."""
+    with pytest.warns(ResourceWarning, match=r"was dropped while it held 'x' .*; its session is being ended"):
+        drop("memory://dropped")
+    with recipes.connect("memory://dropped") as client:
+        assert client.lock("x").acquire(timeout=SOON_S).held
+    assert eventually(lambda: process._left == [], SOON_S)
+
+
+def test_fault_45_a_dropped_client_whose_link_needs_its_loop_is_ended_at_exit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "_left", [])  # this process goes on
+    monkeypatch.setattr(AsyncMemoryLink, "for_another_loop", lambda _: None)
+    with pytest.warns(ResourceWarning, match=r"was dropped, and 'x' .* stays locked until the session runs"):
+        drop("memory://kept")
+    assert len(process._left) == 1
+    process._left[0].end()
+    with recipes.connect("memory://kept") as client:
+        assert client.lock("x").acquire(timeout=SOON_S).held
+
+
+def test_fault_45_the_link_of_a_dropped_client_is_closed_if_the_store_cannot_be_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that nothing keeps the session alive: it runs out."""
+
+    async def unavailable(*_: object) -> None:
+        raise recipes.StoreUnavailable("the store", "it is down")
+
+    async def close(link: AsyncMemoryLink) -> None:
+        closed.append(link)
+
+    closed: list[AsyncMemoryLink] = []
+
+    async def hold() -> None:
+        await recipes.connect_async("memory://cut", session_timeout=600).lock("x").acquire()
+        monkeypatch.setattr(AsyncMemoryLink, "ask", unavailable)
+        monkeypatch.setattr(AsyncMemoryLink, "close", close)
+
+    with pytest.warns(ResourceWarning, match="is being ended"):  # noqa: PT031 - it is collected by either
+        asyncio.run(hold())
+        gc.collect()
+    assert eventually(lambda: len(closed) == 1, SOON_S)
+
+
+def test_fault_45_what_cannot_be_ended_at_once_is_not_forgotten_before_the_exit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(process, "_left", [])
+    with monkeypatch.context() as patch:
+        patch.setattr("_thread.start_new_thread", none)
+        with pytest.warns(ResourceWarning, match="stays locked until the process ends"):
+            drop("memory://late")
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "boot_time", lambda: 1e12)
+        with pytest.warns(ResourceWarning, match="is being ended"):
+            drop("memory://another")
+    assert eventually(lambda: len(process._left) == 1, SOON_S)
+    process._left[0].end()
+    process._left[0].end()  # the second time there is nothing to do
+    with recipes.connect("memory://late") as client:
+        assert client.lock("x").acquire(timeout=SOON_S).held
