@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from recipes._api.leaving import Block, enters, seen_leaving
+from recipes._api.leaving import Block, enters, looked_up, seen_leaving
 from recipes._contract.deadline import duration
 from recipes._contract.wakeups import Event
 from recipes._programs.queueing import release, verify
@@ -298,7 +298,7 @@ class Grant(_BaseGrant):
 
     def __enter__(self) -> Self:
         try:
-            self._block = enters(self, self._runtime, self)
+            self._block = enters(looked_up(self), self._runtime, self)
             self._check_or_leave()
         except BaseException:
             if not self._hold.ended:  # an interrupt: the block has no end

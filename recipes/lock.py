@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from recipes._api.leaving import enters, seen_leaving
+from recipes._api.leaving import enters, looked_up, seen_leaving
 from recipes._api.locks import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
 from recipes._contract.deadline import duration
 from recipes._programs.observing import look_up
@@ -201,12 +201,13 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
         return queue == self._queue and other._runtime is self._runtime  # noqa: SLF001
 
     def __enter__(self) -> AnyGrant:
+        found = looked_up(self)
         owner = threading.current_thread()
         grant = self.acquire()
         try:
             grant.check()
             self._enter(owner, grant)
-            grant._block = enters(self, self._runtime, grant, self)  # noqa: SLF001 - the two are one
+            grant._block = enters(found, self._runtime, grant, self)  # noqa: SLF001 - the two are one
         except BaseException:
             self._forget(owner, grant)
             grant.release()

@@ -9,21 +9,33 @@ known, and nothing is concluded.
 
 from __future__ import annotations
 
+import opcode
+import sys
+import threading
 import weakref
 from collections.abc import Callable
 from functools import partial, update_wrapper
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from recipes._api.locks import LockBase
     from recipes._run.runtime import Runtime
 
-__all__ = ["Block", "enters", "seen_leaving"]
+__all__ = ["Block", "LookUp", "enters", "looked_up", "seen_leaving"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 LOOKED_UP = "_exits"
-"""The attribute with what each thread looked up last, maybe to enter a block."""
+"""The attribute with what a ``with`` statement of each thread looked up last, and in which frame."""
+WITH = frozenset(
+    opcode.opmap[name]
+    for name in ("BEFORE_WITH", "LOAD_SPECIAL")  # Python 3.11 to 3.13; 3.14
+    if name in opcode.opmap
+)
+"""The instructions with which a ``with`` statement looks up ``__exit__``."""
+
+LookUp = weakref.ref["partial[None]"]
 
 
 class Block(weakref.ref["partial[None]"]):
@@ -45,17 +57,29 @@ class Block(weakref.ref["partial[None]"]):
             self.grant._release_behind()  # noqa: SLF001 - the three are one
 
 
-def enters(what: Any, runtime: Runtime, grant: Any, lock: LockBase | None = None) -> Block | None:
+def looked_up(what: Any) -> LookUp | None:
+    """Return what the ``with`` statement found that calls the ``__enter__`` of which this is called, if any.
+
+    To be called before anything else: until then a signal handler could enter the same object.
+    """
+    noted: dict[int, tuple[int, LookUp]] = what.__dict__.get(LOOKED_UP, {})
+    frame, found = noted.get(threading.get_ident(), (0, None))
+    if found is None or frame != id(sys._getframe(2)):  # noqa: SLF001 - public but for its name
+        return None
+    noted.pop(threading.get_ident(), None)
+    return found
+
+
+def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: LockBase | None = None) -> Block | None:
     """Return the block that is entered now, to be kept until its end was seen to; None if it is not seen.
 
     Args:
-        what: What is entered.
+        found: What `looked_up` returned.
         runtime: What the grant belongs to.
         grant: What the end of the block releases.
         lock: Where it is noted as entered.
     """
-    looked_up = what.__dict__.get(LOOKED_UP, {}).pop(get_ident(), None)
-    leaving = None if looked_up is None else looked_up()
+    leaving = None if found is None else found()
     if leaving is None:
         return None
     block = Block(leaving, runtime.left.append)
@@ -63,8 +87,14 @@ def enters(what: Any, runtime: Runtime, grant: Any, lock: LockBase | None = None
     return block
 
 
+def _is_with(frame: FrameType) -> bool:
+    """Whether a ``with`` statement is what it is at."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return 0 <= at < len(code) and code[at] in WITH
+
+
 class _SeenLeaving:
-    """Gives a new object at each look-up, and notes it."""
+    """Gives a new object at each look-up, and notes that of a ``with`` statement."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -74,10 +104,14 @@ class _SeenLeaving:
         if one is None:
             return self._function
         found = partial(self._function, one)
-        one.__dict__.setdefault(LOOKED_UP, {})[get_ident()] = weakref.ref(found)
+        frame = sys._getframe(1)  # noqa: SLF001 - public but for its name
+        if _is_with(frame):
+            # By its number: it is nobody else's for as long as the statement keeps what it found.
+            noted = one.__dict__.setdefault(LOOKED_UP, {})
+            noted[threading.get_ident()] = (id(frame), weakref.ref(found))
         return found
 
 
 def seen_leaving(function: F) -> F:
-    """Make an ``__exit__`` of which `enters` knows."""
+    """Make an ``__exit__`` of which `looked_up` knows."""
     return cast("F", _SeenLeaving(function))

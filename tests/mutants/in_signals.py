@@ -13,7 +13,6 @@ from recipes._programs.hold import Hold
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Runtime
 from recipes._section import Section, section
-from recipes.grant import Grant
 from recipes.lock import BlockingLock
 from recipes.stores.zookeeper import kazoo_client_watches
 from tests.mutants.transports import TransportMutant, nothing
@@ -76,16 +75,8 @@ def _blocks_are_not_noted() -> list[Any]:
 
 
 def _a_look_up_is_a_block() -> list[Any]:
-    """Whoever looks at ``__exit__`` is taken to be in a block that ends as it has looked."""
-    found = leaving._SeenLeaving.__get__
-
-    def get(self: Any, one: Any, kind: Any = None) -> Any:
-        looked_up = found(self, one, kind)
-        if isinstance(one, Grant):
-            one._block = leaving.enters(one, one._runtime, one)
-        return looked_up
-
-    return swap(leaving._SeenLeaving, "__get__", get)
+    """Whoever looks at ``__exit__`` is taken to enter by a ``with`` statement."""
+    return swap(leaving, "_is_with", lambda _: True)
 
 
 def _what_was_not_entered_is_noted() -> list[Any]:

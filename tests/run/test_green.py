@@ -118,3 +118,9 @@ def test_a_program_under_gevent_holds_and_waits(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "tests.run.greenlets", url]
     said = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
     assert said.stdout == "granted\n", said.stderr
+
+
+def test_a_program_that_gevent_patches_late_keeps_what_it_entered() -> None:
+    program = [sys.executable, "-m", "tests.run.late_greenlets"]
+    said = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert said.stdout == "held\n", said.stderr

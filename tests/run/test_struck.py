@@ -222,6 +222,42 @@ def test_a_block_that_has_not_ended_is_left_alone(client: recipes.Client) -> Non
     assert not grant.held
 
 
+def entered_for_the_caller(manager: Any) -> Any:
+    """Enter it as a helper does that first asks whether it can be entered, and keeps the answer."""
+    leave = getattr(manager, "__exit__", None)
+    if leave is None:
+        raise TypeError
+    return manager.__enter__()
+
+
+@pytest.mark.parametrize("what", ["lock", "rlock", "grant"])
+def test_what_a_helper_entered_is_held_until_it_is_left(client: recipes.Client, what: str) -> None:
+    """What the helper looked up ends with the helper, and the block does not."""
+    manager: Any = client.lock("x").acquire(timeout=SOON_S) if what == "grant" else getattr(client, what)("x")
+    grant = entered_for_the_caller(manager)
+    client.lock("y").acquire(timeout=SOON_S).release()
+    client._runtime.sweep()
+    assert grant.held
+    manager.__exit__(None, None, None)
+    assert not grant.held
+    assert client.grants == []
+
+
+def test_a_block_within_a_helper_that_looked_too_is_seen_to_end(client: recipes.Client) -> None:
+    lock = client.lock("x")
+
+    def look_and_enter() -> None:
+        leave = lock.__exit__
+        enter(lock)
+        del leave
+
+    strike = StrikeAtTheEnd()
+    with pytest.raises(KeyboardInterrupt), strike:
+        look_and_enter()
+    assert lock.acquire(timeout=SOON_S).release()
+    assert client.grants == []
+
+
 def test_an_acquire_again_interrupted_anywhere_leaves_only_what_was_there(client: recipes.Client) -> None:
     lock = client.rlock("x")
 
