@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 import recipes
 from integration import servers
@@ -64,3 +68,18 @@ def test_fault_45_the_exit_is_prompt_with_a_server_that_is_stopped(
         assert one.code == (1 if case == "an error" else 0), one.said
         assert one.took_s < EXIT_S + SLOW_S, case
     figure(f"exited within {max(one.took_s for one in fates.values()):.2f} s")
+
+
+def test_fault_45_a_dropped_client_of_zookeeper_is_ended_at_once(
+    zookeeper: servers.ZooKeeper, prefix: str
+) -> None:
+    """Threads of kazoo would keep its session alive for as long as this process lives."""
+
+    async def hold() -> None:
+        await recipes.connect_async(url, session_timeout=30).lock("x").acquire()
+
+    url = zookeeper.url(prefix)
+    with pytest.warns(ResourceWarning, match="its session is being ended"):  # noqa: PT031 - collected by either
+        asyncio.run(hold())
+        gc.collect()
+    assert free(url)

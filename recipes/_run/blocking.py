@@ -241,30 +241,36 @@ class BlockingRuntime(Runtime):
         epoch, holds = board.epoch, self.holds
         now = self.now()
         released = [hold for hold in holds if hold.release(now, self.emit)]
+        waits = True
         try:
-            if epoch is not None and section.struck():  # no answer comes before the handler returns
-                self.close_epoch(epoch)
-                self.schedule(Job(epoch, None))
-            elif epoch is not None:
-                self._end(epoch)
+            if epoch is not None:
+                waits = self._end(epoch)
             self.let_go(released, now)
         finally:
-            self._stop_threads()
+            self._stop_threads(waits=waits)
         return released
 
-    def _end(self, epoch: Any) -> None:
+    def _end(self, epoch: Any) -> bool:
+        """End a session on the store; False if that is done behind."""
         self.close_epoch(epoch)
+        job = Job(epoch, None)
         call = self.call(None, CLOSE_WITHIN_S)
         call.epoch = epoch
+        behind = False
         try:
-            self.run(clean(Job(epoch, None)), call)
+            self.run(clean(job), call)
+        except ReentrantCall:  # no answer comes before the handler returns, or the hook of a fork
+            behind = True
+            self.schedule(job)
         finally:
-            epoch.link.close()
+            if not behind:  # else whoever does the job closes it
+                epoch.link.close()
+        return not behind
 
-    def _stop_threads(self) -> None:
+    def _stop_threads(self, *, waits: bool) -> None:
         self.board.tell_keeper()
         self._jobs.put(None)
-        if section.struck():  # they may wait for what was interrupted
+        if not waits or section.struck():  # they may wait for what was interrupted
             return
         for thread in (self._keeper, self._cleaner):
             if thread is not None and thread is not threading.current_thread():

@@ -10,6 +10,7 @@ import os
 import random
 import time
 import uuid
+import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -270,13 +271,18 @@ class Runtime(ABC):
 
     def new_epoch(self) -> Epoch:
         """Make the link and the protocol of one more session."""
-        epoch: Epoch
+        # Threads of a store's client may keep a link alive: it should not keep a dropped client so.
+        runtime_ref = weakref.ref(self)
+        epoch_ref: weakref.ref[Epoch] | None = None
 
         def on_end(reason: str) -> None:
-            self.session_gone(epoch, reason)
+            runtime, epoch = runtime_ref(), None if epoch_ref is None else epoch_ref()
+            if runtime is not None and epoch is not None:
+                runtime.session_gone(epoch, reason)
 
-        epoch = Epoch(self.make_link(on_end), self.engine.protocol())
-        return epoch
+        made = Epoch(self.make_link(on_end), self.engine.protocol())
+        epoch_ref = weakref.ref(made)
+        return made
 
     @property
     def holds(self) -> list[Hold]:

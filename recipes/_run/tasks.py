@@ -151,11 +151,11 @@ class AsyncRuntime(Runtime):
 
     def make_link(self, on_end: Callable[[str], None]) -> AsyncLink:
         """Return a new link of the engine; its word of the end comes from any thread."""
-        loop = self._loop
+        loop, thread = self._loop, self._thread
         assert loop is not None, "a link is made by a call, which knows the loop"
 
-        def told(reason: str) -> None:
-            if threading.get_ident() == self._thread:
+        def told(reason: str) -> None:  # it does not refer to this runtime: see `new_epoch`
+            if threading.get_ident() == thread:
                 on_end(reason)
             elif not loop.is_closed():
                 loop.call_soon_threadsafe(on_end, reason)

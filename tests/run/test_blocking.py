@@ -968,7 +968,8 @@ def test_a_refused_spot_does_not_keep_the_cleaner_of_a_closed_client(engine: Fau
         told.wait(SOON_S)  # until the cleaner's queue holds the word that it may go
         return False
 
-    def stop_in_the_middle() -> None:
+    def stop_in_the_middle(*, waits: bool) -> None:
+        assert waits
         runtime._jobs.put(None)
         told.set()
 
@@ -983,7 +984,7 @@ def test_a_refused_spot_does_not_keep_the_cleaner_of_a_closed_client(engine: Fau
     cleaner.join(SOON_S)
     assert not cleaner.is_alive()
     assert client.pending_cleanups == 0
-    stop()
+    stop(waits=True)
 
 
 def test_no_thread_stays_behind(engine: FaultyEngine) -> None:

@@ -17,7 +17,9 @@ import pytest
 import recipes
 from integration.servers import eventually
 from recipes._run import process
+from recipes.client import AsyncClient
 from recipes.stores.memory import AsyncMemoryLink
+from tests.run.doubles import SETTINGS, FaultyEngine
 from tests.run.leaving import SCRIPTS, run
 
 SOON_S = 20.0  # of a session of 600 s
@@ -250,3 +252,17 @@ def test_fault_45_what_cannot_be_ended_at_once_is_not_forgotten_before_the_exit(
     process._left[0].end()  # the second time there is nothing to do
     with recipes.connect("memory://late") as client:
         assert client.lock("x").acquire(timeout=SOON_S).held
+
+
+def test_fault_45_a_link_that_lives_on_keeps_no_dropped_client_alive() -> None:
+    """As kazoo's threads keep it, and with it what it is to tell of the session's end."""
+    engine = FaultyEngine()
+
+    async def hold() -> None:
+        await AsyncClient(engine, SETTINGS).lock("x").acquire()
+
+    with pytest.warns(ResourceWarning, match="is being ended"):  # noqa: PT031 - it is collected by either
+        asyncio.run(hold())
+        gc.collect()
+    for on_end in engine.on_ends:
+        on_end("nobody is there any more")

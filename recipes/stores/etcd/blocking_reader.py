@@ -145,7 +145,7 @@ class Reader:
     # What follows runs in the thread.
 
     def _run(self, wake_out: socket.socket, wake_in: socket.socket) -> None:
-        with self._lock:  # which `_start` has until this thread is noted, or it was interrupted
+        with section.mark, self._lock:  # which `_start` has until this thread is noted, or it was interrupted
             if not self._noted():
                 wake_out.close()
                 wake_in.close()

@@ -11,6 +11,7 @@ import pytest
 import recipes
 from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.requests import Touch
+from tests.run.leaving import run
 from tests.run.test_fork import in_child
 from tests.stores.sqlite.linking import join
 
@@ -113,3 +114,32 @@ def test_clients_on_both_sides_of_a_fork_exclude_each_other(path: str) -> None:
         assert token > grant.token
         assert grant.verify()
         assert parent.lock("y").acquire(timeout=5).token > token
+
+
+def test_a_hook_closes_a_client_as_the_process_forks(path: str) -> None:
+    """This thread has the lock of each database by then; what waits for that is done behind."""
+    body = """
+        clients, closed = [], []
+
+        def close():
+            for client in clients:
+                client.close()
+                closed.append(client)
+
+        os.register_at_fork(before=close)  # hooks are called in reverse, so it comes after the package's own
+        client = recipes.connect(URL, session_timeout=600)
+        client.lock("x").acquire()
+        clients.append(client)
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+        assert closed == clients, "close raised"
+        until = time.monotonic() + 20
+        while client.pending_cleanups:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        with recipes.connect(URL) as other:
+            assert other.lock("x").acquire(timeout=20).held
+        ready()
+    """
+    assert run(f"sqlite://{path}", body).code == 0
