@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from recipes._api.leaving import enters, looked_up, seen_leaving
+from recipes._api.leaving import ends, enters, looked_up, seen_leaving
 from recipes._api.locks import ANYHOW, LockBase, Manner, OnLost, OnSessionLost
 from recipes._contract.deadline import duration
 from recipes._programs.observing import look_up
@@ -219,7 +219,7 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         owner = threading.current_thread()
-        grant = self._innermost(owner)
+        grant = ends(self._entered_by(owner))
         try:
             grant._leave(error)  # noqa: SLF001 - the two are one
         finally:
@@ -400,7 +400,7 @@ class TaskLock(LockBase, Generic[AnyAsyncGrant]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         owner = _current_task()
-        grant = self._innermost(owner)
+        grant = self._entered_by(owner)[-1]
         try:
             await grant.__aexit__(kind, error, trace)
         finally:

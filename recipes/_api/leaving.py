@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recipes._api.locks import LockBase
     from recipes._run.runtime import Runtime
 
-__all__ = ["Block", "LookUp", "enters", "looked_up", "seen_leaving"]
+__all__ = ["Block", "LookUp", "ends", "enters", "looked_up", "seen_leaving"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 LOOKED_UP = "_exits"
@@ -44,8 +44,9 @@ class Block(weakref.ref["partial[None]"]):
     Nothing of Python runs then, where an interrupt would go unheard.
     """
 
-    __slots__ = ("grant", "lock")
+    __slots__ = ("frame", "grant", "lock")
 
+    frame: int  # where the statement is, by its number
     grant: Any  # a grant, whose module imports this one
     lock: LockBase | None
 
@@ -82,9 +83,25 @@ def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: LockBase | 
     leaving = None if found is None else found()
     if leaving is None:
         return None
+    frame = id(sys._getframe(2))  # noqa: SLF001 - as above
     block = Block(leaving, runtime.left.append)
-    block.grant, block.lock = grant, lock
+    block.frame, block.grant, block.lock = frame, grant, lock  # no call in here, where an interrupt is heard
     return block
+
+
+def ends(entered: list[Any]) -> Any:
+    """Return which of these grants, in the order of entering, the ``__exit__`` of which this is called ends.
+
+    That of the ``with`` statement that calls it; for who is none, the innermost that no statement will leave.
+    """
+    frame, found = id(sys._getframe(2)), None  # noqa: SLF001 - as above
+    for grant in reversed(entered):
+        block = grant._block  # noqa: SLF001 - the three are one
+        if block is None:
+            found = grant if found is None else found
+        elif block.frame == frame and block() is not None:
+            return grant
+    return entered[-1] if found is None else found
 
 
 def _is_with(frame: FrameType) -> bool:

@@ -167,12 +167,12 @@ class LockBase(ABC):
     def _enter(self, owner: object, grant: Any) -> None:
         self._entered.setdefault(owner, []).append(grant)
 
-    def _innermost(self, owner: object) -> Any:
+    def _entered_by(self, owner: object) -> list[Any]:
         entered = self._entered.get(owner)
         if entered is None:
             words = "was not entered by this thread or task; leave it where it was entered"
             raise RuntimeError(f"lock {self._name!r} {words}")
-        return entered[-1]
+        return entered
 
     def _forget(self, owner: object, grant: Any) -> None:
         """Note that this owner has left it, or did not come to enter it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from typing import Any
 from unittest import mock
@@ -79,6 +80,15 @@ def _a_look_up_is_a_block() -> list[Any]:
     return swap(leaving, "_is_with", lambda _: True)
 
 
+def _a_block_is_anybodys() -> list[Any]:
+    """Whoever enters next is taken to be the ``with`` statement that looked."""
+
+    def looked_up(what: Any) -> Any:
+        return what.__dict__.get(leaving.LOOKED_UP, {}).pop(threading.get_ident(), (0, None))[1]
+
+    return [mock.patch("recipes.lock.looked_up", looked_up), mock.patch("recipes.grant.looked_up", looked_up)]
+
+
 def _what_was_not_entered_is_noted() -> list[Any]:
     return swap(LockBase, "_forget", nothing)
 
@@ -113,6 +123,7 @@ SIGNALS = [
     TransportMutant("what was left in a block stays held", "with", STRUCK, _blocks_are_not_swept),
     TransportMutant("blocks are not noted", "with", STRUCK, _blocks_are_not_noted),
     TransportMutant("a look at __exit__ is taken for a block", "with", STRUCK, _a_look_up_is_a_block),
+    TransportMutant("a block is anybody's", "with", STRUCK, _a_block_is_anybodys),
     TransportMutant("what was not entered stays noted", "with", STRUCK, _what_was_not_entered_is_noted),
     TransportMutant("an interrupted end stays unfinished", "hold", STRUCK, _an_end_stays_unfinished),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 import recipes
 from integration.servers import eventually
-from tests.run.striking import Strike, StrikeAtTheEnd, StrikeWithin
+from tests.run.striking import Handled, Strike, StrikeAtTheEnd, StrikeWithin
 
 SOON_S = 20
 
@@ -256,6 +257,54 @@ def test_a_block_within_a_helper_that_looked_too_is_seen_to_end(client: recipes.
         look_and_enter()
     assert lock.acquire(timeout=SOON_S).release()
     assert client.grants == []
+
+
+@pytest.mark.parametrize("kind", ["rlock", "reader"])
+def test_each_end_takes_away_what_was_entered_there(client: recipes.Client, kind: str) -> None:
+    """Also where what was entered within a block outlives it."""
+    lock: Any = client.rlock("x") if kind == "rlock" else client.rwlock("x").reader
+    stack = contextlib.ExitStack()
+    with lock as outer:
+        inner = stack.enter_context(lock)
+    client.lock("y").acquire(timeout=SOON_S).release()
+    client._runtime.sweep()
+    assert (outer.held, inner.held) == (False, True)
+
+    with lock as outer:
+        stack.close()
+        assert (outer.held, inner.held) == (True, False)
+    assert client.grants == []
+    assert lock._entered == {}
+
+
+@pytest.mark.parametrize("kind", ["rlock", "reader"])
+def test_what_a_handler_entered_as_a_block_began_outlives_it(client: recipes.Client, kind: str) -> None:
+    """Wherever until then it was called; what it cannot have there it does not enter."""
+    lock: Any = client.rlock("x") if kind == "rlock" else client.rwlock("x").reader
+    entered = 0
+    for at in itertools.count(1):
+        stack = contextlib.ExitStack()
+        got: list[recipes.Grant] = []
+
+        def handle(stack: contextlib.ExitStack = stack, got: list[recipes.Grant] = got) -> None:
+            with contextlib.suppress(recipes.RecipesError):
+                got.append(stack.enter_context(lock))
+
+        # What the handler holds now can be more than the statement expects.
+        handled = Handled(at, handle)
+        with contextlib.suppress(recipes.WouldDeadlock), handled, lock:
+            sys.setprofile(None)
+        client.lock("y").acquire(timeout=SOON_S).release()
+        client._runtime.sweep()
+        assert all(grant.held for grant in got), handled.where
+        assert client.grants == got, handled.where
+        stack.close()
+        assert client.grants == [], handled.where
+        entered += len(got)
+        if not handled.where:
+            break
+    assert at > 50
+    assert entered > 20
 
 
 def test_an_acquire_again_interrupted_anywhere_leaves_only_what_was_there(client: recipes.Client) -> None:
