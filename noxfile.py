@@ -114,7 +114,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
-    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", "-n", "2")
+    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "2")
     measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest, ("tests/simulation", "-n", "2"))
     if not session.posargs:
         report(session)
@@ -168,8 +168,8 @@ def faults(session: nox.Session) -> None:
     session.run("python", "-m", "integration.fleet.building")
     beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *BESIDE)
     others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *BESIDE)
-    uvloop = ("tests/contract", "-m", "long", *BESIDE)
-    for run in (tuple(session.posargs),) if session.posargs else (beside, LOADED, others, uvloop):
+    unserved = ("tests", "-m", "long", *BESIDE)
+    for run in (tuple(session.posargs),) if session.posargs else (beside, LOADED, others, unserved):
         session.run("pytest", *run)
     if not session.posargs:
         session.run("pytest", "tests", "-k", "test_fault_")
