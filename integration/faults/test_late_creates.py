@@ -121,7 +121,7 @@ def test_fault_41_a_create_arrives_when_its_tombstone_was_swept(lab: TwoWays, en
     one = lab.client()
     protocol = one.client._runtime.board.epoch.protocol
     arrive = keep_back(lab, one, end)
-    tombstones = f"/~session/{protocol.session_id}/"
+    tombstones = f"/{protocol.session_id}/"
     assert [key for key in everything(lab) if tombstones in key]
 
     protocol.most_tombstones = 0
