@@ -148,7 +148,7 @@ def prepare() -> None:
 def emit(transition: Transition) -> None:
     """Hand a record to the log and to every subscriber; never raises.
 
-    Exporters and handlers of logs have locks. So what a signal handler or a finalizer tells of amid a
+    Exporters and handlers of logs have locks. So what a signal handler or a finalizer emits amid a
     telling is told next, by what it interrupted.
     """
     untold = _untold()

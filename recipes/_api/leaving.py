@@ -92,7 +92,7 @@ def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: LockBase | 
 def ends(entered: list[Any]) -> Any:
     """Return which of these grants, in the order of entering, the ``__exit__`` of which this is called ends.
 
-    That of the ``with`` statement that calls it; for who is none, the innermost that no statement will leave.
+    That of the ``with`` statement that calls it; else the innermost that no statement will leave.
     """
     frame, found = id(sys._getframe(2)), None  # noqa: SLF001 - as above
     for grant in reversed(entered):

@@ -171,7 +171,7 @@ class Hold:
         return first
 
     def settle(self) -> None:
-        """Do what is left of its end; whoever comes second does it if an interrupt struck the first."""
+        """Do what is left of its end; the second to come does it if an interrupt struck the first."""
         mark = (self._end["end"][0],)  # one of its own
         if self.epoch.holds.get(self.place.spot.id) is self:
             self.epoch.holds.pop(self.place.spot.id, None)

@@ -33,7 +33,7 @@ def look_up(op: Survey | Queues) -> Program[tuple[Any, ...]]:
 
 
 def expel(queue: str, token: int, most: int) -> Program[bool]:
-    """Remove whoever has this token from a queue, if he is among the first so many; False: nobody has it."""
+    """Remove the contender with this token, if it is among the first so many; False: there is none."""
     while True:
         standing: tuple[Standing, ...] = yield from look_up(Survey(queue, most))
         ref = next((one.contender.ref for one in standing if one.token == token), None)

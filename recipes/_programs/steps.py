@@ -1,4 +1,4 @@
-"""The steps of a program that no store carries out: waiting, the clock, and what the driver is told."""
+"""The steps of a program that no store carries out: waiting, the clock, and requests to the driver."""
 
 from __future__ import annotations
 

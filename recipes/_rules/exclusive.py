@@ -10,4 +10,4 @@ __all__ = ["EVERYBODY", "EXCLUSIVE", "WRITER"]
 EXCLUSIVE = Order("lock")
 WRITER = Order("W")
 EVERYBODY = Order("W", depth=2**31 - 2)
-"""Looks at all who are ahead, whoever they are; for counting them."""
+"""Looks at all contenders ahead, of any kind; for counting them."""

@@ -11,7 +11,7 @@ __all__ = ["granted", "waiting"]
 
 
 def granted(queue: Sequence[Contender]) -> list[bool]:
-    """Return who of a queue, from its head on, holds as the store shows it; he may not know it yet."""
+    """Return which of a queue, from its head on, hold as the store shows it; they may not know yet."""
     held: list[bool] = []
     nearest: Contender | None = None  # the nearest ahead that is exclusive
     for number, contender in enumerate(queue):

@@ -144,7 +144,7 @@ class BlockingRuntime(Runtime):
         try:
             self._keep_on()
         except BaseException:  # somebody ends threads; the next call that needs one starts another
-            # First: whoever waits is told by what follows, and asks at once.
+            # First: what follows notifies the waiting calls, and they ask at once.
             with section.mark, self._starting:
                 self._keeper = None
             self.give_up("the thread that renews was ended")
@@ -263,7 +263,7 @@ class BlockingRuntime(Runtime):
             behind = True
             self.schedule(job)
         finally:
-            if not behind:  # else whoever does the job closes it
+            if not behind:  # else the thread that does the job closes it
                 epoch.link.close()
         return not behind
 

@@ -80,7 +80,7 @@ class Asker:
     """Asks for the password where nothing waits that must not: a callable in a thread, one at a time.
 
     All links with the same credentials share it, so that a callable that hangs does so in one thread.
-    Who asks while another answer is on its way gets that one.
+    A call that comes while an answer is on its way gets that one.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -116,7 +116,7 @@ class Asker:
 
         Raises:
             StoreDenied: There is none to be had.
-            StoreUnavailable: The callable has not returned in time; it goes on, and the next who asks gets
+            StoreUnavailable: The callable has not returned in time; it goes on, and the next call gets
                 what it returns then.
         """
         found: list[Secret | StoreDenied] = []
@@ -154,7 +154,7 @@ class Asker:
 
 @dataclass(slots=True)
 class _Calling:
-    """One process's call of the callable, and who is told what it comes to; each step of it is atomic."""
+    """One process's call of the callable, and the callers that get its result; each step of it is atomic."""
 
     asked_by: dict[str, object] = field(default_factory=dict)
     waiting: dict[object, Callable[[Secret | StoreDenied], None]] = field(default_factory=dict)

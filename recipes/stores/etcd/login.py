@@ -42,7 +42,7 @@ class Login:
             StoreDenied: There is no password to be had.
             StoreUnavailable: None was given in time.
         """
-        assert self._asker is not None, "only who has a name logs in"
+        assert self._asker is not None, "a login needs a user name"
         return self._post(self._asker.within(store, within_s))
 
     def ask(self, store: str, done: Callable[[Post | Exception], None]) -> Callable[[], None]:
@@ -51,13 +51,13 @@ class Login:
         Returns:
             What to call when nobody waits for that any more.
         """
-        assert self._asker is not None, "only who has a name logs in"
+        assert self._asker is not None, "a login needs a user name"
         return self._asker.ask(
             store, lambda found: done(found if isinstance(found, Exception) else self._post(found))
         )
 
     def _post(self, password: Secret) -> Post:
-        assert self._credentials is not None, "only who has a name logs in"
+        assert self._credentials is not None, "a login needs a user name"
         # Its shape is as of any other call, and what it holds does not show.
         return Post(LOGIN, {"name": Secret(self._credentials.username), "password": password}, urgent=True)
 

@@ -102,7 +102,7 @@ class Endpoints:
     def failed(self, endpoint: Endpoint) -> None:
         """Leave ``endpoint`` if it is the current one: many calls may see the same failure.
 
-        Without a lock, which a signal handler could wait for: whoever sees it puts the same one in its place.
+        Without a lock, which a signal handler could wait for: each caller puts the same one in its place.
         """
         at = self._at
         if self.all[at] == endpoint:

@@ -174,7 +174,7 @@ class Lifeline:
         return self._own is not None and self._own.taken
 
     def drop(self) -> None:
-        """Let the lock go: whoever looks then sees that nobody keeps the session; never raises."""
+        """Let the lock go: others then see that nothing keeps the session; never raises."""
         _lifelines.discard(self)
         if self.descriptor >= 0:
             with suppress(OSError):  # closing lets it go as well, unless a child has inherited it

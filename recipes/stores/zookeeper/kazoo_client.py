@@ -204,7 +204,7 @@ class KazooSession:
 
     def _password(self) -> Secret:
         """Ask for the password, for no longer than a server may take to be connected to."""
-        assert self._asker is not None, "only who has a name is introduced"
+        assert self._asker is not None, "an introduction needs a user name"
         return self._asker.within(self._hosts, self._connect_s)
 
     def _on_session(self, session_id: int, timeout_ms: int) -> None:
