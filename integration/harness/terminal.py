@@ -16,6 +16,7 @@ from typing import Any, Self
 __all__ = ["CTRL_C", "Terminal"]
 
 CTRL_C = b"\x03"
+AGAIN_S = 10.0
 TAKE_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -63,6 +64,21 @@ class Terminal:
         self.process.wait()
         os.close(self._own)
         os.close(self._theirs)
+
+    def interrupt(self, within_s: float = 90) -> int:
+        """Press Ctrl-C until the process ends, as one does; returns the exit code.
+
+        Python acts on a signal between two of its instructions, or when one breaks off a read: a key
+        that is pressed just before `input` begins to read waits for the next key.
+        """
+        end = time.monotonic() + within_s
+        while self.process.poll() is None:
+            assert time.monotonic() < end, f"it did not end: {self.drawn[-2000:]!r}"
+            self.press(CTRL_C)
+            again = time.monotonic() + AGAIN_S
+            while self.process.poll() is None and time.monotonic() < again:
+                self._read(0.05)
+        return self.ended()
 
     @property
     def attributes(self) -> list[Any]:

@@ -18,7 +18,11 @@ Raises = Callable[[str], Any]
 
 
 def blocking(url: str) -> None:
-    recipes.connect(url).open()
+    client = recipes.connect(url)
+    try:
+        client.open()
+    finally:
+        client.close()  # or it would go on connecting beside the tests that come later
 
 
 def in_asyncio(url: str) -> None:
@@ -26,7 +30,11 @@ def in_asyncio(url: str) -> None:
 
 
 async def opened(url: str) -> None:
-    await recipes.connect_async(url).open()
+    client = recipes.connect_async(url)
+    try:
+        await client.open()
+    finally:
+        await client.close()
 
 
 @pytest.mark.parametrize("opens", [blocking, in_asyncio], ids=["blocking", "asyncio"])
@@ -48,9 +56,10 @@ def test_a_refused_connection_is_said_in_a_few_lines(opens: Raises, url: str) ->
 
 @pytest.mark.parametrize("url", URLS)
 def test_a_wait_that_had_no_answer_names_the_reason_once(url: str) -> None:
-    lock = recipes.connect(url).lock("x")
+    client = recipes.connect(url)
     with pytest.raises(recipes.LockTimeout) as caught:
-        lock.acquire(timeout=0.3)
+        client.lock("x").acquire(timeout=0.3)
+    client.close()
     cause = caught.value.__cause__
     assert isinstance(cause, recipes.StoreUnavailable)
     assert "Connection refused" in str(cause)
