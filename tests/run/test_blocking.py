@@ -8,6 +8,7 @@ from typing import Any, Never
 
 import pytest
 
+from integration.harness.process import eventually
 from recipes._contract.operations import Spot
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job
@@ -24,6 +25,7 @@ from recipes.errors import (
 )
 from recipes.events import subscribe
 from tests.run.doubles import FAST, SETTINGS, FaultyEngine
+from tests.threads import until_ended
 
 SOON_S = 30.0
 
@@ -578,9 +580,7 @@ def test_a_callback_runs_in_a_thread_of_its_own_and_may_fail(
     lose(client)
     assert done.wait(SOON_S)
     assert names == ["recipes-callbacks"]
-    for thread in threading.enumerate():
-        if thread.name == "recipes-callbacks":
-            thread.join(SOON_S)
+    until_ended("recipes-callbacks", SOON_S)
     assert "a callback failed" in caplog.text
 
 
@@ -995,9 +995,7 @@ def test_no_thread_stays_behind(engine: FaultyEngine) -> None:
     lose(client)
     assert grant.lost.wait(SOON_S)
     client.close()
-    for thread in set(threading.enumerate()) - before:
-        thread.join(SOON_S)
-        assert not thread.is_alive(), thread.name
+    assert eventually(lambda: set(threading.enumerate()) <= before, SOON_S), threading.enumerate()
 
 
 def test_the_link_may_tell_of_the_end_from_any_thread(engine: FaultyEngine, client: Client) -> None:

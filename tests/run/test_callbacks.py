@@ -12,18 +12,13 @@ import pytest
 
 from recipes._run import callbacks
 from recipes._run.callbacks import Callbacks
+from tests.threads import named, until_ended
 
 SOON_S = 10.0
 
 
-def mine() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "recipes-callbacks"]
-
-
 def ended() -> None:
-    for thread in mine():
-        thread.join(SOON_S)
-    assert mine() == []
+    until_ended("recipes-callbacks", SOON_S)
 
 
 def test_no_thread_rests() -> None:
@@ -68,7 +63,7 @@ def test_so_many_threads_at_most_and_the_rest_runs_as_one_comes_free(monkeypatch
     for number in range(5):
         pool.lane().put(block(number))
     assert {running.get(timeout=SOON_S), running.get(timeout=SOON_S)} == {0, 1}
-    assert len(mine()) == 2
+    assert len(named("recipes-callbacks")) == 2
     assert running.empty()
     go.set()
     assert {running.get(timeout=SOON_S) for _ in range(3)} == {2, 3, 4}

@@ -18,6 +18,7 @@ from recipes.stores.zookeeper.blocking import KazooLink
 from recipes.stores.zookeeper.requests import Connect
 from recipes.stores.zookeeper.tasks import AsyncKazooLink
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
+from tests.threads import until_ended
 
 WITHIN_S = 20.0
 
@@ -129,10 +130,7 @@ def descriptors() -> int:
 
 
 def let_go(within_s: float = 10.0) -> None:
-    for thread in threading.enumerate():
-        if thread.name.startswith("recipes-kazoo"):
-            thread.join(within_s)
-            assert not thread.is_alive(), f"{thread.name} outlives its link"
+    until_ended("recipes-kazoo", within_s)
 
 
 def answered(link: Driver, request: Request[Any]) -> Any:
