@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 from recipes import guarantees
 from recipes._contract.deadline import duration
 from recipes._contract.names import decode
-from recipes._contract.operations import Queues, Survey
+from recipes._contract.operations import List, Listing, Queues
 from recipes._programs.observing import look_up
 from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
@@ -182,9 +182,9 @@ def _look_at_all(limit: int, board: Board) -> Program[dict[str, list[ContenderIn
     queues: tuple[str, ...] = yield from look_up(Queues(limit))
     for queue in queues:
         name = decode(queue)
-        standing = yield from look_up(Survey(queue, limit))
-        if name is not None and standing:
-            found[name] = described(name, standing, None if board.epoch is None else board.epoch.id)
+        listing: Listing = yield from look_up(List(queue, limit))
+        if name is not None and listing.contenders:
+            found[name] = described(name, listing.contenders, None if board.epoch is None else board.epoch.id)
     return found
 
 

@@ -10,7 +10,7 @@ from recipes._rules.holding import granted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from recipes._contract.operations import Standing
+    from recipes._contract.contenders import Contender
 
 __all__ = ["ContenderInfo"]
 
@@ -70,41 +70,42 @@ def checked_limit(limit: int) -> int:
     return limit
 
 
-def described(lock: str, standing: Iterable[Standing], session: str | None) -> list[ContenderInfo]:
+def described(lock: str, contenders: Iterable[Contender], session: str | None) -> list[ContenderInfo]:
     """Return what users see of a queue, read from its head on."""
-    queue = list(standing)
-    holding = granted([one.contender for one in queue])
+    queue = list(contenders)
+    holding = granted(queue)
     return [
         _described(lock, position, one, holds=holds, session=session)
         for position, (one, holds) in enumerate(zip(queue, holding, strict=True))
     ]
 
 
-def _described(lock: str, position: int, one: Standing, *, holds: bool, session: str | None) -> ContenderInfo:
-    contender = one.contender
+def _described(
+    lock: str, position: int, contender: Contender, *, holds: bool, session: str | None
+) -> ContenderInfo:
     ours = bool(contender.id)
     return ContenderInfo(
         lock,
         position,
         holds,
         "shared" if contender.shared or contender.downgraded else "exclusive",
-        one.token,
+        contender.token,
         bool(session) and contender.session == session,
         ours,
         contender.session,
         contender.ref,
-        **_identity(one.note, ours=ours),
+        **_identity(contender.owner, ours=ours),
     )
 
 
-def _identity(note: str, *, ours: bool) -> dict[str, Any]:
-    """Return what a note says of its maker; anybody may have written it, so nothing is taken for granted."""
+def _identity(owner: str, *, ours: bool) -> dict[str, Any]:
+    """Return what a contender says of its maker; anybody may have written it."""
     if not ours:
-        return {"owner": note if note.isprintable() and note else None}
-    import json  # noqa: PLC0415 - few have a note
+        return {"owner": owner if owner.isprintable() and owner else None}
+    import json  # noqa: PLC0415 - few say who made them
 
     try:
-        said = json.loads(note)
+        said = json.loads(owner)
     except ValueError:
         return {}
     if not isinstance(said, dict):

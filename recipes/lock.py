@@ -148,7 +148,7 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
 
     def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Return who holds the lock and who waits, in order, at one moment; see `holders`."""
-        return self._described(self._outside(look_up(self._survey(limit))))
+        return self._described(self._outside(look_up(self._list(limit))))
 
     def expel(self, token: int) -> bool:
         """Remove the contender with this token from the queue, whoever it is: for an operator.
@@ -370,7 +370,7 @@ class TaskLock(LockBase, Generic[AnyAsyncGrant]):
 
     async def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Same as `Lock.contenders`, but awaits."""
-        return self._described(await self._outside(look_up(self._survey(limit))))
+        return self._described(await self._outside(look_up(self._list(limit))))
 
     async def expel(self, token: int) -> bool:
         """Same as `Lock.expel`, but awaits."""

@@ -51,7 +51,7 @@ class WriteGrant(Grant):
             StoreUnavailable: The store gave no answer: readers may have been let in, or not.
         """
         self.check()
-        if not self._hold.downgraded and not self._runtime.run(downgrade(self._hold), self._asking()):
+        if not self._hold.mark and not self._runtime.run(downgrade(self._hold), self._asking()):
             raise self._lost_error()
 
 
@@ -61,7 +61,7 @@ class AsyncWriteGrant(AsyncGrant):
     async def downgrade(self) -> None:
         """Same as `WriteGrant.downgrade`, but awaits."""
         self.check()
-        if not self._hold.downgraded and not await self._runtime.run(downgrade(self._hold), self._asking()):
+        if not self._hold.mark and not await self._runtime.run(downgrade(self._hold), self._asking()):
             raise self._lost_error()
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import recipes
-from recipes._contract.contenders import Contender
-from recipes._contract.operations import Standing
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes.inspection import MOST, checked_limit, described
 
 
@@ -27,7 +26,7 @@ from recipes.inspection import MOST, checked_limit, described
     ],
 )
 def test_what_is_not_as_it_should_be_is_left_out(note: str, says: dict[str, Any]) -> None:
-    (one,) = described("x", [Standing(Contender("ref", "id", session="s"), 7, note)], "s")
+    (one,) = described("x", [Contender("ref", "id", session="s", token=7, owner=note)], "s")
     assert {name: getattr(one, name) for name in ("owner", "host", "pid", "since")} == {
         "owner": None,
         "host": None,
@@ -40,7 +39,7 @@ def test_what_is_not_as_it_should_be_is_left_out(note: str, says: dict[str, Any]
 
 @pytest.mark.parametrize(("note", "owner"), [("host-thread", "host-thread"), ("", None), ("\x00\x01", None)])
 def test_of_others_the_text_is_shown_that_they_left(note: str, owner: str | None) -> None:
-    (one,) = described("x", [Standing(Contender("ref"), 7, note)], None)
+    (one,) = described("x", [Contender("ref", token=7, owner=note)], None)
     assert (one.owner, one.mine, one.ours) == (owner, False, False)
 
 
@@ -53,12 +52,12 @@ def test_an_owner_that_does_not_fit_is_refused(connect: Any, wrong: Any) -> None
 
 def test_who_holds_in_which_mode_and_where() -> None:
     queue = [
-        Contender("a", "1", "W", "s", downgraded=True),
-        Contender("b", "2", "R", "t"),
-        Contender("c", "3", "W", "s"),
-        Contender("d", "", "R"),
+        Contender("a", "1", "W", "s", DOWNGRADED, 7),
+        Contender("b", "2", "R", "t", "", 8),
+        Contender("c", "3", "W", "s", "", 9),
+        Contender("d", "", "R", token=10),
     ]
-    found = described("x", [Standing(one, token, "") for token, one in enumerate(queue, 7)], "s")
+    found = described("x", queue, "s")
     assert [(one.key, one.position, one.token, one.holds, one.mode, one.mine) for one in found] == [
         ("a", 0, 7, True, "shared", True),
         ("b", 1, 8, True, "shared", False),
@@ -66,7 +65,7 @@ def test_who_holds_in_which_mode_and_where() -> None:
         ("d", 3, 10, False, "shared", False),
     ]
     assert {one.lock for one in found} == {"x"}
-    assert not any(one.mine for one in described("x", [Standing(queue[3], 7, "")], ""))
+    assert not any(one.mine for one in described("x", queue[3:], ""))
 
 
 @pytest.mark.parametrize("limit", [1, 2, MOST])

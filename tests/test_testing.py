@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +15,9 @@ import pytest
 import recipes
 from recipes import events, testing
 from recipes._contract import operations as ops
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._run.manual import ManualTaskMailbox, ManualTime
 from recipes.events import Transition
-from recipes.stores.memory import _Entry
 from recipes.testing import clock as clock_module
 from recipes.testing import faults
 from tests.run.test_tasks import in_loop
@@ -532,10 +530,8 @@ class TestLooking:
             session = client.session.id
             assert session is not None
             for token, kind in enumerate("RRWRW"):
-                contender = Contender(str(token), kind=kind, session=session)
-                store._server.queues.setdefault("x", {})[str(token)] = SimpleNamespace(
-                    token=token, contender=contender
-                )  # type: ignore[assignment]
+                contender = Contender(str(token), kind=kind, session=session, token=token)
+                store._server.queues.setdefault("x", {})[str(token)] = contender
             assert [holder.token for holder in store.holders("x")] == [0, 1]
             assert [waiter.token for waiter in store.waiters("x")] == [2, 3, 4]
 
@@ -570,9 +566,8 @@ class TestLooking:
             assert session is not None
             queue = store._server.queues.setdefault("x", {})
             for token, kind in enumerate(kinds, 1):
-                first = downgraded and token == 1 and kind == "W"
-                contender = Contender(f"x/{token}", str(token), kind, session, first)
-                queue[contender.ref] = _Entry(contender, token)
+                mark = DOWNGRADED if downgraded and token == 1 and kind == "W" else ""
+                queue[f"x/{token}"] = Contender(f"x/{token}", str(token), kind, session, mark, token)
             found = client.lock("x").contenders()
             assert [one.token for one in store.holders("x")] == [one.token for one in found if one.holds]
             assert [one.token for one in store.waiters("x")] == [one.token for one in found if not one.holds]

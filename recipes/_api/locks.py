@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from recipes._contract.deadline import duration
 from recipes._contract.names import encode
-from recipes._contract.operations import Survey
+from recipes._contract.operations import List
 from recipes._contract.rule import Order
 from recipes._programs.hold import SHARED
-from recipes._programs.observing import expel
+from recipes._programs.observing import evict
 from recipes._programs.queueing import Attempt
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
@@ -21,7 +21,7 @@ from recipes.errors import UpgradeError, WouldDeadlock
 from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
-    from recipes._contract.operations import Program, Standing
+    from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import Hold
     from recipes.inspection import ContenderInfo
 
@@ -101,7 +101,7 @@ class LockBase(ABC):
 
         attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
         attempt.max_hold_s = self._max_hold_s
-        attempt.note = self._runtime.note
+        attempt.owner = self._runtime.note
         attempt.max_waiters = manner.max_waiters
         attempt.requeues = manner.on_session_lost == "requeue"
         if manner.calls_back:
@@ -118,17 +118,17 @@ class LockBase(ABC):
         within: float = self._runtime.settings.request_timeout_s if given is None else given
         return within
 
-    def _survey(self, limit: int) -> Survey:
-        return Survey(self._queue, checked_limit(limit))
+    def _list(self, limit: int) -> List:
+        return List(self._queue, checked_limit(limit))
 
-    def _described(self, standing: tuple[Standing, ...]) -> list[ContenderInfo]:
+    def _described(self, listing: Listing) -> list[ContenderInfo]:
         epoch = self._runtime.board.epoch
-        return described(self._name, standing, None if epoch is None else epoch.id)
+        return described(self._name, listing.contenders, None if epoch is None else epoch.id)
 
     def _expulsion(self, token: int) -> Program[bool]:
         if isinstance(token, bool) or not isinstance(token, int):
             raise TypeError(f"token is a whole number, not {type(token).__name__}")
-        return expel(self._queue, token, MOST)
+        return evict(self._queue, token, MOST)
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()

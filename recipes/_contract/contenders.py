@@ -4,34 +4,52 @@ from __future__ import annotations
 
 from recipes._contract.record import record
 
-__all__ = ["Ahead", "Contender"]
+__all__ = ["DOWNGRADED", "Ahead", "Contender"]
+
+DOWNGRADED = "downgraded"
+"""The mark of a writer that was granted, and lets readers in beside it since."""
 
 
 @record
 class Contender:
     """Somebody in a queue, as the store shows it.
 
+    What its user wrote, what its recipe notes and who made it are three fields: a user's text is never
+    read as a recipe's.
+
     Attributes:
         ref: Its node or key.
         id: The id of the attempt that made it; empty for another client's layout.
-        kind: "R" shared; everything else excludes all others.
+        kind: What it is in its recipe; the rule of the kind says whom it blocks.
         session: The owner's session; empty if it is not known.
-        downgraded: A writer that was granted, and lets readers in beside it since. A store
-            that shows this only to those it concerns says False to others.
-        token: When it was created, where another may come to have its ref; else 0.
+        mark: The recipe's state (that a writer downgraded, that permits were granted); empty at first. A
+            store that shows this only to those it concerns shows none to others.
+        token: Its fencing token in what `List` returns; elsewhere when it was created, where another
+            may come to have its ref, or 0.
+        owner: What its maker says of itself: host, process, label; only in what `List` returns.
+        data: What its user wrote; only in what `List` returns.
+        version: How often it was rewritten; only in what `List` returns.
     """
 
     ref: str
     id: str = ""
     kind: str = "W"
     session: str = ""
-    downgraded: bool = False
+    mark: str = ""
     token: int = 0
+    owner: str = ""
+    data: bytes = b""
+    version: int = 0
 
     @property
     def shared(self) -> bool:
         """Whether it lets other shared contenders in beside it."""
         return self.kind == "R"
+
+    @property
+    def downgraded(self) -> bool:
+        """Whether it is a writer that lets readers in beside it."""
+        return self.mark == DOWNGRADED
 
 
 Ahead = tuple[Contender, ...]  # nearest first

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Check",
     "Checked",
-    "Downgrade",
     "End",
     "Enqueue",
-    "Expel",
+    "Evict",
+    "List",
+    "Listing",
     "Look",
     "Op",
     "Open",
@@ -40,10 +41,9 @@ __all__ = [
     "Queues",
     "Renew",
     "Renewal",
+    "Rewrite",
     "Spot",
-    "Standing",
     "StoreOp",
-    "Survey",
     "View",
     "Watch",
     "Withdraw",
@@ -67,17 +67,14 @@ Program = Generator[Op[Any], Any, T]
 
 @record
 class Spot:
-    """An attempt to stand in a queue, named before the store is asked."""
+    """An attempt to stand in a queue, named before the store is asked; see `Contender` for the fields."""
 
     queue: str
     kind: str
     id: str
-    note: str = ""  # what others may read beside it: who made it, if that is told
-
-    @property
-    def shared(self) -> bool:
-        """Whether a writer ahead is out of its way once that one has downgraded."""
-        return self.kind == "R"
+    owner: str = ""
+    data: bytes = b""
+    minds_marks: bool = False  # it has to be notified when a contender ahead is marked
 
 
 @record
@@ -100,6 +97,7 @@ class View:
         complete: ``ahead`` shows everybody ahead who counts.
         position: How many are ahead who count for this recipe, as far as it is known.
         as_of: The store's revision at which this was read; 0 where there is none.
+        due_s: Look again after so many seconds, whatever is notified; None: no need to.
         cheap: Looking again costs no more than to find the own place standing alone, as has to be
             done after a wake-up anyway.
     """
@@ -110,6 +108,7 @@ class View:
     position: int
     as_of: int = 0
     cheap: bool = False
+    due_s: float | None = None
 
 
 @record
@@ -121,12 +120,16 @@ class Checked:
 
 
 @record
-class Standing:
-    """Somebody in a queue, for who looks at it from outside; the note is what its maker wrote beside it."""
+class Listing:
+    """The head of a queue, first come first; everything is known of each contender.
 
-    contender: Contender
-    token: int
-    note: str = ""
+    Attributes:
+        contenders: So many as were asked for, or all.
+        due_s: List again after so many seconds, whatever is notified; None: no need to.
+    """
+
+    contenders: tuple[Contender, ...]
+    due_s: float | None = None
 
 
 @record
@@ -216,21 +219,31 @@ class Withdraw(StoreOp[bool]):
 
 
 @record
-class Downgrade(StoreOp[bool]):
-    """Mark the own contender, a granted writer, as downgraded, in place; False if it is gone.
+class Rewrite(StoreOp["int | None"]):
+    """Write the mark and the data of the own contender, in place; name, place in the queue and token stay.
 
-    Name, place in the queue and token stay. Safe to ask again.
+    Returns how often it was rewritten, this time included; None if it is gone, or if that number was
+    another than ``version`` before. Without a ``version`` it is safe to ask again. With one, an answer
+    that was lost shows as None: list, and see what is there.
     """
 
     place: Place
+    mark: str
+    data: bytes = b""
+    version: int | None = None
 
 
 @record
-class Survey(StoreOp[tuple[Standing, ...]]):
-    """Read who stands in a queue, from its head on, so many at most; nothing is written or watched."""
+class List(StoreOp[Listing]):
+    """Read a queue from its head on, so many contenders at most; nothing is written.
+
+    With ``watch``, the first change of any kind after this (a contender that comes, goes, or is rewritten)
+    is notified as ``Changed(queue)``, once; a queue that does not exist yet is watched too.
+    """
 
     queue: str
     most: int
+    watch: bool = False
 
 
 @record
@@ -241,7 +254,7 @@ class Queues(StoreOp[tuple[str, ...]]):
 
 
 @record
-class Expel(StoreOp[bool]):
+class Evict(StoreOp[bool]):
     """Delete somebody's contender, if it has still this token, and nobody else's; whether it was there."""
 
     queue: str

@@ -18,10 +18,11 @@ from recipes._contract.connection import Mailbox, Request
 from recipes._contract.operations import (
     Check,
     Checked,
-    Downgrade,
     End,
     Enqueue,
-    Expel,
+    Evict,
+    List,
+    Listing,
     Look,
     Open,
     Opened,
@@ -29,9 +30,8 @@ from recipes._contract.operations import (
     Queues,
     Renew,
     Renewal,
-    Standing,
+    Rewrite,
     StoreOp,
-    Survey,
     View,
     Watch,
     Withdraw,
@@ -114,14 +114,14 @@ class StoreProtocol(ABC):
                 return self.probe(known, turn)
             case Renew():
                 return self.renew(known, turn)
-            case Downgrade():
-                return self.downgrade(known, turn)
+            case Rewrite():
+                return self.rewrite(known, turn)
             case Open():
                 return self.open(known, turn)
-            case Expel():
-                return self.expel(known, turn)
-            case Survey():
-                return self.survey(known, turn)
+            case List():
+                return self.list(known, turn)
+            case Evict():
+                return self.evict(known, turn)
             case Queues():
                 return self.queues(known, turn)
             case End():
@@ -175,16 +175,16 @@ class StoreProtocol(ABC):
         """Delete the own contender; leave nothing that could land late."""
 
     @abstractmethod
-    def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
-        """Mark the own contender as downgraded, in place; False if it is gone."""
+    def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
+        """Write the own contender's mark and data, in place; None if it is gone or not as expected."""
 
     @abstractmethod
-    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
         """Delete another's contender, guarded by its token."""
 
     @abstractmethod
-    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
-        """Read a queue from its head on."""
+    def list(self, op: List, turn: Turn) -> Steps[Listing]:
+        """Read a queue from its head on, and watch it if asked to."""
 
     @abstractmethod
     def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:

@@ -35,7 +35,8 @@ class Order:
         blocked_by: The predicate: contenders ahead, nearest first, to those any one of
             whose going may free me.
         depth: How many of the nearest contenders the predicate has to see.
-        exclusive_only: The predicate looks at exclusive contenders alone, and at whether they downgraded.
+        exclusive_only: The predicate looks at exclusive contenders alone.
+        minds_marks: The predicate looks at the marks of contenders ahead, so a change of one is a wake-up.
         steps_up: Move up while the holder still holds (see `targets`). Not for those of whom
             many wait for the same one: they would all wake for nothing.
     """
@@ -44,6 +45,7 @@ class Order:
     blocked_by: Callable[[Ahead], Ahead] = _nearest
     depth: int = 1
     exclusive_only: bool = False
+    minds_marks: bool = False
     steps_up: bool = True
 
     def blockers(self, ahead: Ahead) -> Ahead:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Changed", "Disturbed", "Event", "Gone", "LocallyGone"]
+__all__ = ["Changed", "Disturbed", "Event", "Gone", "Granted", "LocallyGone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,14 @@ class LocallyGone(Gone):
 
 @dataclass(frozen=True, slots=True)
 class Changed(Event):
-    """The store told that the watched node or key has other data."""
+    """The store told that the watched node or key has other data, or that anything in the queue changed."""
+
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted(Event):
+    """The store itself says that the own contender holds now: no look after it."""
 
     ref: str
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._programs.lease import SessionClock
 from recipes._programs.local import Local
 from recipes.events import Transition
@@ -81,11 +81,11 @@ class Hold:
     __slots__ = (
         "_end",
         "acquired_at",
-        "downgraded",
         "entered",
         "epoch",
         "face",
         "labels",
+        "mark",
         "max_hold_s",
         "on_end",
         "overheld",
@@ -112,7 +112,7 @@ class Hold:
         self.max_hold_s = max_hold_s
         self.until = math.inf if max_hold_s is None else acquired_at + max_hold_s
         self.overheld = False  # somebody saw ``until`` pass; for ever, whatever is said later
-        self.downgraded = False  # as the store confirmed
+        self.mark = ""  # as the store confirmed
         self.face: Any = None
         self.entered: Callable[[], list[Any]] | None = None  # the grants of who may enter it again
         self.on_end: Callable[[], None] | None = None
@@ -195,8 +195,9 @@ class Hold:
     def contender(self) -> Contender:
         """What others see of it."""
         spot = self.place.spot
-        downgraded = not spot.shared and self.mode == SHARED
-        return Contender(self.place.ref, spot.id, spot.kind, self.epoch.id, downgraded)
+        kind = "W" if spot.kind == "lock" else spot.kind
+        mark = DOWNGRADED if kind == "W" and self.mode == SHARED else self.mark
+        return Contender(self.place.ref, spot.id, kind, self.epoch.id, mark)
 
     @property
     def mode(self) -> str:

@@ -23,7 +23,7 @@ class Local:
 
     def __init__(self) -> None:
         self._standing: dict[str, dict[Mailbox, str]] = {}
-        self._downgraded: dict[str, None] = {}
+        self._marks: dict[str, str] = {}
 
     def stand(self, contender_id: str) -> None:
         """Note a contender before it is made."""
@@ -32,28 +32,28 @@ class Local:
     def gone(self, contender_id: str) -> None:
         """Tell that a contender was withdrawn, as the store confirmed."""
         listening = self._standing.pop(contender_id, {})
-        self._downgraded.pop(contender_id, None)
+        self._marks.pop(contender_id, None)
         for mailbox, ref in list(listening.items()):
             mailbox.post(LocallyGone(ref))
 
-    def downgraded(self, contender_id: str) -> None:
-        """Tell that a writer lets readers in beside it, or may: the store knows."""
-        self._downgraded[contender_id] = None
+    def marked(self, contender_id: str, mark: str) -> None:
+        """Tell that a contender was marked, or may be: the store knows."""
+        self._marks[contender_id] = mark
         if contender_id not in self._standing:  # another thread was quicker to release it
-            self._downgraded.pop(contender_id, None)
+            self._marks.pop(contender_id, None)
         for mailbox, ref in list(self._standing.get(contender_id, {}).items()):
             mailbox.post(Changed(ref))
 
     def listen(self, target: Contender, mailbox: Mailbox) -> bool:
-        """Have ``mailbox`` told when ``target`` goes or downgrades.
+        """Have ``mailbox`` told when ``target`` goes or is marked.
 
-        False if it does not stand here, or downgraded since it was seen: then ask the store.
+        False if it does not stand here, or was marked since it was seen: then ask the store.
         """
         waiting = self._standing.get(target.id)
         if waiting is None:
             return False
         waiting[mailbox] = target.ref
-        if target.id in self._downgraded and not target.downgraded:
+        if self._marks.get(target.id, target.mark) != target.mark:
             waiting.pop(mailbox, None)
             return False
         return target.id in self._standing

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from recipes._contract.contenders import Ahead
+from recipes._contract.contenders import DOWNGRADED, Ahead
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
-    Downgrade,
     Enqueue,
     Look,
     Place,
     Probe,
     Program,
+    Rewrite,
     Spot,
     View,
     Watch,
@@ -67,7 +67,7 @@ class Attempt:
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
-        note: Makes what others may read beside a contender.
+        owner: Makes what a contender says of its maker.
         on_queued: Told how many are ahead, each time it queues; must not block.
         on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
     """
@@ -84,14 +84,16 @@ class Attempt:
     number: int = 0
     started_at: float = 0.0
     max_hold_s: float | None = None
-    note: Callable[[], str] = str
+    owner: Callable[[], str] = str
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
 
     def next_spot(self) -> Spot:
         """Name the next contender."""
         self.number += 1
-        return Spot(self.queue, self.order.kind, self.new_id(), self.note())
+        return Spot(
+            self.queue, self.order.kind, self.new_id(), self.owner(), minds_marks=self.order.minds_marks
+        )
 
     def stays(self, view: View) -> bool:
         """Whether to look when the nearest goes, not to move up before; who is told his place does."""
@@ -230,13 +232,13 @@ def downgrade(hold: Hold) -> Program[bool]:
     """
     hold.share()
     try:
-        stands = yield from Downgrade(hold.place)
+        stands = (yield from Rewrite(hold.place, DOWNGRADED, hold.place.spot.data)) is not None
     except SessionLost:
         return False
     except Expired as expired:
         raise _unanswered(expired) from None
     if stands:
-        hold.downgraded = True
+        hold.mark = DOWNGRADED
         now = yield from Now()
         yield from Emit(hold.transition("lock.downgraded", held_s=now - hold.acquired_at))
     elif hold.lose(REMOVED):

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recipes._contract.connection import Request
 from recipes._contract.deadline import NEVER, Deadline, Expired
 from recipes._contract.operations import (
-    Downgrade,
     End,
     Enqueue,
     Look,
@@ -24,6 +23,7 @@ from recipes._contract.operations import (
     Probe,
     Program,
     Renew,
+    Rewrite,
     StoreOp,
     View,
     Watch,
@@ -212,8 +212,8 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
         call.runtime.session_gone(epoch, lost.reason)
         raise
     except BaseException:
-        if isinstance(op, Downgrade):  # it may have been done: the client's own readers ask the store
-            epoch.local.downgraded(op.place.spot.id)
+        if isinstance(op, Rewrite):  # it may have been done: the client's own waiters ask the store
+            epoch.local.marked(op.place.spot.id, op.mark)
         raise
     _note(op, result, call, epoch)
     return result
@@ -226,8 +226,8 @@ def _note(op: StoreOp[Any], result: Any, call: Call, epoch: Epoch) -> None:
     if isinstance(op, Withdraw) or (isinstance(op, Probe) and result is None):
         epoch.local.gone(op.spot.id)
         call.spot = None
-    if isinstance(op, Downgrade) and result:
-        epoch.local.downgraded(op.place.spot.id)
+    if isinstance(op, Rewrite) and result is not None:
+        epoch.local.marked(op.place.spot.id, op.mark)
     if isinstance(result, View) and isinstance(op, Enqueue | Probe):
         call.place = result.mine
 

@@ -20,10 +20,11 @@ from recipes._contract.contenders import Contender
 from recipes._contract.operations import (
     Check,
     Checked,
-    Downgrade,
     End,
     Enqueue,
-    Expel,
+    Evict,
+    List,
+    Listing,
     Look,
     Open,
     Opened,
@@ -32,10 +33,9 @@ from recipes._contract.operations import (
     Queues,
     Renew,
     Renewal,
+    Rewrite,
     Spot,
-    Standing,
     StoreOp,
-    Survey,
     View,
     Watch,
     Withdraw,
@@ -63,13 +63,6 @@ class Command(Request[Any]):
 
 
 @dataclass(slots=True)
-class _Entry:
-    contender: Contender
-    token: int
-    note: str = ""
-
-
-@dataclass(slots=True)
 class _Session:
     ttl_s: float
     expires_at: float
@@ -85,7 +78,7 @@ class MemoryServer:
 
     now: Callable[[], float] = boot_time
     sessions: dict[str, _Session] = field(default_factory=dict)
-    queues: dict[str, dict[str, _Entry]] = field(default_factory=dict)
+    queues: dict[str, dict[str, Contender]] = field(default_factory=dict)
     watches: dict[str, set[Mailbox]] = field(default_factory=dict)
     buried: dict[str, str] = field(default_factory=dict)
     _revision: Any = field(default_factory=lambda: itertools.count(1))
@@ -112,9 +105,9 @@ class MemoryServer:
             self.sessions.pop(session_id, None)
             self.buried = {spot: owner for spot, owner in self.buried.items() if owner != session_id}
             for queue in list(self.queues.values()):
-                for entry in list(queue.values()):
-                    if entry.contender.session == session_id:
-                        self._remove(queue, entry.contender.ref)
+                for contender in list(queue.values()):
+                    if contender.session == session_id:
+                        self._remove(queue, contender.ref)
 
     def remove(self, ref: str) -> None:
         """Delete one contender, as an operator would."""
@@ -126,7 +119,7 @@ class MemoryServer:
         """Return all contenders there are."""
         with self._lock:
             self.expire()
-            return [entry.contender for queue in self.queues.values() for entry in queue.values()]
+            return [contender for queue in self.queues.values() for contender in queue.values()]
 
     def next_expiry(self) -> float:
         """Return when the next session ends unless it is renewed; infinite if there is none."""
@@ -167,14 +160,17 @@ class MemoryServer:
         ref = _ref(op.spot)
         if ref not in queue:
             kind = "W" if op.spot.kind == "lock" else op.spot.kind
-            contender = Contender(ref, op.spot.id, kind, command.session)
-            queue[ref] = _Entry(contender, next(self._revision), op.spot.note)
+            spot = op.spot
+            queue[ref] = Contender(
+                ref, spot.id, kind, command.session, "", next(self._revision), spot.owner, spot.data
+            )
+            self._tell(Changed(spot.queue), spot.queue)
         return self._view(Place(op.spot, ref, queue[ref].token), op.order)
 
     def _probe(self, op: Probe, command: Command) -> View | None:
         queue = self.queues.get(op.spot.queue, {})
         if _ref(op.spot) not in queue:
-            everybody = tuple(entry.contender for entry in reversed(queue.values()))
+            everybody = tuple(reversed(queue.values()))
             if op.order.blockers(everybody):
                 return None
         return self._enqueue(Enqueue(op.spot, op.order), command)
@@ -201,23 +197,27 @@ class MemoryServer:
             self.buried[op.spot.id] = command.session
         return self._remove(self.queues.get(op.spot.queue, {}), _ref(op.spot))
 
-    def _downgrade(self, op: Downgrade, command: Command) -> bool:
+    def _rewrite(self, op: Rewrite, command: Command) -> int | None:
         if not self._stands(op.place):
-            return False
-        entry = self.queues[op.place.spot.queue][op.place.ref]
-        if not entry.contender.downgraded:
-            entry.contender = replace(entry.contender, downgraded=True)
-            self._tell(Changed(op.place.ref), op.place.ref)
-        return True
+            return None
+        queue = self.queues[op.place.spot.queue]
+        before = queue[op.place.ref]
+        if op.version not in (None, before.version):
+            return None
+        queue[op.place.ref] = replace(before, mark=op.mark, data=op.data, version=before.version + 1)
+        for ref in (op.place.ref, op.place.spot.queue):
+            self._tell(Changed(ref), ref)
+        return before.version + 1
 
-    def _expel(self, op: Expel, command: Command) -> bool:
+    def _evict(self, op: Evict, command: Command) -> bool:
         queue = self.queues.get(op.queue, {})
-        entry = queue.get(op.ref)
-        return entry is not None and entry.token == op.token and self._remove(queue, op.ref)
+        found = queue.get(op.ref)
+        return found is not None and found.token == op.token and self._remove(queue, op.ref)
 
-    def _survey(self, op: Survey, command: Command) -> tuple[Standing, ...]:
-        entries = itertools.islice(self.queues.get(op.queue, {}).values(), op.most)
-        return tuple(Standing(entry.contender, entry.token, entry.note) for entry in entries)
+    def _list(self, op: List, command: Command) -> Listing:
+        if op.watch:
+            self.watches.setdefault(op.queue, set()).add(command.mailbox)
+        return Listing(tuple(itertools.islice(self.queues.get(op.queue, {}).values(), op.most)))
 
     def _queues(self, op: Queues, command: Command) -> tuple[str, ...]:
         return tuple(sorted(name for name, queue in self.queues.items() if queue)[: op.most])
@@ -226,7 +226,7 @@ class MemoryServer:
         if not self._stands(mine):
             return View(None, (), complete=True, position=0)
         queue = self.queues[mine.spot.queue]
-        everybody = (entry.contender for entry in reversed(queue.values()) if entry.token < mine.token)
+        everybody = (one for one in reversed(queue.values()) if one.token < mine.token)
         ahead = order.visible(tuple(everybody))
         return View(mine, ahead, complete=True, position=len(ahead))
 
@@ -235,17 +235,19 @@ class MemoryServer:
             self.watches.setdefault(target.ref, set()).add(command.mailbox)
 
     def _as_seen(self, queue: str, target: Contender) -> bool:
-        entry = self.queues.get(queue, {}).get(target.ref)
-        return entry is not None and entry.contender.downgraded == target.downgraded
+        found = self.queues.get(queue, {}).get(target.ref)
+        return found is not None and found.mark == target.mark
 
     def _stands(self, place: Place) -> bool:
-        entry = self.queues.get(place.spot.queue, {}).get(place.ref)
-        return entry is not None and entry.token == place.token
+        found = self.queues.get(place.spot.queue, {}).get(place.ref)
+        return found is not None and found.token == place.token
 
-    def _remove(self, queue: dict[str, _Entry], ref: str) -> bool:
+    def _remove(self, queue: dict[str, Contender], ref: str) -> bool:
         if queue.pop(ref, None) is None:
             return False
         self._tell(Gone(ref), ref)
+        queue_name = ref.rpartition("/")[0]
+        self._tell(Changed(queue_name), queue_name)
         return True
 
     def _tell(self, event: Event, ref: str) -> None:
@@ -272,14 +274,14 @@ class MemoryProtocol(StoreProtocol):
     def _pass_on(self, op: StoreOp[Any], turn: Turn) -> Steps[Any]:
         return (yield from Command(op, self.session_id, turn.mailbox))
 
-    renew = end = enqueue = probe = watch = look = check = downgrade = survey = queues = _pass_on
+    renew = end = enqueue = probe = watch = look = check = rewrite = list = queues = _pass_on
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Withdraw; asked again, it was I who deleted it."""
         removed: bool = yield from self._pass_on(op, turn)
         return removed or turn.again
 
-    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
         """Delete another's contender; asked again, it was I who deleted it."""
         removed: bool = yield from self._pass_on(op, turn)
         return removed or turn.again

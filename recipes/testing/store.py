@@ -143,11 +143,11 @@ class Store:
         found: tuple[list[Contender], list[Contender]] = ([], [])
         with self._time.lock:
             self._server.expire()
-            entries = list(self._server.queues.get(queue, {}).values())
-            for entry, holds in zip(entries, granted([one.contender for one in entries]), strict=True):
-                runtime = self._ways[entry.contender.session].runtime
+            queue_up = list(self._server.queues.get(queue, {}).values())
+            for contender, holds in zip(queue_up, granted(queue_up), strict=True):
+                runtime = self._ways[contender.session].runtime
                 assert runtime is not None, "a contender should have a client"
-                found[0 if holds else 1].append(Contender(entry.token, runtime.face))
+                found[0 if holds else 1].append(Contender(contender.token, runtime.face))
         return found
 
     # Breaking.

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from recipes._contract.contenders import Contender
 from recipes._contract.names import encode
-from recipes.stores.memory import MemoryEngine, _Entry
+from recipes.stores.memory import MemoryEngine
 from recipes.stores.sqlite.schema import connect
 from tests.contract.tap import Tap
 
@@ -136,7 +136,7 @@ class MemoryStore(Store):
         ref = f"{encode(name)}/{kind}"
         with self._server._lock:
             queue = self._server.queues.setdefault(encode(name), {})
-            queue[ref] = _Entry(Contender(ref, session="another"), next(self._server._revision))
+            queue[ref] = Contender(ref, session="another", token=next(self._server._revision))
         return ref
 
     def end_session(self, client: Any) -> None:

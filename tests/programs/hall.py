@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from recipes._contract.contenders import Ahead, Contender
+from recipes._contract.contenders import DOWNGRADED, Ahead, Contender
 from recipes._contract.operations import Check, Checked, Enqueue, Look, Place, Spot, View, Watch
 from recipes._contract.rule import Order
 from recipes._contract.wakeups import Changed, Event, Gone
@@ -112,7 +112,7 @@ class Hall:
 
     def downgrade(self, guest: Guest) -> list[Guest]:
         """Have a writer that holds let readers in; returns who heard of it."""
-        self.queue = [replace(one, downgraded=True) if one.ref == guest.name else one for one in self.queue]
+        self.queue = [replace(one, mark=DOWNGRADED) if one.ref == guest.name else one for one in self.queue]
         return self._tell(Changed(guest.name), guest.name)
 
     def ahead_of(self, guest: Guest) -> Ahead:

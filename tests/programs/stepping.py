@@ -94,7 +94,7 @@ def advance(program: Generator[Any, Any, Any], script: Callable[[Any], Any], cou
 
 
 def spot(number: int = 1, kind: str = "lock") -> Spot:
-    return Spot("q", kind, f"id-{number}")
+    return Spot("q", kind, f"id-{number}", minds_marks=kind == "R")
 
 
 def place(number: int = 1, token: int = 7) -> Place:

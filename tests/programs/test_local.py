@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.wakeups import Changed, Gone, LocallyGone
 from recipes._programs.local import Local
 from tests.programs.test_keep import Mailbox
@@ -91,14 +91,14 @@ def test_gone_just_after_the_listener_wrote() -> None:
     assert mailbox.events == [LocallyGone("q/a")]
 
 
-DOWNGRADED = replace(A, downgraded=True)
+MARKED = replace(A, mark=DOWNGRADED)
 
 
 def test_a_downgrade_is_told_and_who_listens_hears_of_the_end_too() -> None:
     local, mailbox = Local(), Mailbox()
     local.stand("a")
     assert local.listen(A, mailbox)
-    local.downgraded("a")
+    local.marked("a", DOWNGRADED)
     assert mailbox.events == [Changed("q/a")]
     local.gone("a")
     assert mailbox.events == [Changed("q/a"), LocallyGone("q/a")]
@@ -107,9 +107,9 @@ def test_a_downgrade_is_told_and_who_listens_hears_of_the_end_too() -> None:
 def test_who_saw_it_before_its_downgrade_asks_the_store() -> None:
     local = Local()
     local.stand("a")
-    local.downgraded("a")
+    local.marked("a", DOWNGRADED)
     assert not local.listen(A, Mailbox())
-    assert local.listen(DOWNGRADED, Mailbox()), "a writer waits for its end alone"
+    assert local.listen(MARKED, Mailbox()), "a writer waits for its end alone"
 
 
 def test_downgraded_while_the_listener_wrote() -> None:
@@ -118,7 +118,7 @@ def test_downgraded_while_the_listener_wrote() -> None:
 
     class Slow(Mailbox):
         def __hash__(self) -> int:  # called as the mailbox is written down
-            local.downgraded("a")
+            local.marked("a", DOWNGRADED)
             return 1
 
     local.stand("a")
@@ -129,16 +129,16 @@ def test_a_downgrade_that_is_answered_after_the_release_leaves_no_trace() -> Non
     local, mailbox = Local(), Mailbox()
     local.stand("a")
     local.gone("a")
-    local.downgraded("a")
+    local.marked("a", DOWNGRADED)
     local.stand("a")
     assert local.listen(A, mailbox)
-    assert local._downgraded == {}
+    assert local._marks == {}
 
 
 def test_who_has_to_ask_the_store_is_not_told_here_as_well() -> None:
     local, mailbox = Local(), Mailbox()
     local.stand("a")
-    local.downgraded("a")
+    local.marked("a", DOWNGRADED)
     assert not local.listen(A, mailbox)
     local.gone("a")
     assert mailbox.events == []

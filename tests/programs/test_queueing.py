@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
     Checked,
-    Downgrade,
     Enqueue,
+    List,
+    Listing,
     Look,
     Place,
     Probe,
-    Standing,
-    Survey,
+    Rewrite,
     View,
     Watch,
     Withdraw,
@@ -24,7 +24,7 @@ from recipes._contract.operations import (
 from recipes._contract.rule import Order
 from recipes._contract.wakeups import Changed, Disturbed, Gone, LocallyGone
 from recipes._programs.hold import NOT_RENEWED, Hold
-from recipes._programs.observing import expel, look_up
+from recipes._programs.observing import evict, look_up
 from recipes._programs.queueing import (
     REMOVED,
     Attempt,
@@ -550,27 +550,27 @@ def test_places_are_what_the_store_confirmed() -> None:
 
 def test_downgrade_is_the_stores_word() -> None:
     held = hold()
-    played = play(downgrade(held), Script(Downgrade=True))
-    assert played.ops[0] == Downgrade(place())
-    assert (played.kinds, played.events) == (["Downgrade", "Now", "Emit"], ["lock.downgraded"])
+    played = play(downgrade(held), Script(Rewrite=1))
+    assert played.ops[0] == Rewrite(place(), DOWNGRADED)
+    assert (played.kinds, played.events) == (["Rewrite", "Now", "Emit"], ["lock.downgraded"])
     told = played.only(Emit).transition
     assert (told.token, told.mode, told.held_s) == (7, "shared", 10.0)
-    assert (played.result, held.downgraded, held.mode, held.ended) == (True, True, "shared", False)
+    assert (played.result, held.mark, held.mode, held.ended) == (True, DOWNGRADED, "shared", False)
 
 
 def test_downgrade_of_a_contender_that_is_gone_is_a_loss() -> None:
     held = hold()
-    played = play(downgrade(held), Script(Downgrade=False))
+    played = play(downgrade(held), Script(Rewrite=None))
     assert (played.result, played.events, held.reason) == (False, ["lock.lost"], REMOVED)
     assert played.abandoned == [spot(1)]
-    assert not held.downgraded
+    assert not held.mark
 
 
 def test_downgrade_while_another_thread_released() -> None:
     held = hold()
     held.release(100.0)
-    played = play(downgrade(held), Script(Downgrade=False))
-    assert (played.kinds, played.result, held.reason) == (["Downgrade"], False, None)
+    played = play(downgrade(held), Script(Rewrite=None))
+    assert (played.kinds, played.result, held.reason) == (["Rewrite"], False, None)
 
 
 @pytest.mark.parametrize(
@@ -584,52 +584,52 @@ def test_downgrade_while_another_thread_released() -> None:
 )
 def test_downgrade_without_an_answer_counts_as_shared_and_may_be_asked_again(error: Any, raised: Any) -> None:
     held = hold()
-    played = play(downgrade(held), Script(Downgrade=error))
+    played = play(downgrade(held), Script(Rewrite=error))
     assert isinstance(played.error, raised)
-    assert (held.mode, held.downgraded, held.ended) == ("shared", False, False)
+    assert (held.mode, held.mark, held.ended) == ("shared", "", False)
     assert played.abandoned == []
-    assert play(downgrade(held), Script(Downgrade=True)).result is True
+    assert play(downgrade(held), Script(Rewrite=1)).result is True
 
 
 def test_downgrade_with_the_session_gone() -> None:
     held = hold()
-    assert play(downgrade(held), Script(Downgrade=SessionLost("x"))).result is False
-    assert not held.downgraded
+    assert play(downgrade(held), Script(Rewrite=SessionLost("x"))).result is False
+    assert not held.mark
 
 
 # Looking from outside.
 
 
 def test_a_look_is_asked_again_on_the_next_session() -> None:
-    played = play(look_up(Survey("q", 5)), Script(Attach=epoch(), Survey=[SessionLost("revoked"), ("one",)]))
-    assert played.kinds == ["Attach", "Survey", "Attach", "Survey"]
-    assert played.result == ("one",)
+    played = play(look_up(List("q", 5)), Script(Attach=epoch(), List=[SessionLost("revoked"), Listing(())]))
+    assert played.kinds == ["Attach", "List", "Attach", "List"]
+    assert played.result == Listing(())
 
 
-def expelling(*answers: Any, surveys: int = 1) -> Played:
-    standing = [(Standing(Contender("q/4"), 4), Standing(Contender("q/5"), 5))] * surveys
-    return play(expel("q", 5, 9), Script(Attach=epoch(), Survey=standing, Expel=list(answers)))
+def evicting(*answers: Any, lists: int = 1) -> Played:
+    found = [Listing((Contender("q/4", token=4), Contender("q/5", token=5)))] * lists
+    return play(evict("q", 5, 9), Script(Attach=epoch(), List=found, Evict=list(answers)))
 
 
-def test_whoever_has_the_token_is_expelled() -> None:
-    played = expelling(True)
-    assert played.kinds == ["Attach", "Survey", "Expel"]
+def test_the_contender_with_the_token_is_evicted() -> None:
+    played = evicting(True)
+    assert played.kinds == ["Attach", "List", "Evict"]
     assert played.result is True
-    assert play(expel("q", 6, 9), Script(Attach=epoch(), Survey=[()])).result is False
+    assert play(evict("q", 6, 9), Script(Attach=epoch(), List=[Listing(())])).result is False
 
 
-def test_an_expulsion_is_asked_again_on_the_next_session() -> None:
-    played = expelling(SessionLost("revoked"), False, surveys=2)
-    assert played.kinds == ["Attach", "Survey", "Expel"] * 2
+def test_an_eviction_is_asked_again_on_the_next_session() -> None:
+    played = evicting(SessionLost("revoked"), False, lists=2)
+    assert played.kinds == ["Attach", "List", "Evict"] * 2
     assert played.result is False
 
 
-def test_an_expulsion_without_an_answer_is_unavailable() -> None:
-    assert isinstance(expelling(Expired()).error, StoreUnavailable)
+def test_an_eviction_without_an_answer_is_unavailable() -> None:
+    assert isinstance(evicting(Expired()).error, StoreUnavailable)
 
 
 def test_a_look_without_an_answer_is_unavailable() -> None:
-    played = play(look_up(Survey("q", 5)), Script(Attach=epoch(), Survey=Expired()))
+    played = play(look_up(List("q", 5)), Script(Attach=epoch(), List=Expired()))
     assert isinstance(played.error, StoreUnavailable)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.contenders import DOWNGRADED
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Checked, Withdraw
 from recipes._contract.wakeups import Changed, Gone
@@ -43,7 +44,7 @@ def contended() -> Script:
 def let_in() -> Script:
     """A reader's way to the grant, behind a writer that downgrades."""
     at = epoch()
-    left = replace(view("w"), ahead=(replace(others("w")[0], downgraded=True),))
+    left = replace(view("w"), ahead=(replace(others("w")[0], mark=DOWNGRADED),))
     return Script(Attach=at, Enqueue=view("w"), Watch=True, Wait=Changed("w"), Look=left, Admit=admitted(at))
 
 
@@ -114,7 +115,7 @@ def test_closing_a_program_yields_nothing(case: str) -> None:
         **CASES,
         "release": (lambda: release(hold()), lambda: Script(Withdraw=True)),
         "verify": (lambda: verify(hold()), lambda: Script(Check=Checked(True, frozenset()))),
-        "downgrade": (lambda: downgrade(hold()), lambda: Script(Downgrade=True)),
+        "downgrade": (lambda: downgrade(hold()), lambda: Script(Rewrite=1)),
         "clean": (lambda: clean(Job(epoch(), None)), lambda: Script(End=None)),
         "keep": (keeping.program, keeping.script),
     }[case]
@@ -154,9 +155,9 @@ def test_downgrade_interrupted(make_error: Any) -> None:
     """The grant stays, and counts as shared, however far it got."""
     for step in range(3):
         error, held = make_error(), hold()
-        played = play(downgrade(held), Script(Downgrade=True), fail_at=step, error=error)
+        played = play(downgrade(held), Script(Rewrite=1), fail_at=step, error=error)
         assert played.error is error
-        assert (held.mode, held.ended, held.downgraded) == ("shared", False, step > 0)
+        assert (held.mode, held.ended, bool(held.mark)) == ("shared", False, step > 0)
         assert played.abandoned == []
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.rule import Order
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE, WRITER
 from recipes._rules.holding import granted, waiting
@@ -34,7 +34,7 @@ every_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 def queue(kinds: str) -> tuple[Contender, ...]:
     """Contenders ahead, nearest first; D is a writer that downgraded."""
     return tuple(
-        Contender(f"n{i}", kind="W" if kind == "D" else kind, downgraded=kind == "D")
+        Contender(f"n{i}", kind="W" if kind == "D" else kind, mark=DOWNGRADED if kind == "D" else "")
         for i, kind in enumerate(kinds)
     )
 
@@ -145,7 +145,8 @@ def test_only_readers_are_shared() -> None:
 def test_who_holds_as_the_store_shows_it() -> None:
     def queue(kinds: str) -> list[Contender]:
         return [
-            Contender(str(at), kind=kind.upper(), downgraded=kind == "w") for at, kind in enumerate(kinds)
+            Contender(str(at), kind=kind.upper(), mark=DOWNGRADED if kind == "w" else "")
+            for at, kind in enumerate(kinds)
         ]
 
     for kinds, holds in {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recipes._contract import operations as ops
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.deadline import NEVER, Deadline, Expired
 from recipes._contract.operations import Place, Spot, View
 from recipes._contract.wakeups import Changed, Gone, LocallyGone
@@ -349,7 +349,7 @@ def test_a_downgrade_that_was_not_answered_has_the_clients_own_ask_the_store(
     listener, writer = runtime.call().mailbox, Contender("q/id-1", SPOT.id)
     local = run.call.epoch.local
     local.listen(writer, listener)
-    downgrading = Run(run.call, ops.Downgrade(MINE))
+    downgrading = Run(run.call, ops.Rewrite(MINE, DOWNGRADED))
     if isinstance(error, StoreUnavailable):
         downgrading.fail(error)
     else:
@@ -359,14 +359,14 @@ def test_a_downgrade_that_was_not_answered_has_the_clients_own_ask_the_store(
     assert not local.listen(writer, listener)
 
 
-@pytest.mark.parametrize(("stands", "told"), [(True, [Changed("q/id-1")]), (False, [])])
+@pytest.mark.parametrize(("stands", "told"), [(1, [Changed("q/id-1")]), (None, [])])
 def test_a_downgrade_is_told_to_the_clients_own_once_the_store_confirmed(
-    runtime: HandRuntime, stands: bool, told: Any
+    runtime: HandRuntime, stands: int | None, told: Any
 ) -> None:
     run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
     listener = runtime.call().mailbox
     run.call.epoch.local.listen(Contender("q/id-1", SPOT.id), listener)
-    run = Run(run.call, ops.Downgrade(MINE))
+    run = Run(run.call, ops.Rewrite(MINE, DOWNGRADED))
     assert list(listener.events) == []
     run.answer(stands)
     assert (list(listener.events), run.result) == (told, stands)
