@@ -27,7 +27,6 @@ from recipes._run.runtime import Runtime
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
-from recipes.stores.etcd.protocol_revision import Revision
 from recipes.stores.etcd.stream_book import WatchBook
 from recipes.stores.etcd.stream_switch import Switch
 from tests.simulation import bugs
@@ -194,7 +193,7 @@ PROTECTIONS = {
     "a store that went back is noticed": Protection(
         37,
         "test_restored.py::test_fault_37_store_restored_from_a_backup[etcd-3.5]",
-        lambda: swap(Revision, "take", nothing),
+        lambda: swap(EtcdProtocol, "_take", nothing),
     ),
     "an interrupted call is cleaned up behind": Protection(
         26,

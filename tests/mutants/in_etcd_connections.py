@@ -9,8 +9,7 @@ from typing import Any
 from recipes._contract.operations import Withdraw
 from recipes.errors import SessionLost, StoreFull
 from recipes.stores.etcd import codec, session, session_conn, tasks, tasks_conn
-from recipes.stores.etcd.protocol import EtcdProtocol
-from recipes.stores.etcd.protocol_keys import stands
+from recipes.stores.etcd.protocol import EtcdProtocol, stands
 from recipes.stores.etcd.session import LeanSession, Pipeline
 from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.wire_dial import Endpoints

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from recipes._run import green
-from recipes.stores.etcd import protocol_calls, tasks, tasks_conn, wire, wire_answers
+from recipes.stores.etcd import protocol, tasks, tasks_conn, wire, wire_answers
 from recipes.stores.etcd.blocking import EtcdLink
 from recipes.stores.etcd.blocking import _Armed as BlockingArmed
 from recipes.stores.etcd.blocking_reader import Reader
@@ -163,9 +163,9 @@ def _one_after_the_other() -> list[Any]:
         self: Any, compare: Any = (), then: Any = (), otherwise: Any = (), *, urgent: bool = False
     ) -> Any:
         try:
-            body = protocol_calls.codec.txn(compare, then, otherwise)
+            body = protocol.codec.txn(compare, then, otherwise)
             return (yield from self._post("/kv/txn", body, urgent=urgent))
-        except protocol_calls.StoreFull:
+        except protocol.StoreFull:
             if then:
                 raise
         found: list[Any] = []
@@ -174,7 +174,7 @@ def _one_after_the_other() -> list[Any]:
             found.insert(0, {"response_range": part})
         return {"responses": found}
 
-    return swap(protocol_calls.EtcdCalls, "_txn", txn)
+    return swap(protocol.EtcdProtocol, "_txn", txn)
 
 
 def _a_bug(name: str, tests: str, plant: Any) -> TransportMutant:
@@ -261,7 +261,7 @@ IN_WIRES = [
     _a_bug(
         "what lets go does not say so",
         "tests/stores/test_etcd_protocol.py",
-        lambda: swap(protocol_calls, "_freeing", lambda steps: steps),
+        lambda: swap(protocol, "_freeing", lambda steps: steps),
     ),
     _a_bug(
         "a full store is read key by key",

@@ -10,7 +10,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from recipes.stores.zookeeper import kazoo_client_connection, kazoo_client_life
+from recipes.stores.zookeeper import kazoo_client, kazoo_client_connection
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket
 from recipes.stores.zookeeper.kazoo_client import KazooSession
@@ -200,7 +200,7 @@ IN_ZOOKEEPER = [
     _bug("kazoo's thread never leaves a busy connection", REQUESTS, kazoo_client_connection, "LONGEST_S",
          math.inf),
     _bug("a watch that was refused stays", REQUESTS, Watches, "drop", nothing),
-    _bug("all clients begin with the same server", LIFE, kazoo_client_life, "random",
+    _bug("all clients begin with the same server", LIFE, kazoo_client, "random",
          SimpleNamespace(shuffle=nothing)),
     _bug("a forked child asks for its parent", LIFE, KazooSession, "_inherited", lambda self: False),
     _bug("a forked child keeps its parent's descriptors", LIFE, LeanHandler, "disown", nothing),

@@ -14,7 +14,7 @@ from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import TaskMailbox
 from recipes._run.watchdog import Watchdog
-from recipes.stores.etcd.protocol_revision import Revision
+from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.session import LeanSession
 from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.stream_book import WatchBook
@@ -164,7 +164,7 @@ TRANSPORTS = [
         "a store that went back is not noticed",
         ETCD,
         "tests/stores/test_etcd_protocol.py",
-        lambda: swap(Revision, "take", nothing),
+        lambda: swap(EtcdProtocol, "_take", nothing),
     ),
     TransportMutant(
         "a lost connection disturbs nobody",

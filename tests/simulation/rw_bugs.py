@@ -22,8 +22,7 @@ from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd import codec
 from recipes.stores.etcd import protocol as etcd
 from recipes.stores.etcd.layout import DOWNGRADED
-from recipes.stores.etcd.protocol import EtcdProtocol
-from recipes.stores.etcd.protocol_keys import key_of
+from recipes.stores.etcd.protocol import EtcdProtocol, key_of
 from recipes.stores.zookeeper import protocol as zookeeper
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import BadVersion, Create, Delete, NoNode, SetData
@@ -107,7 +106,7 @@ def etcd_state_not_compared() -> list[Any]:
     def compare_seen(target: Any, mine: Any) -> Any:
         return codec.compare_present(target.ref.encode(), before=mine.token)
 
-    return swap(etcd, "compare_seen", compare_seen)
+    return swap(etcd, "_compare_seen", compare_seen)
 
 
 def etcd_by_rename() -> list[Any]:

@@ -930,7 +930,7 @@ def test_who_never_goes_or_is_of_no_known_kind_is_told_once(etcd: EtcdProtocol) 
         feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), (ahead,))
         told = etcd.noticed()
         assert len(told) == expected
-        etcd._revision.known = 0
+        etcd._latest = 0
         if told:
             assert told[0] == "app/x/no layout is no contender of any known kind; it is waited for"
             assert told[1].startswith(f"app/x/W-2e-{OTHER} is bound to no lease")

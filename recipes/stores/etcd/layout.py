@@ -19,7 +19,7 @@ from recipes._contract.contenders import Contender
 from recipes._contract.operations import Spot
 from recipes._contract.rule import Order
 
-__all__ = ["DOWNGRADED", "Layout", "is_downgraded", "prefix_end", "ref_of"]
+__all__ = ["DOWNGRADED", "Layout", "is_downgraded", "prefix_end", "ref_key", "ref_of"]
 
 _OURS = re.compile(r"(?P<kind>[A-Z])-(?P<lease>[0-9a-f]{1,16})-(?P<id>[0-9a-f-]{36})")
 _GO = re.compile(r"[0-9a-f]{1,16}")
@@ -127,5 +127,10 @@ def prefix_end(prefix: bytes) -> bytes:
 
 
 def ref_of(key: bytes) -> str:
-    """Return a key as text, injectively; ``ref.encode("utf-8", "surrogateescape")`` is the way back."""
+    """Return a key as text, injectively; `ref_key` is the way back."""
     return key.decode("utf-8", "surrogateescape")
+
+
+def ref_key(ref: str) -> bytes:
+    """Return the key that a reference names."""
+    return ref.encode("utf-8", "surrogateescape")

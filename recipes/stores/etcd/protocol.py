@@ -25,55 +25,57 @@ of them names a read in some branch: one that names none is answered without ask
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from recipes._contract.contenders import Ahead
+from recipes._contract.connection import Batch, Request
+from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.operations import (
     Check,
     Checked,
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
     Place,
     Probe,
+    Queues,
     Renew,
     Renewal,
     Spot,
+    Standing,
+    StoreOp,
+    Survey,
     View,
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import Steps, Turn
+from recipes._contract.protocol import Steps, StoreProtocol, Turn
 from recipes._contract.rule import Order
-from recipes.errors import SessionLost, StoreFull, StoreRefused
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused
 from recipes.stores.etcd import codec
-from recipes.stores.etcd.layout import DOWNGRADED, Layout, ref_of
-from recipes.stores.etcd.protocol_calls import NOT_FOUND, Json
-from recipes.stores.etcd.protocol_keys import (
-    as_seen,
-    compare_seen,
-    compare_stands,
-    key_of,
-    ref_key,
-    stands,
-)
-from recipes.stores.etcd.protocol_outside import EtcdOutside
+from recipes.stores.etcd.layout import DOWNGRADED, Layout, is_downgraded, ref_key, ref_of
+from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
 
-__all__ = ["EtcdProtocol"]
+__all__ = ["EtcdProtocol", "key_of", "stands"]
 
+T = TypeVar("T")
+Json = Mapping[str, Any]
+
+NOT_FOUND = 5
 NO_ANCHOR = "the session's anchor key is gone from the store"
+WENT_BACK = "the store has gone back to an earlier state: it was wiped, or restored from a backup"
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
 READ_WHOLE = 16  # a queue of so many is read by the transaction that joins it: cheaper than a call
 
 
-class EtcdProtocol(EtcdOutside):
+class EtcdProtocol(StoreProtocol):
     """One session with etcd.
 
     Args:
@@ -95,13 +97,21 @@ class EtcdProtocol(EtcdOutside):
     renewal_lag: ClassVar[float] = 0.0
 
     def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
-        super().__init__(label, layout, named=named)
+        self._label = label
+        self._layout = layout
+        self._asking = Asking(label, named=named)
         self._lease = lease
         self.session_id = f"{lease:x}"
         self._anchor = layout.anchor(self.session_id)
         self._anchored = 0  # the revision at which the anchor was put last; threads may share it
         self._in_doubt: set[str] = set()  # contenders with a create that was not answered
         self._tombstones = 0  # since the anchor was put last; threads may count one too few
+        self._latest = 0  # revision that the majority answered with; threads may note one a little older
+
+    def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:
+        """Return the generator that carries out ``op``; what lets go is asked ahead of what asks for more."""
+        steps = super().start(op, turn)
+        return _freeing(steps) if isinstance(op, Withdraw | Downgrade) else steps
 
     # The session.
 
@@ -134,7 +144,7 @@ class EtcdProtocol(EtcdOutside):
 
     def _missing(self, places: tuple[Place, ...]) -> Steps[list[Place]]:
         """Return the places that do not stand any more, while the session does."""
-        expected = [*codec.compare_present(self._anchor), *(compare_stands(place) for place in places)]
+        expected = [*codec.compare_present(self._anchor), *(_compare_stands(place) for place in places)]
         reads = [codec.read(self._anchor), *(codec.read(key_of(place)) for place in places)]
         reply = yield from self._txn(expected, otherwise=reads, urgent=True)
         if reply.get("succeeded"):
@@ -224,13 +234,13 @@ class EtcdProtocol(EtcdOutside):
         since = yield from self._arm(op.mine, op.targets, turn)
         if since <= op.as_of:
             return True
-        expected = [compare for target in op.targets for compare in compare_seen(target, op.mine)]
+        expected = [compare for target in op.targets for compare in _compare_seen(target, op.mine)]
         reads = [codec.read(ref_key(target.ref)) for target in op.targets]
         reply = yield from self._txn(expected, otherwise=reads)
         if reply.get("succeeded"):
             return True
         pairs = zip(op.targets, codec.reads(reply), strict=True)
-        return all(as_seen(found, target, op.mine) for target, found in pairs)
+        return all(_as_seen(found, target, op.mine) for target, found in pairs)
 
     def look(self, op: Look, turn: Turn) -> Steps[View]:
         """Arm and read side by side; read again if the watches began later than the read."""
@@ -246,24 +256,24 @@ class EtcdProtocol(EtcdOutside):
         """Find the own key standing, and these others gone (after an event) or as seen; at one revision."""
         if op.evidence is None:
             yield from self._arm(op.mine, op.targets, turn)
-            others = [compare for target in op.targets for compare in compare_seen(target, op.mine)]
+            others = [compare for target in op.targets for compare in _compare_seen(target, op.mine)]
         else:
             others = [codec.compare_absent(ref_key(target.ref)) for target in op.targets]
         reads = [codec.read(key_of(op.mine)), *(codec.read(ref_key(target.ref)) for target in op.targets)]
-        reply = yield from self._txn([compare_stands(op.mine), *others], otherwise=reads)
+        reply = yield from self._txn([_compare_stands(op.mine), *others], otherwise=reads)
         if reply.get("succeeded"):
             there = () if op.evidence is not None else op.targets
             return Checked(mine=True, present=frozenset(target.ref for target in there))
         own, *found = codec.reads(reply)
         pairs = zip(op.targets, found, strict=True)
-        present = (target.ref for target, at in pairs if as_seen(at, target, op.mine))
+        present = (target.ref for target, at in pairs if _as_seen(at, target, op.mine))
         return Checked(stands(own, op.mine), frozenset(present))
 
     def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
         """Rewrite the own key's value, if it is the key that was granted."""
         key = key_of(op.place)
         value = DOWNGRADED + op.place.spot.note.encode()
-        reply = yield from self._txn([compare_stands(op.place)], then=[codec.put(key, value, self._lease)])
+        reply = yield from self._txn([_compare_stands(op.place)], then=[codec.put(key, value, self._lease)])
         return bool(reply.get("succeeded"))
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
@@ -274,7 +284,7 @@ class EtcdProtocol(EtcdOutside):
         if op.place is None:
             return (yield from self._delete(key)) or turn.again
         try:
-            reply = yield from self._txn([compare_stands(op.place)], then=[codec.delete(key)])
+            reply = yield from self._txn([_compare_stands(op.place)], then=[codec.delete(key)])
         except StoreFull:
             return (yield from self._delete(key)) or turn.again
         return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
@@ -307,6 +317,40 @@ class EtcdProtocol(EtcdOutside):
         """Delete the own key, which nobody else ever makes; beyond a quota etcd refuses every transaction."""
         reply = yield from self._post("/kv/deleterange", codec.span(key))
         return codec.number(reply.get("deleted")) > 0
+
+    # Queues from outside: about nobody's own contender.
+
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete a key if it is the one that was created then."""
+        key = ref_key(op.ref)
+        reply = yield from self._txn([codec.compare_created(key, op.token)], then=[codec.delete(key)])
+        return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
+
+    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+        """Read the first created keys of the queue, in one call."""
+        found = yield from self._post("/kv/range", codec.oldest(*self._layout.whole(op.queue), op.most))
+        return tuple(
+            Standing(
+                self._layout.parse(op.queue, kv.key, kv.value),
+                kv.created,
+                kv.value.removeprefix(DOWNGRADED).decode("utf-8", "replace"),
+            )
+            for kv in codec.keys(found)
+        )
+
+    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+        """Read one key of each queue: the first there is, then the first behind that queue."""
+        names: list[str] = []
+        start, end = self._layout.locks
+        while len(names) < op.most:
+            found = codec.keys((yield from self._post("/kv/range", codec.span(start, end, 1))))
+            if not found:
+                break
+            name = self._layout.name_of(found[0].key)
+            if name is not None:
+                names.append(name)
+            start = self._layout.behind(found[0].key)
+        return tuple(names)
 
     # The parts.
 
@@ -420,3 +464,124 @@ class EtcdProtocol(EtcdOutside):
     def _cheap(self, order: Order, parts: Sequence[Json]) -> bool:
         """Whether one range, and a short one, shows the own key and who is ahead."""
         return not order.exclusive_only and codec.number(parts[0].get("count")) <= self.sorted_soon
+
+    # Asking: what a reply, or an error, means to all operations.
+
+    def _txn(
+        self, compare: Any = (), then: Any = (), otherwise: Any = (), *, urgent: bool = False
+    ) -> Steps[Json]:
+        try:
+            return (yield from self._post("/kv/txn", codec.txn(compare, then, otherwise), urgent=urgent))
+        except StoreFull:
+            if then:
+                raise
+        # Beyond its quota etcd refuses a transaction that only reads, and serves reads. The own key (or the
+        # anchor) comes first in ``otherwise`` and is read last: what stands later stood all the while.
+        own, *others = (Post("/kv/range", read["request_range"], urgent) for read in otherwise)
+        parts = [*(yield from self._together(tuple(others)))]
+        parts.insert(0, (yield from self._post(own.path, own.body, urgent=urgent)))
+        return {"responses": [{"response_range": part} for part in parts]}
+
+    def _post(self, path: str, body: Json, *, urgent: bool = False) -> Steps[Json]:
+        known = self._latest
+        try:
+            reply: Json = yield from self._asking.ask(Post(path, body, urgent))
+        except EtcdError as error:
+            raise self._meant(error) from error
+        self._take(reply, known if path.startswith("/kv/") else 0)  # others: a member that may lag
+        return reply
+
+    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
+        if not requests:
+            return ()
+        known = self._latest
+        replies: tuple[Any, ...] = yield from self._asking.ask(Batch(requests))
+        for request, reply in zip(requests, replies, strict=True):
+            if isinstance(reply, EtcdError):
+                raise self._meant(reply) from reply
+            if isinstance(reply, Exception):
+                raise reply
+            if isinstance(request, Post):
+                self._take(reply, known)
+        return replies
+
+    def _take(self, reply: Json, known: int) -> None:
+        """Note the revision of an answer to what was asked when ``known`` was the latest.
+
+        Raises:
+            SessionLost: It is an earlier one. What was held may have been forgotten, and what was
+                released may stand again.
+        """
+        at = codec.revision(reply)
+        if 0 < at < known:
+            raise SessionLost(WENT_BACK)
+        self._latest = max(self._latest, at)
+
+    def _meant(self, error: EtcdError) -> SessionLost | StoreRefused:
+        if error.code == NOT_FOUND:
+            return SessionLost("the lease has ended on the store")
+        if error.code in (DENIED, UNKNOWN):
+            return StoreDenied(self._label, self._denial(error))
+        return StoreRefused(self._label, error.message)
+
+    def _denial(self, error: EtcdError) -> str:
+        """Return what to do about a denial."""
+        if not self._asking.named:
+            return f"{error.message} (this etcd asks for a user: pass username= and password=)"
+        ranges = [f"from {start} up to {end}" for start, end in self._layout.everything()]
+        keys = f"the keys {' and '.join(ranges)}" if ranges else "all keys"
+        return f"{error.message} (a role of the user has to permit reading and writing {keys})"
+
+
+def key_of(place: Place) -> bytes:
+    """Return the key that a place is."""
+    return ref_key(place.ref)
+
+
+def _compare_stands(place: Place) -> Json:
+    """Return the comparison that says what `stands` does."""
+    return codec.compare_created(key_of(place), place.token)
+
+
+def _compare_seen(target: Contender, mine: Place) -> list[Json]:
+    """Return the comparisons that say what `_as_seen` does."""
+    key = ref_key(target.ref)
+    there = codec.compare_present(key, before=mine.token)
+    if not mine.spot.shared:
+        return there
+    return [*there, codec.compare_value(key, DOWNGRADED if target.downgraded else b"")]
+
+
+def stands(response: Json, place: Place) -> bool:
+    """Whether the own key is there, among others or alone, as it was created."""
+    key = key_of(place)
+    return any(kv.key == key and kv.created == place.token for kv in codec.keys(response))
+
+
+def _as_seen(response: Json, target: Contender, mine: Place) -> bool:
+    """Whether another's key is there as it was seen; one made again behind mine blocks nobody."""
+    ours = bool(target.id)  # the values of others mean nothing
+    return any(
+        kv.created < mine.token
+        and (not mine.spot.shared or (ours and is_downgraded(kv.value)) == target.downgraded)
+        for kv in codec.keys(response)
+    )
+
+
+def _freeing(steps: Steps[T]) -> Steps[T]:
+    """Carry out ``steps``, and say of every call that it frees."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                reply = yield replace(request, frees=True) if isinstance(request, Post) else request
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(reply)
+    except StopIteration as stop:
+        done: T = stop.value
+        return done

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import threading
 import time
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from typing import Any
 
 from kazoo.exceptions import AuthFailedError, KazooException
 from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from recipes._contract.connection import Mailbox, OnEnd
@@ -30,24 +32,22 @@ from recipes.stores.zookeeper.access import Access
 from recipes.stores.zookeeper.codec import acl_bytes
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_calls import Call, Part
+from recipes.stores.zookeeper.kazoo_client_connection import LeanClient, PlainClient
 from recipes.stores.zookeeper.kazoo_client_errors import translated
-from recipes.stores.zookeeper.kazoo_client_life import (
-    LONGEST_CONNECT_S,
-    connect_timeout,
-    make_client,
-    stop_client,
-)
+from recipes.stores.zookeeper.kazoo_client_fit import fits
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
 from recipes.stores.zookeeper.requests import Close, Connect, Get, SessionExpired, SessionInfo, Sync
 
-__all__ = ["KazooSession"]
+__all__ = ["KazooSession", "connect_timeout", "make_client"]
 
 log = logging.getLogger("recipes.kazoo")
 
 CLOSED = "the session was closed"
 DENIED = "the credentials were not accepted"
 CLOSE_GRACE_S = 0.5
+LONGEST_CONNECT_S = 5.0
+SHORTEST_CONNECT_S = 1.0
 LEADERLESS = 1 / 8
 """A server that passes on nothing to the leader for so much of the session's timeout is left."""
 
@@ -338,7 +338,23 @@ class KazooSession:
             self._settle_closing()
 
     def _stop_kazoo(self, client: Any, handler: LeanHandler, grace_s: float) -> None:
-        stop_client(client, handler, grace_s)
+        """Say goodbye for at most ``grace_s``, then cut the connection; return when kazoo's thread has ended.
+
+        kazoo's ``stop`` waits for that thread for ten seconds and more, its ``close`` refuses while it runs.
+        """
+        timer = threading.Timer(grace_s, handler.abort)
+        timer.daemon, timer.name = True, "recipes-kazoo-abort"
+        try:
+            timer.start()
+        except RuntimeError:  # the interpreter is going down, or there are too many threads
+            handler.abort()
+        try:
+            client.stop()
+        except Exception:
+            log.debug("kazoo did not stop in time", exc_info=True)
+        timer.cancel()
+        handler.join()  # a name server that does not answer may hold it up
+        client.close()
         self._settle_closing()
 
     def _settle_closing(self) -> None:
@@ -387,3 +403,33 @@ class KazooSession:
     def _inherited(self) -> bool:
         """Return whether this is a forked child: all of it, locks as well, belongs to the parent."""
         return self._pid not in (0, os.getpid())
+
+
+def connect_timeout(hosts: str, session_timeout_s: float) -> float:
+    """Return how long one server may take, so that each gets its chance before the session expires."""
+    share_s = session_timeout_s / 2 / (hosts.count(",") + 1)
+    return min(LONGEST_CONNECT_S, max(SHORTEST_CONNECT_S, share_s))
+
+
+def make_client(
+    hosts: str, session_timeout_s: float, handler: LeanHandler, logger: KazooLog, options: Mapping[str, Any]
+) -> Any:
+    """Return a client, not started; ``options`` are for ``KazooClient``, but the rest of this is ours."""
+    # kazoo draws an order for each round, and may begin with the server that was just left for its silence.
+    order = hosts.split(",")
+    random.shuffle(order)
+    # kazoo's own policy waits up to an hour between two tries.
+    retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.3, sleep_func=handler.sleep_func)
+    ours: dict[str, Any] = {
+        "hosts": ",".join(order),
+        "randomize_hosts": False,
+        "timeout": session_timeout_s,
+        "client_id": None,  # a session is never taken over
+        "read_only": False,  # a server without a quorum cannot say who holds what
+        "handler": handler,
+        "connection_retry": retry,
+        "command_retry": retry.copy(),
+        "logger": logger,
+    }
+    handler.ahead = fits()
+    return (LeanClient if handler.ahead else PlainClient)(**{**options, **ours})

@@ -14,9 +14,9 @@ moved (``SessionMovedException``).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from recipes._contract.connection import Batch
+from recipes._contract.connection import Batch, Request
 from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.operations import (
     Check,
@@ -24,47 +24,66 @@ from recipes._contract.operations import (
     Downgrade,
     End,
     Enqueue,
+    Expel,
     Look,
     Open,
     Opened,
     Place,
     Probe,
+    Queues,
     Renew,
     Renewal,
     Spot,
+    Standing,
+    Survey,
     View,
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import Steps, Turn
+from recipes._contract.protocol import Steps, StoreProtocol, Turn
 from recipes._contract.rule import Order
 from recipes._contract.wakeups import LocallyGone
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
-from recipes.stores.zookeeper.layout import DOWNGRADED, Child, dubious, is_downgraded
-from recipes.stores.zookeeper.protocol_outside import ZooKeeperOutside
+from recipes.stores.zookeeper.layout import (
+    DOWNGRADED,
+    NO_CONTENDER,
+    NO_LOCK,
+    Child,
+    Dated,
+    Layout,
+    dubious,
+    is_downgraded,
+)
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
     Close,
     Connect,
     Create,
+    Delete,
     Exists,
     Get,
     NodeExists,
     NoNode,
+    SessionExpired,
     SetData,
     Stat,
     Sync,
+    ZooKeeperError,
 )
 
 __all__ = ["ZooKeeperProtocol"]
 
+T = TypeVar("T")
+
 PARENT_TRIES = 5
+AT_ONCE = 100  # listings sent together
 AS_CREATED = 0
+EXPIRED = "the session has expired on the store"
 NO_SESSION = "bound to no session; it stands in the way until somebody deletes it"
 
 
-class ZooKeeperProtocol(ZooKeeperOutside):
+class ZooKeeperProtocol(StoreProtocol):
     """One session with ZooKeeper.
 
     A server passes on to the leader every half tick whom it heard from, and dies with what it
@@ -80,6 +99,13 @@ class ZooKeeperProtocol(ZooKeeperOutside):
 
     renewals_per_ttl: ClassVar[int] = 7
     renewal_lag: ClassVar[float] = 1.1 / 4
+
+    def __init__(self, label: str, layout: Layout) -> None:
+        self._label = label
+        self._layout = layout
+        self._session = 0
+        self._timeout_s = 0.0
+        self._own_watched: set[str] = set()
 
     # The session.
 
@@ -202,6 +228,47 @@ class ZooKeeperProtocol(ZooKeeperOutside):
                 removed = (yield from self._delete(path, again=turn.again)) or removed
         return removed
 
+    # Queues from outside: about nobody's own contender.
+
+    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+        """Delete a node if it is the one that was created then: no other gets its name, with its number."""
+        _, stat = yield from self._together((Sync("/"), Exists(op.ref)))
+        if stat is None or stat.czxid != op.token:
+            return turn.again  # asked again: it was I who deleted it
+        return (yield from self._delete(op.ref, again=turn.again))
+
+    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+        """List the queue, then read the nodes at its head, together."""
+        queue = op.queue
+        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(queue))))
+        children = self._layout.children(names or ())
+        self._notice(queue, names or (), children)
+        if dubious(children):
+            children = yield from self._by_czxid(queue, children)
+        head = [self._layout.parse(queue, name) for _, name in reversed(children)][: op.most]
+        found = yield from self._together(tuple(Get(contender.ref) for contender in head))
+        standing = []
+        for contender, there in zip(head, found, strict=True):
+            if there is not None:
+                data, stat = there
+                downgraded = bool(contender.id) and is_downgraded(data)
+                shown = replace(contender, session=f"{stat.owner & (2**64 - 1):x}", downgraded=downgraded)
+                note = data.removeprefix(DOWNGRADED).decode("utf-8", "replace")
+                standing.append(Standing(shown, stat.czxid, note))
+        return tuple(standing)
+
+    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+        """List the locks' nodes, which stay when a lock is free, and each of them until enough are taken."""
+        (names,) = yield from self._together((Children(self._layout.root),))
+        found: list[str] = []
+        waiting = sorted(name for name in names or () if not name.startswith(NO_LOCK))
+        while waiting and len(found) < op.most:
+            some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+            listed = yield from self._together(tuple(Children(self._layout.queue(name)) for name in some))
+            pairs = zip(some, listed, strict=True)
+            found += [name for name, inside in pairs if self._layout.children(inside or ())]
+        return tuple(found[: op.most])
+
     # The parts.
 
     def _find(self, spot: Spot, order: Order) -> Steps[View | None]:
@@ -287,6 +354,64 @@ class ZooKeeperProtocol(ZooKeeperOutside):
             raise refused[-1]  # what could not be made is missing
         there = (NodeExists, NoNode)  # no node: deleted under our hands, and made again next time
         self._answers(tuple(None if isinstance(r, there) else r for r in (*above, replies[-1])))
+
+    def _notice(self, queue: str, names: tuple[str, ...], children: list[Child]) -> None:
+        """Note who is no contender, each once, and which kinds may not wait for ours, once a lock."""
+        if len(children) == len(names) and "__" not in "".join(names):
+            return  # nothing odd: what is looked for below has two underscores
+        node = self._layout.queue(queue)
+        contenders = {name for _, name in children}
+        for name in (name for name in names if "__" in name or name not in contenders):
+            if (said := self._layout.stranger(name)) is not None:
+                what = (name if said is NO_CONTENDER else said, node)
+                self._notices.add(what, f"{node}/{name} is {said}")
+
+    def _by_czxid(self, queue: str, children: list[Child]) -> Steps[list[Child]]:
+        """Return the children by the transaction that created them, latest first."""
+        node = self._layout.queue(queue)
+        stats = yield from self._together(tuple(Exists(f"{node}/{name}") for _, name in children))
+        there = ((stat, name) for (_, name), stat in zip(children, stats, strict=True) if stat is not None)
+        return sorted((Dated((stat.czxid, name)) for stat, name in there), reverse=True)
+
+    # Asking: requests sent together, and what their errors mean.
+
+    def _delete(self, path: str, *, again: bool) -> Steps[bool]:
+        try:
+            yield from self._one(Delete(path))
+        except NoNode:
+            return again  # asked again: it was I who deleted it
+        return True
+
+    def _one(self, request: Request[T]) -> Steps[T]:
+        try:
+            reply: T = yield from request
+        except (NoNode, NodeExists):
+            raise
+        except ZooKeeperError as error:
+            raise self._meant(error) from error
+        return reply
+
+    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
+        """Send requests back to back; a node that is not there is None."""
+        if not requests:
+            return ()
+        replies = yield from Batch(requests)
+        return self._answers(tuple(None if isinstance(reply, NoNode) else reply for reply in replies))
+
+    def _answers(self, replies: tuple[Any, ...]) -> tuple[Any, ...]:
+        for reply in replies:
+            if isinstance(reply, ZooKeeperError):
+                raise self._meant(reply) from reply
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+    def _meant(self, error: ZooKeeperError) -> SessionLost | StoreRefused:
+        if isinstance(error, SessionExpired):
+            return SessionLost(EXPIRED)
+        return StoreRefused(
+            self._label, f"ZooKeeper error {error.code} ({str(error) or type(error).__name__})"
+        )
 
 
 def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Place) -> bool:

@@ -21,7 +21,7 @@ import pytest
 from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Disturbed
 from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
-from recipes.stores.zookeeper import kazoo_client_connection, kazoo_client_life
+from recipes.stores.zookeeper import kazoo_client, kazoo_client_connection
 from recipes.stores.zookeeper.blocking import KazooLink
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
@@ -343,9 +343,9 @@ def test_kazoo_that_will_not_stop(monkeypatch: pytest.MonkeyPatch, server: FakeZ
 
 
 def test_the_share_of_each_server() -> None:
-    assert kazoo_client_life.connect_timeout("a:1,b:1,c:1", 15.0) == 2.5
-    assert kazoo_client_life.connect_timeout("a:1", 60.0) == 5.0
-    assert kazoo_client_life.connect_timeout("a:1,b:1,c:1", 2.0) == 1.0
+    assert kazoo_client.connect_timeout("a:1,b:1,c:1", 15.0) == 2.5
+    assert kazoo_client.connect_timeout("a:1", 60.0) == 5.0
+    assert kazoo_client.connect_timeout("a:1,b:1,c:1", 2.0) == 1.0
 
 
 # Cancelling.
@@ -629,7 +629,7 @@ def test_the_order_of_servers_is_drawn_once_for_each_client() -> None:
     orders = []
     for _ in range(2):
         handler = LeanHandler()
-        client = kazoo_client_life.make_client(",".join(hosts), 4.0, handler, KazooLog(print), {})
+        client = kazoo_client.make_client(",".join(hosts), 4.0, handler, KazooLog(print), {})
         assert not client.randomize_hosts  # else the next round may begin with the server that was just left
         orders.append([f"{host}:{port}" for host, port in client.hosts])
     assert orders[0] != orders[1]
