@@ -119,7 +119,7 @@ class StoreProtocol(ABC):
             case Open():
                 return self.open(known, turn)
             case List():
-                return self.list(known, turn)
+                return self.listing(known, turn)
             case Evict():
                 return self.evict(known, turn)
             case Queues():
@@ -183,7 +183,7 @@ class StoreProtocol(ABC):
         """Delete another's contender, guarded by its token."""
 
     @abstractmethod
-    def list(self, op: List, turn: Turn) -> Steps[Listing]:
+    def listing(self, op: List, turn: Turn) -> Steps[Listing]:
         """Read a queue from its head on, and watch it if asked to."""
 
     @abstractmethod

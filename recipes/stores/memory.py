@@ -274,7 +274,7 @@ class MemoryProtocol(StoreProtocol):
     def _pass_on(self, op: StoreOp[Any], turn: Turn) -> Steps[Any]:
         return (yield from Command(op, self.session_id, turn.mailbox))
 
-    renew = end = enqueue = probe = watch = look = check = rewrite = list = queues = _pass_on
+    renew = end = enqueue = probe = watch = look = check = rewrite = listing = queues = _pass_on
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Withdraw; asked again, it was I who deleted it."""

@@ -43,6 +43,7 @@ class Kv(NamedTuple):
     value: bytes
     lease: int
     modified: int
+    version: int
 
 
 def text(raw: bytes) -> str:
@@ -160,6 +161,7 @@ def keys(found: Json) -> list[Kv]:
             a2b_base64(kv.get("value", "")),
             number(kv.get("lease")),
             number(kv.get("mod_revision")),
+            number(kv.get("version")),
         )
         for kv in found.get("kvs", ())
     ]

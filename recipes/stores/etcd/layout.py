@@ -2,8 +2,7 @@
 
 ``<root>/<name>/<R or W>-<lease hex>-<uuid>`` is a contender. Go's ``concurrency.Mutex`` and
 ``etcdctl lock`` put ``<name>/<lease hex>`` beside it; every key below ``<name>/`` is a
-contender, and all that is not ``R-`` is exclusive. The value is empty, or ``downgraded`` once a
-writer lets readers in beside it.
+contender, and all that is not ``R-`` is exclusive. What a value says is in `recipes._contract.contents`.
 
 ``~`` is in no encoded name and in no root. What belongs to the sessions of all roots is below
 ``~session/``, outside of every root: those other clients count whatever is below ``<name>/``, and
@@ -14,12 +13,15 @@ sorts behind it, which is not ASCII): other recipes of a root of that name have 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from recipes._contract.contenders import Contender
+from recipes._contract.contents import Contents, unpack
 from recipes._contract.operations import Spot
 from recipes._contract.rule import Order
+from recipes.stores.etcd.codec import Kv
 
-__all__ = ["DOWNGRADED", "Layout", "is_downgraded", "prefix_end", "ref_key", "ref_of"]
+__all__ = ["Layout", "prefix_end", "ref_key", "ref_of"]
 
 _OURS = re.compile(r"(?P<kind>[A-Z])-(?P<lease>[0-9a-f]{1,16})-(?P<id>[0-9a-f-]{36})")
 _GO = re.compile(r"[0-9a-f]{1,16}")
@@ -29,7 +31,6 @@ _NO_KIND = "no contender of any known kind; it is waited for"
 _NAME = re.compile(rb"[A-Za-z0-9_.%-]+")
 _NO_CONTENDER = b"~"  # sorts behind all that a contender begins with
 _SESSIONS = "~session/"
-DOWNGRADED = b"downgraded"
 
 
 class Layout:
@@ -105,7 +106,13 @@ class Layout:
         ours = _OURS.fullmatch(ref, len(self.queue(name)))
         if ours is None:
             return Contender(ref)
-        return Contender(ref, ours["id"], ours["kind"], ours["lease"], is_downgraded(value))
+        return Contender(ref, ours["id"], ours["kind"], ours["lease"], unpack(name, value).mark)
+
+    def listed(self, name: str, kv: Kv) -> Contender:
+        """Return all that a key and its value say; of other clients' values nothing is known but the text."""
+        contender = self.parse(name, kv.key)
+        says = unpack(name, kv.value) if contender.id else Contents(owner=kv.value.decode("utf-8", "replace"))
+        return replace(contender, token=kv.created, version=kv.version - 1, **says._asdict())
 
     def stranger(self, name: str, key: bytes, lease: int) -> str | None:
         """Return what to tell of a key that may never go, or that nobody knows."""
@@ -114,11 +121,6 @@ class Layout:
             return _NO_LEASE
         known = _OURS.fullmatch(ref, start) or _GO.fullmatch(ref, start)
         return None if known else _NO_KIND
-
-
-def is_downgraded(value: bytes) -> bool:
-    """Whether a value says that its writer lets readers in; who made it may stand behind that."""
-    return value.startswith(DOWNGRADED)
 
 
 def prefix_end(prefix: bytes) -> bytes:

@@ -31,13 +31,15 @@ from typing import Any, ClassVar, TypeVar
 
 from recipes._contract.connection import Batch, Request
 from recipes._contract.contenders import Ahead, Contender
+from recipes._contract.contents import pack, unpack
 from recipes._contract.operations import (
     Check,
     Checked,
-    Downgrade,
     End,
     Enqueue,
-    Expel,
+    Evict,
+    List,
+    Listing,
     Look,
     Open,
     Opened,
@@ -46,10 +48,9 @@ from recipes._contract.operations import (
     Queues,
     Renew,
     Renewal,
+    Rewrite,
     Spot,
-    Standing,
     StoreOp,
-    Survey,
     View,
     Watch,
     Withdraw,
@@ -58,7 +59,7 @@ from recipes._contract.protocol import Steps, StoreProtocol, Turn
 from recipes._contract.rule import Order
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused
 from recipes.stores.etcd import codec
-from recipes.stores.etcd.layout import DOWNGRADED, Layout, is_downgraded, ref_key, ref_of
+from recipes.stores.etcd.layout import Layout, ref_key, ref_of
 from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
@@ -111,7 +112,7 @@ class EtcdProtocol(StoreProtocol):
     def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:
         """Return the generator that carries out ``op``; what lets go is asked ahead of what asks for more."""
         steps = super().start(op, turn)
-        return _freeing(steps) if isinstance(op, Withdraw | Downgrade) else steps
+        return _freeing(steps) if isinstance(op, Withdraw | Rewrite) else steps
 
     # The session.
 
@@ -180,7 +181,7 @@ class EtcdProtocol(StoreProtocol):
         known = [kv for part in parts for kv in codec.keys(part)]
         if len(known) < total:
             view = yield from self._read_ahead(mine, order)
-            others = total if spot.shared else total - 1  # a reader does not see itself
+            others = total if order.exclusive_only else total - 1  # a reader does not see itself
             return replace(view, position=max(others, view.position))
         known = [kv for kv in known if kv.created < at]
         ahead = self._contenders(spot.queue, known, order.reach)
@@ -205,7 +206,7 @@ class EtcdProtocol(StoreProtocol):
         key = self._layout.contender(spot, self.session_id)
         ranges = self._layout.ranges(spot.queue, order)
         nobody = [codec.compare_absent(*ends) for ends in ranges]
-        writers = [codec.read(*ends, limit=2) for ends in ranges] if spot.shared else []
+        writers = [codec.read(*ends, limit=2) for ends in ranges] if order.minds_marks else []
         reply = yield from self._create(spot, key, nobody=nobody, otherwise=writers)
         if reply.get("succeeded"):
             at = codec.revision(reply)
@@ -269,12 +270,13 @@ class EtcdProtocol(StoreProtocol):
         present = (target.ref for target, at in pairs if _as_seen(at, target, op.mine))
         return Checked(stands(own, op.mine), frozenset(present))
 
-    def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
+    def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
         """Rewrite the own key's value, if it is the key that was granted."""
         key = key_of(op.place)
-        value = DOWNGRADED + op.place.spot.note.encode()
+        spot = op.place.spot
+        value = pack(spot.queue, op.mark, spot.owner, op.data)
         reply = yield from self._txn([_compare_stands(op.place)], then=[codec.put(key, value, self._lease)])
-        return bool(reply.get("succeeded"))
+        return 1 if reply.get("succeeded") else None
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own key; where its create may still land, see to it that it will not."""
@@ -320,23 +322,16 @@ class EtcdProtocol(StoreProtocol):
 
     # Queues from outside: about nobody's own contender.
 
-    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
         """Delete a key if it is the one that was created then."""
         key = ref_key(op.ref)
         reply = yield from self._txn([codec.compare_created(key, op.token)], then=[codec.delete(key)])
         return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
 
-    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+    def listing(self, op: List, turn: Turn) -> Steps[Listing]:
         """Read the first created keys of the queue, in one call."""
         found = yield from self._post("/kv/range", codec.oldest(*self._layout.whole(op.queue), op.most))
-        return tuple(
-            Standing(
-                self._layout.parse(op.queue, kv.key, kv.value),
-                kv.created,
-                kv.value.removeprefix(DOWNGRADED).decode("utf-8", "replace"),
-            )
-            for kv in codec.keys(found)
-        )
+        return Listing(tuple(self._layout.listed(op.queue, kv) for kv in codec.keys(found)))
 
     def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
         """Read one key of each queue: the first there is, then the first behind that queue."""
@@ -371,7 +366,7 @@ class EtcdProtocol(StoreProtocol):
         doubted = spot.id in self._in_doubt
         self._in_doubt.add(spot.id)
         absent = [*nobody, codec.compare_absent(key), codec.compare_absent(self._tombstone(spot))]
-        put = codec.put(key, spot.note.encode(), self._lease)
+        put = codec.put(key, pack(spot.queue, "", spot.owner, spot.data), self._lease)
         reads = [codec.read(key), codec.read(self._anchor), *otherwise]
         while True:
             known = self._anchored
@@ -400,7 +395,7 @@ class EtcdProtocol(StoreProtocol):
         return max(created, default=0)
 
     def _watches(self, mine: Place, targets: Ahead, turn: Turn) -> tuple[WatchKey, ...]:
-        shared = mine.spot.shared
+        shared = mine.spot.minds_marks
         return tuple(WatchKey(ref_key(target.ref), turn.mailbox, changes=shared) for target in targets)
 
     def _read_queue(self, mine: Place, order: Order) -> Steps[View]:
@@ -547,9 +542,9 @@ def _compare_seen(target: Contender, mine: Place) -> list[Json]:
     """Return the comparisons that say what `_as_seen` does."""
     key = ref_key(target.ref)
     there = codec.compare_present(key, before=mine.token)
-    if not mine.spot.shared:
+    if not mine.spot.minds_marks:
         return there
-    return [*there, codec.compare_value(key, DOWNGRADED if target.downgraded else b"")]
+    return [*there, codec.compare_value(key, target.mark.encode())]
 
 
 def stands(response: Json, place: Place) -> bool:
@@ -560,10 +555,8 @@ def stands(response: Json, place: Place) -> bool:
 
 def _as_seen(response: Json, target: Contender, mine: Place) -> bool:
     """Whether another's key is there as it was seen; one made again behind mine blocks nobody."""
-    ours = bool(target.id)  # the values of others mean nothing
     return any(
-        kv.created < mine.token
-        and (not mine.spot.shared or (ours and is_downgraded(kv.value)) == target.downgraded)
+        kv.created < mine.token and (not mine.spot.minds_marks or _mark(kv, target, mine.spot) == target.mark)
         for kv in codec.keys(response)
     )
 
@@ -585,3 +578,7 @@ def _freeing(steps: Steps[T]) -> Steps[T]:
     except StopIteration as stop:
         done: T = stop.value
         return done
+
+
+def _mark(kv: codec.Kv, target: Contender, spot: Spot) -> str:
+    return unpack(spot.queue, kv.value).mark if target.id else ""  # the values of others mean nothing

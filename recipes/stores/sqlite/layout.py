@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.operations import Spot
 
 __all__ = ["Target", "contender_of", "kind_of", "ref_of", "target_of"]
@@ -30,4 +30,4 @@ def kind_of(spot: Spot) -> str:
 def contender_of(queue: str, row: tuple[int, str, str, str, int]) -> Contender:
     """Return whom a row stands for: its token, id, kind and session, and whether it was downgraded."""
     token, contender_id, kind, session, downgraded = row
-    return Contender(ref_of(queue, token), contender_id, kind, session, bool(downgraded))
+    return Contender(ref_of(queue, token), contender_id, kind, session, DOWNGRADED if downgraded else "")

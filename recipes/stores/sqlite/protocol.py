@@ -10,17 +10,19 @@ all: none lands late, so nothing needs to be buried.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from recipes._contract import operations
 from recipes._contract.connection import Mailbox, Request
 from recipes._contract.contenders import Ahead
 from recipes._contract.operations import (
     Check,
     Checked,
-    Downgrade,
     End,
     Enqueue,
-    Expel,
+    Evict,
+    Listing,
     Look,
     Open,
     Opened,
@@ -29,9 +31,8 @@ from recipes._contract.operations import (
     Queues,
     Renew,
     Renewal,
+    Rewrite,
     Spot,
-    Standing,
-    Survey,
     View,
     Watch,
     Withdraw,
@@ -101,7 +102,7 @@ class SqliteProtocol(StoreProtocol):
         spot = op.spot
         kind = kind_of(spot)
         join = Join(
-            self.session_id, spot.queue, kind, spot.id, op.order, turn.again, turn.mailbox, note=spot.note
+            self.session_id, spot.queue, kind, spot.id, op.order, turn.again, turn.mailbox, note=spot.owner
         )
         seen = yield from self._ask(join)
         self._armed[spot.id], self._known[spot.id] = seen.armed, seen.known
@@ -118,7 +119,7 @@ class SqliteProtocol(StoreProtocol):
             op.order,
             again=turn.again,
             only_free=True,
-            note=spot.note,
+            note=spot.owner,
         )
         seen = yield from self._ask(free)
         return None if seen is None else _view(spot, seen)
@@ -157,21 +158,22 @@ class SqliteProtocol(StoreProtocol):
         removed = yield from self._ask(Remove(self.session_id, spot.queue, spot.id, token))
         return bool(removed) or turn.again
 
-    def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
-        """Mark the own row: place and token stay; whether it stands."""
+    def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
+        """Mark the own row: place and token stay."""
         queue, token = target_of(op.place.ref)
         stands: bool = yield from self._ask(Demote(self.session_id, queue, token))
-        return stands
+        return 1 if stands else None
 
-    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
         """Delete another's row."""
         removed: bool = yield from self._ask(requests.Expel(self.session_id, *target_of(op.ref)))
         return removed or turn.again  # asked again: it was I who deleted it
 
-    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+    def listing(self, op: operations.List, turn: Turn) -> Steps[Listing]:
         """Read the first rows of the queue."""
         rows = yield from self._ask(List(self.session_id, op.queue, op.most))
-        return tuple(Standing(contender_of(op.queue, row[:5]), row[0], row[5]) for row in rows)
+        found = (replace(contender_of(op.queue, row[:5]), token=row[0], owner=row[5]) for row in rows)
+        return Listing(tuple(found))
 
     def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
         """Read which queues have rows."""
@@ -181,7 +183,7 @@ class SqliteProtocol(StoreProtocol):
     def _present(self, mine: Place, others: Ahead, mailbox: Mailbox | None) -> Steps[frozenset[int]]:
         """Ask which of these stand; to a reader it matters whether a writer has downgraded."""
         downgraded = None
-        if mine.spot.shared:
+        if mine.spot.minds_marks:
             downgraded = frozenset(target_of(other.ref)[1] for other in others if other.downgraded)
         own = target_of(mine.ref)
         present: frozenset[int] = yield from self._ask(

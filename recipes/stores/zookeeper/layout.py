@@ -25,7 +25,7 @@ from itertools import pairwise
 from recipes._contract.contenders import Contender
 from recipes._contract.operations import Spot
 
-__all__ = ["DOWNGRADED", "NO_CONTENDER", "NO_LOCK", "Child", "Dated", "Layout", "dubious", "is_downgraded"]
+__all__ = ["NO_CONTENDER", "NO_LOCK", "Child", "Dated", "Layout", "dubious"]
 
 _OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
 _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
@@ -34,7 +34,6 @@ NO_CONTENDER = "no contender of any known kind; it is left alone"
 _CURATOR = "of Curator's read-write lock, which does not wait for ours; use InterProcessMutex there"
 _KAZOO = 'of kazoo, which waits for ours only with extra_lock_patterns=("-lock-",)'
 _DEAF = {"__READ__": _CURATOR, "__WRIT__": _CURATOR, "__lock__": _KAZOO, "__rlock__": _KAZOO}
-DOWNGRADED = b"downgraded"
 NO_LOCK = "~"
 LAST = 2**31 - 1
 NEAR_THE_END = LAST - 100_000
@@ -118,11 +117,6 @@ class Layout:
         if not self.children((child,)):
             return NO_CONTENDER
         return next((said for mark, said in _DEAF.items() if mark in child), None)
-
-
-def is_downgraded(data: bytes) -> bool:
-    """Whether a node's data says that its writer lets readers in; who made it may stand behind that."""
-    return data.startswith(DOWNGRADED)
 
 
 def dubious(children: list[Child]) -> bool:

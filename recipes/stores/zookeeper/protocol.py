@@ -18,13 +18,15 @@ from typing import Any, ClassVar, TypeVar
 
 from recipes._contract.connection import Batch, Request
 from recipes._contract.contenders import Ahead, Contender
+from recipes._contract.contents import Contents, pack, unpack
 from recipes._contract.operations import (
     Check,
     Checked,
-    Downgrade,
     End,
     Enqueue,
-    Expel,
+    Evict,
+    List,
+    Listing,
     Look,
     Open,
     Opened,
@@ -33,9 +35,8 @@ from recipes._contract.operations import (
     Queues,
     Renew,
     Renewal,
+    Rewrite,
     Spot,
-    Standing,
-    Survey,
     View,
     Watch,
     Withdraw,
@@ -45,14 +46,12 @@ from recipes._contract.rule import Order
 from recipes._contract.wakeups import LocallyGone
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.layout import (
-    DOWNGRADED,
     NO_CONTENDER,
     NO_LOCK,
     Child,
     Dated,
     Layout,
     dubious,
-    is_downgraded,
 )
 from recipes.stores.zookeeper.requests import (
     BadVersion,
@@ -78,7 +77,7 @@ T = TypeVar("T")
 
 PARENT_TRIES = 5
 AT_ONCE = 100  # listings sent together
-AS_CREATED = 0
+ANY = -1
 EXPIRED = "the session has expired on the store"
 NO_SESSION = "bound to no session; it stands in the way until somebody deletes it"
 
@@ -146,7 +145,7 @@ class ZooKeeperProtocol(StoreProtocol):
             if view is not None:
                 return view
         path = self._layout.contender(spot)
-        create = Create(path, spot.note.encode(), ephemeral=True, sequence=True)
+        create = Create(path, pack(spot.queue, "", spot.owner, spot.data), ephemeral=True, sequence=True)
         listing = Children(self._layout.queue(spot.queue))
         for _ in range(PARENT_TRIES):
             created, names = yield from Batch((create, listing))
@@ -167,7 +166,7 @@ class ZooKeeperProtocol(StoreProtocol):
             if dubious(children):
                 children = yield from self._by_czxid(op.spot.queue, children)
             ahead = self._visible(op.spot.queue, op.order, children)[: op.order.reach]
-            if op.order.blockers((yield from self._with_states(ahead, op.order))):
+            if op.order.blockers((yield from self._with_states(op.spot.queue, ahead, op.order))):
                 return None
         return (yield from self._enqueue(Enqueue(op.spot, op.order), turn, minding=True))
 
@@ -203,18 +202,15 @@ class ZooKeeperProtocol(StoreProtocol):
         present = (target.ref for target, data in pairs if _as_seen(data, target, op.mine))
         return Checked(self._own(stat, op.mine), frozenset(present))
 
-    def downgrade(self, op: Downgrade, turn: Turn) -> Steps[bool]:
-        """Rewrite the own node's data; asked again, it may be done already."""
-        place, version = op.place, AS_CREATED
-        while True:
-            (stat,) = yield from Batch((SetData(place.ref, DOWNGRADED + place.spot.note.encode(), version),))
-            if not isinstance(stat, BadVersion):
-                (stat,) = self._answers((None if isinstance(stat, NoNode) else stat,))
-                return self._own(stat, place)
-            (found,) = yield from self._together((Get(place.ref),))
-            if found is None or is_downgraded(found[0]):
-                return found is not None and self._own(found[1], place)
-            version = found[1].version  # somebody wrote into it, which means nothing
+    def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
+        """Write the own node's data, if it has that version."""
+        spot = op.place.spot
+        value = pack(spot.queue, op.mark, spot.owner, op.data)
+        (stat,) = yield from Batch((SetData(op.place.ref, value, ANY if op.version is None else op.version),))
+        if isinstance(stat, NoNode | BadVersion):
+            return None
+        (stat,) = self._answers((stat,))
+        return stat.version if self._own(stat, op.place) else None
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own node; where its name is not known, find it behind a ``sync``."""
@@ -230,14 +226,14 @@ class ZooKeeperProtocol(StoreProtocol):
 
     # Queues from outside: about nobody's own contender.
 
-    def expel(self, op: Expel, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
         """Delete a node if it is the one that was created then: no other gets its name, with its number."""
         _, stat = yield from self._together((Sync("/"), Exists(op.ref)))
         if stat is None or stat.czxid != op.token:
             return turn.again  # asked again: it was I who deleted it
         return (yield from self._delete(op.ref, again=turn.again))
 
-    def survey(self, op: Survey, turn: Turn) -> Steps[tuple[Standing, ...]]:
+    def listing(self, op: List, turn: Turn) -> Steps[Listing]:
         """List the queue, then read the nodes at its head, together."""
         queue = op.queue
         _, names = yield from self._together((Sync("/"), Children(self._layout.queue(queue))))
@@ -247,15 +243,16 @@ class ZooKeeperProtocol(StoreProtocol):
             children = yield from self._by_czxid(queue, children)
         head = [self._layout.parse(queue, name) for _, name in reversed(children)][: op.most]
         found = yield from self._together(tuple(Get(contender.ref) for contender in head))
-        standing = []
+        listed = []
         for contender, there in zip(head, found, strict=True):
             if there is not None:
                 data, stat = there
-                downgraded = bool(contender.id) and is_downgraded(data)
-                shown = replace(contender, session=f"{stat.owner & (2**64 - 1):x}", downgraded=downgraded)
-                note = data.removeprefix(DOWNGRADED).decode("utf-8", "replace")
-                standing.append(Standing(shown, stat.czxid, note))
-        return tuple(standing)
+                text = data.decode("utf-8", "replace")
+                says = unpack(queue, data) if contender.id else Contents(owner=text)
+                session = f"{stat.owner & (2**64 - 1):x}"
+                told = {"session": session, "token": stat.czxid, "version": stat.version, **says._asdict()}
+                listed.append(replace(contender, **told))
+        return Listing(tuple(listed))
 
     def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
         """List the locks' nodes, which stay when a lock is free, and each of them until enough are taken."""
@@ -301,7 +298,7 @@ class ZooKeeperProtocol(StoreProtocol):
         nearest = visible[: order.reach]
         complete = len(nearest) < order.reach
         if minding:
-            nearest = yield from self._with_states(nearest, order)
+            nearest = yield from self._with_states(mine.spot.queue, nearest, order)
         position = len(visible) if order.exclusive_only else len(ahead)
         return View(mine, nearest, complete, position)
 
@@ -310,14 +307,14 @@ class ZooKeeperProtocol(StoreProtocol):
         most = None if order.exclusive_only else order.reach
         return order.visible(tuple(self._layout.contender_at(queue, child) for child in ahead[:most]))
 
-    def _with_states(self, nearest: Ahead, order: Order) -> Steps[Ahead]:
+    def _with_states(self, queue: str, nearest: Ahead, order: Order) -> Steps[Ahead]:
         """Read whether the one writer ahead downgraded, where that matters (of several, one waits)."""
         if not (order.exclusive_only and len(nearest) == 1 and nearest[0].id):
             return nearest
         (found,) = yield from self._together((Get(nearest[0].ref),))
         if found is None or nearest[0].token not in (0, found[1].czxid):
             return ()
-        return (replace(nearest[0], downgraded=is_downgraded(found[0])),)
+        return (replace(nearest[0], mark=unpack(queue, found[0]).mark),)
 
     def _arm(self, targets: Ahead, turn: Turn) -> Steps[tuple[Any, ...]]:
         found = yield from self._together(self._watches(targets, turn))
@@ -418,6 +415,7 @@ def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Place) -
     """Whether a node is there as it was seen; its state matters to readers only."""
     if found is None or target.token not in (0, found[1].czxid):
         return False
-    if not mine.spot.shared:
+    if not mine.spot.minds_marks:
         return True
-    return (bool(target.id) and is_downgraded(found[0])) == target.downgraded  # others' data means nothing
+    mark = unpack(mine.spot.queue, found[0]).mark if target.id else ""  # others' data means nothing
+    return mark == target.mark
