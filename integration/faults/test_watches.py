@@ -21,7 +21,7 @@ SOON_S = 20.0
 @pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
 def test_fault_16_compaction_under_a_watch(lab: Lab) -> None:
     assert isinstance(lab.server, servers.Etcd)
-    held = lab.actor().acquire(lab.name)
+    held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
     compact(lab.server, lab.prefix)
     asked: list[int] = []
     create_message = WatchBook.create_message
@@ -57,7 +57,7 @@ def compact(server: servers.Etcd, prefix: str) -> None:
 
 @at_once()
 def test_fault_17_every_event_lost(lab: Lab) -> None:
-    held = lab.actor().acquire(lab.name)
+    held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
     waiting = lab.actor(proxied=True).start_acquire(lab.name)
     lab.seen.wait("lock.queued", lock=lab.name, position=1)
     last_one = lab.actor(proxied=True).start_acquire(lab.name)
@@ -77,11 +77,11 @@ def test_fault_17_every_event_lost(lab: Lab) -> None:
 @pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
 @at_once()
 def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
-    held = lab.actor().acquire(lab.name)
+    held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
     waiter = lab.actor(proxied=True)
     waiting = waiter.start_acquire(lab.name)
     lab.seen.wait("lock.queued", lock=lab.name)
-    other = lab.actor().acquire("another")
+    other = lab.actor(session_timeout=LONG_S).acquire("another")
     trap = lab.proxy.drop_reply(match=matching("watch chunk"), silent=True)  # all after it is lost too
     also = waiter.start_acquire("another")
     assert trap.sprung.wait(SOON_S)
@@ -97,7 +97,7 @@ def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
 
 @at_once()
 def test_fault_19_blocker_gone_between_listing_and_watching(lab: Lab) -> None:
-    held = lab.actor().acquire(lab.name)
+    held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
     waiter = lab.actor(proxied=True, session_timeout=LONG_S)
     waiter.acquire("something").release()
     trap = lab.proxy.hold_request(match=watches(lab.server))
