@@ -1,4 +1,4 @@
-"""Every transition of a lock and a session, as a record; logged through structlog.
+"""Every transition of what recipes hold, and of sessions, as a record; logged through structlog.
 
 The package is silent by default. If the application has configured structlog, records
 go to its ``recipes`` logger; otherwise to the standard library's logger ``recipes``,
@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from threading import local
@@ -20,28 +20,74 @@ from typing import IO, Any
 
 from recipes._section import Section
 
-__all__ = ["EVENTS", "Transition", "log_json", "subscribe"]
+__all__ = ["EVENTS", "EventType", "Transition", "log_json", "subscribe"]
 
-_LOCK = ("lock", "recipe", "mode", "attempt", "store")
 
-#: Every event, its level, and the fields it always has (reference documentation; frozen by a test).
-EVENTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "lock.queued": ("info", (*_LOCK, "position")),
-    "lock.acquired": ("info", (*_LOCK, "token", "waited_s")),
-    "lock.downgraded": ("info", (*_LOCK, "token", "held_s")),
-    "lock.released": ("info", (*_LOCK, "token", "held_s")),
-    "lock.timeout": ("info", (*_LOCK, "waited_s")),
-    "lock.cancelled": ("info", (*_LOCK, "waited_s", "reason")),
-    "lock.suspect": ("warning", (*_LOCK, "token")),
-    "lock.lost": ("warning", (*_LOCK, "token", "reason")),
-    "lock.requeued": ("warning", (*_LOCK, "reason")),
-    "session.started": ("info", ("store", "session", "timeout_s")),
-    "session.suspect": ("warning", ("store", "session")),
-    "session.lost": ("warning", ("store", "session", "reason")),
-    "session.closed": ("info", ("store", "session")),
-    "store.retry": ("warning", ("store", "reason")),
-    "store.stranger": ("warning", ("store", "reason")),
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """What is known of an event before it happens.
+
+    Attributes:
+        level: "info" or "warning".
+        fields: Those it always has.
+        when: When it happens.
+    """
+
+    level: str
+    fields: tuple[str, ...]
+    when: str
+
+
+_Transitions = dict[str, tuple[str, tuple[str, ...], str]]
+_RECIPE = ("name", "recipe", "mode", "attempt", "store")
+_HELD: _Transitions = {
+    "queued": ("info", ("position",), "others are ahead; once each time it queues"),
+    "acquired": ("info", ("token", "waited_s"), "granted"),
+    "released": ("info", ("token", "held_s"), "given back"),
+    "timeout": ("info", ("waited_s",), "not granted in time; out of the queue"),
+    "cancelled": ("info", ("waited_s", "reason"), "interrupted (Ctrl-C, an error), or refused (`QueueFull`)"),
+    "suspect": ("warning", ("token",), "two renewals went unanswered; still held"),
+    "lost": ("warning", ("token", "reason"), "no longer held"),
+    "requeued": ("warning", ("reason",), "its session or its contender is gone; queues again at the tail"),
 }
+"""The transitions of whatever is acquired and released."""
+
+_NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
+    "lock": (
+        _RECIPE,
+        _HELD | {"downgraded": ("info", ("token", "held_s"), "a writer lets readers in beside it")},
+    ),
+    "session": (
+        ("store", "session"),
+        {
+            "started": ("info", ("timeout_s",), "the store granted a session"),
+            "suspect": ("warning", (), "two renewals went unanswered"),
+            "lost": ("warning", ("reason",), "given up, by the own clock or because the store said so"),
+            "closed": ("info", (), "the client was closed"),
+        },
+    ),
+    "store": (
+        ("store", "reason"),
+        {
+            "retry": ("warning", (), "an answer was lost; asked again"),
+            "stranger": ("warning", (), "a contender may never leave by itself, or may not wait for ours"),
+        },
+    ),
+}
+"""Each noun: the fields that all its events have, and its transitions with their level and further fields."""
+
+_NOUN_OF = {"rlock": "lock", "rwlock": "lock"}
+"""The nouns of recipes whose name is not their noun."""
+
+#: Every event by its name, noun first (reference documentation; frozen by a test).
+EVENTS: dict[str, EventType] = {
+    f"{noun}.{transition}": EventType(level, (*common, *more), when)
+    for noun, (common, transitions) in _NOUNS.items()
+    for transition, (level, more, when) in transitions.items()
+}
+
+#: The nouns of what is acquired and released: telemetry and ``recipes timeline`` treat them alike.
+HELD = tuple(noun for noun in _NOUNS if f"{noun}.acquired" in EVENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +96,23 @@ class Transition:
 
     Attributes:
         event: One of `EVENTS`.
-        lock: The lock's name.
+        name: The name of the lock, or whatever it is, as it was given.
         recipe: What kind of thing it is ("lock", "rlock", "rwlock").
         mode: "exclusive" or "shared".
         token: The fencing token.
-        attempt: 1 for the first time in the queue, 2 after queueing again, ...
-        store: Where, without secrets.
-        position: How many were ahead.
+        attempt: 1 for the first time in the queue, 2 after queueing again, and so on.
+        store: The URL of the store, without secrets.
+        position: How many contenders were ahead.
         waited_s: Seconds from the call to now.
         held_s: Seconds from the grant to now.
         reason: Why, in a few words.
+        weight: How many permits it takes, where it may take several.
         session: The session's id.
         timeout_s: The session's length as granted.
     """
 
     event: str
-    lock: str | None = None
+    name: str | None = None
     recipe: str | None = None
     mode: str | None = None
     token: int | None = None
@@ -75,8 +122,19 @@ class Transition:
     waited_s: float | None = None
     held_s: float | None = None
     reason: str | None = None
+    weight: int | None = None
     session: str | None = None
     timeout_s: float | None = None
+
+    @property
+    def noun(self) -> str:
+        """What it happened to ("lock"): the part of ``event`` before the dot."""
+        return self.event.partition(".")[0]
+
+    @property
+    def what(self) -> str:
+        """What happened to it ("acquired"): the part of ``event`` after the dot."""
+        return self.event.partition(".")[2]
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that apply, without ``event``."""
@@ -111,6 +169,18 @@ def subscribe(hook: Hook) -> Callable[[], None]:
     return unsubscribe
 
 
+def happened(transition: str, labels: Mapping[str, Any], **more: Any) -> Transition:
+    """Return the record of a transition ("acquired") of a recipe; its event is named here, and nowhere else.
+
+    Args:
+        transition: One of those that the recipe's noun has.
+        labels: The fields that all events of one call have, ``recipe`` among them.
+        more: Further fields.
+    """
+    recipe = labels["recipe"]
+    return Transition(f"{_NOUN_OF.get(recipe, recipe)}.{transition}", **labels, **more)
+
+
 def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
     """Print every transition as one line of JSON to ``stream`` (standard error if None).
 
@@ -136,7 +206,7 @@ def wanted(event: str) -> bool:
     """Whether anybody would see this event; saves making the record of it."""
     if _hooks or _configured() is not None:
         return True
-    return _heard(_LEVELS[EVENTS[event][0]])
+    return _heard(_LEVELS[EVENTS[event].level])
 
 
 def prepare() -> None:
@@ -177,7 +247,7 @@ def _untold() -> deque[Transition]:
 
 
 def _log(transition: Transition) -> None:
-    level = EVENTS[transition.event][0]
+    level = EVENTS[transition.event].level
     structlog = _configured()
     if structlog is not None:
         getattr(structlog.get_logger("recipes"), level)(transition.event, **transition.fields())
@@ -204,7 +274,7 @@ def _configured() -> Any:
 
 @cache
 def _wrapped(standard: logging.Logger) -> Any:
-    """Wrap the standard logger once; its records read ``lock.acquired lock=x token=7``."""
+    """Wrap the standard logger once; its records read ``lock.acquired name=x token=7``."""
     # Importing structlog takes as long as all the rest of the package, and most never need it.
     import structlog  # noqa: PLC0415
 

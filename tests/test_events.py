@@ -20,7 +20,7 @@ from recipes.events import EVENTS, Transition, log_json, subscribe
 from tests.programs.test_keep import Keeping
 from tests.run.doubles import SETTINGS, FaultyEngine
 
-LOCK = {"lock", "recipe", "mode", "attempt", "store"}
+LOCK = {"name", "recipe", "mode", "attempt", "store"}
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def seen() -> list[Transition]:
 
 def test_the_list_of_events_is_frozen() -> None:
     """Reference documentation: a change here is a change for everybody who reads logs."""
-    assert {name: (level, set(fields)) for name, (level, fields) in EVENTS.items()} == {
+    assert {event: (one.level, set(one.fields)) for event, one in EVENTS.items()} == {
         "lock.queued": ("info", {*LOCK, "position"}),
         "lock.acquired": ("info", {*LOCK, "token", "waited_s"}),
         "lock.downgraded": ("info", {*LOCK, "token", "held_s"}),
@@ -108,7 +108,7 @@ def test_every_emitted_record_has_exactly_the_fields_that_are_declared(seen: lis
         "store.retry",
     }
     for transition in seen:
-        assert set(transition.fields()) == set(EVENTS[transition.event][1]), transition
+        assert set(transition.fields()) == set(EVENTS[transition.event].fields), transition
 
 
 def test_the_records_of_the_keeper_have_them_too() -> None:
@@ -125,7 +125,7 @@ def test_the_records_of_the_keeper_have_them_too() -> None:
     records = [op.transition for op in played.ops if hasattr(op, "transition")]
     assert [r.event for r in records] == ["session.started", "session.suspect", "lock.suspect", "lock.lost"]
     for record in records:
-        assert {*record.fields(), "store"} == set(EVENTS[record.event][1])
+        assert {*record.fields(), "store"} == set(EVENTS[record.event].fields)
     del miss
 
 
@@ -133,7 +133,7 @@ def test_a_grant_released_by_closing_is_told(seen: list[Transition]) -> None:
     with recipes.connect("memory://") as client:
         token = client.lock("x").acquire().token
     released = [t for t in seen if t.event == "lock.released"]
-    assert [(t.lock, t.token) for t in released] == [("x", token)]
+    assert [(t.name, t.token) for t in released] == [("x", token)]
     assert released[0].held_s is not None
 
 
@@ -147,6 +147,23 @@ def test_silent_by_default(capsys: pytest.CaptureFixture[str]) -> None:
         pass
     assert capsys.readouterr() == ("", "")
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("recipes").handlers)
+
+
+def test_an_event_is_named_after_the_noun_of_its_recipe() -> None:
+    labels = {"name": "x", "store": "memory://"}
+    for recipe, noun in (("lock", "lock"), ("rlock", "lock"), ("rwlock", "lock"), ("semaphore", "semaphore")):
+        one = events.happened("acquired", {**labels, "recipe": recipe}, token=7)
+        assert (one.event, one.noun, one.what) == (f"{noun}.acquired", noun, "acquired")
+        assert one.fields() == {**labels, "recipe": recipe, "token": 7}
+
+
+@pytest.mark.parametrize("recipe", ["lock", "rlock", "reader", "writer"])
+def test_every_kind_of_lock_has_the_events_of_a_lock(recipe: str, seen: list[Transition]) -> None:
+    with recipes.connect("memory://") as client:
+        locks = {"lock": client.lock("x"), "rlock": client.rlock("x"), **vars(client.rwlock("x"))}
+        with locks[recipe]:
+            pass
+    assert [one.event for one in seen if one.name == "x"] == ["lock.acquired", "lock.released"]
 
 
 def test_nobody_looking_makes_no_record() -> None:
@@ -163,14 +180,14 @@ def test_nobody_looking_makes_no_record() -> None:
 
 def test_the_standard_logger_gets_a_readable_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "recipes")
-    events.emit(Transition("lock.acquired", lock='a b"c\nd', token=7, waited_s=0.5))
+    events.emit(Transition("lock.acquired", name='a b"c\nd', token=7, waited_s=0.5))
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("recipes", "INFO")
     message = record.getMessage()
-    assert message.startswith("lock.acquired lock=")
+    assert message.startswith("lock.acquired name=")
     assert message.endswith("token=7 waited_s=0.5")
     assert "\n" not in message
-    events.emit(Transition("lock.lost", lock="x", reason="100% gone {}"))
+    events.emit(Transition("lock.lost", name="x", reason="100% gone {}"))
     assert caplog.records[-1].levelname == "WARNING"
     assert "100% gone {}" in caplog.records[-1].getMessage()
 
@@ -178,7 +195,7 @@ def test_the_standard_logger_gets_a_readable_line(caplog: pytest.LogCaptureFixtu
 def test_a_level_that_is_off_makes_no_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "recipes")
     subscribe(lambda transition: None)
-    events.emit(Transition("lock.acquired", lock="x"))
+    events.emit(Transition("lock.acquired", name="x"))
     assert caplog.records == []
 
 
@@ -190,11 +207,11 @@ def test_structlog_as_the_application_configured_it() -> None:
         raise structlog.DropEvent
 
     structlog.configure(processors=[keep])
-    events.emit(Transition("lock.acquired", lock="x", token=7))
-    events.emit(Transition("lock.lost", lock="x"))
+    events.emit(Transition("lock.acquired", name="x", token=7))
+    events.emit(Transition("lock.lost", name="x"))
     assert entries == [
-        {"method": "info", "event": "lock.acquired", "lock": "x", "token": 7},
-        {"method": "warning", "event": "lock.lost", "lock": "x"},
+        {"method": "info", "event": "lock.acquired", "name": "x", "token": 7},
+        {"method": "warning", "event": "lock.lost", "name": "x"},
     ]
 
 
@@ -203,7 +220,7 @@ def test_a_raising_log_is_no_reason_to_fail(caplog: pytest.LogCaptureFixture, se
         raise ZeroDivisionError
 
     structlog.configure(processors=[broken])
-    events.emit(Transition("lock.acquired", lock="x"))
+    events.emit(Transition("lock.acquired", name="x"))
     assert "a subscriber of recipes.events failed" in caplog.text
     assert len(seen) == 1
 
@@ -260,20 +277,20 @@ def test_a_subscriber_may_leave_while_it_is_told(seen: list[Transition]) -> None
 def test_json_lines() -> None:
     stream = io.StringIO()
     stop = log_json(stream)
-    events.emit(Transition("lock.acquired", lock="naïve\n", token=7, waited_s=0.25))
+    events.emit(Transition("lock.acquired", name="naïve\n", token=7, waited_s=0.25))
     stop()
-    events.emit(Transition("lock.acquired", lock="x"))
+    events.emit(Transition("lock.acquired", name="x"))
     (line,) = stream.getvalue().splitlines()
     entry = json.loads(line)
     stamp = entry.pop("timestamp")
     assert stamp.endswith("Z")
-    fields = {"lock": "naïve\n", "token": 7, "waited_s": 0.25}
+    fields = {"name": "naïve\n", "token": 7, "waited_s": 0.25}
     assert entry == {"event": "lock.acquired", "pid": os.getpid(), **fields}
 
 
 def test_json_lines_go_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     stop = log_json()
-    events.emit(Transition("lock.lost", lock="x"))
+    events.emit(Transition("lock.lost", name="x"))
     stop()
     out, err = capsys.readouterr()
     assert out == ""
