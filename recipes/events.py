@@ -2,8 +2,9 @@
 
 The package is silent by default. If the application has configured structlog, records
 go to its ``recipes`` logger; otherwise to the standard library's logger ``recipes``,
-which has a ``NullHandler`` until the application adds a handler. `log_json` prints them
-as JSON lines; `subscribe` hands them to a function of yours.
+which has a ``NullHandler`` until the application adds a handler. What is routine is
+logged at level DEBUG; a level that is set on the standard logger ``recipes`` counts in
+both. `log_json` prints JSON lines; `subscribe` passes records to a function.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from threading import local
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from recipes._section import Section
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["EVENTS", "EventType", "Transition", "log_json", "subscribe"]
 
@@ -28,7 +32,7 @@ class EventType:
     """What is known of an event before it happens.
 
     Attributes:
-        level: "info" or "warning".
+        level: "debug" if it is routine, else "info" or "warning".
         fields: Those it always has.
         when: When it happens.
     """
@@ -41,9 +45,9 @@ class EventType:
 _Transitions = dict[str, tuple[str, tuple[str, ...], str]]
 _RECIPE = ("name", "recipe", "mode", "attempt", "store")
 _HELD: _Transitions = {
-    "queued": ("info", ("position",), "others are ahead; once each time it queues"),
-    "acquired": ("info", ("token", "waited_s"), "granted"),
-    "released": ("info", ("token", "held_s"), "given back"),
+    "queued": ("debug", ("position",), "others are ahead; once each time it queues"),
+    "acquired": ("debug", ("token", "waited_s"), "granted"),
+    "released": ("debug", ("token", "held_s"), "given back"),
     "timeout": ("info", ("waited_s",), "not granted in time; out of the queue"),
     "cancelled": ("info", ("waited_s", "reason"), "interrupted (Ctrl-C, an error), or refused (`QueueFull`)"),
     "suspect": ("warning", ("token",), "two renewals went unanswered; still held"),
@@ -55,7 +59,7 @@ _HELD: _Transitions = {
 _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
     "lock": (
         _RECIPE,
-        _HELD | {"downgraded": ("info", ("token", "held_s"), "a writer lets readers in beside it")},
+        _HELD | {"downgraded": ("debug", ("token", "held_s"), "a writer lets readers in beside it")},
     ),
     "session": (
         ("store", "session"),
@@ -137,13 +141,21 @@ class Transition:
         return self.event.partition(".")[2]
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields that apply, without ``event``."""
+        """Return the fields that apply, without ``event``; seconds are rounded to a microsecond."""
         values = ((name, getattr(self, name)) for name in _FIELDS)
-        return {name: value for name, value in values if value is not None}
+        return {
+            name: round(value, 6) if isinstance(value, float) else value
+            for name, value in values
+            if value is not None
+        }
 
 
-_LEVELS = {"info": logging.INFO, "warning": logging.WARNING}
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 _FIELDS = tuple(field.name for field in fields(Transition) if field.name != "event")
+_PASSED_OVER = frozenset(("recipes", "contextlib"))
+"""Packages between an event and the user's line that led to it."""
+_STARTERS = frozenset(("asyncio", "threading", "concurrent"))
+"""Packages that start threads and tasks: above them is no line that led to an event."""
 
 Hook = Callable[[Transition], None]
 
@@ -184,35 +196,34 @@ def happened(transition: str, labels: Mapping[str, Any], **more: Any) -> Transit
 def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
     """Print every transition as one line of JSON to ``stream`` (standard error if None).
 
-    Beside its fields it has the ``timestamp`` and the ``pid``: several processes may write to one
-    file, and ``recipes timeline`` draws it.
+    Beside its fields it has ``level``, ``timestamp`` and ``pid``: several processes may write to
+    one file, and ``recipes timeline`` draws it.
 
     Returns:
         A function that ends it.
     """
-    import structlog  # noqa: PLC0415 - as in _wrapped
+    import structlog  # noqa: PLC0415 - as in _logfmt
 
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     render = structlog.processors.JSONRenderer()
 
     def write(transition: Transition) -> None:
-        entry = stamp(None, "", {"event": transition.event, "pid": os.getpid(), **transition.fields()})
-        print(render(None, "", entry), file=stream or sys.stderr, flush=True)
+        event = transition.event
+        entry = {"event": event, "level": EVENTS[event].level, "pid": os.getpid(), **transition.fields()}
+        print(render(None, "", stamp(None, "", entry)), file=stream or sys.stderr, flush=True)
 
     return subscribe(write)
 
 
 def wanted(event: str) -> bool:
-    """Whether anybody would see this event; saves making the record of it."""
-    if _hooks or _configured() is not None:
-        return True
-    return _heard(_LEVELS[EVENTS[event].level])
+    """Whether anything would take this event; saves making the record of it."""
+    return bool(_hooks) or _logged(event)
 
 
 def prepare() -> None:
-    """Load what writes to the standard log, if anybody reads that: a loss cannot wait for an import."""
+    """Load what writes to the standard log, if that is read: a loss cannot wait for an import."""
     if _configured() is None and _heard(logging.WARNING):
-        _wrapped(_standard)
+        _logfmt()
 
 
 def emit(transition: Transition) -> None:
@@ -246,13 +257,62 @@ def _untold() -> deque[Transition]:
     return found
 
 
+def _logged(event: str) -> bool:
+    """Whether an event goes to a log, by the level that is set on the logger ``recipes``.
+
+    Under structlog only the logger's own level counts, and not the root's, which is WARNING by default.
+    """
+    level = _LEVELS[EVENTS[event].level]
+    return _heard(level) if _configured() is None else level >= _standard.level
+
+
 def _log(transition: Transition) -> None:
-    level = EVENTS[transition.event].level
-    structlog = _configured()
+    event = transition.event
+    if not _logged(event):
+        return
+    level, values, structlog = EVENTS[event].level, transition.fields(), _configured()
     if structlog is not None:
-        getattr(structlog.get_logger("recipes"), level)(transition.event, **transition.fields())
-    elif _heard(_LEVELS[level]):
-        getattr(_wrapped(_standard), level)(transition.event, **transition.fields())
+        if _makes_records(structlog):
+            values = _attributes(values)
+        getattr(structlog.get_logger("recipes"), level)(event, **values)
+    else:
+        _standard.log(
+            _LEVELS[level],
+            f"{event} %s",
+            _logfmt()(None, level, dict(values)),
+            extra=_attributes({"event": event, **values}),
+            stacklevel=_stacklevel(),
+        )
+
+
+def _attributes(values: dict[str, Any]) -> dict[str, Any]:
+    """Return fields as the attributes of a standard record, whose ``name`` is that of its logger."""
+    return {"recipe_name" if name == "name" else name: value for name, value in values.items()}
+
+
+def _makes_records(structlog: Any) -> bool:
+    """Whether the application's structlog makes its fields the attributes of standard records."""
+    return any(
+        getattr(processor, "__name__", "").startswith("render_to_log_")
+        for processor in structlog.get_config()["processors"][-1:]
+    )
+
+
+def _stacklevel() -> int:
+    """Return how far above `_log` the user's line is that led to the event, as ``stacklevel`` counts.
+
+    Events of the package's own threads and tasks have none: then it is 1, a line of this module.
+    """
+    level = 1
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as logging does
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package in _STARTERS:
+            break
+        if package not in _PASSED_OVER:
+            return level
+        level, frame = level + 1, frame.f_back
+    return 1
 
 
 def _heard(level: int) -> bool:
@@ -273,20 +333,9 @@ def _configured() -> Any:
 
 
 @cache
-def _wrapped(standard: logging.Logger) -> Any:
-    """Wrap the standard logger once; its records read ``lock.acquired name=x token=7``."""
+def _logfmt() -> Any:
+    """Return what renders fields as ``name=x token=7``."""
     # Importing structlog takes as long as all the rest of the package, and most never need it.
     import structlog  # noqa: PLC0415
 
-    render = structlog.processors.LogfmtRenderer(bool_as_flag=False)
-
-    def rendered(logger: Any, name: str, entry: Any) -> Any:
-        event = entry.pop("event")
-        return f"{event} {render(logger, name, entry)}"
-
-    return structlog.wrap_logger(
-        standard,
-        processors=[rendered],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
+    return structlog.processors.LogfmtRenderer(bool_as_flag=False)
