@@ -113,7 +113,7 @@ def test_fault_01_a_death_is_seen_at_once(lab: Lab) -> None:
     holder, waiter = lab.worker(session_s=30), lab.actor(session_timeout=30)
     old_token = holder.ask("acquire", lab.name, 5)
     waiting = waiter.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     killed_at = boot_time()
     with taking(1.0):
         holder.kill()

@@ -1,9 +1,10 @@
-"""Every transition of a lock and a session, as a record; logged through structlog.
+"""Every transition of what recipes hold, and of sessions, as a record; logged through structlog.
 
 The package is silent by default. If the application has configured structlog, records
 go to its ``recipes`` logger; otherwise to the standard library's logger ``recipes``,
-which has a ``NullHandler`` until the application adds a handler. `log_json` prints them
-as JSON lines; `subscribe` hands them to a function of yours.
+which has a ``NullHandler`` until the application adds a handler. What is routine is
+logged at level DEBUG; a level that is set on the standard logger ``recipes`` counts in
+both. `log_json` prints JSON lines; `subscribe` passes records to a function.
 """
 
 from __future__ import annotations
@@ -12,36 +13,85 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from threading import local
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from recipes._section import Section
 
-__all__ = ["EVENTS", "Transition", "log_json", "subscribe"]
+if TYPE_CHECKING:
+    from types import FrameType
 
-_LOCK = ("lock", "recipe", "mode", "attempt", "store")
+__all__ = ["EVENTS", "EventType", "Transition", "log_json", "subscribe"]
 
-#: Every event, its level, and the fields it always has (reference documentation; frozen by a test).
-EVENTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "lock.queued": ("info", (*_LOCK, "position")),
-    "lock.acquired": ("info", (*_LOCK, "token", "waited_s")),
-    "lock.downgraded": ("info", (*_LOCK, "token", "held_s")),
-    "lock.released": ("info", (*_LOCK, "token", "held_s")),
-    "lock.timeout": ("info", (*_LOCK, "waited_s")),
-    "lock.cancelled": ("info", (*_LOCK, "waited_s", "reason")),
-    "lock.suspect": ("warning", (*_LOCK, "token")),
-    "lock.lost": ("warning", (*_LOCK, "token", "reason")),
-    "lock.requeued": ("warning", (*_LOCK, "reason")),
-    "session.started": ("info", ("store", "session", "timeout_s")),
-    "session.suspect": ("warning", ("store", "session")),
-    "session.lost": ("warning", ("store", "session", "reason")),
-    "session.closed": ("info", ("store", "session")),
-    "store.retry": ("warning", ("store", "reason")),
-    "store.stranger": ("warning", ("store", "reason")),
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """What is known of an event before it happens.
+
+    Attributes:
+        level: "debug" if it is routine, else "info" or "warning".
+        fields: Those it always has.
+        when: When it happens.
+    """
+
+    level: str
+    fields: tuple[str, ...]
+    when: str
+
+
+_Transitions = dict[str, tuple[str, tuple[str, ...], str]]
+_RECIPE = ("name", "recipe", "mode", "attempt", "store")
+_HELD: _Transitions = {
+    "queued": ("debug", ("position",), "others are ahead; once each time it queues"),
+    "acquired": ("debug", ("token", "waited_s"), "granted"),
+    "released": ("debug", ("token", "held_s"), "given back"),
+    "timeout": ("info", ("waited_s",), "not granted in time; out of the queue"),
+    "cancelled": ("info", ("waited_s", "reason"), "interrupted (Ctrl-C, an error), or refused (`QueueFull`)"),
+    "suspect": ("warning", ("token",), "two renewals went unanswered; still held"),
+    "lost": ("warning", ("token", "reason"), "no longer held"),
+    "requeued": ("warning", ("reason",), "its session or its contender is gone; queues again at the tail"),
 }
+"""The transitions of whatever is acquired and released."""
+
+_NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
+    "lock": (
+        _RECIPE,
+        _HELD | {"downgraded": ("debug", ("token", "held_s"), "a writer lets readers in beside it")},
+    ),
+    "session": (
+        ("store", "session"),
+        {
+            "started": ("info", ("timeout_s",), "the store granted a session"),
+            "suspect": ("warning", (), "two renewals went unanswered"),
+            "lost": ("warning", ("reason",), "given up, by the own clock or because the store said so"),
+            "closed": ("info", (), "the client was closed"),
+        },
+    ),
+    "store": (
+        ("store", "reason"),
+        {
+            "retry": ("warning", (), "an answer was lost; asked again"),
+            "stranger": ("warning", (), "a contender may never leave by itself, or may not wait for ours"),
+        },
+    ),
+}
+"""Each noun: the fields that all its events have, and its transitions with their level and further fields."""
+
+_NOUN_OF = {"rlock": "lock", "rwlock": "lock"}
+"""The nouns of recipes whose name is not their noun."""
+
+#: Every event by its name, noun first (reference documentation; frozen by a test).
+EVENTS: dict[str, EventType] = {
+    f"{noun}.{transition}": EventType(level, (*common, *more), when)
+    for noun, (common, transitions) in _NOUNS.items()
+    for transition, (level, more, when) in transitions.items()
+}
+
+#: The nouns of what is acquired and released: telemetry and ``recipes timeline`` treat them alike.
+HELD = tuple(noun for noun in _NOUNS if f"{noun}.acquired" in EVENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +100,23 @@ class Transition:
 
     Attributes:
         event: One of `EVENTS`.
-        lock: The lock's name.
+        name: The name of the lock, or whatever it is, as it was given.
         recipe: What kind of thing it is ("lock", "rlock", "rwlock").
         mode: "exclusive" or "shared".
         token: The fencing token.
-        attempt: 1 for the first time in the queue, 2 after queueing again, ...
-        store: Where, without secrets.
-        position: How many were ahead.
+        attempt: 1 for the first time in the queue, 2 after queueing again, and so on.
+        store: The URL of the store, without secrets.
+        position: How many contenders were ahead.
         waited_s: Seconds from the call to now.
         held_s: Seconds from the grant to now.
         reason: Why, in a few words.
+        weight: How many permits it takes, where it may take several.
         session: The session's id.
         timeout_s: The session's length as granted.
     """
 
     event: str
-    lock: str | None = None
+    name: str | None = None
     recipe: str | None = None
     mode: str | None = None
     token: int | None = None
@@ -75,17 +126,36 @@ class Transition:
     waited_s: float | None = None
     held_s: float | None = None
     reason: str | None = None
+    weight: int | None = None
     session: str | None = None
     timeout_s: float | None = None
 
+    @property
+    def noun(self) -> str:
+        """What it happened to ("lock"): the part of ``event`` before the dot."""
+        return self.event.partition(".")[0]
+
+    @property
+    def what(self) -> str:
+        """What happened to it ("acquired"): the part of ``event`` after the dot."""
+        return self.event.partition(".")[2]
+
     def fields(self) -> dict[str, Any]:
-        """Return the fields that apply, without ``event``."""
+        """Return the fields that apply, without ``event``; seconds are rounded to a microsecond."""
         values = ((name, getattr(self, name)) for name in _FIELDS)
-        return {name: value for name, value in values if value is not None}
+        return {
+            name: round(value, 6) if isinstance(value, float) else value
+            for name, value in values
+            if value is not None
+        }
 
 
-_LEVELS = {"info": logging.INFO, "warning": logging.WARNING}
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 _FIELDS = tuple(field.name for field in fields(Transition) if field.name != "event")
+_PASSED_OVER = frozenset(("recipes", "contextlib"))
+"""Packages between an event and the user's line that led to it."""
+_STARTERS = frozenset(("asyncio", "threading", "concurrent"))
+"""Packages that start threads and tasks: above them is no line that led to an event."""
 
 Hook = Callable[[Transition], None]
 
@@ -111,38 +181,49 @@ def subscribe(hook: Hook) -> Callable[[], None]:
     return unsubscribe
 
 
+def happened(transition: str, labels: Mapping[str, Any], **more: Any) -> Transition:
+    """Return the record of a transition ("acquired") of a recipe; its event is named here, and nowhere else.
+
+    Args:
+        transition: One of those that the recipe's noun has.
+        labels: The fields that all events of one call have, ``recipe`` among them.
+        more: Further fields.
+    """
+    recipe = labels["recipe"]
+    return Transition(f"{_NOUN_OF.get(recipe, recipe)}.{transition}", **labels, **more)
+
+
 def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
     """Print every transition as one line of JSON to ``stream`` (standard error if None).
 
-    Beside its fields it has the ``timestamp`` and the ``pid``: several processes may write to one
-    file, and ``recipes timeline`` draws it.
+    Beside its fields it has ``level``, ``timestamp`` and ``pid``: several processes may write to
+    one file, and ``recipes timeline`` draws it.
 
     Returns:
         A function that ends it.
     """
-    import structlog  # noqa: PLC0415 - as in _wrapped
+    import structlog  # noqa: PLC0415 - as in _logfmt
 
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     render = structlog.processors.JSONRenderer()
 
     def write(transition: Transition) -> None:
-        entry = stamp(None, "", {"event": transition.event, "pid": os.getpid(), **transition.fields()})
-        print(render(None, "", entry), file=stream or sys.stderr, flush=True)
+        event = transition.event
+        entry = {"event": event, "level": EVENTS[event].level, "pid": os.getpid(), **transition.fields()}
+        print(render(None, "", stamp(None, "", entry)), file=stream or sys.stderr, flush=True)
 
     return subscribe(write)
 
 
 def wanted(event: str) -> bool:
-    """Whether anybody would see this event; saves making the record of it."""
-    if _hooks or _configured() is not None:
-        return True
-    return _heard(_LEVELS[EVENTS[event][0]])
+    """Whether anything would take this event; saves making the record of it."""
+    return bool(_hooks) or _logged(event)
 
 
 def prepare() -> None:
-    """Load what writes to the standard log, if anybody reads that: a loss cannot wait for an import."""
+    """Load what writes to the standard log, if that is read: a loss cannot wait for an import."""
     if _configured() is None and _heard(logging.WARNING):
-        _wrapped(_standard)
+        _logfmt()
 
 
 def emit(transition: Transition) -> None:
@@ -176,13 +257,62 @@ def _untold() -> deque[Transition]:
     return found
 
 
+def _logged(event: str) -> bool:
+    """Whether an event goes to a log, by the level that is set on the logger ``recipes``.
+
+    Under structlog only the logger's own level counts, and not the root's, which is WARNING by default.
+    """
+    level = _LEVELS[EVENTS[event].level]
+    return _heard(level) if _configured() is None else level >= _standard.level
+
+
 def _log(transition: Transition) -> None:
-    level = EVENTS[transition.event][0]
-    structlog = _configured()
+    event = transition.event
+    if not _logged(event):
+        return
+    level, values, structlog = EVENTS[event].level, transition.fields(), _configured()
     if structlog is not None:
-        getattr(structlog.get_logger("recipes"), level)(transition.event, **transition.fields())
-    elif _heard(_LEVELS[level]):
-        getattr(_wrapped(_standard), level)(transition.event, **transition.fields())
+        if _makes_records(structlog):
+            values = _attributes(values)
+        getattr(structlog.get_logger("recipes"), level)(event, **values)
+    else:
+        _standard.log(
+            _LEVELS[level],
+            f"{event} %s",
+            _logfmt()(None, level, dict(values)),
+            extra=_attributes({"event": event, **values}),
+            stacklevel=_stacklevel(),
+        )
+
+
+def _attributes(values: dict[str, Any]) -> dict[str, Any]:
+    """Return fields as the attributes of a standard record, whose ``name`` is that of its logger."""
+    return {"recipe_name" if name == "name" else name: value for name, value in values.items()}
+
+
+def _makes_records(structlog: Any) -> bool:
+    """Whether the application's structlog makes its fields the attributes of standard records."""
+    return any(
+        getattr(processor, "__name__", "").startswith("render_to_log_")
+        for processor in structlog.get_config()["processors"][-1:]
+    )
+
+
+def _stacklevel() -> int:
+    """Return how far above `_log` the user's line is that led to the event, as ``stacklevel`` counts.
+
+    Events of the package's own threads and tasks have none: then it is 1, a line of this module.
+    """
+    level = 1
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as logging does
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package in _STARTERS:
+            break
+        if package not in _PASSED_OVER:
+            return level
+        level, frame = level + 1, frame.f_back
+    return 1
 
 
 def _heard(level: int) -> bool:
@@ -203,20 +333,9 @@ def _configured() -> Any:
 
 
 @cache
-def _wrapped(standard: logging.Logger) -> Any:
-    """Wrap the standard logger once; its records read ``lock.acquired lock=x token=7``."""
+def _logfmt() -> Any:
+    """Return what renders fields as ``name=x token=7``."""
     # Importing structlog takes as long as all the rest of the package, and most never need it.
     import structlog  # noqa: PLC0415
 
-    render = structlog.processors.LogfmtRenderer(bool_as_flag=False)
-
-    def rendered(logger: Any, name: str, entry: Any) -> Any:
-        event = entry.pop("event")
-        return f"{event} {render(logger, name, entry)}"
-
-    return structlog.wrap_logger(
-        standard,
-        processors=[rendered],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
+    return structlog.processors.LogfmtRenderer(bool_as_flag=False)

@@ -152,7 +152,7 @@ class _BaseGrant:
     @property
     def name(self) -> str:
         """The name of the lock."""
-        name: str = self._hold.labels["lock"]
+        name: str = self._hold.labels["name"]
         return name
 
     @property

@@ -190,7 +190,7 @@ def test_closing_tells_of_a_holder_that_hung_till_then() -> None:
     grant._hold.overheld = True  # seen, and the keeper had no time yet
     client.close()
     stop()
-    assert [(one.event, one.reason) for one in told if one.lock == "x" and one.event != "lock.acquired"] == [
+    assert [(one.event, one.reason) for one in told if one.name == "x" and one.event != "lock.acquired"] == [
         ("lock.lost", grant.lost_reason)
     ]
     assert "max_hold" in str(grant.lost_reason)

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import linecache
 import logging
 import os
 import threading
+import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,7 +25,7 @@ from recipes.events import EVENTS, Transition, log_json, subscribe
 from tests.programs.test_keep import Keeping
 from tests.run.doubles import SETTINGS, FaultyEngine
 
-LOCK = {"lock", "recipe", "mode", "attempt", "store"}
+LOCK = {"name", "recipe", "mode", "attempt", "store"}
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +45,11 @@ def seen() -> list[Transition]:
 
 def test_the_list_of_events_is_frozen() -> None:
     """Reference documentation: a change here is a change for everybody who reads logs."""
-    assert {name: (level, set(fields)) for name, (level, fields) in EVENTS.items()} == {
-        "lock.queued": ("info", {*LOCK, "position"}),
-        "lock.acquired": ("info", {*LOCK, "token", "waited_s"}),
-        "lock.downgraded": ("info", {*LOCK, "token", "held_s"}),
-        "lock.released": ("info", {*LOCK, "token", "held_s"}),
+    assert {event: (one.level, set(one.fields)) for event, one in EVENTS.items()} == {
+        "lock.queued": ("debug", {*LOCK, "position"}),
+        "lock.acquired": ("debug", {*LOCK, "token", "waited_s"}),
+        "lock.downgraded": ("debug", {*LOCK, "token", "held_s"}),
+        "lock.released": ("debug", {*LOCK, "token", "held_s"}),
         "lock.timeout": ("info", {*LOCK, "waited_s"}),
         "lock.cancelled": ("info", {*LOCK, "waited_s", "reason"}),
         "lock.suspect": ("warning", {*LOCK, "token"}),
@@ -108,7 +113,7 @@ def test_every_emitted_record_has_exactly_the_fields_that_are_declared(seen: lis
         "store.retry",
     }
     for transition in seen:
-        assert set(transition.fields()) == set(EVENTS[transition.event][1]), transition
+        assert set(transition.fields()) == set(EVENTS[transition.event].fields), transition
 
 
 def test_the_records_of_the_keeper_have_them_too() -> None:
@@ -125,7 +130,7 @@ def test_the_records_of_the_keeper_have_them_too() -> None:
     records = [op.transition for op in played.ops if hasattr(op, "transition")]
     assert [r.event for r in records] == ["session.started", "session.suspect", "lock.suspect", "lock.lost"]
     for record in records:
-        assert {*record.fields(), "store"} == set(EVENTS[record.event][1])
+        assert {*record.fields(), "store"} == set(EVENTS[record.event].fields)
     del miss
 
 
@@ -133,7 +138,7 @@ def test_a_grant_released_by_closing_is_told(seen: list[Transition]) -> None:
     with recipes.connect("memory://") as client:
         token = client.lock("x").acquire().token
     released = [t for t in seen if t.event == "lock.released"]
-    assert [(t.lock, t.token) for t in released] == [("x", token)]
+    assert [(t.name, t.token) for t in released] == [("x", token)]
     assert released[0].held_s is not None
 
 
@@ -149,53 +154,190 @@ def test_silent_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("recipes").handlers)
 
 
+def test_an_event_is_named_after_the_noun_of_its_recipe() -> None:
+    labels = {"name": "x", "store": "memory://"}
+    for recipe, noun in (("lock", "lock"), ("rlock", "lock"), ("rwlock", "lock"), ("semaphore", "semaphore")):
+        one = events.happened("acquired", {**labels, "recipe": recipe}, token=7)
+        assert (one.event, one.noun, one.what) == (f"{noun}.acquired", noun, "acquired")
+        assert one.fields() == {**labels, "recipe": recipe, "token": 7}
+
+
+@pytest.mark.parametrize("recipe", ["lock", "rlock", "reader", "writer"])
+def test_every_kind_of_lock_has_the_events_of_a_lock(recipe: str, seen: list[Transition]) -> None:
+    with recipes.connect("memory://") as client:
+        locks = {"lock": client.lock("x"), "rlock": client.rlock("x"), **vars(client.rwlock("x"))}
+        with locks[recipe]:
+            pass
+    assert [one.event for one in seen if one.name == "x"] == ["lock.acquired", "lock.released"]
+
+
+def test_seconds_are_rounded_to_a_microsecond() -> None:
+    told = Transition("lock.released", token=7, held_s=1 / 3)
+    assert told.fields() == {"token": 7, "held_s": 0.333333}
+    assert told.held_s == 1 / 3
+
+
 def test_nobody_looking_makes_no_record() -> None:
     logging.getLogger("recipes").setLevel(logging.ERROR)
     assert not events.wanted("lock.acquired")
-    logging.getLogger("recipes").setLevel(logging.WARNING)
+    logging.getLogger("recipes").setLevel(logging.INFO)
     assert (events.wanted("lock.acquired"), events.wanted("lock.lost")) == (False, True)
     undo = subscribe(lambda transition: None)
     assert events.wanted("lock.acquired")
     undo()
-    structlog.configure()
-    assert events.wanted("lock.acquired")
+    assert not events.wanted("lock.acquired")
 
 
 def test_the_standard_logger_gets_a_readable_line(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "recipes")
-    events.emit(Transition("lock.acquired", lock='a b"c\nd', token=7, waited_s=0.5))
+    caplog.set_level(logging.DEBUG, "recipes")
+    events.emit(Transition("lock.acquired", name='a b"c\nd', token=7, waited_s=0.5))
     (record,) = caplog.records
-    assert (record.name, record.levelname) == ("recipes", "INFO")
+    assert (record.name, record.levelname) == ("recipes", "DEBUG")
     message = record.getMessage()
-    assert message.startswith("lock.acquired lock=")
+    assert message.startswith("lock.acquired name=")
     assert message.endswith("token=7 waited_s=0.5")
     assert "\n" not in message
-    events.emit(Transition("lock.lost", lock="x", reason="100% gone {}"))
+    events.emit(Transition("lock.lost", name="x", reason="100% gone {}"))
     assert caplog.records[-1].levelname == "WARNING"
     assert "100% gone {}" in caplog.records[-1].getMessage()
 
 
+def test_a_standard_record_carries_the_fields(caplog: pytest.LogCaptureFixture) -> None:
+    """All under their names but one: the ``name`` of a record is that of its logger."""
+    caplog.set_level(logging.DEBUG, "recipes")
+    with recipes.connect("memory://") as client, client.lock("x") as grant:
+        (acquired,) = [one for one in caplog.records if one.msg.startswith("lock.acquired")]
+        told = vars(acquired)
+    assert acquired.name == "recipes"
+    assert (told["event"], told["recipe_name"]) == ("lock.acquired", "x")
+    assert (told["recipe"], told["mode"], told["attempt"]) == ("lock", "exclusive", 1)
+    assert (told["token"], told["store"]) == (grant.token, "memory://")
+    assert told["waited_s"] == round(told["waited_s"], 6)
+    assert "held_s" not in told
+
+
+def test_a_standard_record_has_the_line_of_its_caller(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "recipes")
+    url = f"memory://{uuid.uuid4().hex}"
+    with recipes.connect(url) as client, recipes.connect(url) as other, ExitStack() as stack:
+        lock = client.lock("x")
+        with lock:
+            pass
+        stack.enter_context(lock)
+        stack.close()
+        held = lock.acquire()
+        with pytest.raises(LockTimeout):
+            other.rwlock("x").reader.acquire(timeout=0.01)
+        held.release()
+    assert called(caplog) == [
+        ("with lock:", "lock.acquired"),
+        ("with lock:", "lock.released"),
+        ("stack.enter_context(lock)", "lock.acquired"),
+        ("stack.close()", "lock.released"),
+        ("held = lock.acquire()", "lock.acquired"),
+        ('other.rwlock("x").reader.acquire(timeout=0.01)', "lock.queued"),
+        ('other.rwlock("x").reader.acquire(timeout=0.01)', "lock.timeout"),
+        ("held.release()", "lock.released"),
+    ]
+
+
+def test_a_standard_record_has_the_line_of_its_caller_in_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with recipes.connect_async("memory://") as client:
+            lock = client.lock("x")
+            held = await lock.acquire()
+            waiting = asyncio.create_task(lock.acquire(timeout=0.01))
+            with pytest.raises(LockTimeout):
+                await waiting
+            await held.release()
+            async with lock:
+                pass
+
+    caplog.set_level(logging.DEBUG, "recipes")
+    asyncio.run(main())
+    assert called(caplog) == [
+        ("held = await lock.acquire()", "lock.acquired"),
+        (None, "lock.queued"),  # the task has no line of the user's
+        (None, "lock.timeout"),
+        ("await held.release()", "lock.released"),
+        ("async with lock:", "lock.acquired"),
+        ("async with lock:", "lock.released"),
+    ]
+
+
+def test_what_no_call_led_to_has_a_line_of_the_package(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "recipes")
+    logged = threading.Event()
+    subscribe(lambda transition: logged.set())
+    with recipes.connect("memory://"):
+        assert logged.wait(30)
+        (started,) = caplog.records
+    assert started.getMessage().startswith("session.started ")
+    assert started.pathname == events.__file__
+
+
+def called(caplog: pytest.LogCaptureFixture) -> list[tuple[str | None, str]]:
+    """Return the event of each record of a lock, behind the line of this file that led to it."""
+    return [
+        (
+            linecache.getline(__file__, record.lineno).strip() if record.pathname == __file__ else None,
+            vars(record)["event"],
+        )
+        for record in caplog.records
+        if vars(record)["event"].startswith("lock.")
+    ]
+
+
 def test_a_level_that_is_off_makes_no_line(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "recipes")
+    caplog.set_level(logging.INFO, "recipes")
     subscribe(lambda transition: None)
-    events.emit(Transition("lock.acquired", lock="x"))
+    events.emit(Transition("lock.acquired", name="x"))
     assert caplog.records == []
 
 
-def test_structlog_as_the_application_configured_it() -> None:
-    entries: list[dict[str, Any]] = []
+@pytest.fixture
+def entries() -> list[dict[str, Any]]:
+    """Return what a structlog gets that the application configured."""
+    found: list[dict[str, Any]] = []
 
     def keep(logger: object, method: str, entry: Any) -> Any:
-        entries.append({"method": method, **entry})
+        found.append({"method": method, **entry})
         raise structlog.DropEvent
 
     structlog.configure(processors=[keep])
-    events.emit(Transition("lock.acquired", lock="x", token=7))
-    events.emit(Transition("lock.lost", lock="x"))
+    return found
+
+
+def test_structlog_as_the_application_configured_it(entries: list[dict[str, Any]]) -> None:
+    assert events.wanted("lock.acquired")
+    events.emit(Transition("lock.acquired", name="x", token=7))
+    events.emit(Transition("lock.lost", name="x"))
     assert entries == [
-        {"method": "info", "event": "lock.acquired", "lock": "x", "token": 7},
-        {"method": "warning", "event": "lock.lost", "lock": "x"},
+        {"method": "debug", "event": "lock.acquired", "name": "x", "token": 7},
+        {"method": "warning", "event": "lock.lost", "name": "x"},
     ]
+
+
+def test_the_level_of_the_standard_logger_counts_under_structlog(entries: list[dict[str, Any]]) -> None:
+    logging.getLogger("recipes").setLevel(logging.INFO)
+    assert (events.wanted("lock.acquired"), events.wanted("lock.timeout")) == (False, True)
+    for event in ("lock.acquired", "lock.timeout", "lock.lost"):
+        events.emit(Transition(event, name="x"))
+    assert [one["event"] for one in entries] == ["lock.timeout", "lock.lost"]
+
+
+def test_structlog_that_makes_standard_records(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "recipes")
+    structlog.configure(
+        processors=[structlog.stdlib.render_to_log_kwargs],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    events.emit(Transition("lock.acquired", name="x", token=7))
+    (record,) = caplog.records
+    told = vars(record)
+    assert (record.getMessage(), record.name, record.levelname) == ("lock.acquired", "recipes", "DEBUG")
+    assert (told["recipe_name"], told["token"]) == ("x", 7)
 
 
 def test_a_raising_log_is_no_reason_to_fail(caplog: pytest.LogCaptureFixture, seen: list[Transition]) -> None:
@@ -203,7 +345,7 @@ def test_a_raising_log_is_no_reason_to_fail(caplog: pytest.LogCaptureFixture, se
         raise ZeroDivisionError
 
     structlog.configure(processors=[broken])
-    events.emit(Transition("lock.acquired", lock="x"))
+    events.emit(Transition("lock.acquired", name="x"))
     assert "a subscriber of recipes.events failed" in caplog.text
     assert len(seen) == 1
 
@@ -260,20 +402,21 @@ def test_a_subscriber_may_leave_while_it_is_told(seen: list[Transition]) -> None
 def test_json_lines() -> None:
     stream = io.StringIO()
     stop = log_json(stream)
-    events.emit(Transition("lock.acquired", lock="naïve\n", token=7, waited_s=0.25))
+    events.emit(Transition("lock.acquired", name="naïve\n", token=7, waited_s=0.25))
+    events.emit(Transition("lock.lost", name="x"))
     stop()
-    events.emit(Transition("lock.acquired", lock="x"))
-    (line,) = stream.getvalue().splitlines()
-    entry = json.loads(line)
-    stamp = entry.pop("timestamp")
-    assert stamp.endswith("Z")
-    fields = {"lock": "naïve\n", "token": 7, "waited_s": 0.25}
-    assert entry == {"event": "lock.acquired", "pid": os.getpid(), **fields}
+    events.emit(Transition("lock.acquired", name="x"))
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    stamp = first.pop("timestamp")
+    assert datetime.fromisoformat(stamp).tzinfo is UTC
+    fields = {"name": "naïve\n", "token": 7, "waited_s": 0.25}
+    assert first == {"event": "lock.acquired", "level": "debug", "pid": os.getpid(), **fields}
+    assert (second["event"], second["level"]) == ("lock.lost", "warning")
 
 
 def test_json_lines_go_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     stop = log_json()
-    events.emit(Transition("lock.lost", lock="x"))
+    events.emit(Transition("lock.lost", name="x"))
     stop()
     out, err = capsys.readouterr()
     assert out == ""

@@ -3,7 +3,7 @@ from prometheus_client import generate_latest
 import recipes
 from recipes import telemetry
 
-stop = telemetry.prometheus(lock_label=lambda name: name.partition("/")[0])
+stop = telemetry.prometheus(name_label=lambda name: name.partition("/")[0])
 
 with recipes.connect("etcd://127.0.0.1:2379/app") as client:
     with client.lock("reports/nightly"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from docs.generate.commands import commands
 from docs.generate.contract import support
 from docs.generate.errors import errors
-from docs.generate.events import events
+from docs.generate.events import events, instruments
 from docs.generate.keys import keys
 from docs.generate.modules import modules
 from docs.generate.session import session
@@ -23,6 +23,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("reference/command-line.md", commands),
     "errors": ("reference/errors.md", errors),
     "events": ("reference/events.md", events),
+    "instruments": ("metrics.md", instruments),
     "keys": ("reference/layout.md", keys),
     "session": ("internals/house.md", session),
     "support": ("reference/support.md", support),

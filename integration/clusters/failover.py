@@ -108,7 +108,7 @@ def _holders_killed(labs: list[ClusterLab], kills: int) -> Figures:
             holder = lab.worker(session_s=KILLED_SESSION_S)
             token = holder.ask("acquire", name, 10)
             waiting = rival.start_acquire(name)
-            lab.seen.wait("lock.queued", lock=name)
+            lab.seen.wait("lock.queued", name=name)
             killed_at = boot_time()
             holder.kill()
             held = waiting.result(20)
@@ -129,7 +129,7 @@ def _members_killed(kind: str, choose: Callable[[Held], Any], labs: list[Cluster
         ready = []
         for lab, one, other in clients:
             held, waiting = one.acquire(name), other.start_acquire(name)
-            lab.seen.wait("lock.queued", lock=name)
+            lab.seen.wait("lock.queued", name=name)
             ready.append((lab, held, waiting))
         member = choose(ready[turn % len(ready)][1])
         killed_at = boot_time()
@@ -163,7 +163,7 @@ def _released(labs: list[ClusterLab], times: int) -> Figures:
         for turn in range(times):
             name = f"released/{turn}"
             held, waiting = one.acquire(name), other.start_acquire(name)
-            lab.seen.wait("lock.queued", lock=name)
+            lab.seen.wait("lock.queued", name=name)
             released_at = boot_time()
             assert held.release()
             following = waiting.result(20)

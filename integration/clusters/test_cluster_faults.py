@@ -31,7 +31,7 @@ def test_fault_10_kill_of_the_leader(lab: ClusterLab, attached_to: str) -> None:
     holder, waiter = lab.attached(member).actor, lab.attached(member).actor
     held = holder.acquire(lab.name)
     waiting = waiter.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
 
     killed_at = lab.once(leader.kill)
 
@@ -41,7 +41,7 @@ def test_fault_10_kill_of_the_leader(lab: ClusterLab, attached_to: str) -> None:
     assert held.held
     assert not waiting.done()
     for event in ("lock.lost", "lock.requeued"):
-        assert not lab.seen.of(event, lock=lab.name)
+        assert not lab.seen.of(event, name=lab.name)
     assert not lab.seen.of("session.lost")
     assert waiter.call(waiter.client.lock("another").try_acquire)  # its watch is where its calls are
     released_at = boot_time()
@@ -57,7 +57,7 @@ def test_fault_11_quorum_lost_and_back(lab: ClusterLab) -> None:
     holder, waiter = (lab.client(session_timeout=QUORUM_SESSION_S) for _ in range(2))
     held = holder.acquire(lab.name)
     next_one = waiter.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     told = told_at(held)
     leader = lab.server.leader()
     killed = [leader, lab.server.others(leader)[0]]
@@ -113,7 +113,7 @@ def test_fault_39_follower_cut_off_with_the_client_attached_to_it(lab: ClusterLa
     held = victim.acquire(lab.name)
     told = told_at(held)
     waiting = rival.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     (contender, _) = lab.contenders()
     with still_believing(follower) as believes:
         cut_at = lab.once(lambda: cluster.cut_off(follower))

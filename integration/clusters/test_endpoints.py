@@ -18,7 +18,7 @@ def test_the_member_in_use_goes_away(lab: ClusterLab, how: str) -> None:
     holder, waiter, joiner = (lab.attached(follower, request_timeout=REQUEST_S) for _ in range(3))
     held = holder.actor.acquire(lab.name)
     waiting = waiter.actor.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
 
     for one in (holder, waiter, joiner):
         getattr(one.at, how)()
@@ -88,7 +88,7 @@ def test_fault_10_every_member_is_restarted_in_turn(lab: ClusterLab) -> None:
     holder, waiter = lab.client(), lab.client()
     held = holder.acquire(lab.name)
     waiting = waiter.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     for member in lab.server.members:
         restarted_at = lab.once(member.restart)
         assert lab.renewed_since(held, restarted_at)

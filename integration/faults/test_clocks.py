@@ -36,7 +36,7 @@ def test_fault_22_wall_clock_jumps_an_hour(lab: Lab, tmp_path: Path) -> None:
     with Worker("faults.worker", lab.face, address, SESSION_S, environment=environment) as holder:
         token = holder.ask("acquire", lab.name, SOON_S)
         waiting = lab.actor().start_acquire(lab.name)
-        lab.seen.wait("lock.queued", lock=lab.name)
+        lab.seen.wait("lock.queued", name=lab.name)
         for jump in (HOUR_S, -HOUR_S, 0):
             before = holder.ask("wall")
             offset.write_text(f"{jump:+d}\n")
@@ -59,7 +59,7 @@ def test_fault_29_renewing_ends(lab: Lab, how: str) -> None:
     one = lab.actor()
     held = one.acquire(lab.name)
     waiting = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     if how == "raises":
         with mock.patch.object(held.grant._hold.epoch.protocol, "renew", side_effect=ZeroDivisionError):
             assert held.wait_lost(2 * SESSION_S)

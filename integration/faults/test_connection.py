@@ -19,9 +19,9 @@ def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
     holder, waiter = (lab.actor(proxied=True, **options) for _ in range(2))
     held = holder.acquire(lab.name)
     next_one = waiter.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     last_one = lab.actor(session_timeout=session_s).start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    lab.seen.wait("lock.queued", name=lab.name, position=2)
     standing = lab.contenders()
 
     lab.proxy.cut()
@@ -44,7 +44,7 @@ def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
     assert granted.release()
     assert last_one.result(20).token > granted.token > held.token
     for event in ("lock.lost", "lock.requeued"):
-        assert not lab.seen.of(event, lock=lab.name)
+        assert not lab.seen.of(event, name=lab.name)
     assert not lab.seen.of("session.lost")
 
 
@@ -52,9 +52,9 @@ def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
 def test_fault_06_cut_longer_than_the_session(lab: Lab, how: str) -> None:
     held = lab.actor(proxied=True).acquire(lab.name)
     next_one = lab.actor(proxied=True).start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     last_one = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    lab.seen.wait("lock.queued", name=lab.name, position=2)
     told = told_at(held)
 
     getattr(lab.proxy, how)()
@@ -66,21 +66,21 @@ def test_fault_06_cut_longer_than_the_session(lab: Lab, how: str) -> None:
     lab.figure(f"loss told {1000 * late_s:.1f} ms after the local deadline")
     assert 0 <= late_s <= 0.5 + lab.pace.late_s(held.deadline)  # L7, with nothing healed yet
     # A re-read that is under way keeps the waiter for a request timeout at most.
-    lab.seen.wait("lock.requeued", lock=lab.name, within_s=SESSION_S + REQUEST_S + 5)
+    lab.seen.wait("lock.requeued", name=lab.name, within_s=SESSION_S + REQUEST_S + 5)
     # The store frees the lock at its own time, and the waiter has lost its place.
     passed_on = last_one.result(30)
     assert boot_time() - cut_at <= lab.failover_s + lab.pace.late_s(cut_at)
     assert not next_one.done()
 
     lab.proxy.heal()
-    lab.seen.wait("lock.queued", lock=lab.name, attempt=2)
+    lab.seen.wait("lock.queued", name=lab.name, attempt=2)
     assert not next_one.done()
     assert passed_on.verify()
     assert passed_on.release()
     assert next_one.result(20).token > passed_on.token > held.token
     assert held.release() is False
     assert held.verify() is False
-    assert len(lab.seen.of("lock.lost", lock=lab.name)) == 1
+    assert len(lab.seen.of("lock.lost", name=lab.name)) == 1
 
 
 def told_at(held: Held) -> Future[float]:

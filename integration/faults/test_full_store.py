@@ -109,7 +109,7 @@ def test_fault_21_quota_used_up(lab: Lab) -> None:
     other.acquire("never").release()
     held, kept = one.acquire(lab.name), one.acquire("kept")
     waiting = other.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     lab.together.wait()
     if isinstance(lab.server, SmallZooKeeper) or lab.together.wait() == 0:
         lab.server.fill(lab.prefix)

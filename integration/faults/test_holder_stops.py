@@ -12,9 +12,9 @@ def test_fault_01_kill_of_the_holder(lab: Lab) -> None:
     holder = lab.worker()
     old_token = holder.ask("acquire", lab.name, 20)
     next_one = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     last_one = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    lab.seen.wait("lock.queued", name=lab.name, position=2)
 
     killed_at = boot_time()
     holder.kill()
@@ -71,7 +71,7 @@ def test_fault_03_stop_shorter_than_ttl(lab: Lab) -> None:
     holder = lab.worker(session_s=session_s)
     token = holder.ask("acquire", lab.name, 20)
     waiting = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
 
     holder.stop()
     hold_fault(1.2)  # of at least 3 s that are proven at any moment of a 6 s session

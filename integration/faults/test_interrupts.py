@@ -166,7 +166,7 @@ def test_fault_26_a_call_cut_off_from_the_store_is_cancelled_at_once(lab: Lab) -
     held = lab.actor().acquire(lab.name)
     one = lab.actor(proxied=True, request_timeout=5)
     waiting = one.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     lab.proxy.blackhole()
     began = boot_time()
     with taking(LATE_S if isinstance(one, AsyncActor) else SOON_S):

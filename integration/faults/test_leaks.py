@@ -97,7 +97,7 @@ def test_promise_l8_a_thousand_faulted_cycles(lab: Lab) -> None:
 def leaves_nothing(lab: Lab, one: Actor, other: Actor, cycle: Callable[[int], None], times: int) -> None:
     """See that after so many cycles all is as it was after a few, and that closing leaves nothing."""
     held, waiting = one.acquire("first"), other.start_acquire("first")
-    lab.seen.wait("lock.queued", lock="first")  # so that whatever is made once is made now: for watches, too
+    lab.seen.wait("lock.queued", name="first")  # so that whatever is made once is made now: for watches, too
     assert held.release()
     assert waiting.result(30).release()
     for number in range(20):

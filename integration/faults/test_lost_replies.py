@@ -39,12 +39,12 @@ def test_fault_12_reply_to_create_lost_in_a_queue(lab: Lab, silent: bool) -> Non
     trap = lab.proxy.drop_reply(match=creates(lab.server), silent=silent)
     waiting = waiter.start_acquire(lab.name)
 
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     assert trap.sprung.is_set()
     standing = lab.contenders()
     assert len(standing) == 2
     last_one = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    lab.seen.wait("lock.queued", name=lab.name, position=2)
     assert held.release()
     granted = waiting.result(SOON_S)
     assert granted.token == token_of(lab.server, next(path for path in lab.contenders() if path in standing))
@@ -80,7 +80,7 @@ def test_fault_13_reply_to_delete_lost(lab: Lab, silent: bool) -> None:
     client = lab.actor(proxied=True)
     held = client.acquire(lab.name)
     waiting = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
 
     trap = lab.proxy.drop_reply(match=deletes(lab.server), silent=silent)
     with taking(REQUEST_S + 0.25):
@@ -93,7 +93,7 @@ def test_fault_13_reply_to_delete_lost(lab: Lab, silent: bool) -> None:
     assert granted.verify()  # asking again deleted nobody else's
     (own,) = lab.contenders()
     assert token_of(lab.server, own) == granted.token
-    assert not lab.seen.of("lock.lost", lock=lab.name)
+    assert not lab.seen.of("lock.lost", name=lab.name)
 
 
 @at_once(silent=LOSSES)

@@ -45,7 +45,7 @@ def hand_over(lab: Lab, name: str, waiters: int, grown_kib: Callable[[], int] | 
     order: list[int] = []
     began = boot_time()
     calls = [visit(clients[number % CLIENTS], name, order) for number in range(waiters)]
-    lab.seen.wait("lock.queued", lock=name, count=waiters, within_s=PATIENCE_S)
+    lab.seen.wait("lock.queued", name=name, count=waiters, within_s=PATIENCE_S)
     joined_s = boot_time() - began
     if grown_kib is not None:
         each_kib = grown_kib() / waiters

@@ -25,7 +25,7 @@ STOP_S = 8.0
 def test_fault_04_stop_of_the_whole_store(lab: Lab) -> None:
     held = lab.actor().acquire(lab.name)
     waiting = lab.actor().start_acquire(lab.name, timeout=60)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     fresh = lab.actor()
     told = told_at(held)
     if lab.together.wait() == 0:
@@ -54,7 +54,7 @@ def test_fault_04_stop_of_the_whole_store(lab: Lab) -> None:
     assert granted.verify()
     assert held.release() is False
     assert held.verify() is False
-    assert len(lab.seen.of("lock.lost", lock=lab.name)) == 1
+    assert len(lab.seen.of("lock.lost", name=lab.name)) == 1
     assert lab.contenders_become(1)
 
 
@@ -63,7 +63,7 @@ def test_fault_07_08_one_direction_dropped(lab: Lab, way: str) -> None:
     held = lab.actor(proxied=True).acquire(lab.name)
     caller = lab.actor(proxied=True)
     last_one = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     told = told_at(held)
     assert lab.proxy.expect(keepalives(lab.server)).sprung.wait(SESSION_S)
 
@@ -102,7 +102,7 @@ def test_fault_07_08_one_direction_dropped_by_the_network(lab: Lab, network: Net
     ):
         token = holder.ask("acquire", lab.name, SOON_S)
         waiting = lab.actor().start_acquire(lab.name)
-        lab.seen.wait("lock.queued", lock=lab.name)
+        lab.seen.wait("lock.queued", name=lab.name)
         hold_fault(SESSION_S)  # some renewals get through
         assert holder.ask("state")["held"] is True
         network.drop(towards=towards)

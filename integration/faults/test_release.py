@@ -20,7 +20,7 @@ def test_fault_25_double_release(lab: Lab) -> None:
     one, other = lab.actor(), lab.actor()
     first = one.acquire(lab.name)
     waiting = other.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
 
     assert first.release() is True
     second = waiting.result(SOON_S)
@@ -29,8 +29,8 @@ def test_fault_25_double_release(lab: Lab) -> None:
     assert second.verify()
     (own,) = lab.contenders()
     assert token_of(lab.server, own) == second.token
-    assert len(lab.seen.of("lock.released", lock=lab.name)) == 1
-    assert not lab.seen.of("lock.lost", lock=lab.name)
+    assert len(lab.seen.of("lock.released", name=lab.name)) == 1
+    assert not lab.seen.of("lock.lost", name=lab.name)
 
 
 @at_once()
@@ -66,7 +66,7 @@ def test_fault_32_contender_of_a_holder_deleted(lab: Lab) -> None:
     kept = one.acquire("another lock of the same session")
     (own,) = [path for path in lab.contenders() if token_of(lab.server, path) == held.token]
     waiting = other.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
 
     remove(lab.server, own)
     removed_at = boot_time()
@@ -86,7 +86,7 @@ def test_fault_32_contender_of_a_holder_deleted(lab: Lab) -> None:
     assert kept.held
     assert kept.verify()  # the session lives on
     assert len(lab.contenders()) == 2
-    lab.seen.wait("lock.lost", lock=lab.name, token=held.token)
+    lab.seen.wait("lock.lost", name=lab.name, token=held.token)
     assert len(lab.seen.of("lock.lost")) == 1
     assert not lab.seen.of("session.lost")
 
@@ -95,7 +95,7 @@ def test_fault_32_contender_of_a_holder_deleted(lab: Lab) -> None:
 def test_fault_32_contender_of_a_waiter_deleted(lab: Lab) -> None:
     held = lab.actor().acquire(lab.name)
     waiting = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     (queued,) = [path for path in lab.contenders() if token_of(lab.server, path) != held.token]
 
     remove(lab.server, queued)
@@ -106,10 +106,10 @@ def test_fault_32_contender_of_a_waiter_deleted(lab: Lab) -> None:
         # exempts operators): what was granted is found lost by the first renewal or verify.
         assert granted.wait_lost(2 * SESSION_S)
         assert granted.release() is False
-        lab.seen.wait("lock.lost", lock=lab.name, token=granted.token)
+        lab.seen.wait("lock.lost", name=lab.name, token=granted.token)
         granted = lab.actor().acquire(lab.name, timeout=SOON_S)
     else:
-        assert len(lab.seen.of("lock.requeued", lock=lab.name)) == 1
+        assert len(lab.seen.of("lock.requeued", name=lab.name)) == 1
     assert granted.verify()
     assert token_of(lab.server, lab.contenders()[0]) == granted.token
     assert len(lab.contenders()) == 1
@@ -122,7 +122,7 @@ def test_fault_32_contender_deleted_and_a_verify_finds_it(lab: Lab) -> None:
     assert held.verify() is False
     assert held.held is False
     assert held.grant.lost.is_set()
-    lab.seen.wait("lock.lost", lock=lab.name, token=held.token)
+    lab.seen.wait("lock.lost", name=lab.name, token=held.token)
     assert lab.actor().acquire(lab.name, timeout=SOON_S).verify()
     assert held.release() is False
     assert len(lab.contenders()) == 1

@@ -55,7 +55,7 @@ def test_fault_15_session_ended_on_the_server(lab: Lab, asked: bool) -> None:
     one = lab.actor(session_timeout=LONG_S if asked else SESSION_S)
     held, also = one.acquire(lab.name), one.acquire("another")
     waiting = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     session = one.client.session.id
     renewal_s = one.client.session.timeout / held.grant._hold.epoch.protocol.renewals_per_ttl
 
@@ -76,7 +76,7 @@ def test_fault_15_session_ended_on_the_server(lab: Lab, asked: bool) -> None:
     assert granted.token > held.token
     assert granted.verify()
     lab.seen.wait("lock.lost", count=2)
-    assert len(lab.seen.of("lock.lost", lock=lab.name)) == 1
+    assert len(lab.seen.of("lock.lost", name=lab.name)) == 1
     assert one.acquire("another", timeout=SOON_S).token > also.token  # with another session
     assert one.client.session.id != session
     assert not also.held
@@ -87,13 +87,13 @@ def test_fault_18_session_expired_while_waiting(lab: Lab) -> None:
     held = lab.actor().acquire(lab.name)
     waiter = lab.actor(session_timeout=LONG_S)
     waiting = waiter.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     behind = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    lab.seen.wait("lock.queued", name=lab.name, position=2)
 
     end(lab.server, waiter.client.session.id)
-    lab.seen.wait("lock.requeued", lock=lab.name, within_s=HEARD_S)  # not by reading again
-    lab.seen.wait("lock.queued", lock=lab.name, attempt=2)
+    lab.seen.wait("lock.requeued", name=lab.name, within_s=HEARD_S)  # not by reading again
+    lab.seen.wait("lock.queued", name=lab.name, attempt=2)
     assert lab.contenders_become(3)
     assert held.release()
     second = behind.result(SOON_S)
@@ -113,7 +113,7 @@ def test_fault_18_session_moved(lab: Lab) -> None:
     holder, waiter = (lab.actor(session_timeout=LONG_S, request_timeout=3) for _ in range(2))
     held = holder.acquire(lab.name)
     waiting = waiter.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     standing = lab.contenders()
     sessions = [one.client.session.id for one in (holder, waiter)]
     for session in sessions:
@@ -147,7 +147,7 @@ def test_fault_20_sequence_counter_at_its_end(lab: Lab, start: int) -> None:
         one = clients[number % len(clients)]
         asked = boot_time()
         call = one.start_acquire(lab.name)
-        lab.seen.wait("lock.queued", lock=lab.name, count=number + 1)
+        lab.seen.wait("lock.queued", name=lab.name, count=number + 1)
         waiting.append((asked, call))
     numbers = [int(one.rpartition("lock-")[2]) for one in lab.contenders()]
     lab.figure(f"numbers {sorted(numbers)}")

@@ -30,7 +30,7 @@ def test_fault_31_who_is_no_contender_of_ours(lab: Lab, kind: str) -> None:
                 with pytest.raises(recipes.LockTimeout):
                     one.acquire(lab.name, timeout=0.2)
             waiting = one.start_acquire(lab.name)
-            lab.seen.wait("lock.queued", lock=lab.name, count=4)
+            lab.seen.wait("lock.queued", name=lab.name, count=4)
             hold_fault(2.5)  # it reads again, periodically
             assert not waiting.done()
             assert stranger in store.contenders(lab.name)
@@ -59,9 +59,9 @@ def test_fault_31_data_that_mean_nothing(lab: Lab) -> None:
     held = lab.actor().acquire(lab.name)
     reader = lab.actor()
     waiting = reader.start(reader.client.rwlock(lab.name).reader.acquire, timeout=4 * SOON_S)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     behind = lab.actor().start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, count=2)
+    lab.seen.wait("lock.queued", name=lab.name, count=2)
     standing = lab.contenders()
     for data in DATA:
         for contender in standing:

@@ -35,7 +35,7 @@ def test_fault_16_compaction_under_a_watch(lab: Lab) -> None:
 
     with mock.patch.object(WatchBook, "create_message", from_what_is_compacted):
         waiting = lab.actor(session_timeout=LONG_S).start_acquire(lab.name)
-        lab.seen.wait("lock.queued", lock=lab.name)
+        lab.seen.wait("lock.queued", name=lab.name)
         assert servers.eventually(lambda: len(asked) == 2, SOON_S)  # watched again
     compact(lab.server, lab.prefix)
     assert len(lab.contenders()) == 2
@@ -59,9 +59,9 @@ def compact(server: servers.Etcd, prefix: str) -> None:
 def test_fault_17_every_event_lost(lab: Lab) -> None:
     held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
     waiting = lab.actor(proxied=True).start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=1)
+    lab.seen.wait("lock.queued", name=lab.name, position=1)
     last_one = lab.actor(proxied=True).start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name, position=2)
+    lab.seen.wait("lock.queued", name=lab.name, position=2)
     lab.proxy.lose_events()
     for next_one in (waiting, last_one):
         released_at = boot_time()
@@ -80,7 +80,7 @@ def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
     held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
     waiter = lab.actor(proxied=True)
     waiting = waiter.start_acquire(lab.name)
-    lab.seen.wait("lock.queued", lock=lab.name)
+    lab.seen.wait("lock.queued", name=lab.name)
     other = lab.actor(session_timeout=LONG_S).acquire("another")
     trap = lab.proxy.drop_reply(match=matching("watch chunk"), silent=True)  # all after it is lost too
     also = waiter.start_acquire("another")

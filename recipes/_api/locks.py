@@ -87,7 +87,7 @@ class LockBase(ABC):
 
     def _attempt(self, timeout_s: float | None, owner: object, manner: Manner) -> Attempt:
         labels = {
-            "lock": self._name,
+            "name": self._name,
             "recipe": self._recipe,
             "mode": self._mode,
             "store": self._runtime.engine.label,

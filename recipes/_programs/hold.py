@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._programs.lease import SessionClock
 from recipes._programs.local import Local
-from recipes.events import Transition
+from recipes.events import Transition, happened
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Place
@@ -161,7 +161,7 @@ class Hold:
         if not self._end and self.epoch.remaining(now) <= 0:
             reason = self.epoch.reason
             if self.lose(reason) and tell is not None:
-                tell(self.transition("lock.lost", reason=reason))
+                tell(self.transition("lost", reason=reason))
         return self._finish(RELEASED)
 
     def _finish(self, reason: str) -> bool:
@@ -242,6 +242,6 @@ class Hold:
     def _overheld_reason(self) -> str:
         return f"it was held for {self.max_hold_s:g} s (max_hold) without progress()"
 
-    def transition(self, event: str, **fields: Any) -> Transition:
-        """Return the record of something that happens to it."""
-        return Transition(event, token=self.place.token, **self.labels, **fields)
+    def transition(self, what: str, **fields: Any) -> Transition:
+        """Return the record of something that happens to it: "released", "lost" ..."""
+        return happened(what, self.labels, token=self.place.token, **fields)

@@ -35,7 +35,7 @@ from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.holding import waiting
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreError, StoreUnavailable
-from recipes.events import Transition
+from recipes.events import Transition, happened
 
 __all__ = ["REMOVED", "Attempt", "acquire", "downgrade", "open_session", "release", "try_acquire", "verify"]
 
@@ -60,7 +60,7 @@ class Attempt:
         queue: The encoded name of the lock.
         order: The recipe.
         new_id: Makes the id of a contender; asked once for each time it queues.
-        labels: The fields that all events of this call carry.
+        labels: The fields that all events of this call carry; ``name`` and ``recipe`` are always there.
         timeout_s: What the caller allowed, for the error.
         before_waiting: Called when it turns out that the attempt has to wait; may raise.
         max_waiters: How many may wait, with this one; None: any number.
@@ -103,9 +103,9 @@ class Attempt:
         """Return whom to watch; nobody: granted."""
         return (self.order.blockers if self.stays(view) else self.order.targets)(view.ahead)
 
-    def transition(self, event: str, **fields: Any) -> Transition:
-        """Return the record of something that happens to this attempt."""
-        return Transition(event, attempt=self.number, **self.labels, **fields)
+    def transition(self, what: str, **fields: Any) -> Transition:
+        """Return the record of something that happens to this attempt: "queued", "timeout" ..."""
+        return happened(what, self.labels, attempt=self.number, **fields)
 
 
 def open_session() -> Program[None]:
@@ -133,20 +133,20 @@ def acquire(attempt: Attempt) -> Program[Hold]:
         except SessionLost as lost:
             yield from Abandon(spot)
             if stood and not attempt.requeues:
-                yield from _tell_end(attempt, "lock.cancelled", reason="SessionLost")
-                raise SessionLost(lost.reason, attempt.labels["lock"]) from None
-            yield from Emit(attempt.transition("lock.requeued", reason=lost.reason))
+                yield from _tell_end(attempt, "cancelled", reason="SessionLost")
+                raise SessionLost(lost.reason, attempt.labels["name"]) from None
+            yield from Emit(attempt.transition("requeued", reason=lost.reason))
         except Expired as expired:
             yield from Abandon(spot)
-            yield from _tell_end(attempt, "lock.timeout")
+            yield from _tell_end(attempt, "timeout")
             timeout_s = attempt.timeout_s or 0.0
-            raise LockTimeout(attempt.labels["lock"], timeout_s, attempt.position) from expired.__cause__
+            raise LockTimeout(attempt.labels["name"], timeout_s, attempt.position) from expired.__cause__
         except QueueFull:  # and it has left the queue
-            yield from _tell_end(attempt, "lock.cancelled", reason="QueueFull")
+            yield from _tell_end(attempt, "cancelled", reason="QueueFull")
             raise
         except BaseException as error:
             yield from Abandon(spot)
-            yield from _tell_end(attempt, "lock.cancelled", reason=type(error).__name__)
+            yield from _tell_end(attempt, "cancelled", reason=type(error).__name__)
             raise
 
 
@@ -204,10 +204,10 @@ def release(hold: Hold, *, wait: bool = True) -> Program[bool]:
         raise
     if lost is not None:
         hold.turned_out_lost(lost)
-        yield from Emit(hold.transition("lock.lost", reason=lost))
+        yield from Emit(hold.transition("lost", reason=lost))
         return False
     now = yield from Now()
-    yield from Emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
+    yield from Emit(hold.transition("released", held_s=now - hold.acquired_at))
     return True
 
 
@@ -220,7 +220,7 @@ def verify(hold: Hold) -> Program[bool]:
     except Expired as expired:
         raise _unanswered(expired) from None
     if not checked.mine and hold.lose(REMOVED):
-        yield from Emit(hold.transition("lock.lost", reason=REMOVED))
+        yield from Emit(hold.transition("lost", reason=REMOVED))
         yield from Abandon(hold.place.spot, hold.place)
     return checked.mine
 
@@ -240,9 +240,9 @@ def downgrade(hold: Hold) -> Program[bool]:
     if stands:
         hold.mark = DOWNGRADED
         now = yield from Now()
-        yield from Emit(hold.transition("lock.downgraded", held_s=now - hold.acquired_at))
+        yield from Emit(hold.transition("downgraded", held_s=now - hold.acquired_at))
     elif hold.lose(REMOVED):
-        yield from Emit(hold.transition("lock.lost", reason=REMOVED))
+        yield from Emit(hold.transition("lost", reason=REMOVED))
         yield from Abandon(hold.place.spot, hold.place)
     return stands
 
@@ -255,7 +255,7 @@ def _unanswered(expired: Expired) -> BaseException:
 def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
     labels = {**attempt.labels, "attempt": attempt.number}
     hold = yield from Admit(mine, labels, attempt.max_hold_s)
-    yield from Emit(hold.transition("lock.acquired", waited_s=hold.acquired_at - attempt.started_at))
+    yield from Emit(hold.transition("acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
         hold.lose(hold.epoch.reason)
@@ -263,9 +263,9 @@ def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
     return hold
 
 
-def _tell_end(attempt: Attempt, event: str, **fields: Any) -> Program[None]:
+def _tell_end(attempt: Attempt, what: str, **fields: Any) -> Program[None]:
     now = yield from Now()
-    yield from Emit(attempt.transition(event, waited_s=now - attempt.started_at, **fields))
+    yield from Emit(attempt.transition(what, waited_s=now - attempt.started_at, **fields))
 
 
 def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
@@ -279,7 +279,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
         moved, attempt.position = view.position != attempt.position, view.position
         if not told:
             told = True
-            yield from Emit(attempt.transition("lock.queued", position=view.position))
+            yield from Emit(attempt.transition("queued", position=view.position))
             attempt.on_queued(view.position)
         if moved:
             attempt.on_position(view.position)
@@ -311,7 +311,7 @@ def _join_if_there_is_room(attempt: Attempt, mine: Place) -> Program[None]:
     _standing(view)
     if attempt.order.blockers(view.ahead) and waiting(view.ahead) >= attempt.max_waiters:
         yield from Withdraw(mine.spot, mine)
-        raise QueueFull(attempt.labels["lock"], attempt.max_waiters, view.position)
+        raise QueueFull(attempt.labels["name"], attempt.max_waiters, view.position)
 
 
 def _woken(

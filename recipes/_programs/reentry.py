@@ -59,7 +59,7 @@ class Entries:
                 return True
         if reason is None:
             return False
-        raise LockLost(whole.labels["lock"], whole.place.token, f"{reason}, {NOT_LEFT}")
+        raise LockLost(whole.labels["name"], whole.place.token, f"{reason}, {NOT_LEFT}")
 
     def leave(self, entry: Entry, now: float, tell: Callable[[Transition], None] | None) -> bool:
         """Leave; the last to leave releases the whole. False if it was left, or the whole lost."""

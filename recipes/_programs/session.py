@@ -144,7 +144,7 @@ def _give_up(board: Board, epoch: Epoch, reason: str) -> Program[None]:
     yield from Abandon(None)  # first of all: a dead grant must block nobody
     yield from Emit(Transition("session.lost", session=epoch.id, reason=reason))
     for hold in lost:
-        yield from Emit(hold.transition("lock.lost", reason=hold.reason))
+        yield from Emit(hold.transition("lost", reason=hold.reason))
 
 
 def _stillborn(board: Board, sent_at: float) -> Program[None]:
@@ -189,7 +189,7 @@ def _renew(board: Board, epoch: Epoch) -> Program[str]:
 def _doubt(epoch: Epoch) -> Program[None]:
     yield from Emit(Transition("session.suspect", session=epoch.id))
     for hold in list(epoch.holds.values()):
-        yield from Emit(hold.transition("lock.suspect"))
+        yield from Emit(hold.transition("suspect"))
 
 
 def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[str | None]:
@@ -220,12 +220,12 @@ def _give_back(epoch: Epoch, now: float) -> Program[None]:
     for hold in epoch.overheld(now):
         if hold.lose(NOT_RENEWED):
             yield from Abandon(hold.place.spot, hold.place)
-            yield from Emit(hold.transition("lock.lost", reason=hold.reason))
+            yield from Emit(hold.transition("lost", reason=hold.reason))
 
 
 def _missing(epoch: Epoch, places: tuple[Place, ...]) -> Program[None]:
     for place in places:
         hold = epoch.holds.get(place.spot.id)
         if hold is not None and hold.lose("its contender was removed from the store"):
-            yield from Emit(hold.transition("lock.lost", reason=hold.reason))
+            yield from Emit(hold.transition("lost", reason=hold.reason))
             yield from Abandon(place.spot, place)

@@ -112,7 +112,7 @@ def _warn(runtime: Runtime, what: str) -> None:
     now = runtime.now()
     held = [hold for hold in runtime.holds if hold.remaining(now) > 0]
     if held and runtime.face is not None:
-        names = [f"{hold.labels['lock']!r} (token {hold.place.token})" for hold in held[:MOST_NAMED]]
+        names = [f"{hold.labels['name']!r} (token {hold.place.token})" for hold in held[:MOST_NAMED]]
         more = f" and {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
         said = what.format(held=", ".join(names) + more)
         warnings.warn(f"unclosed {runtime.face!r} {said}", ResourceWarning, source=runtime.face, stacklevel=2)

@@ -210,7 +210,7 @@ class Runtime(ABC):
         """Tell, at the end of closing, the calls in progress, and about the grants that were held."""
         self.board.tell(SessionEvent())
         for hold in released:
-            self.emit(hold.transition("lock.released", held_s=now - hold.acquired_at))
+            self.emit(hold.transition("released", held_s=now - hold.acquired_at))
 
     def note(self) -> str:
         """Return what others may read beside a contender that joins now; nothing unless asked for."""
@@ -226,7 +226,7 @@ class Runtime(ABC):
     def close_epoch(self, epoch: Epoch) -> None:
         """End the session in this client, as its closing; nobody else tells of holders that hung."""
         for hold in self.board.ended(epoch, "the client was closed"):
-            self.emit(hold.transition("lock.lost", reason=hold.reason))
+            self.emit(hold.transition("lost", reason=hold.reason))
 
     def session_gone(self, epoch: Epoch, reason: str) -> None:
         """The store says that this session has ended: nothing of it is held from here on."""
@@ -245,7 +245,7 @@ class Runtime(ABC):
         epoch = self.board.epoch
         if epoch is not None:
             for hold in self.board.ended(epoch, reason):
-                self.emit(hold.transition("lock.lost", reason=hold.reason))
+                self.emit(hold.transition("lost", reason=hold.reason))
             self.schedule(Job(epoch, None))
 
     def retrying(self, op: StoreOp[Any], error: StoreError) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from recipes.events import Transition
+from recipes.events import HELD, Transition
 
-__all__ = ["BUCKETS_S", "INSTRUMENTS", "PENDING", "Instrument", "LockLabel", "Measure", "Meter"]
+__all__ = ["BUCKETS_S", "INSTRUMENTS", "PENDING", "Instrument", "Measure", "Meter", "NameLabel"]
 
-LockLabel: TypeAlias = "Callable[[str], str] | None"
-"""What to call a lock in labels; None leaves its name out."""
+NameLabel: TypeAlias = "Callable[[str], str] | None"
+"""What to call a lock, or whatever is held, in labels; None leaves its name out."""
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 """Upper ends of the histograms' buckets: from a hand-over on one machine to a nightly job."""
@@ -21,7 +21,7 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 MOST = 10_000
 """Of how many grants and locks something is remembered at most."""
 
-Key = tuple[str | None, str | None]
+Key = tuple[str | None, str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Instrument:
         name: Dotted, without the prefix ``recipes``.
         kind: What kind of instrument it is.
         unit: "s", or in braces what is counted.
-        labels: What it is told apart by; besides these ``lock``, where that is asked for.
+        labels: What it is told apart by; besides these ``name``, where that is asked for.
         help: What it says.
     """
 
@@ -43,38 +43,45 @@ class Instrument:
     help: str
 
     @property
-    def of_a_lock(self) -> bool:
-        """Whether it can be told apart by locks."""
-        return self.name.startswith("lock.")
+    def has_name(self) -> bool:
+        """Whether it can be told apart by the names of locks, or whatever is held."""
+        return "recipe" in self.labels
 
 
-_LOCK = ("recipe", "mode", "store")
+# Those of whatever is held; each noun has its own, with the noun before the name.
+_RECIPE = ("recipe", "mode", "store")
 ACQUIRE = Instrument(
-    "lock.acquire.duration",
+    "acquire.duration",
     "histogram",
     "s",
-    (*_LOCK, "outcome"),
+    (*_RECIPE, "outcome"),
     "Seconds from the call to its end: acquired, timeout or cancelled",
 )
 HOLD = Instrument(
-    "lock.hold.duration",
+    "hold.duration",
     "histogram",
     "s",
-    (*_LOCK, "outcome"),
+    (*_RECIPE, "outcome"),
     "Seconds from the grant to its end: released or lost",
 )
 HAND_OVER = Instrument(
-    "lock.handover.duration",
+    "handover.duration",
     "histogram",
     "s",
-    _LOCK,
+    _RECIPE,
     "Seconds from a confirmed release to the next grant, where both are in this process",
 )
-CONTENDED = Instrument("lock.contended", "counter", "{wait}", _LOCK, "Times that somebody was ahead")
+CONTENDED = Instrument("contended", "counter", "{wait}", _RECIPE, "Times that somebody was ahead")
 REQUEUED = Instrument(
-    "lock.requeued", "counter", "{wait}", _LOCK, "Times that a waiter lost its place and queued again"
+    "requeued", "counter", "{wait}", _RECIPE, "Times that a waiter lost its place and queued again"
 )
-LOST = Instrument("lock.lost", "counter", "{grant}", _LOCK, "Grants that were lost")
+LOST = Instrument("lost", "counter", "{grant}", _RECIPE, "Grants that were lost")
+_OF = {
+    (noun, one): replace(one, name=f"{noun}.{one.name}")
+    for noun in HELD
+    for one in (ACQUIRE, HOLD, HAND_OVER, CONTENDED, REQUEUED, LOST)
+}
+
 LATE = Instrument(
     "session.late_renewals", "counter", "{session}", ("store",), "Times that two renewals went by unanswered"
 )
@@ -90,13 +97,13 @@ PENDING = Instrument(
     "cleanups.pending", "gauge", "{contender}", ("store",), "Clean-ups behind interrupted calls, not done yet"
 )
 
-INSTRUMENTS = (ACQUIRE, HOLD, HAND_OVER, CONTENDED, REQUEUED, LOST, LATE, SESSIONS_LOST, RETRIES, PENDING)
+INSTRUMENTS = (*_OF.values(), LATE, SESSIONS_LOST, RETRIES, PENDING)
 """All of them (reference documentation; the page about metrics lists them)."""
 
 _COUNTED = {
-    "lock.queued": CONTENDED,
-    "lock.requeued": REQUEUED,
-    "lock.lost": LOST,
+    **{f"{noun}.queued": CONTENDED for noun in HELD},
+    **{f"{noun}.requeued": REQUEUED for noun in HELD},
+    **{f"{noun}.lost": LOST for noun in HELD},
     "session.suspect": LATE,
     "session.lost": SESSIONS_LOST,
     "store.retry": RETRIES,
@@ -136,30 +143,29 @@ class Meter:
     """Turns transitions, in the order in which they were told, into measures.
 
     Args:
-        lock_label: What to call a lock in labels; None leaves it out.
+        name_label: What to call a lock, or whatever is held, in labels; None leaves it out.
     """
 
-    def __init__(self, lock_label: LockLabel = None) -> None:
-        self._lock_label = lock_label
+    def __init__(self, name_label: NameLabel = None) -> None:
+        self._name_label = name_label
         self._lines: OrderedDict[Key, _Line] = OrderedDict()
 
     def label_names(self, instrument: Instrument) -> tuple[str, ...]:
         """Return the labels of an instrument."""
-        by_lock = instrument.of_a_lock and self._lock_label is not None
-        return (*instrument.labels, "lock") if by_lock else instrument.labels
+        by_name = instrument.has_name and self._name_label is not None
+        return (*instrument.labels, "name") if by_name else instrument.labels
 
     def measures(self, transition: Transition, now: float) -> Iterator[Measure]:
         """Yield what a transition at ``now`` seconds of any steady clock amounts to."""
         if transition.event in _COUNTED:
             yield self._measure(_COUNTED[transition.event], 1, transition)
-        match transition.event:
-            case "lock.acquired":
+        match transition.what if transition.noun in HELD else "":
+            case "acquired":
                 yield self._lasted(ACQUIRE, transition.waited_s, transition, "acquired")
                 yield from self._acquired(transition, now)
-            case "lock.timeout" | "lock.cancelled":
-                outcome = transition.event.removeprefix("lock.")
+            case "timeout" | "cancelled" as outcome:
                 yield self._lasted(ACQUIRE, transition.waited_s, transition, outcome)
-            case "lock.released" | "lock.lost":
+            case "released" | "lost":
                 yield from self._ended(transition, now)
             case _:
                 pass
@@ -180,7 +186,7 @@ class Meter:
         began = line.holds.pop(transition.token, None)
         if began is not None and transition.mode != "shared":
             line.overtake(began)
-        if transition.event == "lock.lost":
+        if transition.what == "lost":
             if began is not None:
                 yield self._lasted(HOLD, now - began, transition, "lost")
             return
@@ -191,7 +197,7 @@ class Meter:
             line.freed_at = now
 
     def _line(self, transition: Transition) -> _Line:
-        key = (transition.store, transition.lock)
+        key = (transition.store, transition.noun, transition.name)
         line = self._lines.setdefault(key, _Line())
         self._lines.move_to_end(key)
         if len(self._lines) > MOST:
@@ -204,9 +210,10 @@ class Meter:
         return self._measure(instrument, seconds or 0.0, transition, outcome=outcome)
 
     def _measure(self, instrument: Instrument, value: float, transition: Transition, **more: str) -> Measure:
+        instrument = _OF.get((transition.noun, instrument), instrument)
         labels = {
             name: more[name] if name in more else str(getattr(transition, name)) for name in instrument.labels
         }
-        if instrument.of_a_lock and self._lock_label is not None:
-            labels["lock"] = self._lock_label(transition.lock or "")
+        if instrument.has_name and self._name_label is not None:
+            labels["name"] = self._name_label(transition.name or "")
         return Measure(instrument, value, labels)

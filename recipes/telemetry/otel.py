@@ -12,23 +12,23 @@ from recipes.telemetry.instruments import (
     INSTRUMENTS,
     PENDING,
     Instrument,
-    LockLabel,
     Measure,
     Meter,
+    NameLabel,
 )
 from recipes.telemetry.recording import record
 
 __all__ = ["otel_metrics"]
 
 
-def otel_metrics(meter_provider: Any = None, *, lock_label: LockLabel = None) -> Callable[[], None]:
+def otel_metrics(meter_provider: Any = None, *, name_label: NameLabel = None) -> Callable[[], None]:
     """Keep metrics with a meter provider of OpenTelemetry, of all clients of this process.
 
     The names are those of `INSTRUMENTS` with ``recipes.`` before, and so are those of the attributes.
 
     Args:
         meter_provider: None is the global one.
-        lock_label: What to call a lock, by its name, in an attribute ``recipes.lock``; None has no
+        name_label: What to call a lock, by its name, in an attribute ``recipes.name``; None has no
             such attribute. Return few different texts: each is a series of its own.
 
     Returns:
@@ -46,7 +46,7 @@ def otel_metrics(meter_provider: Any = None, *, lock_label: LockLabel = None) ->
         attributes = {f"recipes.{name}": value for name, value in measure.labels.items()}
         made[measure.instrument](measure.value, attributes)
 
-    end = record(Meter(lock_label), export)
+    end = record(Meter(name_label), export)
     going = [True]
 
     def pending(_options: Any) -> Iterator[Any]:

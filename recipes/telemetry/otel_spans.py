@@ -20,7 +20,7 @@ __all__ = ["otel_spans"]
 LINKS = 8
 """How many holders a wait is linked to at most: the last ones."""
 NS = 1_000_000_000
-ATTRIBUTES = ("lock", "recipe", "mode", "store", "attempt", "token", "reason")
+ATTRIBUTES = ("name", "recipe", "mode", "store", "attempt", "token", "reason")
 
 
 def otel_spans(tracer_provider: Any = None) -> Callable[[], None]:
@@ -81,18 +81,18 @@ class _Spans:
         """Take notice of a transition; their order counts, for each is told a little late."""
         with self._order:
             self._told += 1
-            match transition.event:
-                case "lock.queued":
+            match transition.what:
+                case "queued":
                     self._queued.setdefault(_caller(transition), self._told)
                     if len(self._queued) > MOST:
                         self._queued.popitem(last=False)
-                case "lock.acquired":
+                case "acquired":
                     self._acquired(transition)
-                case "lock.timeout" | "lock.cancelled":
+                case "timeout" | "cancelled":
                     self._asked(transition, time.time_ns()).end()
-                case "lock.released" | "lock.lost":
+                case "released" | "lost":
                     self._ended(transition)
-                case "lock.suspect" | "lock.downgraded":
+                case "suspect" | "downgraded":
                     self._noted(transition)
                 case _:
                     pass
@@ -109,7 +109,7 @@ class _Spans:
         asked.end(now)
         link = self._trace.Link(asked.get_span_context())
         span = self._tracer.start_span(
-            "lock.hold", links=[link], start_time=now, attributes=_attributes(transition)
+            f"{transition.noun}.hold", links=[link], start_time=now, attributes=_attributes(transition)
         )
         held = _Held(span, transition.mode == "shared")
         self._held[_grant(transition)] = held
@@ -125,9 +125,9 @@ class _Spans:
             for held in self._line(transition)
             if queued is not None and held.in_the_way(transition, queued)
         ]
-        outcome = transition.event.removeprefix("lock.")
+        outcome = transition.what
         span = self._tracer.start_span(
-            "lock.acquire",
+            f"{transition.noun}.acquire",
             links=links,
             start_time=now - int((transition.waited_s or 0) * NS),
             attributes={**_attributes(transition), "recipes.outcome": outcome},
@@ -141,18 +141,18 @@ class _Spans:
         if held is None:
             return
         held.ended = self._told
-        if transition.event == "lock.lost":
+        if transition.what == "lost":
             held.span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, transition.reason))
         held.span.end()
 
     def _noted(self, transition: Transition) -> None:
         held = self._held.get(_grant(transition))
         if held is not None:
-            held.shared = held.shared or transition.event == "lock.downgraded"
+            held.shared = held.shared or transition.what == "downgraded"
             held.span.add_event(transition.event)
 
     def _line(self, transition: Transition) -> deque[_Held]:
-        key = (transition.store, transition.lock)
+        key = _of(transition)
         line = self._of_late.setdefault(key, deque(maxlen=LINKS))
         self._of_late.move_to_end(key)
         if len(self._of_late) > MOST:
@@ -166,11 +166,15 @@ def _caller(transition: Transition) -> tuple[Any, ...]:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs here
         task = None
-    return (threading.get_ident(), id(task), transition.store, transition.lock)
+    return (threading.get_ident(), id(task), *_of(transition))
 
 
 def _grant(transition: Transition) -> tuple[Any, ...]:
-    return (transition.store, transition.lock, transition.token)
+    return (*_of(transition), transition.token)
+
+
+def _of(transition: Transition) -> tuple[Any, ...]:
+    return (transition.store, transition.noun, transition.name)
 
 
 def _attributes(transition: Transition) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from recipes.telemetry.instruments import (
     INSTRUMENTS,
     PENDING,
     Instrument,
-    LockLabel,
     Measure,
     Meter,
+    NameLabel,
 )
 from recipes.telemetry.recording import record
 
@@ -21,7 +21,7 @@ __all__ = ["prometheus"]
 
 
 def prometheus(
-    registry: Any = None, *, lock_label: LockLabel = None, buckets: Sequence[float] = BUCKETS_S
+    registry: Any = None, *, name_label: NameLabel = None, buckets: Sequence[float] = BUCKETS_S
 ) -> Callable[[], None]:
     """Keep metrics in a registry of prometheus_client, of all clients of this process.
 
@@ -30,7 +30,7 @@ def prometheus(
 
     Args:
         registry: A ``CollectorRegistry``; None is prometheus_client's own.
-        lock_label: What to call a lock, by its name, in a label ``lock``; None has no such
+        name_label: What to call a lock, by its name, in a label ``name``; None has no such
             label. Return few different texts: each is a series of its own.
         buckets: Upper ends of the histograms' buckets, in seconds.
 
@@ -44,7 +44,7 @@ def prometheus(
     from prometheus_client import REGISTRY  # noqa: PLC0415 - an extra
 
     registry = REGISTRY if registry is None else registry
-    meter = Meter(lock_label)
+    meter = Meter(name_label)
     made: dict[Instrument, Any] = {}
     pending = _Pending()
     try:

@@ -23,12 +23,12 @@ from recipes.cli.history.reading import Log, NoEvents, read
 from recipes.cli.history.spans import LockHistory, histories
 
 SVG = "{http://www.w3.org/2000/svg}"
-QUEUED = '{"event": "lock.queued", "lock": "x", %s: 1}\n'
+QUEUED = '{"event": "lock.queued", "name": "x", %s: 1}\n'
 RECORDED = Path(__file__).with_name("recorded.jsonl")
 
 
 def line(at: float, worker: int, event: str, **fields: Any) -> dict[str, Any]:
-    return {"at": at, "worker": worker, "event": f"lock.{event}", "lock": "x", "mode": "exclusive", **fields}
+    return {"at": at, "worker": worker, "event": f"lock.{event}", "name": "x", "mode": "exclusive", **fields}
 
 
 def log(*lines: dict[str, Any]) -> Log:
@@ -284,13 +284,13 @@ def test_lanes_are_in_the_order_of_their_numbers() -> None:
     ],
 )
 def test_who_it_was(fields: dict[str, Any], chosen: str | None, lane: str) -> None:
-    text = json.dumps({"timestamp": "2026-01-01T00:00:00Z", "event": "lock.acquired", "lock": "x", **fields})
+    text = json.dumps({"timestamp": "2026-01-01T00:00:00Z", "event": "lock.acquired", "name": "x", **fields})
     (one,) = read([("some/log.jsonl", io.StringIO(text))], chosen).happenings
     assert one.lane == lane
 
 
 def test_several_files_are_several_places() -> None:
-    texts = [json.dumps({"time": 5, "event": "lock.queued", "lock": "x", "pid": 7})] * 2
+    texts = [json.dumps({"time": 5, "event": "lock.queued", "name": "x", "pid": 7})] * 2
     found = read([(f"logs/{name}.jsonl", io.StringIO(text)) for name, text in zip("ab", texts, strict=True)])
     assert {one.lane for one in found.happenings} == {"a 7", "b 7"}
 
@@ -306,7 +306,7 @@ def test_other_lines_are_passed_over() -> None:
     [
         ("", "no event of a lock among 0 lines"),
         ("words\n", "no event of a lock among 1 lines"),
-        ('{"event": "lock.queued", "lock": "x", "timestamp": "noon"}\n', "'noon' is no time"),
+        ('{"event": "lock.queued", "name": "x", "timestamp": "noon"}\n', "'noon' is no time"),
         (QUEUED % '"at"' + QUEUED % '"ts"', "draw them one by one"),
     ],
 )
@@ -353,7 +353,7 @@ def some_log(seed: int) -> list[dict[str, Any]]:
             mode=dice.choice(["shared", "exclusive"]),
             waited_s=dice.choice([None, dice.random()]),
             held_s=dice.choice([None, dice.random()]),
-            lock=dice.choice(["x", "<b>&amp;</b>"]),
+            name=dice.choice(["x", "<b>&amp;</b>"]),
             reason="<i>&",
         )
         for _ in range(dice.randint(1, 120))

@@ -19,7 +19,7 @@ Line = tuple[float, str, str, dict[str, Any]]
 def history(*lines: Line) -> LockHistory:
     """Return what events add up to: each at a time, of a lane."""
     found = [
-        happening({"at": at, "event": f"lock.{event}", "lock": "x", **fields}, lane)
+        happening({"at": at, "event": f"lock.{event}", "name": "x", **fields}, lane)
         for at, lane, event, fields in lines
     ]
     return histories([one for one in found if one])[0]

@@ -107,7 +107,7 @@ def test_at_every_moment_it_fits_and_shows_all(name: str, height: int) -> None:
 def test_what_is_out_of_the_ordinary_is_said() -> None:
     side = Side(counted().scene)
     for number in range(3):
-        said = {"lock": "recipes demo", "worker": 1, "token": number, "at": number, "reason": "not renewed"}
+        said = {"name": "recipes demo", "worker": 1, "token": number, "at": number, "reason": "not renewed"}
         side.take({**said, "event": "lock.lost", "held_s": 0.1})
     lines = drawn(screen(side, lossy()).picture(9.0, 5))
     assert lines[-2:] == ["worker 1: lost, not renewed"] * 2

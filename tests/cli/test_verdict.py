@@ -46,7 +46,7 @@ def played(scene: Scene, turns: list[dict[str, Any]], changes: int, *numbers: in
     """Return a side that has these turns, each under a grant, and whose file says this in the end."""
     side = Side(scene)
     for turn in turns:
-        of = {"lock": scene.lock, "mode": turn.get("mode", "exclusive"), "worker": turn["worker"]}
+        of = {"name": scene.lock, "mode": turn.get("mode", "exclusive"), "worker": turn["worker"]}
         of["token"] = turn.get("lock_token", turn.get("token"))
         side.take({**of, "event": "lock.queued", "at": turn["at"] - 0.5})
         side.take({**of, "event": "lock.acquired", "at": turn["at"], "waited_s": 0.5})
@@ -166,7 +166,7 @@ def test_what_happened_lately() -> None:
     assert len(side.recent(100, until=0.05).holds) == 1
     assert side.recent(100, until=-9.0).holds == []
     side.take({"event": "session.suspect", "worker": 1, "at": 9.0})
-    side.take({"event": "lock.acquired", "lock": "another", "worker": 1, "at": 9.0})
+    side.take({"event": "lock.acquired", "name": "another", "worker": 1, "at": 9.0})
     assert len(side.recent(100).holds) == 4
 
 

@@ -121,8 +121,8 @@ def test_a_release_has_the_time_of_its_call(
     assert told["lock.acquired"] < told["lock.downgraded"] < told["lock.released"] < told["turn"]
     worker = Worker(1, folder, recipes.connect("memory://"))
     worker._called_at["lock.released"] = 7.5
-    worker.on_transition(events.Transition("lock.released", lock="x"))
-    worker.on_transition(events.Transition("lock.released", lock="x"))
+    worker.on_transition(events.Transition("lock.released", name="x"))
+    worker.on_transition(events.Transition("lock.released", name="x"))
     first, second = map(json.loads, capfd.readouterr().out.splitlines())
     assert first["at"] == 7.5
     assert second["at"] > told["turn"]

@@ -51,7 +51,7 @@ class Hanging:
         assert len(world.store.contenders("x")) == 1
         assert b.verify(other)
         assert a.client.session.state == "held"  # the session lives on, and all else of it
-        (lost,) = world.heard.wait("lock.lost", lock="x")
+        (lost,) = world.heard.wait("lock.lost", name="x")
         assert (lost.token, lost.reason) == (grant.token, grant.lost_reason)
         assert not world.heard.of("lock.released", token=grant.token)
         b.release(other)

@@ -37,7 +37,7 @@ class Manners:
         b.release(second)
         heard = world.heard
         assert heard.names(token=grant.token) == ["lock.acquired", "lock.released"]
-        told = heard.names(lock="x")
+        told = heard.names(name="x")
         assert told[:4] == ["lock.acquired", "lock.queued", "lock.queued", "lock.timeout"]
         assert sorted(told[4:6]) == ["lock.acquired", "lock.released"]  # here and there, at once
         assert told[6:] == ["lock.released"]
@@ -47,7 +47,7 @@ class Manners:
         assert len(heard.of("session.started")) == 2
         assert len(heard.of("session.closed")) == 1
         for transition in heard.of():
-            _, fields = EVENTS[transition.event]
+            fields = EVENTS[transition.event].fields
             assert set(fields) <= set(transition.fields()), transition
 
     def test_cycles_leave_nothing_behind(self, world: World) -> None:

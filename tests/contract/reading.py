@@ -122,7 +122,7 @@ class Reading(ReadingInterrupted):
         d.release(writing.result())
         assert late.result().held
         (told,) = world.heard.of("lock.downgraded")
-        assert (told.lock, told.token, told.mode) == ("x", token, "shared")
+        assert (told.name, told.token, told.mode) == ("x", token, "shared")
 
     def test_readers_that_come_after_a_downgrade_hold_beside_it(self, world: World) -> None:
         a, b = world.client(), world.client()
@@ -253,7 +253,7 @@ class Reading(ReadingInterrupted):
         grant = a.writer.acquire("x")
         reading = b.reader.queue_up("x")
         world.store.remove(world.store.contenders("x")[1])
-        world.heard.wait("lock.requeued", lock="x")
+        world.heard.wait("lock.requeued", name="x")
         a.release(grant)
         assert reading.result(5).held
         assert len(world.store.contenders("x")) == 1
@@ -262,7 +262,7 @@ class Reading(ReadingInterrupted):
         client = world.client()
         client.release(client.reader.acquire("x"))
         client.release(client.writer.acquire("x"))
-        told = [(one.recipe, one.mode) for one in world.heard.of("lock.acquired", lock="x")]
+        told = [(one.recipe, one.mode) for one in world.heard.of("lock.acquired", name="x")]
         assert told == [("rwlock", "shared"), ("rwlock", "exclusive")]
 
     def test_both_sides_in_a_with_statement(self, world: World) -> None:

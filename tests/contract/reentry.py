@@ -59,7 +59,7 @@ class Reentry:
         assert a.release(inner)
         assert not a.client.grants
         assert waiting.result(5).token > inner.token
-        assert world.heard.names(lock="x", token=outer.token) == ["lock.acquired", "lock.released"]
+        assert world.heard.names(name="x", token=outer.token) == ["lock.acquired", "lock.released"]
         (said,) = world.heard.of("lock.acquired", token=outer.token)
         assert said.recipe == "rlock"
 
@@ -124,7 +124,7 @@ class Reentry:
         other.release(held)
         assert not client.release(outer)
         assert enter(client, timeout=5).token > held.token
-        (lost,) = world.heard.wait("lock.lost", lock="x")
+        (lost,) = world.heard.wait("lock.lost", name="x")
         assert lost.token == outer.token
         assert set(told) == {outer, inner}
 
@@ -163,4 +163,4 @@ class Reentry:
         assert outer.lost_reason is None
         assert not client.release(inner)
         (said,) = world.heard.of("lock.released", token=outer.token)
-        assert said.lock == "x"
+        assert said.name == "x"

@@ -41,7 +41,7 @@ class Sessions:
         assert other.token > old
         assert not a.release(grant)
         assert b.verify(other)
-        (lost,) = world.heard.wait("lock.lost", lock="x")
+        (lost,) = world.heard.wait("lock.lost", name="x")
         assert (lost.token, lost.reason) == (old, grant.lost_reason)
         world.heard.wait("session.lost")
         b.release(other)
@@ -63,7 +63,7 @@ class Sessions:
         requeued = b.queue_up("x")
         other = c.queue_up("x")
         world.store.end_session(b.client)
-        (said,) = world.heard.wait("lock.requeued", lock="x")
+        (said,) = world.heard.wait("lock.requeued", name="x")
         assert said.reason
         assert said.attempt == 1
         assert until(lambda: len(world.store.contenders("x")) == 3, 5)
@@ -119,7 +119,7 @@ class Sessions:
         grant = a.acquire("x")
         waiting = b.queue_up("x")
         world.store.remove(world.store.contenders("x")[1])
-        world.heard.wait("lock.requeued", lock="x")
+        world.heard.wait("lock.requeued", name="x")
         a.release(grant)
         assert waiting.result(5).held
         assert len(world.store.contenders("x")) == 1
@@ -199,8 +199,8 @@ class Sessions:
         world.heard.wait("session.lost")
         a.tap.let_go()
         assert running.result() == (True, True)
-        world.heard.wait("lock.requeued", lock="x")
-        assert [acquired.attempt for acquired in world.heard.of("lock.acquired", lock="x")] == [1, 2]
+        world.heard.wait("lock.requeued", name="x")
+        assert [acquired.attempt for acquired in world.heard.of("lock.acquired", name="x")] == [1, 2]
 
     def test_a_waiter_whose_connection_is_cut_keeps_its_place(self, world: World) -> None:
         a, b, c = world.client(), world.client(frail=True), world.client()

@@ -122,7 +122,7 @@ class Waiting:
         assert isinstance(error, SessionLost)
         assert error.lock == "x"
         assert error.reason
-        world.heard.wait("lock.requeued", lock="x")
+        world.heard.wait("lock.requeued", name="x")
         assert until(lambda: len(world.store.contenders("x")) == 3, 5)
         a.release(grant)
         c.release(other.result())

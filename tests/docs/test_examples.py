@@ -51,7 +51,7 @@ SAYS = {
     "loss_steps.py": "stopped before page 3 - ",
     "losing.py": "second page under token",
     "metrics_otel.py": "recipes.lock.hold.duration",
-    "metrics_prometheus.py": 'lock="reports",mode="exclusive",outcome="acquired"',
+    "metrics_prometheus.py": 'mode="exclusive",name="reports",outcome="acquired"',
     "timeouts.py": "zookeeper: session_timeout=",
     "tracing_otel.py": "lock.acquire acquired after 1 other holder(s)",
     "waiting.py": "it was free",

@@ -12,10 +12,8 @@ import pytest
 
 import recipes
 from recipes import Grant, StoreError, errors
-from recipes.events import EVENTS
 from recipes.guarantees import STORES
 from recipes.stores import tls
-from recipes.telemetry import INSTRUMENTS
 from tests.cli.recording import picture
 from tests.docs import proof
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, blocks
@@ -66,17 +64,6 @@ def test_files_that_are_named_exist(page: Path) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_the_table_of_events_is_the_list_of_events() -> None:
-    page = (ROOT / "docs/lock.md").read_text()
-    rows = re.findall(r"^\| `([a-z]+\.[a-z]+)` \| (\w+) \| [^|]* \|([^|]*)\|$", page, re.MULTILINE)
-    common = ("lock", "recipe", "mode", "attempt", "store")
-    told = {
-        event: (level, (*(common if event.startswith("lock.") else ()), *re.findall(r"`(\w+)`", fields)))
-        for event, level, fields in rows
-    }
-    assert told == EVENTS
-
-
 def test_the_table_of_the_grant_is_its_members() -> None:
     page = (ROOT / "docs/lock.md").read_text()
     table = page[page.index("## The grant") : page.index("## Losing it")]
@@ -111,16 +98,6 @@ def test_the_table_of_errors_names_every_error_of_a_store() -> None:
 def test_the_table_of_tls_options_is_what_there_is() -> None:
     page = (ROOT / "docs/production.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \| [^|]* \|$", page, re.MULTILINE)) == tls.NAMES
-
-
-def test_the_table_of_metrics_is_the_list_of_instruments() -> None:
-    page = (ROOT / "docs/metrics.md").read_text()
-    table = page[page.index("## What is measured") : page.index("Besides, those of locks")]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[4:] if line]
-    told = [
-        (row[0].strip("`"), row[1], row[2], tuple(re.findall(r"`(\w+)`", row[3])), row[4]) for row in rows
-    ]
-    assert told == [dataclasses.astuple(instrument) for instrument in INSTRUMENTS]
 
 
 def test_figures_of_capacity_are_those_that_were_measured() -> None:

@@ -34,7 +34,7 @@ class Guest:
         self.looks = 0
         self.watching: set[str] = set()
         self.events: deque[Event] = deque()
-        attempt = Attempt("q", order, lambda: self.name, {"lock": "q"})
+        attempt = Attempt("q", order, lambda: self.name, {"name": "q", "recipe": "lock"})
         self._program: Any = acquire(attempt)
         self._op: Any = next(self._program)
         self.go_on()

@@ -9,7 +9,7 @@ import pytest
 from recipes._programs.hold import NOT_RENEWED, Hold
 from tests.programs.stepping import epoch, place
 
-LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
+LABELS = {"name": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
 
 
 def hold(ttl_s: float | None = 15.0, *, max_hold_s: float | None = None) -> Hold:
@@ -165,7 +165,7 @@ def test_ended_exactly_once_wherever_another_thread_overtakes(first: str, second
 
 
 def test_its_records_carry_the_token_and_the_labels() -> None:
-    record = hold().transition("lock.lost", reason="why")
+    record = hold().transition("lost", reason="why")
     assert record.fields() == {**LABELS, "token": 7, "reason": "why"}
     assert record.event == "lock.lost"
 

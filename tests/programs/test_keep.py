@@ -16,7 +16,7 @@ from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, S
 from tests.programs.stepping import Played, Script, epoch, place, play, spot
 
 TTL_S = 15.0
-LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
+LABELS = {"name": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
 
 
 class Mailbox:

@@ -42,7 +42,7 @@ from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, St
 from tests.programs.stepping import GONE, Played, Script, admitted, epoch, others, place, play, spot, view
 from tests.rules.test_rules import permits
 
-LABELS = {"lock": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://"}
+LABELS = {"name": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://"}
 TAIL = ["Admit", "Emit", "Now"]
 
 
@@ -635,7 +635,7 @@ def test_a_look_without_an_answer_is_unavailable() -> None:
 
 def test_a_release_that_does_not_wait_is_the_cleaners() -> None:
     at = epoch()
-    hold = admitted(at)(Admit(place(), {"lock": "q", "mode": "exclusive"}))
+    hold = admitted(at)(Admit(place(), {"name": "q", "recipe": "rwlock", "mode": "exclusive"}))
     hold.release(101.0)
     played = play(release(hold, wait=False), Script())
     assert played.kinds == ["Abandon", "Now", "Emit"]

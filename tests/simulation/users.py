@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FLAVOURS", "Flavour", "flavour", "mixture", "user"]
 
 LABELS = {
-    exclusive: {"lock": "q", "recipe": "lock", "mode": mode, "store": "model"}
+    exclusive: {"name": "q", "recipe": "lock", "mode": mode, "store": "model"}
     for exclusive, mode in ((True, "exclusive"), (False, "shared"))
 }
 MOST_ROUNDS = 60

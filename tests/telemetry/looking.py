@@ -43,7 +43,7 @@ def prometheus_text(scene: Callable[[], int], **options: Any) -> tuple[int, str]
 
 def seen_by_prometheus(scene: Callable[[], int]) -> int:
     """See that a scene leaves what it should in Prometheus's text; returns what it does."""
-    queued, text = prometheus_text(scene, lock_label=lambda name: name.partition("/")[0])
+    queued, text = prometheus_text(scene, name_label=lambda name: name.partition("/")[0])
     samples = {
         (sample.name, sample.labels.get("outcome", ""), sample.labels.get("mode", "")): sample
         for family in text_string_to_metric_families(text)
@@ -54,7 +54,7 @@ def seen_by_prometheus(scene: Callable[[], int]) -> int:
         suffix = "seconds_count" if name.endswith("duration") else "total"
         sample = samples[f"recipes_lock_{name.replace('.', '_')}_{suffix}", outcome, mode]
         assert sample.value == times, sample
-        assert sample.labels["lock"] == "reports"
+        assert sample.labels["name"] == "reports"
         assert "://" in sample.labels["store"]
     assert samples["recipes_lock_acquire_duration_seconds_sum", "timeout", "exclusive"].value >= 0.05
     return queued
@@ -73,7 +73,7 @@ def seen_by_otel(scene: Callable[[], int]) -> int:
     for (name, outcome, mode), times in {**COUNTS, CONTENDED: queued}.items():
         point = points[f"recipes.lock.{name}", outcome, mode]
         assert (point.count if name.endswith("duration") else point.value) == times
-        assert "recipes.lock" not in point.attributes
+        assert "recipes.name" not in point.attributes
     assert points["recipes.lock.acquire.duration", "timeout", "exclusive"].sum >= 0.05
     bounds = points["recipes.lock.hold.duration", "released", "shared"].explicit_bounds
     assert tuple(bounds) == telemetry.BUCKETS_S

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipes.events import EVENTS, Transition
+from recipes.events import EVENTS, HELD, Transition
 from recipes.telemetry import INSTRUMENTS, instruments
 from recipes.telemetry.instruments import Meter
 
@@ -17,7 +17,7 @@ class Clocked:
 
     def tell(self, event: str, now: float, **fields: Any) -> list[tuple[str, float, str]]:
         of_lock = (
-            {"lock": "x", "attempt": 1, **LABELS} if event.startswith("lock.") else {"store": "memory://"}
+            {"name": "x", "attempt": 1, **LABELS} if event.startswith("lock.") else {"store": "memory://"}
         )
         found = list(self.meter.measures(Transition(event, **{**of_lock, **fields}), now))
         for measure in found:
@@ -63,10 +63,19 @@ def test_what_is_counted() -> None:
 
 
 def test_every_event_is_decided_on() -> None:
-    counted = set(instruments._COUNTED)
-    measured = {"lock.acquired", "lock.timeout", "lock.cancelled", "lock.released", "lock.lost"}
-    silent = {"lock.downgraded", "lock.suspect", "session.started", "session.closed", "store.stranger"}
-    assert counted | measured | silent == set(EVENTS)
+    measured = {
+        f"{noun}.{what}" for noun in HELD for what in ("acquired", "timeout", "cancelled", "released")
+    }
+    silent = {"lock.downgraded", *(f"{noun}.suspect" for noun in HELD)}
+    silent |= {"session.started", "session.closed", "store.stranger"}
+    assert {*instruments._COUNTED, *measured, *silent} == set(EVENTS)
+
+
+def test_each_noun_has_instruments_of_its_own() -> None:
+    of_a_lock = {one.name for one in INSTRUMENTS if one.has_name and one.name.startswith("lock.")}
+    assert len(of_a_lock) == 6
+    nouns = {one.name.partition(".")[0] for one in INSTRUMENTS if one.has_name}
+    assert nouns == set(HELD)
 
 
 def test_a_hand_over_is_from_a_release_to_the_next_who_waited_for_it() -> None:
@@ -78,7 +87,7 @@ def test_a_hand_over_is_from_a_release_to_the_next_who_waited_for_it() -> None:
     assert len(meter.acquired(7, 3, waited_s=0.1)) == 1, "it came when the lock was free"
     meter.released(8, 3)
     meter.acquired(8.1, 4, waited_s=0)
-    meter.released(9, 4, lock="another")
+    meter.released(9, 4, name="another")
     assert len(meter.acquired(9.1, 5, waited_s=5.0)) == 1, "of another lock"
 
 
@@ -123,8 +132,8 @@ def test_readers_take_over_together_and_the_last_of_them_gives_back() -> None:
 def test_locks_are_told_apart_only_where_that_is_asked_for() -> None:
     assert Clocked().acquired(0, 1)
     meter = Meter(lambda name: name.partition("/")[0])
-    (measure,) = meter.measures(Transition("lock.timeout", lock="user/17", waited_s=1.0, **LABELS), 0)
-    assert measure.labels == {**LABELS, "outcome": "timeout", "lock": "user"}
+    (measure,) = meter.measures(Transition("lock.timeout", name="user/17", waited_s=1.0, **LABELS), 0)
+    assert measure.labels == {**LABELS, "outcome": "timeout", "name": "user"}
     (counted,) = meter.measures(Transition("store.retry", store="memory://"), 0)
     assert counted.labels == {"store": "memory://"}
 
@@ -133,8 +142,8 @@ def test_what_it_remembers_is_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(instruments, "MOST", 3)
     meter = Meter()
     for token in range(10):
-        list(meter.measures(Transition("lock.acquired", lock="x", token=token, mode="shared"), token))
-        list(meter.measures(Transition("lock.acquired", lock=f"x{token}", token=token), token))
+        list(meter.measures(Transition("lock.acquired", name="x", token=token, mode="shared"), token))
+        list(meter.measures(Transition("lock.acquired", name=f"x{token}", token=token), token))
     assert len(meter._lines) == 3
     assert all(len(line.holds) <= 3 for line in meter._lines.values())
 

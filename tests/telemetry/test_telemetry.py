@@ -115,7 +115,7 @@ def test_readers_are_not_linked_to_readers_but_a_writer_to_all() -> None:
 def test_a_reader_that_queues_behind_a_writer_is_not_linked_to_the_readers_before_it() -> None:
     def scene(tracer: Any) -> None:
         def tell(event: str, mode: str, token: int | None = None) -> None:
-            events.emit(events.Transition(event, lock="x", store="s", mode=mode, token=token, waited_s=0.0))
+            events.emit(events.Transition(event, name="x", store="s", mode=mode, token=token, waited_s=0.0))
 
         tell("lock.acquired", "shared", 1)
         tell("lock.queued", "shared")  # a writer waits in between
@@ -133,11 +133,11 @@ def test_what_tracing_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         spans = events._hooks[-1].__self__  # type: ignore[attr-defined]
         for number in range(9):
             for event in ("lock.queued", "lock.acquired"):
-                told = {"lock": f"x{number}", "store": "s", "token": number, "mode": "exclusive"}
+                told = {"name": f"x{number}", "store": "s", "token": number, "mode": "exclusive"}
                 events.emit(events.Transition(event, **told, waited_s=0.0))
-                events.emit(events.Transition("lock.queued", lock=f"y{number}", store="s"))
-        events.emit(events.Transition("lock.lost", lock="x0", store="s", token=0, reason="long forgotten"))
-        events.emit(events.Transition("lock.suspect", lock="x0", store="s", token=0))
+                events.emit(events.Transition("lock.queued", name=f"y{number}", store="s"))
+        events.emit(events.Transition("lock.lost", name="x0", store="s", token=0, reason="long forgotten"))
+        events.emit(events.Transition("lock.suspect", name="x0", store="s", token=0))
         assert max(len(spans._held), len(spans._of_late), len(spans._queued)) == 3
 
     spans = spans_of(scene)
@@ -175,7 +175,7 @@ def test_a_registry_that_has_one_of_the_names_gets_none_of_the_others() -> None:
 def test_locks_have_no_label_unless_they_are_given_one() -> None:
     _, text = prometheus_text(lambda: blocking(f"memory://{uuid.uuid4().hex}"))
     assert "reports" not in text
-    assert 'lock="' not in text
+    assert 'name="' not in text
 
 
 def test_buckets_can_be_chosen() -> None:

@@ -213,8 +213,8 @@ async def gating_soon(grant: recipes.AsyncGrant, database: Any) -> None:
 
 
 def measuring() -> None:
-    telemetry.prometheus(lock_label=str, buckets=(0.1, 1))()
-    telemetry.otel_metrics(lock_label=lambda name: name[:3])()
+    telemetry.prometheus(name_label=str, buckets=(0.1, 1))()
+    telemetry.otel_metrics(name_label=lambda name: name[:3])()
     stop = telemetry.otel_spans()
     stop()
     assert_type(telemetry.INSTRUMENTS[0], telemetry.Instrument)

@@ -39,7 +39,7 @@ class Side:
         if message["event"] == "turn":
             self.turns.append(message)
             self.total = message["value"]
-        elif message.get("lock") == self.scene.lock:
+        elif message.get("name") == self.scene.lock:
             one = happening(message, name_of(message["worker"], self.scene))
             self.happenings += [one] if one else []
 

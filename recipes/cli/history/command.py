@@ -121,7 +121,7 @@ def _histories(files: Sequence[str], lane: str | None, locks: Sequence[str]) -> 
         raise click.ClickException(str(nothing)) from None
     found = [history for history in histories(log.happenings) if not locks or history.lock in locks]
     if not found:
-        seen = ", ".join(sorted({one.lock for one in log.happenings}))
+        seen = ", ".join(sorted({one.name for one in log.happenings}))
         raise click.ClickException(f"none of these locks is in the log; there are {seen}")
     return found
 

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from recipes.events import HELD
+
 __all__ = ["Happening", "Log", "NoEvents", "happening", "read"]
 
 TIMES = ("at", "timestamp", "time", "ts")
@@ -28,7 +30,7 @@ class Happening:
         at: When, in seconds; only differences count.
         lane: Who.
         event: Which of `recipes.events.EVENTS`.
-        lock: The name of the lock.
+        name: The name of the lock.
         store: The URL of its store; None if the log does not say.
         mode: "exclusive" or "shared".
         token: The fencing token, if it has one.
@@ -42,7 +44,7 @@ class Happening:
     at: float
     lane: str
     event: str
-    lock: str
+    name: str
     store: str | None = None
     mode: str = "exclusive"
     token: int | None = None
@@ -109,7 +111,7 @@ def _objects(file: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 def _of_a_lock(fields: dict[str, Any]) -> bool:
     event = fields.get("event")
-    return isinstance(event, str) and event.startswith("lock.") and isinstance(fields.get("lock"), str)
+    return isinstance(event, str) and event.partition(".")[0] in HELD and isinstance(fields.get("name"), str)
 
 
 def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, name: str) -> str:
@@ -132,7 +134,7 @@ def happening(fields: dict[str, Any], lane: str) -> Happening | None:
         at=_seconds(fields[clock]),
         lane=lane,
         event=fields["event"],
-        lock=fields["lock"],
+        name=fields["name"],
         store=store if isinstance(store := fields.get("store"), str) else None,
         mode=fields.get("mode", "exclusive"),
         token=fields.get("token"),

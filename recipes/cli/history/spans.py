@@ -133,13 +133,13 @@ class LockHistory:
 def histories(happenings: Sequence[Happening]) -> list[LockHistory]:
     """Return what happened to each lock of each store, in the order of their first events."""
     stores = first_names(one.store for one in happenings if one.store is not None)
-    locks: dict[tuple[str, str | None], list[Happening]] = defaultdict(list)
+    locks: dict[tuple[str, str, str | None], list[Happening]] = defaultdict(list)
     for one in happenings:
-        locks[one.lock, stores.get(one.store or "")].append(one)
-    several = len({store for _, store in locks}) > 1
+        locks[one.event.partition(".")[0], one.name, stores.get(one.store or "")].append(one)
+    several = len({store for _, _, store in locks}) > 1
     return [
         _history(name, store, f"{name} on {store or NAMELESS}" if several else name, events)
-        for (name, store), events in locks.items()
+        for (_, name, store), events in locks.items()
     ]
 
 
@@ -175,7 +175,7 @@ class _Lane:
 
     def take(self, one: Happening) -> None:
         """Take the next event."""
-        match one.event.removeprefix("lock."):
+        match one.event.partition(".")[2]:
             case "queued":
                 self._queued(one)
             case "acquired":

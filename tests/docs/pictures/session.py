@@ -119,7 +119,9 @@ class Walk:
         if choice != GRANTED:
             return StoreUnavailable("the store", "no session")
         self.epoch = Epoch(object(), Protocol())  # type: ignore[arg-type]
-        self.epoch.holds["id-1"] = Hold(place(), self.epoch, "owner", self.now, {"lock": "x"})
+        self.epoch.holds["id-1"] = Hold(
+            place(), self.epoch, "owner", self.now, {"name": "x", "recipe": "lock"}
+        )
         return Opened("s1", TTL_S, self.now)
 
 
