@@ -69,7 +69,7 @@ def test_what_is_no_name() -> None:
     with pytest.raises(ValueError, match="at least one character"):
         encode("")
     for other in (b"x", None, 1, ["x"]):
-        with pytest.raises(TypeError, match="a lock's name is a str"):
+        with pytest.raises(TypeError, match="a name is a str"):
             encode(other)  # type: ignore[arg-type]
 
 
