@@ -88,7 +88,7 @@ class RLock(_BaseRLock, BlockingHeld[Grant]):
     Args:
         name: The lock's name.
         max_hold: Seconds after which its grants are lost, and the next in line gets it, unless
-            `Grant.progress` of one of them was called. At least 0.1; None: never.
+            `Grant.progress` of one was called; the first acquire's counts. At least 0.1; None: never.
 
     Raises:
         ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
@@ -123,7 +123,7 @@ class AsyncRLock(_BaseRLock, AsyncHeld[AsyncGrant]):
     Args:
         name: The lock's name.
         max_hold: Seconds after which its grants are lost, and the next in line gets it, unless
-            `AsyncGrant.progress` of one of them was called. At least 0.1; None: never.
+            `AsyncGrant.progress` of one was called; the first acquire's counts. At least 0.1.
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
             only "tell" by ``grant.lost``.
 

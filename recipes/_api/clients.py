@@ -66,8 +66,9 @@ def _look_at_all(limit: int, board: Board) -> Program[dict[str, list[ContenderIn
     queues: tuple[str, ...] = yield from look_up(Queues(limit))
     for queue in queues:
         name = decode(queue)
-        standing = yield from look_up(Survey(queue, limit))
-        if name is not None and standing:
+        if name is None:  # of a recipe that is no lock, or of another program
+            continue
+        if standing := (yield from look_up(Survey(queue, limit))):
             found[name] = described(name, standing, None if board.epoch is None else board.epoch.id)
     return found
 

@@ -27,6 +27,7 @@ def queue_of(recipe: str, name: str) -> str:
     Raises:
         TypeError, ValueError: As `encode`.
     """
+    assert recipe != "session", "the sessions of a store without a root should have this place alone"
     return encode(name) if recipe in LOCKS else f"~{recipe}/{encode(name)}"
 
 
