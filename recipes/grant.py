@@ -152,6 +152,14 @@ class _BaseGrant:
         return self._hold.place.token if self._fences else None
 
     @property
+    def id(self) -> int:
+        """The number of its contender in the queue, for `Lock.expel`; what `ContenderInfo.token` shows.
+
+        It says which grant this is. Where there is a `token`, it is that.
+        """
+        return self._hold.place.token
+
+    @property
     def name(self) -> str:
         """The name of the lock."""
         name: str = self._hold.labels["lock"]

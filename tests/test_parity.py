@@ -153,7 +153,7 @@ def test_a_client_shows_what_its_recipes_take(kind: type, name: str) -> None:
     assert runtime.name == "runtime"
     shown = inspect.signature(method)
     assert list(shown.parameters.values()) == [itself, *parameters]
-    assert shown.return_annotation == noun.__name__
+    assert shown.return_annotation is noun
     assert inspect.isfunction(method)
     assert (method.__module__, method.__qualname__) == ("recipes.client", f"{kind.__name__}.{name}")
     assert inspect.getdoc(method) == inspect.getdoc(noun)

@@ -40,8 +40,9 @@ class Recipe(Generic[P, Noun]):
 
         itself, _, *parameters = inspect.signature(noun.__init__).parameters.values()
         make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [itself, *parameters], return_annotation=noun.__name__
+            [itself, *parameters], return_annotation=noun
         )
+        make.__annotations__ = {"return": noun}
         make.__doc__ = noun.__doc__
         make.__name__, make.__qualname__ = name, f"{client.__qualname__}.{name}"
         make.__module__ = client.__module__

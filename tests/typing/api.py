@@ -25,6 +25,7 @@ def blocking() -> None:
         with lock as grant:
             assert_type(grant, recipes.Grant)
             assert_type(grant.token, int | None)
+            assert_type(grant.id, int)
             assert_type(grant.held, bool)
             assert_type(grant.remaining, float)
             assert_type(grant.name, str)
