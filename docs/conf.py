@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import recipes
@@ -32,10 +33,6 @@ nitpick_ignore_regex = [
         "py:class",
         r"(collections\.abc|os)\.\w+",
     ),  # the standard library's: the site is built without a network
-    (
-        "py:class",
-        r"recipes\.lock\.Any(Async)?Grant",
-    ),  # type variables; reference/locks.md says what they stand for
 ]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -71,6 +68,15 @@ def find(app: Any, env: Any, node: Any, content: Any) -> Any:
     return None
 
 
+def name_grant(app: Any, what: str, name: str, obj: Any, options: Any, given: str, returned: str) -> Any:
+    """Name the class of grants where what a method returns is written with a type variable."""
+    kind: Any = getattr(recipes, name.split(".")[1], None)
+    if what != "method" or returned is None or not hasattr(kind, "_grant"):
+        return None
+    return given, re.sub(r"[\w.~]*\bAny(Async)?Grant\b", kind._grant.__name__, returned)  # noqa: SLF001
+
+
 def setup(app: Any) -> None:
     """Connect what is above."""
+    app.connect("autodoc-process-signature", name_grant)
     app.connect("missing-reference", find)

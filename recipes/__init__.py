@@ -33,7 +33,7 @@ from recipes.errors import (
     UpgradeError,
     WouldDeadlock,
 )
-from recipes.grant import AsyncGrant, Grant
+from recipes.grant import AsyncGrant, AsyncWriteGrant, Grant, WriteGrant
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
@@ -41,11 +41,9 @@ from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
     AsyncReadWriteLock,
-    AsyncWriteGrant,
     AsyncWriteLock,
     ReadLock,
     ReadWriteLock,
-    WriteGrant,
     WriteLock,
 )
 from recipes.session import Session

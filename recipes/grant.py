@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from recipes._api.leaving import Block, enters, looked_up, seen_leaving
+from recipes._api.signatures import like
 from recipes._contract.deadline import duration
 from recipes._contract.wakeups import Event
-from recipes._programs.queueing import release, verify
+from recipes._programs.queueing import downgrade, release, verify
 from recipes.errors import LockLost, ReentrantCall
 
 if TYPE_CHECKING:
@@ -18,16 +19,14 @@ if TYPE_CHECKING:
 
     from recipes._programs.hold import Hold
     from recipes._run.blocking import BlockingRuntime
-    from recipes._run.runtime import Call, Runtime
+    from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime
 
-__all__ = ["AsyncGrant", "AsyncLost", "Grant", "Lost"]
-
-AnyRuntime = TypeVar("AnyRuntime", bound="Runtime")
+__all__ = ["AsyncGrant", "AsyncLost", "AsyncWriteGrant", "Grant", "Lost", "WriteGrant"]
 
 
 class _BaseLost:
-    """What both events of a grant share."""
+    """What the event of a grant is in both runtimes."""
 
     def __init__(self, runtime: Any, hold: Hold, grant: Any) -> None:
         self._runtime = runtime
@@ -102,12 +101,12 @@ class Lost(_BaseLost):
 
 
 class AsyncLost(_BaseLost):
-    """Same as `Lost`, but ``wait`` is awaited."""
+    """Set when a grant is lost; never when it is released."""
 
     _runtime: AsyncRuntime
 
+    @like(Lost.wait)
     async def wait(self, timeout: float | None = None) -> bool:
-        """Same as `Lost.wait`, but awaits."""
         duration("timeout", timeout)
         end = None if timeout is None else self._runtime.now() + timeout
         mailbox = self._runtime.mailbox()
@@ -127,8 +126,10 @@ class AsyncLost(_BaseLost):
 
 
 class _BaseGrant:
-    """What both faces of a grant share: everything that needs no I/O."""
+    """What a grant is in both runtimes: everything that needs no I/O."""
 
+    _fences: ClassVar[bool] = True
+    """Whether its token fences: not where several hold, and a later one does not end the earlier."""
     _runtime: Any
     _hold: Hold
 
@@ -141,11 +142,20 @@ class _BaseGrant:
             lost._on_end()  # noqa: SLF001 - it ended before it could be told
 
     @property
-    def token(self) -> int:
+    def token(self) -> int | None:
         """The fencing token, unique in its lock and larger than that of every earlier grant.
 
         Hand it to what the lock protects, and have that refuse a smaller one than it has
-        seen: this alone protects where clocks, pauses and networks do not.
+        seen: this alone protects where clocks, pauses and networks do not. None where none can
+        protect: of several holders of a semaphore, a gate would refuse all but the last.
+        """
+        return self._hold.place.token if self._fences else None
+
+    @property
+    def id(self) -> int:
+        """The number of its contender in the queue, for `Lock.expel`; what `ContenderInfo.token` shows.
+
+        It says which grant this is. Where there is a `token`, it is that.
         """
         return self._hold.place.token
 
@@ -323,10 +333,15 @@ class Grant(_BaseGrant):
 
 
 class AsyncGrant(_BaseGrant):
-    """Same as `Grant`, but ``verify``, ``release`` and ``lost.wait`` are awaited.
+    """The proof of holding a lock, in asyncio: ``verify``, ``release`` and ``lost.wait`` are awaited.
 
-    As an async context manager it cancels its body when the grant is lost, as
-    ``asyncio.timeout`` does, and leaves as `LockLost`; not with ``on_lost="tell"``.
+    Use it in an ``async with`` statement, or call `release`. Dropping the last reference releases
+    nothing: the client keeps every live grant. As an async context manager it cancels its body when
+    the grant is lost, as ``asyncio.timeout`` does, and leaves as `LockLost`; not with
+    ``on_lost="tell"``.
+
+    Attributes:
+        lost: An event that is set when the grant is lost.
     """
 
     _runtime: AsyncRuntime
@@ -340,14 +355,14 @@ class AsyncGrant(_BaseGrant):
         self.lost = AsyncLost(runtime, hold, self)
         super().__init__(runtime, hold, self.lost)
 
+    @like(Grant.verify)
     async def verify(self) -> bool:
-        """Same as `Grant.verify`, but awaits."""
         if not self.held:
             return False
         return await self._runtime.run(verify(self._hold), self._asking()) and self.held
 
+    @like(Grant.release)
     async def release(self, *, wait: bool = True) -> bool:
-        """Same as `Grant.release`, but awaits."""
         call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         if not self._hold.release(self._runtime.now(), self._runtime.emit):
             return False
@@ -388,3 +403,37 @@ class AsyncGrant(_BaseGrant):
             if only_mine and kind is asyncio.CancelledError:
                 raise self._lost_error() from error
         self._settle(error, self.lost_reason)
+
+
+class WriteGrant(Grant):
+    """The proof of holding a read-write lock as its writer."""
+
+    def downgrade(self) -> None:
+        """Go on as a reader: let in the readers that are next in line, and no writer.
+
+        Atomic: at no moment is the lock free. The place in the queue and the token stay. Do
+        not write any more: guards that were made before (`recipes.etcd.guard`,
+        `recipes.zookeeper.guard`) refuse it from now on, a resource that compares tokens does
+        once a reader behind this grant was there. There is no way back: release, and acquire
+        the writer again.
+
+        Waits at most the request timeout. Where it raises, the grant counts as shared all
+        the same; call it again, or release. A second downgrade does nothing.
+
+        Raises:
+            LockLost: The grant was lost, or released.
+            StoreUnavailable: The store gave no answer: readers may have been let in, or not.
+        """
+        self.check()
+        if not self._hold.downgraded and not self._runtime.run(downgrade(self._hold), self._asking()):
+            raise self._lost_error()
+
+
+class AsyncWriteGrant(AsyncGrant):
+    """The proof of holding a read-write lock as its writer, in asyncio."""
+
+    @like(WriteGrant.downgrade)
+    async def downgrade(self) -> None:
+        self.check()
+        if not self._hold.downgraded and not await self._runtime.run(downgrade(self._hold), self._asking()):
+            raise self._lost_error()

@@ -7,10 +7,11 @@ from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recipes._api.locks import LockBase
+from recipes._api.held import Held
+from recipes._api.held_tasks import AsyncHeld
+from recipes._api.held_threads import BlockingHeld
 from recipes._programs.reentry import Entries
 from recipes.grant import AsyncGrant, Grant
-from recipes.lock import BlockingLock, TaskLock
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Program
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["AsyncRLock", "RLock"]
 
 
-class _BaseRLock(LockBase):
-    """What both faces of a re-entrant lock share."""
+class _BaseRLock(Held):
+    """What a re-entrant lock is in both runtimes."""
 
     _recipe: ClassVar[str] = "rlock"
 
@@ -71,22 +72,27 @@ class _BaseRLock(LockBase):
         """Return whether the owner, a thread or task, has ended."""
 
 
-class RLock(_BaseRLock, BlockingLock[Grant]):
+class RLock(_BaseRLock, BlockingHeld[Grant]):
     """An exclusive lock that the thread which holds it may enter again, as ``threading.RLock``.
 
     In the queue it is one contender, like a `Lock`, and excludes the locks of the same name. Its
-    owner is the thread (in asyncio the task) that acquired it: there, every further acquire
-    returns at once, without asking the store, with one more grant of the same token; also
-    through another `RLock` of the same client and name. The lock is given back when all of them
-    were released, in any order and from any thread.
+    owner is the thread that acquired it: there, every further acquire returns at once, without
+    asking the store, with one more grant of the same token; also through another `RLock` of the
+    same client and name. The lock is given back when all of them were released, in any order and
+    from any thread.
 
     When it is lost, all its grants are. Then the owner has to release them (each ``with`` block
     does, and ends as `LockLost`) before it may acquire again: until then every acquire raises
     `LockLost`, for what was read under the old token must not be written under a new one.
 
     Args:
-        max_hold: As for `Lock`, for all grants together: progress of one counts, and what the first
-            acquire asked for.
+        name: The lock's name.
+        max_hold: Seconds after which its grants are lost, and the next in line gets it, unless
+            `Grant.progress` of one was called; the first acquire's counts. At least 0.1; None: never.
+
+    Raises:
+        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short, or no duration.
     """
 
     _grant = Grant
@@ -105,13 +111,25 @@ class RLock(_BaseRLock, BlockingLock[Grant]):
         return not owner.is_alive()
 
 
-class AsyncRLock(_BaseRLock, TaskLock[AsyncGrant]):
-    """Same as `RLock`, but awaits; owners are tasks: another task waits, also one that the owner started.
+class AsyncRLock(_BaseRLock, AsyncHeld[AsyncGrant]):
+    """An exclusive lock that the task which holds it may enter again.
+
+    In the queue it is one contender, like an `AsyncLock`, and excludes the locks of the same name.
+    In the task that acquired it (another waits, also one that this started) every further acquire
+    returns at once, with one more grant of the same token; it is given back when all are released.
+    When it is lost, all its grants are, and until the task has released them (each ``async with``
+    block does, and ends as `LockLost`) every acquire raises `LockLost`.
 
     Args:
-        max_hold: As for `RLock`.
+        name: The lock's name.
+        max_hold: Seconds after which its grants are lost, and the next in line gets it, unless
+            `AsyncGrant.progress` of one was called; the first acquire's counts. At least 0.1.
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
             only "tell" by ``grant.lost``.
+
+    Raises:
+        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short, or no duration; ``on_lost`` is neither.
     """
 
     _grant = AsyncGrant

@@ -2,105 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from recipes._contract.rule import Order
+from recipes._api.held_tasks import AsyncHeld
+from recipes._api.held_threads import BlockingHeld
 from recipes._programs.hold import SHARED as SHARED_MODE
-from recipes._programs.queueing import downgrade
 from recipes._rules.exclusive import WRITER
 from recipes._rules.readwrite import SHARED
-from recipes.grant import AsyncGrant, Grant
-from recipes.lock import BlockingLock, TaskLock
+from recipes.grant import AsyncGrant, AsyncWriteGrant, Grant, WriteGrant
 
 if TYPE_CHECKING:
-    from recipes._api.locks import OnLost
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.tasks import AsyncRuntime
 
 __all__ = [
     "AsyncReadLock",
     "AsyncReadWriteLock",
-    "AsyncWriteGrant",
     "AsyncWriteLock",
     "ReadLock",
     "ReadWriteLock",
-    "WriteGrant",
     "WriteLock",
 ]
 
 RECIPE = "rwlock"
 
 
-class WriteGrant(Grant):
-    """The proof of holding a read-write lock as its writer."""
-
-    def downgrade(self) -> None:
-        """Go on as a reader: let in the readers that are next in line, and no writer.
-
-        Atomic: at no moment is the lock free. The place in the queue and the token stay. Do
-        not write any more: guards that were made before (`recipes.etcd.guard`,
-        `recipes.zookeeper.guard`) refuse it from now on, a resource that compares tokens does
-        once a reader behind this grant was there. There is no way back: release, and acquire
-        the writer again.
-
-        Waits at most the request timeout. Where it raises, the grant counts as shared all
-        the same; call it again, or release. A second downgrade does nothing.
-
-        Raises:
-            LockLost: The grant was lost, or released.
-            StoreUnavailable: The store gave no answer: readers may have been let in, or not.
-        """
-        self.check()
-        if not self._hold.mark and not self._runtime.run(downgrade(self._hold), self._asking()):
-            raise self._lost_error()
-
-
-class AsyncWriteGrant(AsyncGrant):
-    """Same as `WriteGrant`, but ``downgrade`` is awaited as well."""
-
-    async def downgrade(self) -> None:
-        """Same as `WriteGrant.downgrade`, but awaits."""
-        self.check()
-        if not self._hold.mark and not await self._runtime.run(downgrade(self._hold), self._asking()):
-            raise self._lost_error()
-
-
-class ReadLock(BlockingLock[Grant]):
+class ReadLock(BlockingHeld[Grant]):
     """The shared side of a `ReadWriteLock`: held together with other readers, with no writer beside."""
 
-    _order: ClassVar[Order] = SHARED
-    _recipe: ClassVar[str] = RECIPE
-    _mode: ClassVar[str] = SHARED_MODE
-    _grant = Grant
+    _order, _recipe, _mode, _grant = SHARED, RECIPE, SHARED_MODE, Grant
 
 
-class WriteLock(BlockingLock[WriteGrant]):
+class WriteLock(BlockingHeld[WriteGrant]):
     """The exclusive side of a `ReadWriteLock`; its grants can be downgraded."""
 
-    _order: ClassVar[Order] = WRITER
-    _recipe: ClassVar[str] = RECIPE
-    _grant = WriteGrant
+    _order, _recipe, _grant = WRITER, RECIPE, WriteGrant
 
 
-class AsyncReadLock(TaskLock[AsyncGrant]):
-    """Same as `ReadLock`, but awaits; owners are tasks."""
+class AsyncReadLock(AsyncHeld[AsyncGrant]):
+    """The shared side of an `AsyncReadWriteLock`: held with other readers, with no writer beside."""
 
-    _order: ClassVar[Order] = SHARED
-    _recipe: ClassVar[str] = RECIPE
-    _mode: ClassVar[str] = SHARED_MODE
-    _grant = AsyncGrant
+    _order, _recipe, _mode, _grant = SHARED, RECIPE, SHARED_MODE, AsyncGrant
 
 
-class AsyncWriteLock(TaskLock[AsyncWriteGrant]):
-    """Same as `WriteLock`, but awaits; owners are tasks."""
+class AsyncWriteLock(AsyncHeld[AsyncWriteGrant]):
+    """The exclusive side of an `AsyncReadWriteLock`; its grants can be downgraded."""
 
-    _order: ClassVar[Order] = WRITER
-    _recipe: ClassVar[str] = RECIPE
-    _grant = AsyncWriteGrant
+    _order, _recipe, _grant = WRITER, RECIPE, AsyncWriteGrant
 
 
 class _BaseReadWriteLock:
-    """What both faces of a read-write lock share."""
+    """What a read-write lock is in both runtimes."""
 
     reader: Any
     writer: Any
@@ -116,21 +68,27 @@ class _BaseReadWriteLock:
 
 
 class ReadWriteLock(_BaseReadWriteLock):
-    """A shared/exclusive lock: ``reader`` and ``writer`` each have the whole face of a `Lock`.
+    """A shared/exclusive lock: ``reader`` and ``writer`` each have all that a `Lock` has.
 
     Readers and writers are served in order of arrival: readers that stand next to each
     other hold together; a reader that comes after a waiting writer waits behind it, so
-    nobody starves. A `Lock` of the same name counts as a writer.
+    that none starves. A `Lock` of the same name counts as a writer.
 
     A writer may become a reader at once (`WriteGrant.downgrade`); a reader that would wait
     to become a writer gets `UpgradeError`. A thread that holds the lock as a reader and
     would wait to read again, behind a writer that waits for it, gets `WouldDeadlock`.
 
-    Cheap to make and safe to share between threads. The rule is that of Courtois, Heymans
-    and Parnas (1971) with a fair queue, as in ZooKeeper's recipe for shared locks.
+    Cheap to make, which does no I/O, and safe to share between threads. The rule is that of
+    Courtois, Heymans and Parnas (1971) with a fair queue, as in ZooKeeper's recipe for shared locks.
 
     Args:
-        max_hold: As for `Lock`; for the grants of both sides.
+        name: The lock's name.
+        max_hold: Seconds after which a grant of either side is lost, and the next in line gets
+            it, unless `Grant.progress` was called. At least 0.1; None: never.
+
+    Raises:
+        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short, or no duration.
 
     Attributes:
         reader: The shared side.
@@ -146,12 +104,24 @@ class ReadWriteLock(_BaseReadWriteLock):
 
 
 class AsyncReadWriteLock(_BaseReadWriteLock):
-    """Same as `ReadWriteLock`, but its two sides await; owners are tasks.
+    """A shared/exclusive lock for asyncio: ``reader`` and ``writer`` each have all that an `AsyncLock` has.
+
+    Served in order of arrival, by the rule of `ReadWriteLock`; an `AsyncLock` of the same name counts
+    as a writer. A writer may become a reader (`AsyncWriteGrant.downgrade`); a reader that would wait
+    to write gets `UpgradeError`, and one that would wait behind a writer to read again `WouldDeadlock`.
+
+    Cheap to make, which does no I/O, and safe to share between the tasks of one loop.
 
     Args:
-        max_hold: As for `Lock`; for the grants of both sides.
+        name: The lock's name.
+        max_hold: Seconds after which a grant of either side is lost, and the next in line gets
+            it, unless `AsyncGrant.progress` was called. At least 0.1; None: never.
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or
             only "tell" by ``grant.lost``.
+
+    Raises:
+        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short, or no duration; ``on_lost`` is neither.
 
     Attributes:
         reader: The shared side.
@@ -167,7 +137,7 @@ class AsyncReadWriteLock(_BaseReadWriteLock):
         name: str,
         *,
         max_hold: float | None = None,
-        on_lost: OnLost = "cancel",
+        on_lost: Literal["cancel", "tell"] = "cancel",
     ) -> None:
         self.reader = AsyncReadLock(runtime, name, max_hold=max_hold, on_lost=on_lost)
         self.writer = AsyncWriteLock(runtime, name, max_hold=max_hold, on_lost=on_lost)

@@ -1,8 +1,9 @@
-"""The blocking and the asyncio face are the same, but for ``await``."""
+"""The blocking and the asyncio API are the same, but for ``await``, and each is documented in full."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,15 @@ PAIRS: list[tuple[Any, Any]] = [
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),
 ]
+GATES = [pair for pair in PAIRS if pair[0].__module__.startswith("recipes.fencing")]
 IDS = [blocking.__name__ for blocking, _ in PAIRS]
+
+RECIPES: dict[str, tuple[Any, Any]] = {
+    "lock": (recipes.Lock, recipes.AsyncLock),
+    "rlock": (recipes.RLock, recipes.AsyncRLock),
+    "rwlock": (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
+}
+"""What the methods of the clients make."""
 
 #: Where asyncio takes more, because it can do more.
 MORE = {
@@ -91,31 +100,63 @@ def _annotation(parameter: inspect.Parameter) -> str:
 
 
 @each_member
-def test_documented_once_and_the_twin_says_same_as(blocking: Any, twin: Any, name: str) -> None:
+def test_each_says_the_same_in_full(blocking: Any, twin: Any, name: str) -> None:
     one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
-    if name == "__init__" or one is other:  # the class documents it; or it is shared
+    if name == "__init__":  # the class documents it
         return
     assert one.__doc__, f"{blocking.__name__}.{name} is not documented"
-    assert other.__doc__
-    if isinstance(one, property):
-        assert other.__doc__ == one.__doc__
+    if (blocking, twin) in GATES:
+        assert other.__doc__ == one.__doc__ or other.__doc__.startswith(
+            f"Same as `{blocking.__name__}.{name}`"
+        )
+    elif blocking is recipes.Client and name in RECIPES:
+        assert other.__doc__ == RECIPES[name][1].__doc__
     else:
-        documented = {f"Same as `{kind.__name__}.{name}`" for kind, _ in PAIRS}
-        assert other.__doc__.startswith(tuple(documented))
-        if inspect.iscoroutinefunction(other):
-            assert "awaits" in other.__doc__
+        assert other.__doc__ == one.__doc__
 
 
 @pytest.mark.parametrize(("blocking", "twin"), PAIRS, ids=IDS)
-def test_the_classes_are_documented_once(blocking: Any, twin: Any) -> None:
+def test_the_classes_are_documented_in_full(blocking: Any, twin: Any) -> None:
     assert blocking.__doc__
-    assert twin.__doc__.startswith(f"Same as `{blocking.__name__}`, but")
+    if (blocking, twin) in GATES:
+        assert twin.__doc__.startswith(f"Same as `{blocking.__name__}`, but")
+    else:
+        assert "Same as" not in twin.__doc__
+        assert set(parts(blocking)) <= set(parts(twin))
+
+
+def parts(kind: type) -> list[str]:
+    """Return what a docstring of a class explains one by one: sections, arguments, attributes, errors."""
+    return re.findall(r"^ {4,8}(\w+):", kind.__doc__ or "", re.MULTILINE)
 
 
 def test_the_two_connects() -> None:
     one, other = (inspect.signature(connect) for connect in (client.connect, client.connect_async))
     assert one.parameters == other.parameters
-    assert client.connect_async.__doc__ == "Same as `connect`, but for asyncio."
+    assert client.connect_async.__doc__ == client.connect.__doc__
+
+
+def test_the_two_connects_assume_the_same() -> None:
+    settings = [connect("memory://")._runtime.settings for connect in (client.connect, client.connect_async)]
+    parameters = inspect.signature(client.connect_async).parameters
+    assert settings[0] == settings[1]
+    assert settings[1].session_timeout_s == parameters["session_timeout"].default
+    assert settings[1].request_timeout_s == parameters["request_timeout"].default
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("kind", [recipes.Client, recipes.AsyncClient])
+def test_a_client_shows_what_its_recipes_take(kind: type, name: str) -> None:
+    noun = RECIPES[name][kind is recipes.AsyncClient]
+    method = getattr(kind, name)
+    itself, runtime, *parameters = inspect.signature(noun.__init__).parameters.values()
+    assert runtime.name == "runtime"
+    shown = inspect.signature(method)
+    assert list(shown.parameters.values()) == [itself, *parameters]
+    assert shown.return_annotation is noun
+    assert inspect.isfunction(method)
+    assert (method.__module__, method.__qualname__) == ("recipes.client", f"{kind.__name__}.{name}")
+    assert inspect.getdoc(method) == inspect.getdoc(noun)
 
 
 @each_member

@@ -1,8 +1,9 @@
-"""Names of locks, and how they become a part of a path or key.
+"""Names, and how they become a part of a path or key.
 
 A name is opaque text. It is encoded to ``[A-Za-z0-9_.-]`` and ``%XX`` (one for each
 byte of its UTF-8), so that different names never meet, none holds a separator, and
-no store's own rules about paths apply.
+no store's own rules about paths apply. ``~`` is not in that alphabet: what begins with it is
+the place of a recipe whose names are its own.
 """
 
 from __future__ import annotations
@@ -10,12 +11,24 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-__all__ = ["MAX_ENCODED_BYTES", "decode", "encode"]
+__all__ = ["LOCKS", "MAX_ENCODED_BYTES", "decode", "encode", "queue_of"]
 
 MAX_ENCODED_BYTES = 1024
+LOCKS = frozenset(("lock", "rlock", "rwlock"))
+"""The recipes that share the queue of a name: they exclude each other."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _OTHER = re.compile(rb"[^A-Za-z0-9_.-]")
+
+
+def queue_of(recipe: str, name: str) -> str:
+    """Return where the contenders of a recipe of this name queue: a path, relative to the root.
+
+    Raises:
+        TypeError, ValueError: As `encode`.
+    """
+    assert recipe != "session", "the sessions of a store without a root should have this place alone"
+    return encode(name) if recipe in LOCKS else f"~{recipe}/{encode(name)}"
 
 
 def encode(name: str) -> str:
@@ -27,13 +40,13 @@ def encode(name: str) -> str:
             once encoded.
     """
     if not isinstance(name, str):
-        raise TypeError(f"a lock's name is a str, not {type(name).__name__}")
+        raise TypeError(f"a name is a str, not {type(name).__name__}")
     if not name:
-        raise ValueError("a lock's name must have at least one character")
+        raise ValueError("a name must have at least one character")
     encoded = name if _PLAIN.fullmatch(name) else _escape(name)
     if len(encoded) > MAX_ENCODED_BYTES:
         raise ValueError(
-            f"the lock's name has {len(encoded)} bytes once encoded, and {MAX_ENCODED_BYTES} "
+            f"the name has {len(encoded)} bytes once encoded, and {MAX_ENCODED_BYTES} "
             f"at most are allowed: {name[:40]!r}..."
         )
     # A component that is only dots means a directory to some stores.
@@ -45,7 +58,7 @@ def _escape(name: str) -> str:
         raw = name.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"the lock's name {name[:40]!r} has a lone surrogate at {error.start} and is no text"
+            f"the name {name[:40]!r} has a lone surrogate at {error.start} and is no text"
         ) from None
     return _OTHER.sub(lambda match: b"%%%02X" % match[0][0], raw).decode("ascii")
 

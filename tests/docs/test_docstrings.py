@@ -15,7 +15,7 @@ from typing import Any
 
 import recipes
 
-OF_PYTHON = {"recipes.lock.Acquiring.send", "recipes.lock.Acquiring.throw"}
+OF_PYTHON = {"recipes._api.acquiring.Acquiring.send", "recipes._api.acquiring.Acquiring.throw"}
 """What every coroutine has."""
 
 

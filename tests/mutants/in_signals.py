@@ -9,12 +9,12 @@ from unittest import mock
 
 from recipes import events
 from recipes._api import leaving
-from recipes._api.locks import LockBase
+from recipes._api.held import Held
+from recipes._api.held_threads import BlockingHeld
 from recipes._programs.hold import Hold
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Runtime
 from recipes._section import Section, section
-from recipes.lock import BlockingLock
 from recipes.stores.zookeeper import kazoo_client_watches
 from tests.mutants.transports import TransportMutant, nothing
 from tests.simulation.bugs import swap
@@ -49,7 +49,7 @@ def _telling_is_no_section() -> list[Any]:
 
 
 def _waits_for_itself() -> list[Any]:
-    return swap(BlockingLock, "_refuse_waiting_for_oneself", nothing)
+    return swap(BlockingHeld, "_refuse_waiting_for_oneself", nothing)
 
 
 def _releases_are_not_done_behind() -> list[Any]:
@@ -70,7 +70,7 @@ def _blocks_are_not_swept() -> list[Any]:
 
 def _blocks_are_not_noted() -> list[Any]:
     return [
-        mock.patch("recipes.lock.enters", nothing),
+        mock.patch("recipes._api.held_threads.enters", nothing),
         mock.patch("recipes.grant.enters", nothing),
     ]
 
@@ -86,11 +86,14 @@ def _a_block_is_anybodys() -> list[Any]:
     def looked_up(what: Any) -> Any:
         return what.__dict__.get(leaving.LOOKED_UP, {}).pop(threading.get_ident(), (0, None))[1]
 
-    return [mock.patch("recipes.lock.looked_up", looked_up), mock.patch("recipes.grant.looked_up", looked_up)]
+    return [
+        mock.patch("recipes._api.held_threads.looked_up", looked_up),
+        mock.patch("recipes.grant.looked_up", looked_up),
+    ]
 
 
 def _what_was_not_entered_is_noted() -> list[Any]:
-    return swap(LockBase, "_forget", nothing)
+    return swap(Held, "_forget", nothing)
 
 
 def _an_end_stays_unfinished() -> list[Any]:

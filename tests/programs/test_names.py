@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes._contract.names import MAX_ENCODED_BYTES, decode, encode
+from recipes._contract.names import LOCKS, MAX_ENCODED_BYTES, decode, encode, queue_of
 
 ALPHABET = re.compile(r"(?:[A-Za-z0-9_.-]|%[0-9A-F]{2})+")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80)
@@ -69,7 +69,7 @@ def test_what_is_no_name() -> None:
     with pytest.raises(ValueError, match="at least one character"):
         encode("")
     for other in (b"x", None, 1, ["x"]):
-        with pytest.raises(TypeError, match="a lock's name is a str"):
+        with pytest.raises(TypeError, match="a name is a str"):
             encode(other)  # type: ignore[arg-type]
 
 
@@ -81,3 +81,28 @@ def test_a_name_comes_back(name: str) -> None:
 @pytest.mark.parametrize("component", ["", "%FF", "%41", "a b", "."])
 def test_what_no_name_becomes_is_no_name(component: str) -> None:
     assert decode(component) is None
+
+
+RECIPES = st.sampled_from([*sorted(LOCKS), "semaphore", "election", "group"])
+
+
+@given(RECIPES, TEXT, RECIPES, TEXT)
+def test_queues_meet_only_where_locks_share_a_name(one: str, name: str, other: str, its_name: str) -> None:
+    mine, its = queue_of(one, name), queue_of(other, its_name)
+    together = {one, other} <= LOCKS or one == other
+    assert (mine == its) == (together and name == its_name)
+    if mine != its:
+        assert not f"{mine}/".startswith(f"{its}/")
+
+
+def test_where_recipes_queue() -> None:
+    assert [queue_of(recipe, "a/b") for recipe in sorted(LOCKS)] == ["a%2Fb"] * 3
+    assert queue_of("semaphore", "a/b") == "~semaphore/a%2Fb"
+    assert queue_of("semaphore", "~") == "~semaphore/%7E"
+    assert queue_of("lock", "~semaphore/x") == "%7Esemaphore%2Fx"
+    assert decode(queue_of("semaphore", "x")) is None
+
+
+def test_no_recipe_takes_the_place_of_sessions() -> None:
+    with pytest.raises(AssertionError, match="sessions"):
+        queue_of("session", "x")

@@ -716,14 +716,14 @@ def test_with_a_clean_body_and_a_loss_that_shows_at_its_end(
 
 def test_lost_between_the_grant_and_the_body(client: Client, monkeypatch: pytest.MonkeyPatch) -> Never:
     lock = client.lock("x")
-    acquire = lock.acquire
+    acquire = lock._acquire
 
-    def late() -> Any:
-        grant = acquire()
+    def late(manner: Any) -> Any:
+        grant = acquire(manner)
         lose(client)
         return grant
 
-    monkeypatch.setattr(lock, "acquire", late)
+    monkeypatch.setattr(lock, "_acquire", late)
     with pytest.raises(LockLost, match="revoked"), lock:
         raise AssertionError("the body was entered")
     assert lock._entered == {}

@@ -322,7 +322,7 @@ async def test_cancelled_while_waiting(engine: FaultyEngine) -> None:
 async def test_cancelled_while_waiting_for_a_session(engine: FaultyEngine) -> None:
     async with using(engine) as client:
         engine.before = on("Open", cut, times=10**9)
-        task = asyncio.create_task(client.lock("x")._acquire(None))
+        task = asyncio.create_task(client.lock("x").acquire())
         await until(lambda: engine.asked.count("Open") > 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -694,7 +694,7 @@ async def test_an_acquire_can_be_made_a_task_of(engine: FaultyEngine) -> None:
 @in_loop
 async def test_an_acquire_that_nobody_awaited_is_warned_of(engine: FaultyEngine) -> None:
     async with using(engine) as client:
-        with pytest.warns(RuntimeWarning, match="Lock._acquire.* was never awaited"):  # noqa: PT031
+        with pytest.warns(RuntimeWarning, match="AsyncLock.acquire. was never awaited"):  # noqa: PT031
             client.lock("x").acquire()
             gc.collect()
         assert engine.asked == []
@@ -1046,7 +1046,7 @@ async def test_a_session_that_begins_while_the_client_is_closed_is_ended(
         return await ask(self, request, timeout_s)
 
     monkeypatch.setattr(link, "ask", slow)
-    waiter = asyncio.create_task(client.lock("x")._acquire(None))
+    waiter = asyncio.create_task(client.lock("x").acquire())
     await opening.wait()
     closing = asyncio.create_task(client.close())
     await until(lambda: client._runtime.board.closed is not None)

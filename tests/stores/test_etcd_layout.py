@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes._contract.contenders import Contender
-from recipes._contract.names import encode
+from recipes._contract.names import encode, queue_of
 from recipes._contract.operations import Spot
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
@@ -26,6 +26,16 @@ def test_keys(root: Any, base: Any) -> None:
     assert layout.anchor("1f") == b"~session/" + base + b"1f"
     assert layout.tombstone(ID, "1f") == b"~session/" + base + b"1f/" + ID.encode()
     assert layout.whole("x") == (base + b"x/", base + b"x/~")
+
+
+def test_a_queue_of_another_recipe_is_below_its_own_place() -> None:
+    layout, queue = Layout("app"), queue_of("semaphore", "x")
+    key = layout.contender(Spot(queue, "W", ID), "1f")
+    assert key == b"app/~semaphore/x/W-1f-" + ID.encode()
+    assert layout.parse(queue, key) == Contender(ref_of(key), ID, "W", "1f")
+    start, end = layout.locks
+    assert not start <= key < end
+    assert layout.name_of(key) is None
 
 
 def test_ranges_of_an_exclusive_recipe_are_the_whole_queue() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes._contract.contenders import Contender
-from recipes._contract.names import encode
+from recipes._contract.names import encode, queue_of
 from recipes._contract.operations import Spot
 from recipes.stores.zookeeper.layout import NEAR_THE_END, Child, Layout, dubious
 
@@ -26,6 +26,13 @@ def test_paths(root: Any, base: Any) -> None:
 def test_ancestors() -> None:
     assert Layout("").ancestors("x") == ["/x"]
     assert Layout("a/b").ancestors("x") == ["/a", "/a/b", "/a/b/x"]
+
+
+def test_a_queue_of_another_recipe_is_below_its_own_node() -> None:
+    layout, queue = Layout("app"), queue_of("semaphore", "x")
+    assert layout.queue(queue) == "/app/~semaphore/x"
+    assert layout.ancestors(queue) == ["/app", "/app/~semaphore", "/app/~semaphore/x"]
+    assert layout.contender(Spot(queue, "W", ID)) == f"/app/~semaphore/x/_c_{ID}-W-lock-"
 
 
 @given(NAMES)

@@ -24,7 +24,8 @@ def blocking() -> None:
         assert_type(lock.name, str)
         with lock as grant:
             assert_type(grant, recipes.Grant)
-            assert_type(grant.token, int)
+            assert_type(grant.token, int | None)
+            assert_type(grant.id, int)
             assert_type(grant.held, bool)
             assert_type(grant.remaining, float)
             assert_type(grant.name, str)
@@ -58,6 +59,18 @@ def options() -> None:
     recipes.connect_async(url, pasword="x")  # type: ignore[arg-type]
     recipes.connect(url, tls_ca=3)  # type: ignore[arg-type]
     recipes.connect(url, sasl="PLAIN")  # type: ignore[arg-type]
+
+
+def mistaken(client: recipes.Client, awaited: recipes.AsyncClient) -> None:
+    client.lock(3)  # type: ignore[arg-type]
+    client.lock("x", 5)  # type: ignore[call-arg]
+    client.rlock("x", max_hold="5")  # type: ignore[arg-type]
+    client.rwlock("x", on_lost="tell")  # type: ignore[call-arg]
+    awaited.rwlock("x", on_lost="told")  # type: ignore[arg-type]
+    client.lock("x").acquire(5)  # type: ignore[call-arg]
+    client.lock("x").acquire(max_waiters="2")  # type: ignore[arg-type]
+    _ = awaited.lock("x").acquire(time=5)  # type: ignore[call-arg]
+    _ = awaited.lock("x").try_acquire(timeout="5")  # type: ignore[arg-type]
 
 
 def hanging(client: recipes.Client) -> None:
@@ -117,7 +130,7 @@ async def awaiting() -> None:
         assert_type(lock, recipes.AsyncLock)
         async with lock as grant:
             assert_type(grant, recipes.AsyncGrant)
-            assert_type(grant.token, int)
+            assert_type(grant.token, int | None)
             assert_type(await grant.verify(), bool)
             assert_type(grant.lost.is_set(), bool)
             assert_type(await grant.lost.wait(1), bool)
@@ -187,7 +200,8 @@ def gating(grant: recipes.Grant, database: Any) -> None:
     sql = fencing.SqlGate("app.fences", paramstyle="format")
     assert_type(sql.ddl(), str)
     sql.admit(database, "reports", grant)
-    sql.admit(database, "reports", grant.token, shared=True)
+    if grant.token is not None:
+        sql.admit(database, "reports", grant.token, shared=True)
     file = fencing.FileGate(Path("catalog.json"))
     file.write(grant, b"")
     assert_type(file.read(grant, shared=True), bytes)
@@ -227,7 +241,7 @@ class Guarded:
         self._lock: recipes.Lock = client.lock("x")
         self._grant: recipes.Grant | None = None
 
-    def start(self) -> int:
+    def start(self) -> int | None:
         self._grant = self._lock.acquire()
         return self._grant.token
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from recipes._api.clients import LONGEST_OWNER
 from recipes.cli import codes
 from recipes.cli.options import Name, Seconds, store_option
 from recipes.cli.running.run import LONGEST_GRACE, Order, run
-from recipes.client import LONGEST_OWNER
 
 __all__ = ["run_command"]
 

@@ -1,15 +1,14 @@
-"""What every lock that queues is made of, in both faces."""
+"""Held things: what every recipe that queues and is held shares in both runtimes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from recipes._contract.deadline import duration
-from recipes._contract.names import encode
+from recipes._contract.names import queue_of
 from recipes._contract.operations import List
 from recipes._contract.rule import Order
 from recipes._programs.hold import SHARED
@@ -21,44 +20,15 @@ from recipes.errors import UpgradeError, WouldDeadlock
 from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
+    from recipes._api.options import Manner, OnPlace
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import Hold
     from recipes.inspection import ContenderInfo
 
-__all__ = ["ANYHOW", "LockBase", "Manner", "OnLost", "OnSessionLost"]
+__all__ = ["Held"]
 
 SHORTEST_HOLD_S = 0.1
 SHORTEST_TRY_S = 0.05
-OnPlace = Callable[[int], object]
-OnLost = Literal["cancel", "tell"]
-OnSessionLost = Literal["requeue", "fail"]
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How an acquire waits; raises unless it fits."""
-
-    max_waiters: int | None = None
-    on_session_lost: OnSessionLost = "requeue"
-    on_queued: OnPlace | None = None
-    on_position: OnPlace | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_waiters is not None:
-            if isinstance(self.max_waiters, bool) or not isinstance(self.max_waiters, int):
-                raise TypeError(f"max_waiters is a number of waiters or None, not {self.max_waiters!r}")
-            if self.max_waiters < 0:
-                raise ValueError(f"max_waiters is at least 0, not {self.max_waiters}")
-        if self.on_session_lost not in ("requeue", "fail"):
-            raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {self.on_session_lost!r}")
-
-    @property
-    def calls_back(self) -> bool:
-        """Whether there is anything to call while it waits."""
-        return self.on_queued is not None or self.on_position is not None
-
-
-ANYHOW = Manner()
 
 
 def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPlace) -> Callable[[int], None]:
@@ -66,26 +36,29 @@ def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPlace)
     return lambda position: in_turn(partial(callback, position))
 
 
-class LockBase(ABC):
-    """What both faces of a lock share."""
+class Held(ABC):
+    """What is held in a queue, in both runtimes: everything that waits for nothing.
 
-    _order: ClassVar[Order] = EXCLUSIVE
+    A recipe says what it is by the attributes below; its order may be another for each object.
+    """
+
+    _order: Order = EXCLUSIVE
     _recipe: ClassVar[str] = "lock"
     _mode: ClassVar[str] = "exclusive"
 
     def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
         self._runtime = runtime
-        self._queue = encode(name)
+        self._queue = queue_of(self._recipe, name)
         self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
         self._name = name
         self._entered: dict[object, list[Any]] = {}
 
     @property
     def name(self) -> str:
-        """The name of the lock, as it was given."""
+        """The name, as it was given."""
         return self._name
 
-    def _attempt(self, timeout_s: float | None, owner: object, manner: Manner) -> Attempt:
+    def _attempt(self, owner: object, manner: Manner) -> Attempt:
         labels = {
             "name": self._name,
             "recipe": self._recipe,
@@ -93,13 +66,8 @@ class LockBase(ABC):
             "store": self._runtime.engine.label,
         }
 
-        def before_waiting() -> None:
-            # Who stands in the way of one that holds already waits for that one, sooner or later.
-            if mine := self._held_by(owner):
-                raise self._deadlock(mine)
-            self._refuse_waiting_for_oneself()
-
-        attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
+        before_waiting = partial(self._before_waiting, owner)
+        attempt = Attempt(self._queue, self._order, new_id, labels, manner.timeout, before_waiting)
         attempt.max_hold_s = self._max_hold_s
         attempt.owner = self._runtime.note
         attempt.max_waiters = manner.max_waiters
@@ -148,6 +116,13 @@ class LockBase(ABC):
         mine = self._held_by(owner)
         if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
             raise self._deadlock(mine)
+
+    def _before_waiting(self, owner: object) -> None:
+        """Raise if what turns out to have to wait would wait for ever."""
+        # What stands in the way of one that holds already waits for that one, sooner or later.
+        if mine := self._held_by(owner):
+            raise self._deadlock(mine)
+        self._refuse_waiting_for_oneself()
 
     def _refuse_waiting_for_oneself(self) -> None:  # noqa: B027 - nothing to refuse where tasks wait
         """Raise if what would wait was asked amid an acquire that it waits for."""

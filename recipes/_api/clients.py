@@ -1,0 +1,107 @@
+"""What both clients share: what they were given, checked, and what needs no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from recipes import guarantees
+from recipes._contract.deadline import duration
+from recipes._contract.names import decode
+from recipes._contract.operations import List, Listing, Queues
+from recipes._programs.observing import look_up
+from recipes._run.runtime import Settings
+from recipes.guarantees import Guarantees, Need
+from recipes.inspection import checked_limit, described
+from recipes.session import Session
+from recipes.stores.registry import from_url
+
+if TYPE_CHECKING:
+    from recipes._contract.backend import Engine
+    from recipes._contract.operations import Program
+    from recipes._programs.session import Board
+    from recipes._run.runtime import Call
+    from recipes.inspection import ContenderInfo
+
+__all__ = ["BaseClient", "checked"]
+
+SHORTEST_SESSION_S = 2.0
+SHORTEST_REQUEST_S = 0.05
+LONGEST_OWNER = 200
+_OPTIONAL = frozenset(("username", "password", "tls_ca", "tls_cert", "tls_key", "ssl_context", "sasl", "acl"))
+"""The options that are not given where they are None; what nobody knows is refused, None or not."""
+
+
+def checked(
+    url: str,
+    *,
+    session_timeout: float = 15,
+    request_timeout: float = 5,
+    require: Need | Iterable[Need] = (),
+    owner: str | None = None,
+    **options: Any,
+) -> tuple[Engine, Settings]:
+    """Return what a client is made of; the options hold nothing secret any more."""
+    given = {name: value for name, value in options.items() if value is not None or name not in _OPTIONAL}
+    engine = from_url(url, given)
+    guarantees.require(require, engine.guarantees, f"{url.partition(':')[0].lower()}://")
+    return engine, _settings(session_timeout, request_timeout, owner)
+
+
+def _settings(session_timeout: float, request_timeout: float, owner: str | None) -> Settings:
+    session_s = duration("session_timeout", session_timeout, least=SHORTEST_SESSION_S)
+    request_s = duration("request_timeout", request_timeout, least=SHORTEST_REQUEST_S)
+    if session_s is None or request_s is None:
+        raise TypeError("session_timeout and request_timeout are numbers of seconds")
+    if owner is not None and not isinstance(owner, str):
+        raise TypeError(f"owner is a str or None, not {type(owner).__name__}")
+    if owner is not None and not (1 <= len(owner) <= LONGEST_OWNER and owner.isprintable()):
+        raise ValueError(f"owner is 1 to {LONGEST_OWNER} printable characters, not {owner[:40]!r}")
+    return Settings(session_s, request_s, owner)
+
+
+def _look_at_all(limit: int, board: Board) -> Program[dict[str, list[ContenderInfo]]]:
+    """Read the names of queues, then each of these."""
+    found: dict[str, list[ContenderInfo]] = {}
+    queues: tuple[str, ...] = yield from look_up(Queues(limit))
+    for queue in queues:
+        name = decode(queue)
+        if name is None:  # of a recipe that is no lock, or of another program
+            continue
+        listing: Listing = yield from look_up(List(queue, limit))
+        if listing.contenders:
+            found[name] = described(name, listing.contenders, None if board.epoch is None else board.epoch.id)
+    return found
+
+
+class BaseClient:
+    """What both clients share."""
+
+    _runtime: Any
+
+    @property
+    def session(self) -> Session:
+        """The session with the store."""
+        return Session(self._runtime)
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """What the store promises; no I/O."""
+        given: Guarantees = self._runtime.engine.guarantees
+        return given
+
+    @property
+    def pending_cleanups(self) -> int:
+        """How many contenders of interrupted calls are still to be withdrawn, behind the scenes."""
+        return len(self._runtime.cleaning)
+
+    def _locks(self, limit: int) -> Program[dict[str, list[ContenderInfo]]]:
+        return _look_at_all(checked_limit(limit), self._runtime.board)
+
+    def _looking(self) -> Call:
+        within = self._runtime.settings.request_timeout_s
+        call: Call = self._runtime.call(None, within, fail_fast=True)
+        return call
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._runtime.engine.label}: session {self.session.state}>"

@@ -1,0 +1,152 @@
+"""Held things for asyncio tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from recipes._api.acquiring import Acquiring
+from recipes._api.held import Held
+from recipes._api.held_threads import BlockingHeld
+from recipes._api.options import ANYHOW, AT_ONCE_S, Manner, OnSessionLost
+from recipes._api.signatures import like
+from recipes._programs.observing import look_up
+from recipes._programs.queueing import acquire, try_acquire
+from recipes.errors import LockTimeout, StoreUnavailable
+from recipes.grant import AsyncGrant
+
+if TYPE_CHECKING:
+    import asyncio
+    from types import TracebackType
+
+    from recipes._contract.operations import Program
+    from recipes._programs.hold import Hold
+    from recipes._run.runtime import Call
+    from recipes._run.tasks import AsyncRuntime
+    from recipes.inspection import ContenderInfo
+
+__all__ = ["AsyncHeld"]
+
+T = TypeVar("T")
+AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    # A third of what importing the package takes, and who has a task has it imported.
+    import asyncio  # noqa: PLC0415
+
+    return asyncio.current_task()
+
+
+class AsyncHeld(Held, Generic[AnyAsyncGrant]):
+    """What is held in a queue, in the asyncio API; owners are tasks."""
+
+    _runtime: AsyncRuntime
+    _grant: type[AnyAsyncGrant]
+
+    def __init__(
+        self,
+        runtime: AsyncRuntime,
+        name: str,
+        *,
+        max_hold: float | None = None,
+        on_lost: Literal["cancel", "tell"] = "cancel",
+    ) -> None:
+        super().__init__(runtime, name, max_hold=max_hold)
+        if on_lost not in ("cancel", "tell"):
+            raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
+        self._cancels = on_lost == "cancel"
+
+    @like(BlockingHeld.acquire)
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        max_waiters: int | None = None,
+        on_session_lost: OnSessionLost = "requeue",
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
+    ) -> Acquiring[AnyAsyncGrant]:
+        return self._acquiring(Manner(timeout, max_waiters, on_session_lost, on_queued, on_position))
+
+    def _acquiring(self, manner: Manner) -> Acquiring[AnyAsyncGrant]:
+        work: Any = self._acquire(manner)
+        work.__qualname__ = f"{type(self).__name__}.acquire"  # what Python warns of if it is never awaited
+        return Acquiring(work)
+
+    async def _acquire(self, manner: Manner) -> AnyAsyncGrant:
+        if manner.timeout == 0:
+            try:
+                grant = await self._try_acquire(AT_ONCE_S)
+            except StoreUnavailable as silent:
+                raise LockTimeout(self._name, 0.0) from silent
+            if grant is None:
+                raise LockTimeout(self._name, 0.0, position=1)
+            return grant
+        owner = _current_task()
+        again: AnyAsyncGrant | None = self._again(owner)
+        if again is not None:
+            return again
+        self._refuse_deadlock(owner)
+        call = self._runtime.call(owner, manner.timeout)
+        grant = await self._take(call, acquire(self._attempt(owner, manner)))
+        assert grant is not None, "acquire returns a grant or raises"
+        return grant
+
+    @like(BlockingHeld.try_acquire)
+    async def try_acquire(self, *, timeout: float | None = None) -> AnyAsyncGrant | None:
+        return await self._try_acquire(self._within(timeout))
+
+    async def _try_acquire(self, within: float) -> AnyAsyncGrant | None:
+        owner = _current_task()
+        again: AnyAsyncGrant | None = self._again(owner)
+        if again is not None:
+            return again
+        call = self._runtime.call(owner, within, fail_fast=True)
+        return await self._take(call, try_acquire(self._attempt(owner, ANYHOW)))
+
+    @like(BlockingHeld.holders)
+    async def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        return [one for one in await self.contenders(limit=limit) if one.holds]
+
+    @like(BlockingHeld.waiters)
+    async def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
+        return [one for one in await self.contenders(limit=limit) if not one.holds]
+
+    @like(BlockingHeld.contenders)
+    async def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        return self._described(await self._outside(look_up(self._list(limit))))
+
+    @like(BlockingHeld.expel)
+    async def expel(self, token: int) -> bool:
+        return await self._outside(self._expulsion(token))
+
+    async def _outside(self, program: Program[T]) -> T:
+        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        return await self._runtime.run(program, call)
+
+    async def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyAsyncGrant | None:
+        try:
+            hold = await self._runtime.run(program, call)
+            return None if hold is None else self._granted(self._grantable(hold))
+        except BaseException:
+            call.unwind()
+            raise
+
+    def _granted(self, hold: Hold) -> AnyAsyncGrant:
+        return self._grant(self._runtime, hold, cancels=self._cancels)
+
+    async def __aenter__(self) -> AnyAsyncGrant:
+        grant = await (await self._acquire(ANYHOW)).__aenter__()
+        self._enter(_current_task(), grant)
+        return grant
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        owner = _current_task()
+        grant = self._entered_by(owner)[-1]
+        try:
+            await grant.__aexit__(kind, error, trace)
+        finally:
+            self._forget(owner, grant)

@@ -1,0 +1,238 @@
+"""Held things for threads."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from recipes._api.held import Held
+from recipes._api.leaving import ends, enters, looked_up, seen_leaving
+from recipes._api.options import ANYHOW, AT_ONCE_S, Manner, OnSessionLost
+from recipes._programs.observing import look_up
+from recipes._programs.queueing import acquire, try_acquire
+from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
+from recipes.grant import Grant
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from recipes._contract.operations import Program
+    from recipes._programs.hold import Hold
+    from recipes._run.blocking import BlockingRuntime
+    from recipes._run.runtime import Call
+    from recipes.inspection import ContenderInfo
+
+__all__ = ["BlockingHeld"]
+
+T = TypeVar("T")
+AnyGrant = TypeVar("AnyGrant", bound=Grant)
+
+
+class BlockingHeld(Held, Generic[AnyGrant]):
+    """What is held in a queue, in the blocking API; owners are threads."""
+
+    _runtime: BlockingRuntime
+    _grant: type[AnyGrant]
+
+    def __init__(self, runtime: BlockingRuntime, name: str, *, max_hold: float | None = None) -> None:
+        super().__init__(runtime, name, max_hold=max_hold)
+
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        max_waiters: int | None = None,
+        on_session_lost: OnSessionLost = "requeue",
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
+    ) -> AnyGrant:
+        """Wait until it is granted, and return the grant, which is held then.
+
+        In asyncio ``await`` it, or enter it with ``async with``.
+
+        Args:
+            timeout: Seconds for the whole call; None waits for ever, also through an
+                outage of the store; 0 tries once, as `try_acquire` does, and gives the store 0.2 s
+                to answer. Where a first use, which starts the session, or one request may take
+                longer, open the client before, or use `try_acquire`.
+            max_waiters: How many may wait for it, with this one; it does not wait as one
+                more. 0: acquire it only if that takes no waiting. None: any number.
+            on_session_lost: What to do when the place in the queue is gone, with the session or by
+                an operator's hand: "requeue" at the tail, or "fail".
+            on_queued: Called with the number of those ahead if it has to wait, and each time it
+                queues again. It runs where callbacks of `Lost` do, after the earlier ones of this
+                call: in a thread for them, or soon in the loop.
+            on_position: Called with that number then, and whenever a look at the queue shows
+                another. A waiter looks when the one it watches goes: deep in a queue numbers
+                are skipped. In a short queue on etcd knowing it takes one look more.
+
+        Raises:
+            LockTimeout: Not acquired in time; nothing is left in the queue.
+            QueueFull: ``max_waiters`` wait already; nothing is left in the queue.
+            SessionLost: The place in the queue is gone, and ``on_session_lost`` is "fail".
+            WouldDeadlock: This thread or task holds it in a way that it would wait for itself
+                (`UpgradeError`: it holds it shared, and asks for it exclusively).
+            StoreRefused: The store said no (permissions, credentials).
+            ClientClosed: The client was closed.
+            ValueError: The timeout is negative or not finite, or another option is none; nothing
+                was sent.
+        """
+        return self._acquire(Manner(timeout, max_waiters, on_session_lost, on_queued, on_position))
+
+    def _acquire(self, manner: Manner) -> AnyGrant:
+        if self._runtime.left:
+            self._runtime.sweep()  # what this thread has left does not stand in its way
+        if manner.timeout == 0:
+            try:
+                grant = self._try_acquire(AT_ONCE_S)
+            except StoreUnavailable as silent:
+                raise LockTimeout(self._name, 0.0) from silent
+            if grant is None:
+                raise LockTimeout(self._name, 0.0, position=1)
+            return grant
+        owner = threading.current_thread()
+        again: AnyGrant | None = self._again(owner)
+        if again is not None:
+            return again
+        self._refuse_deadlock(owner)
+        call = self._runtime.call(owner, manner.timeout)
+        grant = self._take(call, acquire(self._attempt(owner, manner)))
+        assert grant is not None, "acquire returns a grant or raises"
+        return grant
+
+    def try_acquire(self, *, timeout: float | None = None) -> AnyGrant | None:
+        """Take it if nothing is in the way, in one look; None if something is that holds it or waits.
+
+        Never queues.
+
+        Args:
+            timeout: Seconds for the store to answer, in all, also where a session has to be started
+                first; at least 0.05. None: the request timeout.
+
+        Raises:
+            StoreUnavailable: The store gave no answer in time; nothing is left in the queue.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The timeout is too short, or not finite; nothing was sent.
+        """
+        return self._try_acquire(self._within(timeout))
+
+    def _try_acquire(self, within: float) -> AnyGrant | None:
+        if self._runtime.left:
+            self._runtime.sweep()
+        owner = threading.current_thread()
+        again: AnyGrant | None = self._again(owner)
+        if again is not None:
+            return again
+        call = self._runtime.call(owner, within, fail_fast=True)
+        return self._take(call, try_acquire(self._attempt(owner, ANYHOW)))
+
+    def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Return what holds it as the store shows it: none, one, or several.
+
+        Also those of other recipes and clients that share the queue of this name. Reading takes at
+        most the request timeout, and delays no other client.
+
+        Args:
+            limit: How many contenders are read, from the head of the queue on; 1 to 10 000.
+
+        Raises:
+            StoreUnavailable: The store gave no answer.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The limit does not fit; nothing was sent.
+        """
+        return [one for one in self.contenders(limit=limit) if one.holds]
+
+    def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Return what waits, in order, among the first ``limit`` of the queue; see `holders`."""
+        return [one for one in self.contenders(limit=limit) if not one.holds]
+
+    def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
+        """Return what holds it and what waits, in order, at one moment; see `holders`."""
+        return self._described(self._outside(look_up(self._list(limit))))
+
+    def expel(self, token: int) -> bool:
+        """Remove the contender with this token from the queue, whichever it is: for an operator.
+
+        Its client learns of it by its next renewal, not before, and may go on until then: what is
+        protected has to refuse the old token, or its process has to be ended first.
+
+        Args:
+            token: As `holders` and `waiters` show it; no other has it, now or later. It has to be
+                among the first 10 000 of the queue.
+
+        Returns:
+            Whether it was there.
+
+        Raises:
+            StoreUnavailable: The store gave no answer; it may be removed, or not.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+        """
+        return self._outside(self._expulsion(token))
+
+    def _outside(self, program: Program[T]) -> T:
+        call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
+        return self._runtime.run(program, call)
+
+    def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyGrant | None:
+        try:
+            hold = self._runtime.run(program, call)
+            return None if hold is None else self._granted(self._grantable(hold))
+        except BaseException:
+            call.unwind()
+            raise
+
+    def _granted(self, hold: Hold) -> AnyGrant:
+        return self._grant(self._runtime, hold)
+
+    def _refuse_waiting_for_oneself(self) -> None:
+        # By the stack: whatever would be noted, an interrupt could leave noted for ever.
+        frame, found = inspect.currentframe(), 0
+        while frame is not None:
+            if frame.f_code in _STANDING and self._shares_queue(frame.f_locals["self"]):
+                found += 1
+            frame = frame.f_back
+        if found > 1:  # one is this call; what the other does, a signal handler has interrupted to call this
+            raise ReentrantCall
+
+    def _shares_queue(self, other: Any) -> bool:
+        """Whether another lock, or a grant, is of the same client and name."""
+        queue = other._queue if isinstance(other, Held) else other._hold.place.spot.queue  # noqa: SLF001
+        return queue == self._queue and other._runtime is self._runtime  # noqa: SLF001
+
+    def __enter__(self) -> AnyGrant:
+        found = looked_up(self)
+        owner = threading.current_thread()
+        grant = self._acquire(ANYHOW)
+        try:
+            grant.check()
+            self._enter(owner, grant)
+            grant._block = enters(found, self._runtime, grant, self)  # noqa: SLF001 - the two are one
+        except BaseException:
+            self._forget(owner, grant)
+            grant.release()
+            raise
+        return grant
+
+    @seen_leaving
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        owner = threading.current_thread()
+        grant = ends(self._entered_by(owner))
+        try:
+            grant._leave(error)  # noqa: SLF001 - the two are one
+        finally:
+            self._forget(owner, grant)
+        grant._block = None  # noqa: SLF001 - last: until here the end of the block would be seen
+
+
+# The functions in which this thread has a place in the queue that only their going on takes away.
+_STANDING = tuple(
+    function.__code__
+    for function in (BlockingHeld._take, Grant.release, Grant._release_behind)  # noqa: SLF001 - one of us
+)

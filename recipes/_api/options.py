@@ -1,0 +1,45 @@
+"""How an acquire waits, as its caller asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from recipes._contract.deadline import duration
+
+__all__ = ["ANYHOW", "AT_ONCE_S", "Manner", "OnLost", "OnSessionLost"]
+
+AT_ONCE_S = 0.2  # that much later than 0 a call may return, whatever the network does
+OnPlace = Callable[[int], object]
+OnLost = Literal["cancel", "tell"]
+OnSessionLost = Literal["requeue", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How an acquire waits; raises unless it fits."""
+
+    timeout: float | None = None
+    max_waiters: int | None = None
+    on_session_lost: OnSessionLost = "requeue"
+    on_queued: OnPlace | None = None
+    on_position: OnPlace | None = None
+
+    def __post_init__(self) -> None:
+        duration("timeout", self.timeout)
+        if self.max_waiters is not None:
+            if isinstance(self.max_waiters, bool) or not isinstance(self.max_waiters, int):
+                raise TypeError(f"max_waiters is a number of waiters or None, not {self.max_waiters!r}")
+            if self.max_waiters < 0:
+                raise ValueError(f"max_waiters is at least 0, not {self.max_waiters}")
+        if self.on_session_lost not in ("requeue", "fail"):
+            raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {self.on_session_lost!r}")
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether there is anything to call while it waits."""
+        return self.on_queued is not None or self.on_position is not None
+
+
+ANYHOW = Manner()
