@@ -28,7 +28,7 @@ class Contender:
             may come to have its ref, or 0.
         owner: What its maker says of itself: host, process, label; only in what `List` returns.
         data: What its user wrote; only in what `List` returns.
-        version: How often it was rewritten; only in what `List` returns.
+        version: How often it was rewritten, in what `List` returns; elsewhere where the store compares it.
     """
 
     ref: str

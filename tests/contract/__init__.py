@@ -11,6 +11,7 @@ MODULES = (
     "hanging",
     "inspecting",
     "interrupts",
+    "listing",
     "manners",
     "naming",
     "reentry",

@@ -14,6 +14,7 @@ from tests.contract.exclusion import Exclusion
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
+from tests.contract.listing import Listings
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
@@ -49,6 +50,10 @@ class TestInspecting(Inspecting):
 
 
 class TestInterrupts(Interrupts):
+    pass
+
+
+class TestListings(Listings):
     pass
 
 

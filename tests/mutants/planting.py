@@ -10,6 +10,7 @@ from unittest import mock
 
 from recipes._contract.rule import Order
 from tests.mutants.in_etcd_connections import CONNECTIONS
+from tests.mutants.in_etcd_lists import LISTS
 from tests.mutants.in_outside import OUTSIDE
 from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.in_signals import SIGNALS
@@ -45,6 +46,7 @@ CASES = [
     *(Case(f"sqlite-{number}", mutant) for number, mutant in enumerate(SQLITE)),
     *(Case(f"zookeeper-{number}", mutant) for number, mutant in enumerate(IN_ZOOKEEPER)),
     *(Case(f"etcd-connection-{number}", mutant) for number, mutant in enumerate(CONNECTIONS)),
+    *(Case(f"etcd-lists-{number}", mutant) for number, mutant in enumerate(LISTS)),
     *(Case(f"wires-{number}", mutant) for number, mutant in enumerate(IN_WIRES)),
     *(Case(f"outside-{number}", mutant) for number, mutant in enumerate(OUTSIDE)),
     *(Case(f"signals-{number}", mutant) for number, mutant in enumerate(SIGNALS)),

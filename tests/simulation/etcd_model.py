@@ -144,9 +144,9 @@ class EtcdServer:
 
     def _compare(self, compare: Any) -> bool:
         key = decode(compare["key"])
-        if compare["target"] == "VALUE":
+        if compare["target"] == "VERSION":
             entry = self.keys.get(key)
-            return entry is not None and entry.kv.get("value", "") == compare.get("value", "")
+            return (0 if entry is None else entry.version) == int(compare["version"])
         if compare["target"] == "MOD":
             entry = self.keys.get(key)
             return (0 if entry is None else entry.modified) == int(compare["mod_revision"])
@@ -185,7 +185,10 @@ class EtcdServer:
                 lease=lease,
             )
             self._events.append((key, True))
-            return {"response_put": {"header": self.header}}
+            reply: dict[str, Any] = {"header": self.header}
+            if old is not None and request.get("prev_kv"):
+                reply["prev_kv"] = old.kv
+            return {"response_put": reply}
         return {"response_delete_range": self._delete_range(key, request)}
 
     def _delete_range(self, key: bytes, request: Any) -> Any:
@@ -304,7 +307,7 @@ class EtcdServer:
         events, self._events = self._events, []
         self._changed = False
         for key, put in events:
-            for watch in [watch for watch in self.watches if watch.key == key]:
+            for watch in [watch for watch in self.watches if watch.covers(key)]:
                 watch.happened(put)
 
 

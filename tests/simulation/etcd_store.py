@@ -71,13 +71,15 @@ class Unary:
 
 
 class Watching:
-    """One watch on the wire of one link; as in the client's book, a later arming of its key joins it."""
+    """One watch on the wire of one link; as in the client's book, a later arming of the same joins it."""
 
-    __slots__ = ("armings", "changes", "created", "key", "link")
+    __slots__ = ("armings", "changes", "created", "end", "key", "link", "queue")
 
     def __init__(self, link: EtcdLink, watch: Watch) -> None:
         self.link = link
         self.key = watch.key
+        self.end = watch.end
+        self.queue = watch.queue
         self.changes = watch.changes
         self.created: int | None = None
         self.armings: list[tuple[Any, Asked, int]] = []
@@ -89,6 +91,9 @@ class Watching:
             link.server.watches.append(self)
             link.down.push(partial(self.confirm, link.server.revision))
 
+    def covers(self, key: bytes) -> bool:
+        return self.key <= key < self.end if self.end else self.key == key
+
     def happened(self, put: bool) -> None:
         if put and not self.changes:
             return
@@ -96,8 +101,8 @@ class Watching:
         if store.lossy and store.world.random() < store.lossy:
             return  # the server forgot to tell
         self.link.server.watches.remove(self)
-        ref = self.key.decode()
-        self.tell(Changed(ref) if put else Gone(ref))
+        ref = self.queue or self.key.decode()
+        self.tell(Changed(ref) if put or self.end else Gone(ref))
 
     def confirm(self, revision: int) -> None:
         """Tell all that wait that it stands."""
@@ -193,7 +198,7 @@ class EtcdLink:
     def _watch(self, asked: Asked, position: int, watch: Watch) -> None:
         arming = (watch.mailbox, asked, position)
         for joined in self.booked:
-            if joined.key == watch.key and joined.changes == watch.changes:
+            if (joined.key, joined.end, joined.changes) == (watch.key, watch.end, watch.changes):
                 if joined.created is not None:
                     here = Pipe(self.world, self.client.gate, _call)
                     here.push(partial(asked.answer, position, joined.created))

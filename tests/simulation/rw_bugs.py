@@ -8,9 +8,8 @@ from typing import Any
 from unittest import mock
 
 from recipes._contract import rule
-from recipes._contract.connection import Batch
 from recipes._contract.contenders import Ahead
-from recipes._contract.operations import Downgrade, View
+from recipes._contract.operations import Rewrite, View
 from recipes._contract.rule import Order
 from recipes._contract.wakeups import Changed
 from recipes._programs import queueing
@@ -21,11 +20,10 @@ from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd import codec
 from recipes.stores.etcd import protocol as etcd
-from recipes.stores.etcd.layout import DOWNGRADED
 from recipes.stores.etcd.protocol import EtcdProtocol, key_of
 from recipes.stores.zookeeper import protocol as zookeeper
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
-from recipes.stores.zookeeper.requests import BadVersion, Create, Delete, NoNode, SetData
+from recipes.stores.zookeeper.requests import Create, Delete
 from tests.simulation.bugs import swap
 
 #: As in ``users.MIXED``, with one side replaced.
@@ -79,7 +77,7 @@ def shares_too_late() -> list[Any]:
 
 
 def own_readers_not_told() -> list[Any]:
-    return swap(Local, "downgraded", lambda self, contender_id: None)
+    return swap(Local, "marked", lambda self, contender_id, mark: None)
 
 
 def no_look_when_others_were_ahead() -> list[Any]:
@@ -112,47 +110,44 @@ def etcd_state_not_compared() -> list[Any]:
 def etcd_by_rename() -> list[Any]:
     """Delete the writer's key and put a reader's in one transaction: another place, another token."""
 
-    def downgrade(self: EtcdProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
+    def rewrite(self: EtcdProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int | None]:
         key = key_of(op.place)
         renamed = key.replace(b"/W-", b"/R-")
-        then = [codec.delete(key), codec.put(renamed, DOWNGRADED, self._lease)]
+        then = [codec.delete(key), codec.put(renamed, b"downgraded\n", self._lease)]
         reply = yield from self._txn([codec.compare_created(key, op.place.token)], then=then)
-        return bool(reply.get("succeeded"))
+        return 1 if reply.get("succeeded") else None
 
-    return swap(EtcdProtocol, "downgrade", downgrade)
+    return swap(EtcdProtocol, "rewrite", rewrite)
 
 
 def etcd_marks_whatever_is_there() -> list[Any]:
     """Put without comparing: it comes back after it was deleted."""
 
-    def downgrade(self: EtcdProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
-        yield from self._txn(then=[codec.put(key_of(op.place), DOWNGRADED, self._lease)])
-        return True
+    def rewrite(self: EtcdProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int]:
+        yield from self._txn(then=[codec.put(key_of(op.place), b"downgraded\n", self._lease)])
+        return 1
 
-    return swap(EtcdProtocol, "downgrade", downgrade)
+    return swap(EtcdProtocol, "rewrite", rewrite)
 
 
 def zookeeper_by_rename() -> list[Any]:
-    def downgrade(self: ZooKeeperProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
+    def rewrite(self: ZooKeeperProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int]:
         yield from self._one(Delete(op.place.ref))
         path = op.place.ref[:-10].replace("-W-", "-R-")
         yield from self._one(Create(path, ephemeral=True, sequence=True))
-        return True
+        return 1
 
-    return swap(ZooKeeperProtocol, "downgrade", downgrade)
+    return swap(ZooKeeperProtocol, "rewrite", rewrite)
 
 
 def zookeeper_asked_twice_is_gone() -> list[Any]:
     """The reply to the first try was lost, and the second finds another version."""
 
-    def downgrade(self: ZooKeeperProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
-        (stat,) = yield from Batch((SetData(op.place.ref, DOWNGRADED, 0),))
-        if isinstance(stat, BadVersion | NoNode):
-            return False
-        self._answers((stat,))
-        return True
+    def rewrite(self: ZooKeeperProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int | None]:
+        return (yield from original(self, replace(op, version=0), turn))
 
-    return swap(ZooKeeperProtocol, "downgrade", downgrade)
+    original = ZooKeeperProtocol.rewrite
+    return swap(ZooKeeperProtocol, "rewrite", rewrite)
 
 
 def zookeeper_state_not_compared() -> list[Any]:
@@ -162,7 +157,7 @@ def zookeeper_state_not_compared() -> list[Any]:
 def zookeeper_state_not_read() -> list[Any]:
     """A look takes every writer for one that did not downgrade."""
 
-    def with_states(self: Any, nearest: Any, order: Any) -> Generator[Any, Any, Any]:
+    def with_states(self: Any, queue: Any, nearest: Any, order: Any) -> Generator[Any, Any, Any]:
         yield from ()
         return nearest
 

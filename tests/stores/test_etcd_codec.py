@@ -16,13 +16,13 @@ def b64(raw: bytes) -> str:
 @given(st.binary(max_size=60), st.integers(0, 2**63 - 1))
 def test_a_written_key_is_read_back(raw: Any, revision: Any) -> None:
     found = {"kvs": [{"key": codec.text(raw), "create_revision": str(revision)}]}
-    assert codec.keys(found) == [(raw, revision, b"", 0, 0)]
+    assert codec.keys(found) == [(raw, revision, b"", 0, 0, 0)]
 
 
 def test_a_key_is_read_with_its_value_and_its_lease() -> None:
     kv = {"key": b64(b"k"), "create_revision": "7", "mod_revision": "9", "version": "2"}
     found = {"kvs": [{**kv, "value": b64(b"v"), "lease": "11"}, {**kv, "key": b64(b"l")}]}
-    assert codec.keys(found) == [(b"k", 7, b"v", 11, 9), (b"l", 7, b"", 0, 9)]
+    assert codec.keys(found) == [(b"k", 7, b"v", 11, 9, 2), (b"l", 7, b"", 0, 9, 2)]
     assert codec.reads({"responses": [{"response_put": {}}, {"response_range": found}]}) == [found]
     assert codec.reads({}) == []
 
@@ -35,12 +35,13 @@ def test_what_is_zero_is_left_out() -> None:
     assert codec.revision({"header": {"revision": "12"}}) == 12
     assert codec.keys({}) == []
     assert codec.keys({"count": "3"}) == []
-    assert codec.keys({"kvs": [{"key": b64(b"k")}]}) == [(b"k", 0, b"", 0, 0)]
+    assert codec.keys({"kvs": [{"key": b64(b"k")}]}) == [(b"k", 0, b"", 0, 0, 0)]
 
 
 def test_a_key_says_when_it_was_written() -> None:
     kv = {"key": b64(b"k"), "create_revision": "3", "mod_revision": "9", "lease": "5", "value": b64(b"v")}
-    assert codec.keys({"kvs": [kv]}) == [codec.Kv(b"k", created=3, value=b"v", lease=5, modified=9)]
+    seen = codec.Kv(b"k", created=3, value=b"v", lease=5, modified=9, version=4)
+    assert codec.keys({"kvs": [{**kv, "version": "4"}]}) == [seen]
 
 
 def test_transactions() -> None:
@@ -65,15 +66,17 @@ def test_comparisons() -> None:
         there,
         {**absent, "result": "LESS", "create_revision": "9"},
     ]
-    value = {"key": b64(b"k"), "target": "VALUE", "result": "EQUAL", "value": b64(b"v")}
-    assert codec.compare_value(b"k", b"v") == value
+    version = {"key": b64(b"k"), "target": "VERSION", "result": "EQUAL", "version": "2"}
+    assert codec.compare_version(b"k", 2) == version
     modified = {"key": b64(b"k"), "target": "MOD", "result": "EQUAL", "mod_revision": "9"}
     assert codec.compare_modified(b"k", 9) == modified
 
 
 def test_operations() -> None:
     key, end = b64(b"k"), b64(b"l")
-    assert codec.put(b"k", b"v", 5) == {"request_put": {"key": key, "value": b64(b"v"), "lease": "5"}}
+    request = {"key": key, "value": b64(b"v"), "lease": "5"}
+    assert codec.put(b"k", b"v", 5) == {"request_put": request}
+    assert codec.put_again(b"k", b"v", 5) == {"request_put": {**request, "prev_kv": True}}
     assert codec.delete(b"k") == {"request_delete_range": {"key": key}}
     assert codec.delete(b"k", b"l") == {"request_delete_range": {"key": key, "range_end": end}}
     assert codec.read(b"k") == {"request_range": {"key": key}}

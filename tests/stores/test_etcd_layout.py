@@ -11,9 +11,17 @@ from recipes._contract.names import encode, queue_of
 from recipes._contract.operations import Spot
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
+from recipes.stores.etcd.codec import Kv
 from recipes.stores.etcd.layout import Layout, prefix_end, ref_of
 
 ID = "01234567-89ab-cdef-0123-456789abcdef"
+
+
+def parse(key: bytes, value: bytes = b"", version: int = 1) -> Contender:
+    """Return which contender of the queue ``app/x/`` a key is."""
+    return Layout("app").parse("x", Kv(key, 30, value, 31, 40, version))
+
+
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).map(encode)
 
 
@@ -118,18 +126,51 @@ def test_the_ranges_a_client_needs() -> None:
 
 
 def test_whom_a_key_stands_for() -> None:
-    layout = Layout("app")
-    parse = layout.parse
     ours = f"app/x/R-1f-{ID}"
-    assert parse("x", ours.encode()) == Contender(ours, ID, "R", "1f")
-    assert parse("x", f"app/x/W-1f-{ID}".encode()).kind == "W"
+    assert parse(ours.encode(), b"ready\n{}", 3) == Contender(ours, ID, "R", "1f", "ready", version=2)
+    assert parse(f"app/x/W-1f-{ID}".encode()).kind == "W"
     for foreign in (
         b"app/x/694d8c2f",
         b"app/x/R-zz-id",
         b"app/x/W-1f-" + ID.encode() + b"x",
         b"app/x/\xff\xfe",
     ):
-        assert parse("x", foreign) == Contender(ref_of(foreign), "", "W", "")
+        assert parse(foreign, b"ready\n{}", 3) == Contender(ref_of(foreign), "", "W", "", version=2)
+
+
+@pytest.mark.parametrize("kind", ["S2.10", "S10.1", "M1152921504606846975", "Z", "R2", "B0"])
+def test_a_kind_may_carry_numbers(kind: str) -> None:
+    key = Layout("app").contender(Spot("x", kind, ID), "1f")
+    assert key == f"app/x/{kind}-1f-{ID}".encode()
+    one = parse(key)
+    assert (one.id, one.kind, one.session) == (ID, kind, "1f")
+    assert any(start <= key < end for start, end in Layout("app").ranges("x", SHARED)), "no reader passes it"
+    assert SHARED.blockers((one,)) == EXCLUSIVE.blockers((one,)) == (one,)
+
+
+@pytest.mark.parametrize("kind", ["s2", "S2.", "S2.10.1", "SS", "2", "", "S-2"])
+def test_what_is_no_kind_is_another_clients_and_exclusive(kind: str) -> None:
+    assert parse(f"app/x/{kind}-1f-{ID}".encode()) == Contender(f"app/x/{kind}-1f-{ID}", "", "W", "")
+
+
+def test_queues_of_other_recipes_are_no_locks_and_in_none() -> None:
+    layout = Layout("app")
+    first, last = layout.locks
+    for queue in ("~semaphore/x", "~group/x%2Fy", "~election/x"):
+        key = layout.contender(Spot(queue, "S2.10", ID), "1f")
+        start, end = layout.whole(queue)
+        assert start <= key < end
+        assert (start, end) == (f"app/{queue}/".encode(), f"app/{queue}/~".encode())
+        assert not first <= key < last
+        assert layout.name_of(key) is None
+        for outer, name in ((layout, "x"), (Layout(""), "app"), (layout, "~group/y")):
+            start, end = outer.whole(name)
+            assert not start <= key < end
+    inner = Layout("").locks
+    key = layout.contender(Spot("~semaphore/x", "S2.10", ID), "1f")
+    assert inner[0] <= key < inner[1], "it is below what may be a lock's name"
+    assert Layout("").name_of(key) is None
+    assert Layout("").behind(key) == b"app0"
 
 
 @given(st.binary(min_size=1, max_size=20))

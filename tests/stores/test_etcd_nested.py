@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from recipes._contract.connection import Batch
-from recipes._contract.operations import Enqueue, Expel, Open, Probe, Queues, Spot, Survey, View, Withdraw
+from recipes._contract.operations import (
+    Enqueue,
+    Evict,
+    List,
+    Listing,
+    Open,
+    Probe,
+    Queues,
+    Spot,
+    View,
+    Withdraw,
+)
 from recipes._contract.rule import Order
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
@@ -77,15 +88,15 @@ def test_they_are_in_the_way_of_no_try(server: EtcdServer, outside: EtcdProtocol
 
 def test_they_are_no_queue_and_in_none(server: EtcdServer, outside: EtcdProtocol) -> None:
     assert run(server, outside.queues(Queues(10), TURN)) == ()
-    assert run(server, outside.survey(Survey("app", 10), TURN)) == ()
+    assert run(server, outside.listing(List("app", 10), TURN)) == Listing(())
     run(server, outside.enqueue(Enqueue(Spot("app", "lock", FIRST), EXCLUSIVE), TURN))
     assert run(server, outside.queues(Queues(10), TURN)) == ("app",)
     run(server, outside.enqueue(Enqueue(Spot("app", "lock", SECOND), EXCLUSIVE), TURN))
     assert run(server, outside.queues(Queues(10), TURN)) == ("app",)
     run(server, outside.withdraw(Withdraw(Spot("app", "lock", SECOND)), TURN))
-    (mine,) = run(server, outside.survey(Survey("app", 10), TURN))
-    assert mine.contender.id == FIRST
-    assert run(server, outside.expel(Expel("app", mine.contender.ref, mine.token), TURN))
+    (mine,) = run(server, outside.listing(List("app", 10), TURN)).contenders
+    assert mine.id == FIRST
+    assert run(server, outside.evict(Evict("app", mine.ref, mine.token), TURN))
     assert len([key for key in server.keys if not key.startswith(b"~session/9")]) == 3, "those inside stay"
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +12,11 @@ from recipes._contract.contenders import Contender
 from recipes._contract.operations import (
     Check,
     Checked,
-    Downgrade,
     End,
     Enqueue,
-    Expel,
+    Evict,
+    List,
+    Listing,
     Look,
     Open,
     Opened,
@@ -22,8 +25,8 @@ from recipes._contract.operations import (
     Queues,
     Renew,
     Renewal,
+    Rewrite,
     Spot,
-    Survey,
     View,
     Watch,
     Withdraw,
@@ -48,7 +51,8 @@ KEY = f"app/x/W-1f-{ID}".encode()
 TOMBSTONE = f"~session/app/1f/{ID}".encode()
 ANCHOR = b"~session/app/1f"
 MINE = Place(SPOT, KEY.decode(), 50)
-READER = Place(Spot("x", "R", ID), f"app/x/R-1f-{ID}", 50)
+READS = Spot("x", "R", ID, minds_marks=True)
+READER = Place(READS, f"app/x/R-1f-{ID}", 50)
 DEAD = EtcdError(5, "etcdserver: requested lease not found")
 DENIED = EtcdError(7, "etcdserver: permission denied")
 CUT = StoreUnavailable("etcd://e", "cut")
@@ -69,17 +73,22 @@ def other(number: str = OTHER, kind: str = "W", lease: str = "2e") -> bytes:
 
 
 def key_name(spot: Spot) -> str:
-    return f"app/x/{'R' if spot.shared else 'W'}-1f-{spot.id}"
+    return f"app/x/{'R' if spot.kind == 'R' else 'W'}-1f-{spot.id}"
 
 
 def contender(key: bytes) -> Contender:
-    return Layout("app").parse("x", key)
+    return Layout("app").parse("x", codec.Kv(key, 30, b"", 46, 30, 1))
 
 
 def found(*keys: tuple[bytes, int], count: int | None = None) -> dict[str, Any]:
     """The response to one read."""
     kvs = [
-        {"key": b64encode(key).decode(), "create_revision": str(at), "mod_revision": str(at)}
+        {
+            "key": b64encode(key).decode(),
+            "create_revision": str(at),
+            "mod_revision": str(at),
+            "version": "1",
+        }
         for key, at in keys
     ]
     return {"response_range": {"kvs": kvs, "count": str(len(keys) if count is None else count)}}
@@ -88,7 +97,7 @@ def found(*keys: tuple[bytes, int], count: int | None = None) -> dict[str, Any]:
 def downgraded(response: dict[str, Any]) -> dict[str, Any]:
     """The response to one read of keys whose owners let readers in beside them."""
     for kv in response["response_range"]["kvs"]:
-        kv["value"] = b64encode(b"downgraded").decode()
+        kv.update(value=b64encode(b'downgraded\n{"owner":"me"}').decode(), version="2")
     return response
 
 
@@ -135,9 +144,8 @@ def txn(request: Any) -> tuple[list[str], list[str], list[str]]:
 
 def _compare(c: Any) -> str:
     sign = {"EQUAL": "", "GREATER": ">", "LESS": "<"}[c["result"]]
-    if c["target"] == "VALUE":
-        return f"VALUE {_key(c)} {b64decode(c['value']).decode()}"
-    return f"{c['target']} {_key(c)} {sign}{c['mod_revision' if c['target'] == 'MOD' else 'create_revision']}"
+    wanted = {"CREATE": "create_revision", "MOD": "mod_revision", "VERSION": "version"}[c["target"]]
+    return f"{c['target']} {_key(c)} {sign}{c[wanted]}"
 
 
 def _ops(ops: list[Any]) -> list[str]:
@@ -319,7 +327,7 @@ def test_a_long_queue_is_dear_to_look_at(etcd: EtcdProtocol, count: int, cheap: 
 
 
 def test_enqueue_as_a_reader_sees_writers(etcd: EtcdProtocol) -> None:
-    steps = enqueue(etcd, put(found((other(THIRD), 30)), found()), order=SHARED, spot=Spot("x", "R", ID))
+    steps = enqueue(etcd, put(found((other(THIRD), 30)), found()), order=SHARED, spot=READS)
     compare, then, _ = txn(steps[0])
     assert compare[0] == f"CREATE app/x/R-1f-{ID} 0"
     assert then[1:] == ["range app/x/..app/x/R-", "range app/x/R...app/x/~"], "around the readers"
@@ -328,7 +336,7 @@ def test_enqueue_as_a_reader_sees_writers(etcd: EtcdProtocol) -> None:
 
 
 def test_enqueue_as_a_reader_behind_many_writers_reads_the_nearest(etcd: EtcdProtocol) -> None:
-    spot = Spot("x", "R", ID)
+    spot = READS
     some = found((other(), 10), (other(THIRD), 20), count=7)
     look = (ranged(found((other(), 49), (other(THIRD), 48)), 55), ranged(found(), 56))
     steps = enqueue(etcd, put(some, found()), look, order=SHARED, spot=spot)
@@ -338,7 +346,7 @@ def test_enqueue_as_a_reader_behind_many_writers_reads_the_nearest(etcd: EtcdPro
 
 def test_enqueue_as_a_reader_before_many_writers_reads_the_own_key_too(etcd: EtcdProtocol) -> None:
     """It would be granted; so the look has to be one that proves it."""
-    spot = Spot("x", "R", ID)
+    spot = READS
     none = (ranged(found(), 55), ranged(found(), 55))
     own = ranged(found((f"app/x/R-1f-{ID}".encode(), 50)), 56)
     steps = enqueue(etcd, put(found(count=17), found()), none, (*none, own), order=SHARED, spot=spot)
@@ -346,9 +354,7 @@ def test_enqueue_as_a_reader_before_many_writers_reads_the_own_key_too(etcd: Etc
 
 
 def test_enqueue_as_a_reader_sees_that_a_writer_downgraded(etcd: EtcdProtocol) -> None:
-    steps = enqueue(
-        etcd, put(downgraded(found((other(), 30))), found()), order=SHARED, spot=Spot("x", "R", ID)
-    )
+    steps = enqueue(etcd, put(downgraded(found((other(), 30))), found()), order=SHARED, spot=READS)
     (writer,) = steps.result.ahead
     assert writer.downgraded
     assert SHARED.blockers(steps.result.ahead) == ()
@@ -414,7 +420,7 @@ def test_probe_writes_nothing_when_it_is_held(etcd: EtcdProtocol) -> None:
 
 
 def test_probe_as_a_reader_compares_around_the_readers(etcd: EtcdProtocol) -> None:
-    steps = probe(etcd, put(), order=SHARED, spot=Spot("x", "R", ID))
+    steps = probe(etcd, put(), order=SHARED, spot=READS)
     compare = txn(steps[0])[0]
     assert compare[:2] == ["CREATE app/x/..app/x/R- 0", "CREATE app/x/R...app/x/~ 0"]
     assert txn(steps[0])[2][2:] == ["range app/x/..app/x/R-", "range app/x/R...app/x/~"]
@@ -422,7 +428,7 @@ def test_probe_as_a_reader_compares_around_the_readers(etcd: EtcdProtocol) -> No
 
 def test_probe_as_a_reader_joins_a_writer_that_downgraded(etcd: EtcdProtocol) -> None:
     writer = downgraded(found((other(), 30)))
-    spot, own = Spot("x", "R", ID), f"app/x/R-1f-{ID}"
+    spot, own = READS, f"app/x/R-1f-{ID}"
     steps = probe(etcd, refused(found(), writer, found()), put(writer, found()), order=SHARED, spot=spot)
     assert steps.result.mine == Place(spot, own, 50)
     assert SHARED.blockers(steps.result.ahead) == ()
@@ -431,7 +437,7 @@ def test_probe_as_a_reader_joins_a_writer_that_downgraded(etcd: EtcdProtocol) ->
 @pytest.mark.parametrize("writers", [[(OTHER, 30)], [(OTHER, 30), (THIRD, 40)]])
 def test_probe_as_a_reader_behind_a_writer_that_did_not(etcd: EtcdProtocol, writers: Any) -> None:
     there = found(*((other(number), at) for number, at in writers))
-    steps = probe(etcd, refused(found(), there, found()), order=SHARED, spot=Spot("x", "R", ID))
+    steps = probe(etcd, refused(found(), there, found()), order=SHARED, spot=READS)
     assert (len(steps), steps.result) == (1, None)
 
 
@@ -445,7 +451,7 @@ def test_probe_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
     ("order", "spot", "others", "ahead"),
     [
         (EXCLUSIVE, SPOT, (), ()),
-        (SHARED, Spot("x", "R", ID), (found((other(), 30)), found()), (contender(other()),)),
+        (SHARED, READS, (found((other(), 30)), found()), (contender(other()),)),
     ],
     ids=["lock", "reader"],
 )
@@ -513,7 +519,7 @@ def test_watch_that_began_later_compares_the_targets(etcd: EtcdProtocol) -> None
     assert txn(steps[1]) == ([f"CREATE {key} >0", f"CREATE {key} <50"], [], [f"range {key}"])
     assert steps.result is True
     steps = feed(etcd.watch(Watch(READER, TARGETS[:1], as_of=55), TURN), (56,), AS_EXPECTED)
-    assert txn(steps[1])[0][2:] == [f"VALUE {key} "]
+    assert txn(steps[1])[0][2:] == [f"VERSION {key} 1"]
 
 
 @pytest.mark.parametrize(
@@ -602,7 +608,7 @@ def test_look_without_the_own_key(etcd: EtcdProtocol, own: Any) -> None:
 
 
 def test_look_as_a_reader_takes_the_nearest_of_both_ranges(etcd: EtcdProtocol) -> None:
-    spot = Spot("x", "R", ID)
+    spot = READS
     mine = Place(spot, f"app/x/R-1f-{ID}", 50)
     low = found((b"app/x/1", 10), (b"app/x/2", 9))
     high = found((b"app/x/W3", 30))
@@ -876,7 +882,7 @@ def test_a_renewal_of_many_on_a_full_store_reads_them_together(etcd: EtcdProtoco
     [
         (Withdraw(SPOT, MINE), True),
         (Withdraw(SPOT), True),
-        (Downgrade(MINE), True),
+        (Rewrite(MINE, "downgraded"), True),
         (Enqueue(SPOT, EXCLUSIVE), False),
         (Probe(SPOT, EXCLUSIVE), False),
     ],
@@ -947,25 +953,66 @@ def test_start_leads_to_every_operation(etcd: EtcdProtocol) -> None:
     assert feed(etcd.start(Withdraw(SPOT, MINE), TURN), answer()).result is False
 
 
-# Downgrade.
+# Rewrite.
 
 
-def test_downgrade_rewrites_the_key_that_was_granted(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.downgrade(Downgrade(MINE), TURN), put())
+def rewritten(before: int = 1) -> dict[str, Any]:
+    """The reply to a put that shows the key as it was before."""
+    return answer({"response_put": {"prev_kv": {"version": str(before)}}}, succeeded=True)
+
+
+def written(steps: Asked) -> dict[str, Any]:
+    """What a transaction puts; its value as it is."""
+    request = dict(steps[0].body["success"][0]["request_put"])
+    return {**request, "value": b64decode(request["value"])}
+
+
+def test_rewrite_puts_the_key_that_was_granted_again(etcd: EtcdProtocol) -> None:
+    steps = feed(etcd.rewrite(Rewrite(MINE, "downgraded"), TURN), rewritten())
     assert txn(steps[0]) == ([f"CREATE {K} 50"], [f"put {K}"], [])
-    request = steps[0].body["success"][0]["request_put"]
-    assert (request["value"], request["lease"]) == (b64encode(b"downgraded").decode(), "31")
-    assert steps.result is True
-    assert feed(etcd.downgrade(Downgrade(MINE), AGAIN), answer()).result is False
+    put_again = {"key": codec.text(KEY), "value": b"downgraded\n", "lease": "31", "prev_kv": True}
+    assert written(steps) == put_again
+    assert steps.result == 1
+    assert feed(etcd.rewrite(Rewrite(MINE, "downgraded"), AGAIN), rewritten(7)).result == 7
+    assert feed(etcd.rewrite(Rewrite(MINE, "downgraded"), AGAIN), answer()).result is None
+
+
+def test_rewrite_compares_the_version_it_is_given(etcd: EtcdProtocol) -> None:
+    for version in (0, 3):
+        steps = feed(etcd.rewrite(Rewrite(MINE, "", version=version), TURN), rewritten(version + 1))
+        assert txn(steps[0])[0] == [f"CREATE {K} 50", f"VERSION {K} {version + 1}"]
+        assert steps.result == version + 1
+    assert feed(etcd.rewrite(Rewrite(MINE, "", version=3), TURN), answer()).result is None
+
+
+@pytest.mark.parametrize(
+    ("queue", "value"),
+    [
+        ("x", b'ready\n{"owner":"me"}'),
+        ("~group/x", b'ready\n{"owner":"me"}\n10.0.0.1\n\0\xff'),
+        ("~election/x", b"10.0.0.1\n\0\xff"),
+    ],
+)
+def test_rewrite_writes_as_the_recipe_of_the_queue_does(etcd: EtcdProtocol, queue: str, value: bytes) -> None:
+    place = Place(Spot(queue, "W", ID, '{"owner":"me"}'), f"app/{queue}/W-1f-{ID}", 50)
+    steps = feed(etcd.rewrite(Rewrite(place, "ready", b"10.0.0.1\n\0\xff"), TURN), rewritten())
+    assert written(steps)["value"] == value
+    joined = enqueue(etcd, put(found((place.ref.encode(), 50))), spot=place.spot)
+    assert joined[0].body["success"][0]["request_put"]["key"] == codec.text(place.ref.encode())
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
-def test_downgrade_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+def test_rewrite_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.downgrade(Downgrade(MINE), TURN), error)
+        feed(etcd.rewrite(Rewrite(MINE, ""), TURN), error)
 
 
-def test_a_reader_hears_of_a_rewrite_and_a_writer_does_not(etcd: EtcdProtocol) -> None:
+def test_a_full_store_refuses_a_rewrite(etcd: EtcdProtocol) -> None:
+    with pytest.raises(StoreFull):
+        feed(etcd.rewrite(Rewrite(MINE, ""), TURN), FULL)
+
+
+def test_one_that_minds_marks_is_notified_of_a_rewrite_and_others_are_not(etcd: EtcdProtocol) -> None:
     target = contender(other())
     for mine, changes in ((READER, True), (MINE, False)):
         steps = feed(etcd.watch(Watch(mine, (target,), 40), TURN), (40,))
@@ -983,45 +1030,117 @@ def test_a_writer_that_downgraded_is_not_as_a_reader_saw_it(
     assert (checked.mine, bool(checked.present)) == (True, stands)
 
 
-def test_the_value_of_another_clients_key_means_nothing(etcd: EtcdProtocol) -> None:
-    target = contender(b"app/x/694d8c")
-    now = downgraded(found((b"app/x/694d8c", 30)))
-    assert feed(etcd.watch(Watch(READER, (target,), 40), TURN), (41,), answer(now)).result is True
+def test_one_that_was_rewritten_before_is_compared_as_it_was_seen(etcd: EtcdProtocol) -> None:
+    """By how often it was: a value has its owner beside the mark, and may be that of any other client."""
+    steps = enqueue(etcd, put(downgraded(found((other(), 30))), found()), order=SHARED, spot=READS)
+    (target,) = steps.result.ahead
+    assert (target.mark, target.version) == ("downgraded", 1)
+    steps = feed(etcd.check(Check(READER, (target,)), TURN), (1,), AS_EXPECTED)
+    key = target.ref
+    versions = [f"CREATE {key} >0", f"CREATE {key} <50", f"VERSION {key} 2"]
+    assert txn(steps[1])[0] == [f"CREATE {READER.ref} 50", *versions]
+    assert steps.result == Checked(True, frozenset({key}))
+    again = answer(found((READER.ref.encode(), 50)), downgraded(found((other(), 30))))
+    assert feed(etcd.check(Check(READER, (target,)), TURN), (1,), again).result.present == {key}
 
 
 # Looking from outside.
 
 
-def listed(*found: tuple[bytes, int, bytes]) -> dict[str, Any]:
+def listed(*found: tuple[bytes, int, bytes], revision: int = 90) -> dict[str, Any]:
     """The reply to a range."""
     kvs = [
-        {"key": codec.text(key), "create_revision": str(at), "value": codec.text(value)}
+        {"key": codec.text(key), "create_revision": str(at), "value": codec.text(value), "version": str(at)}
         for key, at, value in found
     ]
-    return {"header": {"revision": "90"}, "kvs": kvs, "count": str(len(kvs))}
+    return {"header": {"revision": str(revision)}, "kvs": kvs, "count": str(len(kvs))}
 
 
-def test_a_survey_reads_the_head_of_the_queue(etcd: EtcdProtocol) -> None:
-    rows = ((KEY, 5, b'downgraded{"owner":"me"}'), (other(kind="R"), 7, b""), (b"app/x/1f2e", 9, b"\xffgo"))
-    asked = feed(etcd.survey(Survey("x", 3), TURN), listed(*rows))
-    (post,) = asked
-    assert (post.path, post.body["limit"], post.body["sort_order"]) == ("/kv/range", "3", "ASCEND")
-    mine, reader, stranger = asked.result
-    assert (mine.contender.downgraded, mine.token, mine.note) == (True, 5, '{"owner":"me"}')
-    assert (reader.contender.kind, reader.contender.downgraded, reader.note) == ("R", False, "")
-    assert (stranger.contender.id, stranger.note) == ("", "\ufffdgo")
+def test_a_list_reads_the_head_of_the_queue(etcd: EtcdProtocol) -> None:
+    mine = Contender(K, ID, "W", "1f", "downgraded", 5, '{"owner":"me"}', version=4)
+    rows = [(KEY, 5, b'downgraded\n{"owner":"me"}'), (other(kind="R"), 7, b""), (b"app/x/1f2e", 9, b"\xffgo")]
+    asked = feed(etcd.listing(List("x", 3), TURN), (listed(*rows),))
+    assert asked == [Batch((Post("/kv/range", codec.oldest(b"app/x/", b"app/x/~", 3)),))]
+    reader = Contender(other(kind="R").decode(), OTHER, "R", "2e", token=7, version=6)
+    foreign = Contender("app/x/1f2e", token=9, owner="\ufffdgo", version=8)
+    assert asked.result == Listing((mine, reader, foreign))
 
 
-def test_an_expulsion_is_guarded_by_the_token(etcd: EtcdProtocol) -> None:
-    op = Expel("x", "app/x/1f2e", 9)
-    asked = feed(etcd.expel(op, TURN), {"succeeded": True})
+def test_a_list_of_another_recipe_shows_data_and_kinds_with_numbers(etcd: EtcdProtocol) -> None:
+    key = f"app/~semaphore/x/S2.10-1f-{ID}"
+    value = b"granted\n{}\ndowngraded\n\0"
+    asked = feed(etcd.listing(List("~semaphore/x", 3), TURN), (listed((key.encode(), 1, value)),))
+    (one,) = asked.result.contenders
+    assert one == Contender(key, ID, "S2.10", "1f", "granted", 1, "{}", b"downgraded\n\0")
+
+
+@pytest.mark.parametrize(
+    ("value", "mark", "owner"),
+    [
+        (b"", "", ""),
+        (b'{"owner":"me"}', "", '{"owner":"me"}'),
+        (b"downgraded", "downgraded", ""),
+        (b'downgraded{"owner":"me"}', "downgraded", '{"owner":"me"}'),
+    ],
+)
+def test_what_earlier_versions_stored_is_read(
+    etcd: EtcdProtocol, value: bytes, mark: str, owner: str
+) -> None:
+    row = listed((other(), 30, value), revision=50)
+    (one,) = feed(etcd.listing(List("x", 3), TURN), (row,)).result.contenders
+    assert (one.mark, one.owner, one.data) == (mark, owner, b"")
+    (ahead,) = enqueue(etcd, put({"response_range": row}, found()), order=SHARED, spot=READS).result.ahead
+    assert ahead.mark == mark
+    assert (SHARED.blockers((ahead,)) == ()) is bool(mark)
+
+
+def test_earlier_versions_read_what_is_stored(etcd: EtcdProtocol) -> None:
+    """They look for ``downgraded`` in front, and take what is behind it for JSON."""
+    mine = replace(MINE, spot=replace(SPOT, owner='{"owner":"me"}'))
+    joined = enqueue(etcd, put(found((KEY, 50))), spot=mine.spot)
+    assert json.loads(written(joined)["value"]) == {"owner": "me"}
+    value = written(feed(etcd.rewrite(Rewrite(mine, "downgraded"), TURN), rewritten()))["value"]
+    assert value.startswith(b"downgraded")
+    assert json.loads(value.removeprefix(b"downgraded")) == {"owner": "me"}
+
+
+HEAD = codec.oldest(b"app/x/", b"app/x/~", 3)
+WATCHES_QUEUE = WatchKey(b"app/x/", MAILBOX, changes=True, end=b"app/x/~", queue="x")
+
+
+@pytest.mark.parametrize("since", [89, 90])
+def test_a_list_with_a_watch_arms_and_reads_side_by_side(etcd: EtcdProtocol, since: int) -> None:
+    steps = feed(etcd.listing(List("x", 3, watch=True), TURN), (since, listed((KEY, 5, b""))))
+    assert steps == [Batch((WATCHES_QUEUE, Post("/kv/range", HEAD)))]
+    assert [one.id for one in steps.result.contenders] == [ID]
+
+
+def test_a_list_is_read_again_if_its_watch_began_later(etcd: EtcdProtocol) -> None:
+    """Else what came in between would be neither shown nor notified."""
+    steps = feed(
+        etcd.listing(List("x", 3, watch=True), TURN), (91, listed((KEY, 5, b""))), listed(revision=91)
+    )
+    assert steps[1:] == [Post("/kv/range", HEAD)]
+    assert steps.result == Listing(())
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_a_list_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    for replies in ([(error,)], [(error, listed())], [(5, error)], [(91, listed()), error]):
+        with pytest.raises(raised):
+            feed(etcd.listing(List("x", 3, watch=len(replies[0]) > 1), TURN), *replies)
+
+
+def test_an_eviction_is_guarded_by_the_token(etcd: EtcdProtocol) -> None:
+    op = Evict("x", "app/x/1f2e", 9)
+    asked = feed(etcd.evict(op, TURN), {"succeeded": True})
     (post,) = asked
     assert post.body == codec.txn(
         [codec.compare_created(b"app/x/1f2e", 9)], then=[codec.delete(b"app/x/1f2e")]
     )
     assert asked.result is True
-    assert feed(etcd.expel(op, TURN), {}).result is False
-    assert feed(etcd.expel(op, AGAIN), {}).result is True
+    assert feed(etcd.evict(op, TURN), {}).result is False
+    assert feed(etcd.evict(op, AGAIN), {}).result is True
 
 
 def test_queues_are_found_one_key_each(etcd: EtcdProtocol) -> None:
@@ -1032,9 +1151,3 @@ def test_queues_are_found_one_key_each(etcd: EtcdProtocol) -> None:
     assert starts == [b"app/", b"app/\0", b"app/a b0", b"app/x0", b"app/y0"]
     assert {b64decode(post.body["range_end"]) for post in asked} == {b"app/~"}
     assert feed(etcd.queues(Queues(1), TURN), listed((KEY, 5, b""))).result == ("x",)
-
-
-def test_who_made_it_is_told_and_stays_after_a_downgrade(etcd: EtcdProtocol) -> None:
-    noted = Place(Spot("x", "W", ID, "{me}"), KEY.decode(), 50)
-    (txn,) = feed(etcd.downgrade(Downgrade(noted), TURN), {"succeeded": True})
-    assert b64decode(txn.body["success"][0]["request_put"]["value"]) == b"downgraded{me}"

@@ -16,7 +16,7 @@ __all__ = [
     "compare_created",
     "compare_modified",
     "compare_present",
-    "compare_value",
+    "compare_version",
     "delete",
     "keys",
     "nearest",
@@ -24,6 +24,7 @@ __all__ = [
     "oldest",
     "only_reads",
     "put",
+    "put_again",
     "read",
     "reads",
     "revision",
@@ -88,9 +89,9 @@ def compare_present(key: bytes, before: int | None = None) -> list[Json]:
     return [there] if before is None else [there, earlier]
 
 
-def compare_value(key: bytes, value: bytes) -> Json:
-    """Return the comparison "this key has this value"."""
-    return {"key": text(key), "target": "VALUE", "result": "EQUAL", "value": text(value)}
+def compare_version(key: bytes, version: int) -> Json:
+    """Return the comparison "this key was put so many times since it was created"."""
+    return {"key": text(key), "target": "VERSION", "result": "EQUAL", "version": str(version)}
 
 
 def compare_absent(key: bytes, end: bytes | None = None) -> Json:
@@ -102,6 +103,11 @@ def compare_absent(key: bytes, end: bytes | None = None) -> Json:
 def put(key: bytes, value: bytes, lease: int) -> Json:
     """Return the operation that writes a key bound to a lease."""
     return {"request_put": {"key": text(key), "value": text(value), "lease": str(lease)}}
+
+
+def put_again(key: bytes, value: bytes, lease: int) -> Json:
+    """Return the same operation, whose reply has the key as it was before."""
+    return {"request_put": {**put(key, value, lease)["request_put"], "prev_kv": True}}
 
 
 def delete(key: bytes, end: bytes | None = None) -> Json:

@@ -1,8 +1,10 @@
 """Keys: where contenders, session anchors and tombstones live, and who a key says it is.
 
-``<root>/<name>/<R or W>-<lease hex>-<uuid>`` is a contender. Go's ``concurrency.Mutex`` and
-``etcdctl lock`` put ``<name>/<lease hex>`` beside it; every key below ``<name>/`` is a
-contender, and all that is not ``R-`` is exclusive. What a value says is in `recipes._contract.contents`.
+``<root>/<name>/<kind>-<lease hex>-<uuid>`` is a contender: ``R`` a reader, ``W`` a writer, ``S2.10`` two
+permits of ten. Go's ``concurrency.Mutex`` and ``etcdctl lock`` put ``<name>/<lease hex>`` beside it; every
+key below ``<name>/`` is a contender, and in the queue of a lock all that is not ``R-`` is exclusive.
+Queues of other recipes are ``<root>/~<recipe>/<name>/``. For what a value says see
+`recipes._contract.contents`.
 
 ``~`` is in no encoded name and in no root. What belongs to the sessions of all roots is below
 ``~session/``, outside of every root: those other clients count whatever is below ``<name>/``, and
@@ -23,7 +25,7 @@ from recipes.stores.etcd.codec import Kv
 
 __all__ = ["Layout", "prefix_end", "ref_key", "ref_of"]
 
-_OURS = re.compile(r"(?P<kind>[A-Z])-(?P<lease>[0-9a-f]{1,16})-(?P<id>[0-9a-f-]{36})")
+_OURS = re.compile(r"(?P<kind>[A-Z][0-9]*(\.[0-9]+)?)-(?P<lease>[0-9a-f]{1,16})-(?P<id>[0-9a-f-]{36})")
 _GO = re.compile(r"[0-9a-f]{1,16}")
 _SHARED = "R-"
 _NO_LEASE = "bound to no lease; it stands in the way until somebody deletes it"
@@ -100,19 +102,20 @@ class Layout:
         shared = start + _SHARED.encode()
         return [(start, shared), (prefix_end(shared), end)]
 
-    def parse(self, name: str, key: bytes, value: bytes = b"") -> Contender:
-        """Return whom a key below a lock's prefix stands for."""
-        ref = ref_of(key)
+    def parse(self, name: str, kv: Kv) -> Contender:
+        """Return which contender a key of a queue is, with its mark and its version."""
+        ref, version = ref_of(kv.key), kv.version - 1
         ours = _OURS.fullmatch(ref, len(self.queue(name)))
         if ours is None:
-            return Contender(ref)
-        return Contender(ref, ours["id"], ours["kind"], ours["lease"], unpack(name, value).mark)
+            return Contender(ref, version=version)
+        mark = unpack(name, kv.value).mark
+        return Contender(ref, ours["id"], ours["kind"], ours["lease"], mark, version=version)
 
     def listed(self, name: str, kv: Kv) -> Contender:
         """Return all that a key and its value say; of other clients' values nothing is known but the text."""
-        contender = self.parse(name, kv.key)
+        contender = self.parse(name, kv)
         says = unpack(name, kv.value) if contender.id else Contents(owner=kv.value.decode("utf-8", "replace"))
-        return replace(contender, token=kv.created, version=kv.version - 1, **says._asdict())
+        return replace(contender, token=kv.created, **says._asdict())
 
     def stranger(self, name: str, key: bytes, lease: int) -> str | None:
         """Return what to tell of a key that may never go, or that nobody knows."""

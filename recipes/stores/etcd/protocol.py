@@ -31,7 +31,7 @@ from typing import Any, ClassVar, TypeVar
 
 from recipes._contract.connection import Batch, Request
 from recipes._contract.contenders import Ahead, Contender
-from recipes._contract.contents import pack, unpack
+from recipes._contract.contents import pack
 from recipes._contract.operations import (
     Check,
     Checked,
@@ -271,12 +271,16 @@ class EtcdProtocol(StoreProtocol):
         return Checked(stands(own, op.mine), frozenset(present))
 
     def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
-        """Rewrite the own key's value, if it is the key that was granted."""
-        key = key_of(op.place)
-        spot = op.place.spot
+        """Rewrite the own key's value, if it is the key that was created and was put as often as expected."""
+        key, spot = key_of(op.place), op.place.spot
+        expected = [_compare_stands(op.place)]
+        if op.version is not None:
+            expected.append(codec.compare_version(key, op.version + 1))
         value = pack(spot.queue, op.mark, spot.owner, op.data)
-        reply = yield from self._txn([_compare_stands(op.place)], then=[codec.put(key, value, self._lease)])
-        return 1 if reply.get("succeeded") else None
+        reply = yield from self._txn(expected, then=[codec.put_again(key, value, self._lease)])
+        if not reply.get("succeeded"):
+            return None
+        return codec.number(reply["responses"][0]["response_put"]["prev_kv"]["version"])
 
     def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
         """Delete the own key; where its create may still land, see to it that it will not."""
@@ -329,8 +333,13 @@ class EtcdProtocol(StoreProtocol):
         return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
 
     def listing(self, op: List, turn: Turn) -> Steps[Listing]:
-        """Read the first created keys of the queue, in one call."""
-        found = yield from self._post("/kv/range", codec.oldest(*self._layout.whole(op.queue), op.most))
+        """Read the first created keys of the queue; read again if its watch began later than the read."""
+        start, end = self._layout.whole(op.queue)
+        head = Post("/kv/range", codec.oldest(start, end, op.most))
+        watch = WatchKey(start, turn.mailbox, changes=True, end=end, queue=op.queue)
+        *since, found = yield from self._together((watch, head) if op.watch else (head,))
+        if max(since, default=0) > codec.revision(found):
+            found = yield from self._post(head.path, head.body)
         return Listing(tuple(self._layout.listed(op.queue, kv) for kv in codec.keys(found)))
 
     def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
@@ -451,7 +460,7 @@ class EtcdProtocol(StoreProtocol):
         for kv in found:
             if (said := self._layout.stranger(queue, kv.key, kv.lease)) is not None:
                 self._notices.add(kv.key, f"{ref_of(kv.key)} is {said}")
-        return tuple(self._layout.parse(queue, kv.key, kv.value) for kv in found)
+        return tuple(self._layout.parse(queue, kv) for kv in found)
 
     def _tombstone(self, spot: Spot) -> bytes:
         return self._layout.tombstone(spot.id, self.session_id)
@@ -544,7 +553,7 @@ def _compare_seen(target: Contender, mine: Place) -> list[Json]:
     there = codec.compare_present(key, before=mine.token)
     if not mine.spot.minds_marks:
         return there
-    return [*there, codec.compare_value(key, target.mark.encode())]
+    return [*there, codec.compare_version(key, target.version + 1)]
 
 
 def stands(response: Json, place: Place) -> bool:
@@ -556,7 +565,7 @@ def stands(response: Json, place: Place) -> bool:
 def _as_seen(response: Json, target: Contender, mine: Place) -> bool:
     """Whether another's key is there as it was seen; one made again behind mine blocks nobody."""
     return any(
-        kv.created < mine.token and (not mine.spot.minds_marks or _mark(kv, target, mine.spot) == target.mark)
+        kv.created < mine.token and (not mine.spot.minds_marks or kv.version - 1 == target.version)
         for kv in codec.keys(response)
     )
 
@@ -578,7 +587,3 @@ def _freeing(steps: Steps[T]) -> Steps[T]:
     except StopIteration as stop:
         done: T = stop.value
         return done
-
-
-def _mark(kv: codec.Kv, target: Contender, spot: Spot) -> str:
-    return unpack(spot.queue, kv.value).mark if target.id else ""  # the values of others mean nothing

@@ -61,8 +61,13 @@ class Watch(Request[int]):
     The reply is the revision of ``created``: every event after that revision will be
     posted to ``mailbox`` as ``Gone(ref)`` (deleted) or, only if ``changes``,
     ``Changed(ref)`` (put), with the key as text (``layout.ref_of``). One event ends the watch.
+
+    With an ``end`` it watches all keys from ``key`` up to that, the contenders of ``queue``; any event is
+    posted as ``Changed(queue)``.
     """
 
     key: bytes
     mailbox: Mailbox
     changes: bool = False
+    end: bytes = b""
+    queue: str = ""

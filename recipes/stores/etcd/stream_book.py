@@ -1,7 +1,7 @@
 """Who watches what: the state machine of etcd watches, documents in, tellings out. No I/O.
 
 A watch on the wire may serve several armings: a mailbox that comes later joins a watch
-on the same key, as long as that one has told of no event. Its revision is then right for
+on the same key or range, as long as that one has told of no event. Its revision is then right for
 the newcomer as well: every event after it is still to come, or on its way.
 """
 
@@ -21,6 +21,7 @@ __all__ = ["Arming", "Telling", "WatchBook", "cancel_message", "split"]
 
 Telling = tuple[Callable[[Any], None], Any]
 """Something to call, with what: to be done when no lock is held."""
+Wanted = tuple[bytes, bytes, bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +34,12 @@ class Arming:
 
     def __post_init__(self) -> None:
         """Refuse a key that has no reference before anything is noted."""
-        self.ref = self.watch.key.decode("utf-8", "surrogateescape")
+        self.ref = self.watch.queue or self.watch.key.decode("utf-8", "surrogateescape")
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is watched: armings that want the same share a watch."""
+        return self.watch.key, self.watch.end, self.watch.changes
 
     def answer(self, result: int | Exception) -> Telling:
         """Return what to tell the caller, who is kept no longer: a watch may stand for long."""
@@ -50,9 +56,8 @@ class _Wired:
     """One watch on the wire; ``revision`` is None until the server says ``created``."""
 
     number: int
-    key: bytes
+    wanted: Wanted
     ref: str
-    changes: bool
     store: str
     revision: int | None = None
     armings: list[Arming] = field(default_factory=list)
@@ -68,7 +73,7 @@ class WatchBook:
     def __init__(self) -> None:
         self.told: list[Telling] = []
         self._wired: dict[int, _Wired] = {}
-        self._open: dict[tuple[bytes, bool], _Wired] = {}
+        self._open: dict[Wanted, _Wired] = {}
         self._of: dict[int, list[_Wired]] = {}  # by id of the mailbox: it need not be hashable
         self._unanswered: dict[int, None] = {}  # creations, in order, given up or not
         self._last = 0
@@ -91,13 +96,13 @@ class WatchBook:
 
     def arm(self, arming: Arming, store: str) -> int | None:
         """Note ``arming``; return the number of a watch to create, or None if it joined one."""
-        watch = arming.watch
-        wired = self._open.get((watch.key, watch.changes))
+        watch, wanted = arming.watch, arming.wanted
+        wired = self._open.get(wanted)
         joined = wired is not None
         if wired is None:
             self._last += 1
-            wired = _Wired(self._last, watch.key, arming.ref, watch.changes, store)
-            self._wired[self._last] = self._open[watch.key, watch.changes] = wired
+            wired = _Wired(self._last, wanted, arming.ref, store)
+            self._wired[self._last] = self._open[wanted] = wired
             self._unanswered[self._last] = None
         if wired.revision is not None and any(a.watch.mailbox is watch.mailbox for a in wired.armings):
             self.told.append(arming.answer(wired.revision))  # it watches already, and goes on
@@ -113,9 +118,11 @@ class WatchBook:
 
         A start revision beyond the current one would make etcd serve it up to 100 ms late.
         """
-        wired = self._wired[number]
-        request: dict[str, Any] = {"key": base64.b64encode(wired.key).decode(), "watch_id": str(number)}
-        if not wired.changes:
+        key, end, changes = self._wired[number].wanted
+        request: dict[str, Any] = {"key": base64.b64encode(key).decode(), "watch_id": str(number)}
+        if end:
+            request["range_end"] = base64.b64encode(end).decode()
+        if not changes:
             request["filters"] = ["NOPUT"]
         return {"create_request": request}
 
@@ -151,10 +158,11 @@ class WatchBook:
             return []
         if result.get("created"):
             self._created(wired, int(result["header"]["revision"]))
+        _, end, changes = wired.wanted
         for event in result.get("events", ()):
-            if event.get("type", "PUT") == "DELETE":
+            if event.get("type", "PUT") == "DELETE" and not end:
                 return self._fire(wired, Gone(wired.ref))
-            if wired.changes:
+            if changes:
                 return self._fire(wired, Changed(wired.ref))
         return []
 
@@ -221,8 +229,8 @@ class WatchBook:
 
     def _remove(self, wired: _Wired) -> None:
         del self._wired[wired.number]
-        if self._open.get((wired.key, wired.changes)) is wired:
-            del self._open[wired.key, wired.changes]
+        if self._open.get(wired.wanted) is wired:
+            del self._open[wired.wanted]
         for arming in wired.armings:
             self._unlist(wired, arming)
 

@@ -35,8 +35,15 @@ class Desk:
         self.book = WatchBook()
 
     def arm(self, box: Box, key: bytes = b"k", changes: bool = False) -> tuple[int | None, list[Any], Arming]:
+        return self.ask(Watch(key, box, changes))
+
+    def arm_queue(self, box: Box, queue: str = "q") -> tuple[int | None, list[Any], Arming]:
+        start = f"{queue}/".encode()
+        return self.ask(Watch(start, box, changes=True, end=start + b"~", queue=queue))
+
+    def ask(self, watch: Watch) -> tuple[int | None, list[Any], Arming]:
         replies: list[Any] = []
-        arming = Arming(Watch(key, box, changes), replies.append)
+        arming = Arming(watch, replies.append)
         return self.do(self.book.arm(arming, "h:1")), replies, arming
 
     def take(self, only: int | None = None, **result: Any) -> list[int]:
@@ -65,6 +72,57 @@ def test_a_watch_is_created_without_a_start_and_without_puts(desk: Desk) -> None
     number, _, _ = desk.arm(Box(), b"\x00k", changes=True)
     assert number == 2
     assert desk.book.create_message(2) == {"create_request": {"key": "AGs=", "watch_id": "2"}}
+
+
+def test_a_watch_of_a_queue_is_one_of_a_range_with_all_its_events(desk: Desk) -> None:
+    number, _, _ = desk.arm_queue(Box())
+    assert number == 1
+    request = {"key": "cS8=", "range_end": "cS9+", "watch_id": "1"}
+    assert desk.book.create_message(1) == {"create_request": request}
+
+
+@pytest.mark.parametrize("event", [{"kv": {}}, {"type": "PUT", "kv": {}}, {"type": "DELETE"}])
+def test_any_event_of_a_queue_is_a_change_and_ends_its_watch(desk: Desk, event: Any) -> None:
+    box = Box()
+    desk.arm_queue(box)
+    desk.take(watch_id="1", created=True)
+    assert desk.take(watch_id="1", events=[event, {"type": "DELETE"}, {"kv": {}}]) == [1]
+    assert desk.take(watch_id="1", events=[event]) == []
+    assert box.events == [Changed("q")]
+
+
+def test_mailboxes_that_watch_the_same_queue_share_a_watch(desk: Desk) -> None:
+    boxes = [Box() for _ in range(3)]
+    assert desk.arm_queue(boxes[0])[0] == 1
+    desk.take(watch_id="1", created=True)
+    for box in boxes[1:]:
+        assert desk.arm_queue(box)[:2] == (None, [7])
+    assert desk.arm_queue(boxes[0])[:2] == (None, [7]), "it watches already, and goes on"
+    assert desk.do(desk.book.forget(boxes[1])) == []
+    desk.take(watch_id="1", events=[{"kv": {}}])
+    assert [box.events for box in boxes] == [[Changed("q")], [], [Changed("q")]]
+    assert desk.arm_queue(boxes[0])[0] == 2, "the next list needs one of its own"
+    assert not desk.do(desk.book.forget(boxes[2]))
+
+
+def test_a_queue_and_its_first_key_and_another_queue_are_watched_apart(desk: Desk) -> None:
+    queue, key, other = Box(), Box(), Box()
+    assert desk.arm_queue(queue)[0] == 1
+    assert desk.arm(key, b"q/", changes=True)[0] == 2
+    assert desk.arm_queue(other, "q2")[0] == 3
+    desk.take(watch_id="2", events=[{"type": "DELETE"}])
+    assert (queue.events, key.events, other.events) == ([], [Gone("q/")], [])
+
+
+def test_watches_of_queues_are_lost_with_their_connection(desk: Desk) -> None:
+    confirmed = Box()
+    desk.arm_queue(confirmed)
+    desk.take(watch_id="1", created=True)
+    _, replies, _ = desk.arm_queue(Box(), "q2")
+    desk.book.lose([1, 2], LOST)
+    desk.do()
+    assert (confirmed.events, replies) == ([Disturbed()], [LOST])
+    assert desk.arm_queue(confirmed)[0] == 3
 
 
 class Caller:

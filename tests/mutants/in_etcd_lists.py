@@ -1,0 +1,123 @@
+"""Bugs to plant in how etcd's protocol lists, watches and rewrites."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from recipes.stores.etcd import codec, layout, protocol, stream_book
+from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.protocol import EtcdProtocol
+from recipes.stores.etcd.stream_book import WatchBook
+from tests.mutants.transports import TransportMutant
+from tests.simulation.bugs import swap
+
+__all__ = ["LISTS"]
+
+
+def _gap_ignored() -> list[Any]:
+    def listing(self: Any, op: Any, turn: Any) -> Any:
+        asking = original(self, op, turn)
+        *since, found = yield asking.send(None)
+        try:
+            asking.send((*(0 for _ in since), found))
+        except StopIteration as done:
+            return done.value
+
+    original = EtcdProtocol.listing
+    return swap(EtcdProtocol, "listing", listing)
+
+
+def _watching(**otherwise: Any) -> list[Any]:
+    watch = protocol.WatchKey
+    return swap(protocol, "WatchKey", lambda *args, **kept: replace(watch(*args, **kept), **otherwise))
+
+
+def _counts_nothing() -> list[Any]:
+    def rewrite(self: Any, op: Any, turn: Any) -> Any:
+        written = yield from original(self, op, turn)
+        return written and 1
+
+    original = EtcdProtocol.rewrite
+    return swap(EtcdProtocol, "rewrite", rewrite)
+
+
+def _any_version() -> list[Any]:
+    def rewrite(self: Any, op: Any, turn: Any) -> Any:
+        return (yield from original(self, replace(op, version=None), turn))
+
+    original = EtcdProtocol.rewrite
+    return swap(EtcdProtocol, "rewrite", rewrite)
+
+
+def _compared_by_value() -> list[Any]:
+    """Which never succeeds where an owner is written beside the mark."""
+
+    def compare_seen(target: Any, mine: Any) -> Any:
+        key = target.ref.encode()
+        there = codec.compare_present(key, before=mine.token)
+        value = {"target": "VALUE", "result": "EQUAL", "value": codec.text(target.mark.encode())}
+        return [*there, {"key": codec.text(key), **value}] if mine.spot.minds_marks else there
+
+    return swap(protocol, "_compare_seen", compare_seen)
+
+
+def _by_key_alone() -> list[Any]:
+    return swap(stream_book.Arming, "wanted", property(lambda self: (self.watch.key, b"", True)))
+
+
+def _a_watch_each() -> list[Any]:
+    def arm(self: Any, arming: Any, store: str) -> Any:
+        if arming.watch.end:
+            self._open.clear()
+        return original(self, arming, store)
+
+    original = WatchBook.arm
+    return swap(WatchBook, "arm", arm)
+
+
+def _deletions_as_of_a_key() -> list[Any]:
+    def fire(self: Any, wired: Any, event: Any) -> Any:
+        return original(self, wired, stream_book.Gone(event.ref))
+
+    original = WatchBook._fire
+    return swap(WatchBook, "_fire", fire)
+
+
+def _no_numbers() -> list[Any]:
+    without = layout._OURS.pattern.replace(r"[0-9]*(\.[0-9]+)?", "", 1)
+    return swap(layout, "_OURS", re.compile(without))
+
+
+def _all_below_the_root() -> list[Any]:
+    def locks(self: Any) -> Any:
+        start = self._base.encode()
+        return start or b"\0", layout.prefix_end(start) if start else b"\xff"
+
+    return swap(Layout, "locks", property(locks))
+
+
+WHERE = "etcd lists and rewrites"
+STEPS, BOOK, LAYOUT, LISTING = (
+    "tests/stores/test_etcd_protocol.py",
+    "tests/stores/etcd/test_stream_book.py",
+    "tests/stores/test_etcd_layout.py",
+    "tests/simulation/test_etcd_listing.py",
+)
+LISTS = [
+    TransportMutant(name, WHERE, tests, plant)
+    for name, tests, plant in (
+        ("what changes before the watch begins is missed", LISTING, _gap_ignored),
+        ("a queue is watched for deletions alone", LISTING, lambda: _watching(changes=False)),
+        ("the first key of a queue is watched, not the queue", LISTING, lambda: _watching(end=b"")),
+        ("each rewrite is the first", LISTING, _counts_nothing),
+        ("a rewrite compares no version", STEPS, _any_version),
+        ("marks are compared by values", STEPS, _compared_by_value),
+        ("a queue and its first key share a watch", BOOK, _by_key_alone),
+        ("each mailbox has its own watch of a queue", BOOK, _a_watch_each),
+        ("any event of a queue is a deletion of a key", BOOK, _deletions_as_of_a_key),
+        ("kinds have no numbers", LAYOUT, _no_numbers),
+        ("queues of other recipes are locks", LAYOUT, _all_below_the_root),
+    )
+]
