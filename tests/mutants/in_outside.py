@@ -189,7 +189,9 @@ OUTSIDE = [
             "the first of a queue comes last": _children_as_listed,
             "other recipes are contenders": lambda: swap(zookeeper_layout, "NO_LOCK", "\0"),
             "a number that no server counts is a place": lambda: swap(zookeeper_layout, "LAST", 2**63),
-            "readers of other clients exclude": lambda: swap(zookeeper_layout, "_SHARED_ELSEWHERE", ()),
+            "readers of other clients exclude": lambda: swap(
+                zookeeper_layout, "_SHARED_ELSEWHERE", re.compile("(?!)")
+            ),
             "the end of the counter is not minded": lambda: swap(zookeeper_layout, "NEAR_THE_END", 2**63),
         },
     ),
