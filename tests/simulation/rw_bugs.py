@@ -8,9 +8,8 @@ from typing import Any
 from unittest import mock
 
 from recipes._contract import rule
-from recipes._contract.connection import Batch
 from recipes._contract.contenders import Ahead
-from recipes._contract.operations import Downgrade, View
+from recipes._contract.operations import Rewrite, View
 from recipes._contract.rule import Order
 from recipes._contract.wakeups import Changed
 from recipes._programs import queueing
@@ -25,7 +24,7 @@ from recipes.stores.etcd.layout import DOWNGRADED
 from recipes.stores.etcd.protocol import EtcdProtocol, key_of
 from recipes.stores.zookeeper import protocol as zookeeper
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
-from recipes.stores.zookeeper.requests import BadVersion, Create, Delete, NoNode, SetData
+from recipes.stores.zookeeper.requests import Create, Delete
 from tests.simulation.bugs import swap
 
 #: As in ``users.MIXED``, with one side replaced.
@@ -133,26 +132,23 @@ def etcd_marks_whatever_is_there() -> list[Any]:
 
 
 def zookeeper_by_rename() -> list[Any]:
-    def downgrade(self: ZooKeeperProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
+    def rewrite(self: ZooKeeperProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int]:
         yield from self._one(Delete(op.place.ref))
         path = op.place.ref[:-10].replace("-W-", "-R-")
         yield from self._one(Create(path, ephemeral=True, sequence=True))
-        return True
+        return 1
 
-    return swap(ZooKeeperProtocol, "downgrade", downgrade)
+    return swap(ZooKeeperProtocol, "rewrite", rewrite)
 
 
 def zookeeper_asked_twice_is_gone() -> list[Any]:
     """The reply to the first try was lost, and the second finds another version."""
 
-    def downgrade(self: ZooKeeperProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
-        (stat,) = yield from Batch((SetData(op.place.ref, DOWNGRADED, 0),))
-        if isinstance(stat, BadVersion | NoNode):
-            return False
-        self._answers((stat,))
-        return True
+    def rewrite(self: ZooKeeperProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int | None]:
+        return (yield from original(self, replace(op, version=0), turn))
 
-    return swap(ZooKeeperProtocol, "downgrade", downgrade)
+    original = ZooKeeperProtocol.rewrite
+    return swap(ZooKeeperProtocol, "rewrite", rewrite)
 
 
 def zookeeper_state_not_compared() -> list[Any]:
@@ -162,7 +158,7 @@ def zookeeper_state_not_compared() -> list[Any]:
 def zookeeper_state_not_read() -> list[Any]:
     """A look takes every writer for one that did not downgrade."""
 
-    def with_states(self: Any, nearest: Any, order: Any) -> Generator[Any, Any, Any]:
+    def with_states(self: Any, queue: Any, nearest: Any, order: Any) -> Generator[Any, Any, Any]:
         yield from ()
         return nearest
 

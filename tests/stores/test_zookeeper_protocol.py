@@ -684,53 +684,51 @@ def test_what_another_client_writes_into_its_node_means_nothing(zk: ZooKeeperPro
     assert feed(zk.watch(Watch(READER, view.ahead), TURN), found).result is True
 
 
-def _ahead_unless_granted(ahead: Ahead) -> Ahead:
-    return () if not ahead or ahead[0].mark == "granted" else ahead[:1]
+def _two_ahead(ahead: Ahead) -> Ahead:
+    return () if len(ahead) < 2 or ahead[0].mark == "granted" else ahead[:2]
 
 
-def _both_unless_granted(ahead: Ahead) -> Ahead:
-    return tuple(one for one in ahead[:2] if one.mark != "granted")
-
-
-MINDS = Order("S1.2", _ahead_unless_granted, minds_marks=True)
-MINDS_TWO = Order("S1.2", _both_unless_granted, depth=2, minds_marks=True)
+MINDS = Order("S1.2", _two_ahead, depth=2, minds_marks=True)
 SEMAPHORE = "~semaphore/x"
-FIRST, SECOND, THERE_OWN = node(1, THIRD, "S1.2-"), node(2, OTHER, "S1.2-"), node(5, ID, "S1.2-")
-HOLDS_IF = Place(Spot(SEMAPHORE, "S1.2", ID, minds_marks=True), f"/app/{SEMAPHORE}/{THERE_OWN}", 500)
+OURS = node(7, ID, "S1.2-")
+AHEAD = tuple(node(number, OTHER, "S1.2-") for number in (4, 3, 2, 1))
+WAITS = Place(Spot(SEMAPHORE, "S1.2", ID, minds_marks=True), f"/app/{SEMAPHORE}/{OURS}", 500)
 GRANTED = (b"granted\n{me}\n", WRITER_STAT)
+MARK_OF_NEAREST = Batch((Get(f"/app/{SEMAPHORE}/{AHEAD[0]}"),))
 
 
-def minding(zk: ZooKeeperProtocol, order: Order, names: tuple[str, ...], *replies: Any) -> Asked:
-    return feed(zk.look(Look(HOLDS_IF, order, ()), TURN), (names,), *replies)
+def minding(zk: ZooKeeperProtocol, ahead: int, *replies: Any, order: Order = MINDS) -> Asked:
+    return feed(zk.look(Look(WAITS, order, ()), TURN), ((OURS, *AHEAD[:ahead]),), *replies)
 
 
-@pytest.mark.parametrize(("found", "free"), [(GRANTED, True), ((b"", WRITER_STAT), False)])
-def test_the_mark_of_the_one_ahead_is_read_whatever_stands_before_it(
-    zk: ZooKeeperProtocol, found: Any, *, free: bool
+def seen(view: View) -> list[tuple[str, str]]:
+    return [(one.ref.rpartition("/")[2], one.mark) for one in view.ahead]
+
+
+@pytest.mark.parametrize(("data", "mark"), [(GRANTED[0], "granted"), (b"", "")])
+def test_the_mark_of_the_nearest_is_read_however_many_block(
+    zk: ZooKeeperProtocol, data: bytes, mark: str
 ) -> None:
-    steps = minding(zk, MINDS, (FIRST, SECOND, THERE_OWN), (found,))
-    assert steps[1] == Batch((Get(f"/app/{SEMAPHORE}/{SECOND}"),))
-    assert [one.id for one in steps.result.ahead] == [OTHER, THIRD]
-    assert (MINDS.blockers(steps.result.ahead) == ()) is free
+    steps = minding(zk, 4, ((data, WRITER_STAT),))
+    assert steps[1:] == [MARK_OF_NEAREST]
+    assert seen(steps.result) == [(AHEAD[0], mark), (AHEAD[1], ""), (AHEAD[2], "")]
+    assert bool(MINDS.blockers(steps.result.ahead)) is not bool(mark)
+    assert feed(zk.watch(Watch(WAITS, steps.result.ahead[:1]), TURN), ((data, WRITER_STAT),)).result
 
 
-def test_nobody_is_asked_for_a_mark_where_none_is_minded(zk: ZooKeeperProtocol) -> None:
-    assert len(minding(zk, EXCLUSIVE, (FIRST, SECOND, THERE_OWN))) == 1
-    assert len(minding(zk, MINDS, (THERE_OWN,))) == 1
+def test_no_mark_is_read_where_it_changes_nothing(zk: ZooKeeperProtocol) -> None:
+    assert len(minding(zk, 4, order=EXCLUSIVE)) == 1
+    assert len(minding(zk, 1)) == len(minding(zk, 0)) == 1, "it is free anyway"
 
 
-def test_one_that_goes_while_marks_are_read_is_left_out_where_all_are_seen(zk: ZooKeeperProtocol) -> None:
-    assert minding(zk, MINDS, (SECOND, THERE_OWN), (NoNode(),)).result.ahead == ()
-    view = minding(zk, MINDS_TWO, (FIRST, SECOND, THERE_OWN), (NoNode(), GRANTED)).result
-    assert [(one.id, one.mark) for one in view.ahead] == [(THIRD, "granted")]
-    assert view.complete
+def test_a_nearest_that_is_gone_is_left_out_where_all_are_seen(zk: ZooKeeperProtocol) -> None:
+    assert seen(minding(zk, 2, (NoNode(),)).result) == [(AHEAD[1], "")]
 
 
-def test_one_that_goes_while_marks_are_read_stays_where_more_may_stand_ahead(zk: ZooKeeperProtocol) -> None:
-    """Without it a rule would see fewer than it has to."""
-    view = minding(zk, MINDS, (FIRST, SECOND, THERE_OWN), (NoNode(),)).result
-    assert [one.id for one in view.ahead] == [OTHER, THIRD]
-    assert not view.complete
+def test_a_nearest_that_is_gone_stays_where_more_may_stand_ahead(zk: ZooKeeperProtocol) -> None:
+    """Without it the rule would see fewer than it has to; the watch finds it gone."""
+    view = minding(zk, 4, (NoNode(),)).result
+    assert (seen(view), view.complete) == ([(name, "") for name in AHEAD[:3]], False)
 
 
 def test_it_tells_of_so_many_strangers_and_no_more(zk: ZooKeeperProtocol) -> None:

@@ -326,21 +326,17 @@ class ZooKeeperProtocol(StoreProtocol):
         return order.visible(tuple(self._layout.contender_at(queue, child) for child in ahead[:most]))
 
     def _with_states(self, queue: str, nearest: Ahead, order: Order) -> Steps[Ahead]:
-        """Read the marks of those that the rule would wait for, where it minds them; those gone are left out.
+        """Read the mark of the nearest, where the rule minds it; without the nearest, if that is gone.
 
-        Of several exclusive ones the nearest waits itself, and has none.
+        Of several that exclude all others the nearest waits itself, and has no mark.
         """
-        if not order.minds_marks or (order.exclusive_only and len(nearest) > 1):
+        alone = len(nearest) == 1 or not order.exclusive_only
+        if not (order.minds_marks and alone and order.blockers(nearest) and nearest[0].id):
             return nearest
-        minded = [contender for contender in order.blockers(nearest) if contender.id]
-        found = yield from self._together(tuple(Get(contender.ref) for contender in minded))
-        read: dict[str, Ahead] = {}
-        for contender, there in zip(minded, found, strict=True):
-            if there is not None and contender.token in (0, there[1].czxid):
-                read[contender.ref] = (replace(contender, mark=unpack(queue, there[0]).mark),)
-            elif len(nearest) < order.reach:  # else somebody may stand ahead who is not seen
-                read[contender.ref] = ()
-        return tuple(one for contender in nearest for one in read.get(contender.ref, (contender,)))
+        (found,) = yield from self._together((Get(nearest[0].ref),))
+        if found is not None and nearest[0].token in (0, found[1].czxid):
+            return (replace(nearest[0], mark=unpack(queue, found[0]).mark), *nearest[1:])
+        return nearest[1:] if len(nearest) < order.reach else nearest  # more may stand ahead, unseen
 
     def _arm(self, targets: Ahead, turn: Turn) -> Steps[tuple[Any, ...]]:
         found = yield from self._together(self._watches(targets, turn))
