@@ -239,11 +239,16 @@ class List(StoreOp[Listing]):
 
     With ``watch``, the first change of any kind after this (a contender that comes, goes, or is rewritten)
     is notified as ``Changed(queue)``, once; a queue that does not exist yet is watched too.
+
+    With ``kinds_only``, a contender of that queue asks who is ahead: reference, id and kind of each
+    suffice, a rewrite need not be notified, and what is shown may lag as long as nobody ahead is missing.
+    Where names tell that much (ZooKeeper) it is one read, and not one more for each contender.
     """
 
     queue: str
     most: int
     watch: bool = False
+    kinds_only: bool = False
 
 
 @record

@@ -95,10 +95,6 @@ def _children_as_listed() -> list[Any]:
     return swap(Nodes, "children", lambda self, names: sorted_(self, names)[::-1])
 
 
-def _unwatched(request: Any, _: bytes) -> Any:
-    return 4, zookeeper_codec._text(request.path) + b"\0", zookeeper_codec._got
-
-
 def _of_no_session() -> list[Any]:
     return [
         *swap(zookeeper_codec, "_EPHEMERAL", 2),
@@ -189,8 +185,13 @@ OUTSIDE = [
             "the first of a queue comes last": _children_as_listed,
             "other recipes are contenders": lambda: swap(zookeeper_layout, "NO_LOCK", "\0"),
             "a number that no server counts is a place": lambda: swap(zookeeper_layout, "LAST", 2**63),
-            "readers of other clients exclude": lambda: swap(zookeeper_layout, "_SHARED_ELSEWHERE", ()),
+            "readers of other clients exclude": lambda: swap(
+                zookeeper_layout, "_SHARED_ELSEWHERE", re.compile("(?!)")
+            ),
             "the end of the counter is not minded": lambda: swap(zookeeper_layout, "NEAR_THE_END", 2**63),
+            "a kind has no numbers": lambda: swap(
+                zookeeper_layout, "_OURS", re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
+            ),
         },
     ),
     *_planted(
@@ -199,7 +200,7 @@ OUTSIDE = [
         {
             "a contender is not bound to its session": _of_no_session,
             "a watch is not asked for": lambda: swap(
-                zookeeper_codec, "_ENCODERS", {**zookeeper_codec._ENCODERS, zookeeper_codec.Get: _unwatched}
+                zookeeper_codec, "_watching", lambda request: zookeeper_codec._text(request.path) + b"\0"
             ),
         },
     ),

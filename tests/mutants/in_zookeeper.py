@@ -132,6 +132,15 @@ def _told_again() -> list[Any]:
     return swap(Watches, "_tell", tell)
 
 
+def _joins_what_has_ended() -> list[Any]:
+    original = Watches.add
+
+    def add(self: Any, path: str, mailbox: Any, queue: str = "", *, joins: bool = False) -> None:
+        original(self, path, mailbox, queue)
+
+    return swap(Watches, "add", add)
+
+
 def _cut_short() -> list[Any]:
     def flush(self: Any) -> None:
         if self.unsent:
@@ -187,6 +196,7 @@ IN_ZOOKEEPER = [
     TransportMutant("an answer that arrives last wakes nobody", KAZOO, LIFE, _announced_too_long),
     TransportMutant("a pause fails what was asked since", KAZOO, REQUESTS, _failed_though_connected),
     TransportMutant("a watch is notified twice", KAZOO, WATCHES, _told_again),
+    TransportMutant("a node is watched for a listing that has ended", KAZOO, WATCHES, _joins_what_has_ended),
     TransportMutant("what does not fit in is lost", KAZOO, HANDLER, _cut_short),
     TransportMutant("one ring for many requests", KAZOO, HANDLER, _one_ring_for_all),
     TransportMutant("an interrupt amid queueing is swallowed", KAZOO, LIFE, _interrupts_swallowed),
@@ -200,6 +210,7 @@ IN_ZOOKEEPER = [
     _bug("kazoo's thread never leaves a busy connection", REQUESTS, kazoo_client_connection, "LONGEST_S",
          math.inf),
     _bug("a watch that was refused stays", REQUESTS, Watches, "drop", nothing),
+    _bug("a listing is notified of each of its nodes", WATCHES, Watches, "_drop_all", nothing),
     _bug("all clients begin with the same server", LIFE, kazoo_client, "random",
          SimpleNamespace(shuffle=nothing)),
     _bug("a forked child asks for its parent", LIFE, KazooSession, "_inherited", lambda self: False),

@@ -163,7 +163,11 @@ class ExploredZooKeeper(ZooKeeperStore):
         return (self.zxid, self.picked), tree, tuple(map(self._server_state, self.servers)), sessions, links
 
     def _server_state(self, server: Server) -> Any:
-        watches = [(path, [link.client.number for link in links]) for path, links in server.watches.items()]
+        watches = [
+            (kind, path, [link.client.number for link in links])
+            for kind, watches in enumerate((server.watches, server.child_watches))
+            for path, links in watches.items()
+        ]
         behind = tuple(server.tree) if server.applied != self.zxid else ()
         return server.applied, behind, repr(sorted(watches)), tuple(label(entry) for entry in server.waiting)
 

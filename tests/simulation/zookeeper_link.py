@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recipes._contract.connection import Batch
-from recipes._contract.wakeups import Disturbed
+from recipes._contract.wakeups import Changed, Disturbed
 from recipes.errors import StoreUnavailable
 from recipes.stores.zookeeper.requests import (
     Children,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "ZooKeeperLink"]
 
+Watching: TypeAlias = tuple[Any, str]  # a mailbox, and the queue if it watches a listing
 BROKEN = "the connection broke"
 READS = (Children, Get, Exists)
 KINDS = {kind: 20 + at for at, kind in enumerate((Connect, Close, Create, Delete, SetData, Sync, *READS))}
@@ -72,7 +73,7 @@ class ZooKeeperLink:
         self.queue: deque[Part] = deque()
         self.busy = False
         self.outstanding: dict[Part, None] = {}
-        self.mailboxes: dict[str, list[Any]] = {}
+        self.mailboxes: dict[str, list[Watching]] = {}
         self.seen = 0
         self.set_gates()
 
@@ -120,10 +121,9 @@ class ZooKeeperLink:
             return
         part = Part(asked, position, request, self.store.fate() if self.store.fated else None)
         self.outstanding[part] = None
-        if kind is Get:
+        if kind in READS:
             if request.mailbox is not None:
-                self._drop_mailbox(request)
-                self.mailboxes.setdefault(request.path, []).append(request.mailbox)
+                self._add_mailbox(request)
         elif kind is Close:
             self._end()
         self.up.push(part)
@@ -134,16 +134,21 @@ class ZooKeeperLink:
         told, self.mailboxes = self.mailboxes, {}
         _disturb(told)
 
-    def _drop_mailbox(self, request: Get) -> None:
-        """Have no mailbox of this request, to add it anew or because nothing is watched."""
-        there = self.mailboxes.get(request.path)
-        if there is None:
-            return
-        kept = [other for other in there if other is not request.mailbox]
-        if kept:
-            self.mailboxes[request.path] = kept
-        else:
-            del self.mailboxes[request.path]
+    def _add_mailbox(self, request: Children | Get | Exists) -> None:
+        """Watch for a mailbox; as a part of a listing only while that is watched."""
+        watching = (request.mailbox, request.queue)
+        joins = type(request) is Get and request.queue
+        if not joins or any(watching in there for there in self.mailboxes.values()):
+            self._drop(watching, [request.path])
+            self.mailboxes.setdefault(request.path, []).append(watching)
+
+    def _drop(self, watching: Watching, paths: list[str]) -> None:
+        for path in paths:
+            kept = [other for other in self.mailboxes.get(path, ()) if other != watching]
+            if kept:
+                self.mailboxes[path] = kept
+            else:
+                self.mailboxes.pop(path, None)
 
     def reply(self, part: Part, answer: Any, zxid: int) -> None:
         """Send a reply on its way back."""
@@ -162,8 +167,9 @@ class ZooKeeperLink:
         self.outstanding.pop(message, None)
         self.seen = max(self.seen, message.zxid)
         answer = message.answer
-        if type(answer) is NoNode and type(message.request) is Get:
-            self._drop_mailbox(message.request)
+        request = message.request
+        if type(answer) is NoNode and type(request) in READS and request.mailbox is not None:
+            self._drop((request.mailbox, request.queue), [request.path])
         message.asked.answer(message.position, answer)
 
     def tell(self, path: str, event: Any) -> None:
@@ -172,8 +178,12 @@ class ZooKeeperLink:
             self.down.push(partial(self._told, path, event))
 
     def _told(self, path: str, event: Any) -> None:
-        for mailbox in self.mailboxes.pop(path, ()):
-            mailbox.post(event)
+        told = self.mailboxes.pop(path, [])
+        for mailbox, queue in told:
+            if queue:  # the first event ends the listing
+                self._drop((mailbox, queue), list(self.mailboxes))
+        for mailbox, queue in told:
+            mailbox.post(Changed(queue) if queue else event)
 
     def break_(self) -> None:
         """The connection breaks: what is under way is lost, watches are dropped, kazoo dials again.
@@ -199,12 +209,13 @@ class ZooKeeperLink:
         _disturb(told)
 
     def _drop_watches(self) -> None:
-        for path, watching in list(self.server.watches.items()):
-            left = [link for link in watching if link is not self]
-            if left:
-                self.server.watches[path] = left
-            else:
-                del self.server.watches[path]
+        for watches in (self.server.watches, self.server.child_watches):
+            for path, watching in list(watches.items()):
+                left = [link for link in watching if link is not self]
+                if left:
+                    watches[path] = left
+                else:
+                    del watches[path]
 
     def reconnect(self) -> None:
         """Attach to a server that is not behind what was seen; the session goes on, or is over."""
@@ -236,13 +247,10 @@ class ZooKeeperLink:
     def forget(self, mailbox: Any) -> None:
         if not self.mailboxes:
             return
-        for path, mailboxes in list(self.mailboxes.items()):
-            if mailbox in mailboxes:
-                kept = [other for other in mailboxes if other is not mailbox]
-                if kept:
-                    self.mailboxes[path] = kept
-                else:
-                    del self.mailboxes[path]
+        for path, there in list(self.mailboxes.items()):
+            for watching in there:
+                if watching[0] is mailbox:
+                    self._drop(watching, [path])
 
     def close(self) -> None:
         self.closed = True
@@ -278,7 +286,7 @@ def _call(message: Any) -> None:
     message()
 
 
-def _disturb(told: dict[str, list[Any]]) -> None:
-    """Tell everyone once, however many nodes he watches."""
-    for mailbox in {id(one): one for mailboxes in told.values() for one in mailboxes}.values():
+def _disturb(told: dict[str, list[Watching]]) -> None:
+    """Notify each mailbox once, however many nodes it watches."""
+    for mailbox in {id(one): one for there in told.values() for one, _ in there}.values():
         mailbox.post(Disturbed())

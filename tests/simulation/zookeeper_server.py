@@ -59,6 +59,7 @@ class Server:
         self.tree: dict[str, Node] = {"/": Node(b"", 0, 0)}
         self.applied = 0
         self.watches: dict[str, list[ZooKeeperLink]] = {}
+        self.child_watches: dict[str, list[ZooKeeperLink]] = {}
         self.gate = Gate()
         self.behind = Pipe(store.world, self.gate, self.apply)
         self.ahead = Pipe(store.world, self.gate, self._commit)
@@ -84,18 +85,21 @@ class Server:
                 above = tree[parent or "/"]
                 above.children.add(name)
                 above.listed = None
+                self._tell(Changed(path), self.watches)
+                self._tell(Changed(parent or "/"), self.child_watches)
             elif kind == "delete":
                 del tree[path]
                 parent, _, name = path.rpartition("/")
                 above = tree[parent or "/"]
                 above.children.discard(name)
                 above.listed = None
-                self._tell(path, Gone(path))
+                self._tell(Gone(path), self.watches, self.child_watches)
+                self._tell(Changed(parent or "/"), self.child_watches)
             elif kind == "set":
                 node = tree[path]
                 node.data = value
                 node.stat = Stat(node.stat.czxid, node.owner, node.stat.version + 1)
-                self._tell(path, Changed(path))
+                self._tell(Changed(path), self.watches)
             else:  # the end of a session
                 for link in self.store.links:
                     if link.server is self and link.session == value:
@@ -107,26 +111,31 @@ class Server:
             for act in ready:
                 act()
 
-    def _tell(self, path: str, event: Any) -> None:
-        for link in self.watches.pop(path, ()):
-            link.tell(path, event)
+    def _tell(self, event: Changed | Gone, *kinds: dict[str, list[ZooKeeperLink]]) -> None:
+        """Send an event to each session that watches, once; that ends those watches."""
+        told = [link for watches in kinds for link in watches.pop(event.ref, ())]
+        for link in dict.fromkeys(told):
+            link.tell(event.ref, event)
 
     def read(self, link: ZooKeeperLink, request: Any) -> Any:
         """Answer a read with what this server has applied, and leave a watch if one is wanted."""
         node = self.tree.get(request.path)
         kind = type(request)
-        if kind is Exists:
-            return None if node is None else node.stat
-        if node is None:
+        if node is None and kind is not Exists:
             return NoNode()
+        if request.mailbox is not None:
+            watches = self.child_watches if kind is Children else self.watches
+            watching = watches.setdefault(request.path, [])
+            if link not in watching:
+                watching.append(link)
+        if node is None:
+            return None
+        if kind is Exists:
+            return node.stat
         if kind is Children:
             if node.listed is None:
                 node.listed = tuple(sorted(node.children))
             return node.listed
-        if request.mailbox is not None:
-            watching = self.watches.setdefault(request.path, [])
-            if link not in watching:
-                watching.append(link)
         return node.data, node.stat
 
     # Writes go by way of the leader.

@@ -21,11 +21,14 @@ def test_paths(root: Any, base: Any) -> None:
     assert layout.queue("x") == f"{base}x"
     assert layout.contender(Spot("x", "lock", ID)) == f"{base}x/_c_{ID}-lock-"
     assert layout.contender(Spot("x", "R", ID)) == f"{base}x/_c_{ID}-R-lock-"
+    there = Spot("~semaphore/x", "S2.10", ID)
+    assert layout.contender(there) == f"{base}~semaphore/x/_c_{ID}-S2.10-lock-"
 
 
 def test_ancestors() -> None:
     assert Layout("").ancestors("x") == ["/x"]
     assert Layout("a/b").ancestors("x") == ["/a", "/a/b", "/a/b/x"]
+    assert Layout("a").ancestors("~group/x") == ["/a", "/a/~group", "/a/~group/x"]
 
 
 def test_a_queue_of_another_recipe_is_below_its_own_node() -> None:
@@ -86,8 +89,15 @@ def test_a_number_that_no_server_counts_is_no_contenders() -> None:
         (f"_c_{ID}-lock-0000000001", ID, "W"),
         (f"_c_{ID}-W-lock-0000000001", ID, "W"),
         (f"_c_{ID}-R-lock-0000000001", ID, "R"),
+        (f"_c_{ID}-S2.10-lock-0000000001", ID, "S2.10"),
+        (f"_c_{ID}-M1152921504606846975-lock-0000000001", ID, "M1152921504606846975"),
+        (f"_c_{ID}-S2.-lock-0000000001", "", "W"),
+        (f"_c_{ID}-RS-lock-0000000001", "", "W"),
+        (f"_c_{ID}-a__READ__b-lock-0000000001", "", "W"),
+        (f"_c_{ID}-__rlock__-lock-0000000001", "", "W"),
         ("x__lock__0000000001", "", "W"),
         ("x__rlock__0000000001", "", "R"),
+        ("x__rlock__-2147483648", "", "R"),
         (f"_c_{ID}-__READ__0000000001", "", "R"),
         (f"_c_{ID}-__WRIT__0000000001", "", "W"),
         ("lease-0000000001", "", "W"),

@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from recipes._contract.connection import Batch
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.operations import (
     Check,
     Checked,
-    Downgrade,
     End,
     Enqueue,
-    Expel,
+    Evict,
+    List,
+    Listing,
     Look,
     Open,
     Opened,
@@ -22,8 +23,8 @@ from recipes._contract.operations import (
     Queues,
     Renew,
     Renewal,
+    Rewrite,
     Spot,
-    Survey,
     View,
     Watch,
     Withdraw,
@@ -160,7 +161,19 @@ def enqueue(
 def test_enqueue_alone_is_one_round_trip(zk: ZooKeeperProtocol) -> None:
     steps = enqueue(zk, ((OWN, STAT), (node(5),)))
     assert steps == [Batch((CREATE, LISTING))]
-    assert steps.result == View(MINE, (), complete=True, position=0)
+    assert steps.result == View(MINE, (), complete=True, position=0, as_of=500)
+
+
+def test_a_view_is_as_of_the_own_create_where_nobody_is_behind(zk: ZooKeeperProtocol) -> None:
+    """All that come later see it hold, if it does; of one that came in between nothing is known."""
+    assert enqueue(zk, ((OWN, STAT), (node(2, OTHER), node(5)))).result.as_of == 500
+    assert enqueue(zk, ((OWN, STAT), (node(5), node(6, OTHER)))).result.as_of == 0
+    stuck = (node(LAST), node(LAST, OTHER))
+    own = (f"{QUEUE}/{stuck[0]}", STAT)
+    listed = [name for _, name in Layout("app").children(stuck)]
+    for czxid, as_of in ((400, 500), (600, 0)):
+        stats = {stuck[0]: STAT, stuck[1]: Stat(czxid, 99, 0)}
+        assert enqueue(zk, (own, stuck), tuple(stats[name] for name in listed)).result.as_of == as_of
 
 
 def test_enqueue_sees_who_is_ahead_and_not_who_came_later(zk: ZooKeeperProtocol) -> None:
@@ -254,7 +267,7 @@ FIND = Batch((Sync("/"), LISTING))
 def test_enqueue_again_finds_the_own_node_behind_a_sync(zk: ZooKeeperProtocol) -> None:
     steps = enqueue(zk, (None, (node(2, OTHER), node(5))), (STAT,), turn=AGAIN)
     assert steps == [FIND, Batch((Exists(OWN),))]
-    assert steps.result == View(MINE, (contender(node(2, OTHER)),), complete=True, position=1)
+    assert steps.result == View(MINE, (contender(node(2, OTHER)),), complete=True, position=1, as_of=500)
 
 
 @pytest.mark.parametrize("names", [(node(2, OTHER),), (), NoNode()], ids=["others", "empty", "no queue"])
@@ -443,12 +456,12 @@ def test_watch_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> 
 def test_look_arms_before_it_lists(zk: ZooKeeperProtocol) -> None:
     steps = feed(zk.look(Look(MINE, EXCLUSIVE, (A, B)), TURN), (THERE, NoNode(), (node(2, OTHER), node(5))))
     assert steps == [Batch((*GETS, LISTING))]
-    assert steps.result == View(MINE, (A,), complete=True, position=1)
+    assert steps.result == View(MINE, (A,), complete=True, position=1, as_of=500)
 
 
 def test_look_without_targets(zk: ZooKeeperProtocol) -> None:
     steps = feed(zk.look(Look(MINE, EXCLUSIVE, ()), TURN), ((node(5),),))
-    assert steps.result == View(MINE, (), complete=True, position=0)
+    assert steps.result == View(MINE, (), complete=True, position=0, as_of=500)
 
 
 @pytest.mark.parametrize("names", [(), NoNode(), (node(6, OTHER),)])
@@ -566,51 +579,71 @@ def test_nothing_asked_is_nothing_sent(zk: ZooKeeperProtocol) -> None:
     assert (steps, steps.result) == ([], True)
 
 
-# Downgrade.
+# Rewrite.
 
 
-DOWNGRADED = b"downgraded"
-MARK = SetData(OWN, DOWNGRADED, version=0)
+DOWNGRADED = b"downgraded\n{me}"
+AS_BEFORE = b"downgraded{me}"  # as versions wrote it that had no line end
+MARK = SetData(OWN, b"downgraded\n", version=-1)
 MARKED = Stat(czxid=500, owner=SESSION, version=1)
-SHARED_SPOT = Spot("x", "R", ID)
+SHARED_SPOT = Spot("x", "R", ID, minds_marks=True)
 SHARED_OWN = node(9, side="R-")
 READER = Place(SHARED_SPOT, f"{QUEUE}/{SHARED_OWN}", 500)
 WRITER = node(4, OTHER, "W-")
 WRITER_STAT = Stat(czxid=400, owner=99, version=1)
 
 
-def test_downgrade_rewrites_the_data_of_the_node_as_it_was_made(zk: ZooKeeperProtocol) -> None:
-    steps = feed(zk.downgrade(Downgrade(MINE), TURN), (MARKED,))
+@pytest.mark.parametrize("turn", [TURN, AGAIN])
+def test_rewrite_replaces_whatever_is_there(zk: ZooKeeperProtocol, turn: Any) -> None:
+    steps = feed(zk.rewrite(Rewrite(MINE, "downgraded"), turn), (MARKED,))
     assert steps == [Batch((MARK,))]
-    assert steps.result is True
+    assert steps.result == 1
+    assert feed(zk.rewrite(Rewrite(MINE, ""), turn), (replace(MARKED, version=7),)).result == 7
 
 
-def test_downgrade_of_a_node_that_is_gone_or_not_mine(zk: ZooKeeperProtocol) -> None:
-    assert feed(zk.downgrade(Downgrade(MINE), TURN), (NoNode(),)).result is False
-    assert feed(zk.downgrade(Downgrade(MINE), TURN), (Stat(500, 99, 1),)).result is False
+def test_rewrite_keeps_the_owner_and_writes_what_the_queue_has_room_for(zk: ZooKeeperProtocol) -> None:
+    values = {"x": b"ready\n{me}", "~group/x": b"ready\n{me}\ndata", "~election/x": b"data"}
+    for queue, value in values.items():
+        place = replace(MINE, spot=replace(SPOT, queue=queue, owner="{me}", data=b"before"))
+        steps = feed(zk.rewrite(Rewrite(place, "ready", b"data"), TURN), (MARKED,))
+        assert steps == [Batch((SetData(OWN, value, version=-1),))]
 
 
-def test_downgrade_asked_again_finds_it_done(zk: ZooKeeperProtocol) -> None:
-    steps = feed(zk.downgrade(Downgrade(MINE), AGAIN), (BadVersion(),), ((DOWNGRADED, MARKED),))
-    assert steps == [Batch((MARK,)), Batch((Get(OWN),))]
-    assert steps.result is True
-    assert feed(zk.downgrade(Downgrade(MINE), AGAIN), (BadVersion(),), (NoNode(),)).result is False
+def test_rewrite_of_one_version(zk: ZooKeeperProtocol) -> None:
+    op = Rewrite(MINE, "", b"", version=0)
+    steps = feed(zk.rewrite(op, TURN), (MARKED,))
+    assert steps == [Batch((SetData(OWN, b"", version=0),))]
+    assert steps.result == 1
+    assert feed(zk.rewrite(op, AGAIN), (BadVersion(),)).result is None, "it may be done, and a list tells"
 
 
-def test_downgrade_of_a_node_that_somebody_wrote_into(zk: ZooKeeperProtocol) -> None:
-    meddled = (b"hello", Stat(czxid=500, owner=SESSION, version=3))
-    steps = feed(zk.downgrade(Downgrade(MINE), TURN), (BadVersion(),), (meddled,), (MARKED,))
-    assert steps[2] == Batch((SetData(OWN, DOWNGRADED, version=3),))
-    assert steps.result is True
+@pytest.mark.parametrize("found", [NoNode(), Stat(500, 99, 1), Stat(501, SESSION, 1)])
+def test_rewrite_of_a_node_that_is_gone_or_not_mine(zk: ZooKeeperProtocol, found: Any) -> None:
+    assert feed(zk.rewrite(Rewrite(MINE, "downgraded"), TURN), (found,)).result is None
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR[:3])
-def test_downgrade_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+def test_rewrite_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(zk.downgrade(Downgrade(MINE), TURN), (error,))
+        feed(zk.rewrite(Rewrite(MINE, "downgraded"), TURN), (error,))
 
 
-@pytest.mark.parametrize("data", [b"", DOWNGRADED])
+def test_what_is_created_says_who_made_it(zk: ZooKeeperProtocol) -> None:
+    for queue, value in (("x", b"\n{me}"), ("~group/x", b"\n{me}\ndata"), ("~election/x", b"data")):
+        spot = Spot(queue, "M7", ID, "{me}", b"data")
+        path = f"/app/{queue}/_c_{ID}-M7-lock-"
+        created = ((f"{path}0000000005", STAT), (node(5, ID, "M7-"),))
+        steps = enqueue(zk, created, spot=spot)
+        assert steps == [
+            Batch((Create(path, value, ephemeral=True, sequence=True), Children(f"/app/{queue}")))
+        ]
+        assert steps.result.mine == Place(spot, f"{path}0000000005", 500)
+
+
+# Marks of those ahead.
+
+
+@pytest.mark.parametrize("data", [b"", DOWNGRADED, AS_BEFORE])
 def test_probe_as_a_reader_asks_whether_the_one_writer_downgraded(zk: ZooKeeperProtocol, data: bytes) -> None:
     read = Batch((Get(f"{QUEUE}/{WRITER}"),))
     found = ((data, WRITER_STAT),)
@@ -633,13 +666,14 @@ def test_probe_as_a_reader_asks_nothing_of_several_writers(zk: ZooKeeperProtocol
     assert (len(steps), steps.result) == (1, None)
 
 
-def test_enqueue_as_a_reader_leaves_the_writers_state_to_the_watch(zk: ZooKeeperProtocol) -> None:
+@pytest.mark.parametrize("data", [DOWNGRADED, AS_BEFORE])
+def test_enqueue_as_a_reader_leaves_the_writers_state_to_the_watch(zk: ZooKeeperProtocol, data: Any) -> None:
     replies = ((READER.ref, STAT), (SHARED_OWN, WRITER))
     steps = enqueue(zk, replies, spot=SHARED_SPOT, order=SHARED)
     assert len(steps) == 1
     (writer,) = steps.result.ahead
     assert not writer.downgraded
-    found = ((DOWNGRADED, WRITER_STAT),)
+    found = ((data, WRITER_STAT),)
     assert feed(zk.watch(Watch(READER, (writer,)), TURN), found).result is False
     assert feed(zk.watch(Watch(MINE, (writer,)), TURN), found).result is True, "no matter to others"
     checked = feed(zk.check(Check(READER, (writer,)), TURN), (None, STAT, *found)).result
@@ -662,6 +696,53 @@ def test_what_another_client_writes_into_its_node_means_nothing(zk: ZooKeeperPro
     assert feed(zk.watch(Watch(READER, view.ahead), TURN), found).result is True
 
 
+def _two_ahead(ahead: Ahead) -> Ahead:
+    return () if len(ahead) < 2 or ahead[0].mark == "granted" else ahead[:2]
+
+
+MINDS = Order("S1.2", _two_ahead, depth=2, minds_marks=True)
+SEMAPHORE = "~semaphore/x"
+OURS = node(7, ID, "S1.2-")
+AHEAD = tuple(node(number, OTHER, "S1.2-") for number in (4, 3, 2, 1))
+WAITS = Place(Spot(SEMAPHORE, "S1.2", ID, minds_marks=True), f"/app/{SEMAPHORE}/{OURS}", 500)
+GRANTED = (b"granted\n{me}\n", WRITER_STAT)
+MARK_OF_NEAREST = Batch((Get(f"/app/{SEMAPHORE}/{AHEAD[0]}"),))
+
+
+def minding(zk: ZooKeeperProtocol, ahead: int, *replies: Any, order: Order = MINDS) -> Asked:
+    return feed(zk.look(Look(WAITS, order, ()), TURN), ((OURS, *AHEAD[:ahead]),), *replies)
+
+
+def seen(view: View) -> list[tuple[str, str]]:
+    return [(one.ref.rpartition("/")[2], one.mark) for one in view.ahead]
+
+
+@pytest.mark.parametrize(("data", "mark"), [(GRANTED[0], "granted"), (b"", "")])
+def test_the_mark_of_the_nearest_is_read_however_many_block(
+    zk: ZooKeeperProtocol, data: bytes, mark: str
+) -> None:
+    steps = minding(zk, 4, ((data, WRITER_STAT),))
+    assert steps[1:] == [MARK_OF_NEAREST]
+    assert seen(steps.result) == [(AHEAD[0], mark), (AHEAD[1], ""), (AHEAD[2], "")]
+    assert bool(MINDS.blockers(steps.result.ahead)) is not bool(mark)
+    assert feed(zk.watch(Watch(WAITS, steps.result.ahead[:1]), TURN), ((data, WRITER_STAT),)).result
+
+
+def test_no_mark_is_read_where_it_changes_nothing(zk: ZooKeeperProtocol) -> None:
+    assert len(minding(zk, 4, order=EXCLUSIVE)) == 1
+    assert len(minding(zk, 1)) == len(minding(zk, 0)) == 1, "it is free anyway"
+
+
+def test_a_nearest_that_is_gone_is_left_out_where_all_are_seen(zk: ZooKeeperProtocol) -> None:
+    assert seen(minding(zk, 2, (NoNode(),)).result) == [(AHEAD[1], "")]
+
+
+def test_a_nearest_that_is_gone_stays_where_more_may_stand_ahead(zk: ZooKeeperProtocol) -> None:
+    """Without it the rule would see fewer than it has to; the watch finds it gone."""
+    view = minding(zk, 4, (NoNode(),)).result
+    assert (seen(view), view.complete) == ([(name, "") for name in AHEAD[:3]], False)
+
+
 def test_it_tells_of_so_many_strangers_and_no_more(zk: ZooKeeperProtocol) -> None:
     names = tuple(f"note {n}" for n in range(MOST_TOLD + 5))
     enqueue(zk, ((OWN, STAT), (node(5), *names)))
@@ -676,47 +757,136 @@ def test_two_underscores_alone_make_nobody_a_stranger(zk: ZooKeeperProtocol) -> 
 # Looking from outside.
 
 
-def test_a_survey_reads_the_nodes_at_the_head(zk: ZooKeeperProtocol) -> None:
+@pytest.mark.parametrize("says", [b"downgraded\n{me}", b"downgraded{me}"])
+def test_a_listing_reads_the_nodes_at_the_head(zk: ZooKeeperProtocol, says: bytes) -> None:
     first, second, third = node(1, side="W-"), node(2, OTHER), "x-lock-0000000003"
     replies = [
-        (None, (third, "config", second, first)),
-        ((b"downgraded{me}", Stat(5, SESSION, 1)), NoNode(), (b"downgraded", Stat(9, 7, 0))),
+        (None, (third, "config", second, first, node(4, THIRD))),
+        ((says, Stat(5, SESSION, 1)), (b"{you}", Stat(6, 8, 0)), (b"downgraded", Stat(9, 7, 2))),
     ]
-    asked = feed(zk.survey(Survey("x", 3), TURN), *replies)
-    assert [get.path for get in asked[1].parts] == [f"{QUEUE}/{name}" for name in (first, second, third)]
-    mine, stranger = asked.result
-    assert (mine.token, mine.note, mine.contender.downgraded) == (5, "{me}", True)
-    assert mine.contender.session == f"{SESSION & (2**64 - 1):x}"
-    assert (stranger.token, stranger.contender.id, stranger.contender.downgraded) == (9, "", False)
+    asked = feed(zk.listing(List("x", 3), TURN), *replies)
+    assert asked == [
+        Batch((Sync("/"), Children(QUEUE))),
+        Batch(tuple(Get(f"{QUEUE}/{name}") for name in (first, second, third))),
+    ]
+    session = f"{SESSION & (2**64 - 1):x}"
+    assert asked.result == Listing(
+        (
+            Contender(f"{QUEUE}/{first}", ID, "W", session, "downgraded", 5, "{me}", b"", 1),
+            Contender(f"{QUEUE}/{second}", OTHER, "W", "8", "", 6, "{you}", b"", 0),
+            Contender(f"{QUEUE}/{third}", "", "W", "7", "", 9, "downgraded", b"downgraded", 2),
+        )
+    )
 
 
-def test_a_survey_of_a_queue_whose_numbers_say_nothing(zk: ZooKeeperProtocol) -> None:
+def test_a_listing_of_another_recipe_has_data_and_of_an_election_nothing_else(zk: ZooKeeperProtocol) -> None:
+    member, leader = node(1, side="M7-"), node(1)
+    found = ((b"ready\n{me}\ntwo\nlines", Stat(5, SESSION, 3)),)
+    (one,) = feed(zk.listing(List("~group/x", 9), TURN), (None, (member,)), found).result.contenders
+    assert (one.kind, one.mark, one.owner, one.data, one.version) == ("M7", "ready", "{me}", b"two\nlines", 3)
+    found = ((b"10.0.0.1\nx", Stat(5, SESSION, 0)),)
+    (one,) = feed(zk.listing(List("~election/x", 9), TURN), (None, (leader,)), found).result.contenders
+    assert (one.kind, one.mark, one.owner, one.data) == ("W", "", "", b"10.0.0.1\nx")
+
+
+def test_a_listing_of_a_queue_whose_numbers_say_nothing(zk: ZooKeeperProtocol) -> None:
     one, other = node(2147483647), node(2147483647, OTHER)
     stats = (Stat(9, 1, 0), Stat(5, 1, 0))
     replies = [(None, (one, other)), stats, ((b"", Stat(5, 1, 0)), (b"", Stat(9, 1, 0)))]
-    asked = feed(zk.survey(Survey("x", 2), TURN), *replies)
-    assert [standing.token for standing in asked.result] == [5, 9]
+    asked = feed(zk.listing(List("x", 2), TURN), *replies)
+    assert [contender.token for contender in asked.result.contenders] == [5, 9]
     assert {part.path for part in asked[1].parts} == {part.path for part in asked[2].parts}
 
 
-def test_a_survey_tells_of_what_is_no_contender(zk: ZooKeeperProtocol) -> None:
-    feed(zk.survey(Survey("x", 3), TURN), (None, ("config", OWN)), ((b"", STAT),))
+def test_a_listing_begins_anew_once_if_one_is_gone_or_another(zk: ZooKeeperProtocol) -> None:
+    stuck = (None, (node(2147483647),))
+    dated = (Stat(5, 1, 0),)
+    replies = [stuck, dated, ((b"", Stat(6, 1, 0)),), stuck, (Stat(6, 1, 0),), ((b"", Stat(6, 1, 0)),)]
+    assert [one.token for one in feed(zk.listing(List("x", 1), TURN), *replies).result.contenders] == [6]
+    busy = [(None, (node(1), node(2, OTHER))), (NoNode(), (b"", Stat(7, 1, 0)))] * 2
+    asked = feed(zk.listing(List("x", 2), TURN), *busy)
+    assert asked[:2] == asked[2:], "and then says what is there"
+    assert [one.id for one in asked.result.contenders] == [OTHER]
+
+
+def test_a_listing_tells_of_what_is_no_contender(zk: ZooKeeperProtocol) -> None:
+    feed(zk.listing(List("x", 3), TURN), (None, ("config", OWN)), ((b"", STAT),))
     assert zk.noticed() == [f"{QUEUE}/config is {NO_CONTENDER}"]
 
 
-def test_an_expulsion_is_guarded_by_the_token(zk: ZooKeeperProtocol) -> None:
-    op = Expel("x", f"{QUEUE}/{OWN}", 500)
-    asked = feed(zk.expel(op, TURN), (None, STAT), None)
+def test_a_listing_of_nothing(zk: ZooKeeperProtocol) -> None:
+    assert feed(zk.listing(List("x", 2), TURN), (None, NoNode())).result == Listing(())
+    assert feed(zk.listing(List("x", 2), TURN), (None, ())).result == Listing(())
+
+
+@pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
+def test_a_listing_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
+    with pytest.raises(raised):
+        feed(zk.listing(List("x", 2, watch=True), TURN), (error, ()))
+    with pytest.raises(raised):
+        feed(zk.listing(List("x", 2, watch=True), TURN), (None, (node(1),)), (error,))
+    with pytest.raises(raised):
+        feed(zk.listing(List("x", 2, watch=True), TURN), (None, NoNode()), (error,))
+
+
+# ... and watching it.
+
+WATCHING = Batch((Sync("/"), Children(QUEUE, MAILBOX, "x")))
+COMING = Batch((Exists(QUEUE, MAILBOX, "x"),))
+
+
+def test_a_watched_listing_watches_the_names_first_and_then_each_node(zk: ZooKeeperProtocol) -> None:
+    replies = [(None, (node(5), node(2, OTHER))), (THERE, (b"", STAT))]
+    asked = feed(zk.listing(List("x", 5, watch=True), TURN), *replies)
+    assert asked == [WATCHING, Batch((Get(A.ref, MAILBOX, "x"), Get(OWN, MAILBOX, "x")))]
+    assert [one.id for one in asked.result.contenders] == [OTHER, ID]
+
+
+def test_a_watched_listing_watches_none_but_those_asked_for(zk: ZooKeeperProtocol) -> None:
+    asked = feed(zk.listing(List("x", 1, watch=True), TURN), (None, (node(5), node(2, OTHER))), (THERE,))
+    assert asked[1] == Batch((Get(A.ref, MAILBOX, "x"),))
+
+
+def test_a_watched_listing_of_what_is_not_there_watches_its_coming(zk: ZooKeeperProtocol) -> None:
+    asked = feed(zk.listing(List("x", 5, watch=True), TURN), (None, NoNode()), (None,))
+    assert (asked, asked.result) == ([WATCHING, COMING], Listing(()))
+
+
+def test_a_watched_listing_of_what_comes_in_between_begins_anew(zk: ZooKeeperProtocol) -> None:
+    there = Stat(3, 0, 0)
+    replies = [(None, NoNode()), (there,), (None, (node(2, OTHER),)), (THERE,)]
+    asked = feed(zk.listing(List("x", 5, watch=True), TURN), *replies)
+    assert asked[:3] == [WATCHING, COMING, WATCHING]
+    assert [one.id for one in asked.result.contenders] == [OTHER]
+    comes_and_goes = [(None, NoNode()), (there,)] * 2
+    assert feed(zk.listing(List("x", 5, watch=True), TURN), *comes_and_goes).result == Listing(())
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_kinds_alone_are_one_read_and_no_sync(zk: ZooKeeperProtocol, *, watch: bool) -> None:
+    names = (node(5, ID, "S2.10-"), node(2, OTHER, "S1.10-"), node(7, THIRD))
+    asked = feed(zk.listing(List("x", 2, watch=watch, kinds_only=True), TURN), (names,))
+    assert asked == [Batch((Children(QUEUE, *((MAILBOX, "x") if watch else ())),))]
+    listed = [(one.id, one.kind, one.ref) for one in asked.result.contenders]
+    assert listed == [(OTHER, "S1.10", f"{QUEUE}/{names[1]}"), (ID, "S2.10", f"{QUEUE}/{names[0]}")]
+
+
+def test_kinds_alone_of_a_queue_whose_numbers_say_nothing(zk: ZooKeeperProtocol) -> None:
+    names = (node(LAST), node(LAST, OTHER))
+    asked = feed(zk.listing(List("x", 2, kinds_only=True), TURN), (names,), (Stat(9, 1, 0), Stat(5, 1, 0)))
+    listed = asked.result.contenders
+    assert [one.token for one in listed] == [5, 9]
+
+
+def test_an_eviction_is_guarded_by_the_token(zk: ZooKeeperProtocol) -> None:
+    op = Evict("x", f"{QUEUE}/{OWN}", 500)
+    asked = feed(zk.evict(op, TURN), (None, STAT), None)
     assert [type(part).__name__ for part in asked[0].parts] == ["Sync", "Exists"]
     assert (asked[1], asked.result) == (Delete(op.ref), True)
     for there in (NoNode(), FOREIGN_STAT):
         for turn in (TURN, AGAIN):
-            asked = feed(zk.expel(op, turn), (None, there))
+            asked = feed(zk.evict(op, turn), (None, there))
             assert (len(asked), asked.result) == (1, turn.again)
-
-
-def test_a_survey_of_nothing(zk: ZooKeeperProtocol) -> None:
-    assert feed(zk.survey(Survey("x", 2), TURN), (None, NoNode())).result == ()
 
 
 def test_queues_are_those_in_which_somebody_stands(zk: ZooKeeperProtocol) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from recipes._contract.connection import Request
 from recipes.stores.zookeeper.requests import Children, Create, Delete, Exists, Get, SetData, Stat, Sync
 
-__all__ = ["Decode", "Unread", "acl_bytes", "encoded"]
+__all__ = ["Decode", "Unread", "acl_bytes", "encoded", "unread_names"]
 
 Decode = Callable[[bytes, int], Any]
 """Makes the reply of a message, from an offset on."""
@@ -72,15 +72,15 @@ def _create(request: Create, acl: bytes) -> tuple[int, bytes, Decode]:
 
 
 def _children(request: Children, _: bytes) -> tuple[int, bytes, Decode]:
-    return 8, _text(request.path) + b"\0", _unread_names
+    return 8, _watching(request), unread_names
 
 
 def _get(request: Get, _: bytes) -> tuple[int, bytes, Decode]:
-    return 4, _text(request.path) + (b"\0" if request.mailbox is None else b"\1"), _got
+    return 4, _watching(request), _got
 
 
 def _exists(request: Exists, _: bytes) -> tuple[int, bytes, Decode]:
-    return 3, _text(request.path) + b"\0", _stat
+    return 3, _watching(request), _stat
 
 
 def _set(request: SetData, _: bytes) -> tuple[int, bytes, Decode]:
@@ -106,6 +106,10 @@ _ENCODERS: dict[type[Request[Any]], Callable[[Any, bytes], tuple[int, bytes, Dec
 }
 
 
+def _watching(request: Children | Get | Exists) -> bytes:
+    return _text(request.path) + (b"\0" if request.mailbox is None else b"\1")
+
+
 def _text(text: str) -> bytes:
     return _data(text.encode()) if text else _NO_TEXT
 
@@ -126,7 +130,8 @@ def _got(message: bytes, at: int) -> tuple[bytes, Stat]:
     return message[at + 4 : end], _stat(message, end)
 
 
-def _unread_names(message: bytes, at: int) -> Unread:
+def unread_names(message: bytes, at: int) -> Unread:
+    """Return the reply to `Children`, to be read by who asked."""
     return Unread(_names, message, at)
 
 

@@ -37,7 +37,16 @@ from recipes.stores.zookeeper.kazoo_client_errors import translated
 from recipes.stores.zookeeper.kazoo_client_fit import fits
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
-from recipes.stores.zookeeper.requests import Close, Connect, Get, SessionExpired, SessionInfo, Sync
+from recipes.stores.zookeeper.requests import (
+    Children,
+    Close,
+    Connect,
+    Exists,
+    Get,
+    SessionExpired,
+    SessionInfo,
+    Sync,
+)
 
 __all__ = ["KazooSession", "connect_timeout", "make_client"]
 
@@ -373,8 +382,9 @@ class KazooSession:
         asked = []
         for position, request in enumerate(call.parts):
             watcher = None
-            if type(request) is Get and request.mailbox is not None:
-                self._watches.add(request.path, request.mailbox)
+            if isinstance(request, Children | Exists | Get) and request.mailbox is not None:
+                joins = type(request) is Get and bool(request.queue)
+                self._watches.add(request.path, request.mailbox, request.queue, joins=joins)
                 watcher = self._watches.told
             try:
                 asked.append(Part(call, position, self._acl, watcher, self._on_failed))
@@ -388,9 +398,8 @@ class KazooSession:
             if self._up and self._handler is not None:
                 self._handler.ring()  # kazoo takes an interrupt for a lost connection, and does not ring
         elif part.watcher is not None:
-            self._watches.drop(
-                part.path, part.request.mailbox
-            )  # nothing is watched; without an answer it may be
+            # Nothing is watched; without an answer it may be.
+            self._watches.drop(part.path, part.request.mailbox, part.request.queue)
         call.settle(part.position, error)
 
     def _malformed(self, error: Exception) -> Exception:

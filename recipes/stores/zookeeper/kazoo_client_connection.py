@@ -27,10 +27,11 @@ from kazoo.exceptions import (
     ZookeeperError,
 )
 from kazoo.protocol.connection import WATCH_XID, ConnectionHandler
-from kazoo.protocol.serialization import Auth, Exists
+from kazoo.protocol.serialization import Auth, Exists, GetChildren
 from kazoo.protocol.states import KeeperState
 
 from recipes._section import section
+from recipes.stores.zookeeper.codec import unread_names
 from recipes.stores.zookeeper.handler_sockets import LeanSocket
 from recipes.stores.zookeeper.kazoo_client_calls import Part
 from recipes.stores.zookeeper.requests import NoNode
@@ -183,16 +184,15 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         part, _, _ = pending.popleft()
         if zxid > 0:
             client.last_zxid = zxid
-        if error:
-            if error == NoNode.code and part.type == Exists.type:
-                part.set(None)
-            else:
-                part.set_exception(_said(error))
+        missing = error == NoNode.code and part.type == Exists.type  # which is watched all the same
+        if error and not missing:
+            part.set_exception(_said(error))
             return True
         if part.watcher is not None and not client._stopped.is_set():
-            client._data_watchers[part.path].add(part.watcher)
+            watchers = client._child_watchers if part.type == GetChildren.type else client._data_watchers
+            watchers[part.path].add(part.watcher)
         try:
-            reply = part.deserialize(message, _REPLY.size)
+            reply = None if missing else part.deserialize(message, _REPLY.size)
         except Exception as malformed:
             part.set_exception(malformed)
         else:
@@ -206,6 +206,12 @@ def _said(error: int) -> Exception:
     return ZookeeperError(f"error {error}, which kazoo does not know") if kind is None else kind()
 
 
+class WatchedChildren(GetChildren):  # type: ignore[misc] # kazoo ships no types
+    """A listing with a watch, as kazoo has to have it: by the class it knows what is watched."""
+
+    deserialize = staticmethod(unread_names)
+
+
 class PlainClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
     """kazoo's client as it is, for a kazoo whose inside is not known; a request takes kazoo's own way.
 
@@ -215,7 +221,8 @@ class PlainClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
     def ask(self, parts: Sequence[Part]) -> None:
         """Have kazoo's thread send requests."""
         for part in parts:
-            self._call(part, part)
+            lists = part.type == GetChildren.type and part.watcher is not None
+            self._call(WatchedChildren(part.path, part.watcher) if lists else part, part)
 
 
 class LeanClient(KazooClient):  # type: ignore[misc] # kazoo ships no types

@@ -5,8 +5,9 @@ for the two sides of a read-write lock. Curator's mutex and kazoo's ``Lock`` (wi
 ``extra_lock_patterns=("-lock-",)``) wait for all three. Of theirs, ``__READ__`` and
 ``__rlock__`` are shared, all others exclusive. A child without a sequence number is no
 contender, nor is what ``~`` begins: where another's root is below a lock's node, its other recipes
-have their nodes there. A node's data is empty, or ``downgraded`` once a writer lets readers in
-beside it.
+have their nodes there: ``<root>/~<recipe>/<name>/_c_<uuid>-<kind>-lock-<seq>``. A kind may carry
+numbers (``S2.10``); a node whose kind cannot be read excludes all others. What the data of a node
+says is in `recipes._contract.contents`.
 
 Kazoo without that pattern and Curator's read-write lock do not wait for ours. Their nodes
 show it, or that it may be so, and all that can be done here is to tell.
@@ -27,9 +28,9 @@ from recipes._contract.operations import Spot
 
 __all__ = ["NO_CONTENDER", "NO_LOCK", "Child", "Dated", "Layout", "dubious"]
 
-_OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z])-)?lock-")
+_OURS = re.compile(r"_c_(?P<id>[0-9a-f-]{36})-(?:(?P<kind>[A-Z][0-9]*(?:\.[0-9]+)?)-)?lock-")
 _SEQUENCE = re.compile(r"-\d{9}$|(?<=[-_])-\d{10}$|\d{10}$")
-_SHARED_ELSEWHERE = ("__READ__", "__rlock__")
+_SHARED_ELSEWHERE = re.compile(r"(__READ__|__rlock__)-?\d+$")
 NO_CONTENDER = "no contender of any known kind; it is left alone"
 _CURATOR = "of Curator's read-write lock, which does not wait for ours; use InterProcessMutex there"
 _KAZOO = 'of kazoo, which waits for ours only with extra_lock_patterns=("-lock-",)'
@@ -107,8 +108,7 @@ class Layout:
         ours = _OURS.match(child)
         if ours is not None:
             return Contender(ref, ours["id"], ours["kind"] or "W")
-        shared = any(mark in child for mark in _SHARED_ELSEWHERE)
-        return Contender(ref, kind="R" if shared else "W")
+        return Contender(ref, kind="R" if _SHARED_ELSEWHERE.search(child) else "W")
 
     def stranger(self, child: str) -> str | None:
         """Return what to tell of a child that is no contender, or may not wait for ours."""

@@ -76,6 +76,7 @@ __all__ = ["ZooKeeperProtocol"]
 T = TypeVar("T")
 
 PARENT_TRIES = 5
+LISTING_TRIES = 2
 AT_ONCE = 100  # listings sent together
 ANY = -1
 EXPIRED = "the session has expired on the store"
@@ -203,7 +204,10 @@ class ZooKeeperProtocol(StoreProtocol):
         return Checked(self._own(stat, op.mine), frozenset(present))
 
     def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
-        """Write the own node's data, if it has that version."""
+        """Write the own node's data, if it has that version; whatever another client wrote into it goes.
+
+        A session is served in the order in which it asks: no write that was given up lands after a later one.
+        """
         spot = op.place.spot
         value = pack(spot.queue, op.mark, spot.owner, op.data)
         (stat,) = yield from Batch((SetData(op.place.ref, value, ANY if op.version is None else op.version),))
@@ -234,25 +238,39 @@ class ZooKeeperProtocol(StoreProtocol):
         return (yield from self._delete(op.ref, again=turn.again))
 
     def listing(self, op: List, turn: Turn) -> Steps[Listing]:
-        """List the queue, then read the nodes at its head, together."""
-        queue = op.queue
-        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(queue))))
+        """List the queue, then read the nodes at its head, together; once more if one is gone in between.
+
+        The names are watched first: whoever comes or goes later shows there, and whoever is rewritten, in
+        what is read of it or by the watch on it.
+        """
+        listed: tuple[Contender | None, ...] = ()
+        for _ in range(LISTING_TRIES):
+            listed = yield from self._list(op, (turn.mailbox, op.queue) if op.watch else ())
+            if None not in listed:
+                break
+        return Listing(tuple(contender for contender in listed if contender is not None))
+
+    def _list(self, op: List, watching: tuple[Any, ...]) -> Steps[tuple[Contender | None, ...]]:
+        """Return the contenders at the head; None for one that is gone by now.
+
+        For kinds alone no ``sync`` is due: all that is ahead was created before the own node, of which
+        this session knows.
+        """
+        queue, node = op.queue, self._layout.queue(op.queue)
+        fresh = () if op.kinds_only else (Sync("/"),)
+        *_, names = yield from self._together((*fresh, Children(node, *watching)))
+        if names is None and watching:
+            (stat,) = yield from self._together((Exists(node, *watching),))
+            return () if stat is None else (None,)
         children = self._layout.children(names or ())
         self._notice(queue, names or (), children)
         if dubious(children):
             children = yield from self._by_czxid(queue, children)
-        head = [self._layout.parse(queue, name) for _, name in reversed(children)][: op.most]
-        found = yield from self._together(tuple(Get(contender.ref) for contender in head))
-        listed = []
-        for contender, there in zip(head, found, strict=True):
-            if there is not None:
-                data, stat = there
-                text = data.decode("utf-8", "replace")
-                says = unpack(queue, data) if contender.id else Contents(owner=text)
-                session = f"{stat.owner & (2**64 - 1):x}"
-                told = {"session": session, "token": stat.czxid, "version": stat.version, **says._asdict()}
-                listed.append(replace(contender, **told))
-        return Listing(tuple(listed))
+        head = tuple(self._layout.contender_at(queue, child) for child in children[::-1][: op.most])
+        if op.kinds_only:
+            return head
+        found = yield from self._together(tuple(Get(contender.ref, *watching) for contender in head))
+        return tuple(_as_listed(queue, *pair) for pair in zip(head, found, strict=True))
 
     def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
         """List the locks' nodes, which stay when a lock is free, and each of them until enough are taken."""
@@ -286,21 +304,20 @@ class ZooKeeperProtocol(StoreProtocol):
         own = mine.ref.rpartition("/")[2]
         children = self._layout.children(names)
         self._notice(mine.spot.queue, names, children)
-        places = [place for place, child in enumerate(children) if child[1] == own]
-        if not places:
-            return View(None, (), complete=True, position=0)
         if dubious(children):
-            dated = yield from self._by_czxid(mine.spot.queue, children)
-            ahead = [child for child in dated if child[0] < mine.token]
-        else:
-            ahead = children[places[0] + 1 :]
+            children = yield from self._by_czxid(mine.spot.queue, children)
+        place = next((place for place, child in enumerate(children) if child[1] == own), None)
+        if place is None:
+            return View(None, (), complete=True, position=0)
+        ahead = children[place + 1 :]
         visible = self._visible(mine.spot.queue, order, ahead)
         nearest = visible[: order.reach]
         complete = len(nearest) < order.reach
         if minding:
             nearest = yield from self._with_states(mine.spot.queue, nearest, order)
         position = len(visible) if order.exclusive_only else len(ahead)
-        return View(mine, nearest, complete, position)
+        # Where nobody is behind, all that come will see what is so now: as if it had been read at the create.
+        return View(mine, nearest, complete, position, as_of=0 if place else mine.token)
 
     def _visible(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
         """Return those who count; where everybody does, no more than have to be seen."""
@@ -308,13 +325,17 @@ class ZooKeeperProtocol(StoreProtocol):
         return order.visible(tuple(self._layout.contender_at(queue, child) for child in ahead[:most]))
 
     def _with_states(self, queue: str, nearest: Ahead, order: Order) -> Steps[Ahead]:
-        """Read whether the one writer ahead downgraded, where that matters (of several, one waits)."""
-        if not (order.exclusive_only and len(nearest) == 1 and nearest[0].id):
+        """Read the mark of the nearest, where the rule minds it; without the nearest, if that is gone.
+
+        Of several that exclude all others the nearest waits itself, and has no mark.
+        """
+        alone = len(nearest) == 1 or not order.exclusive_only
+        if not (order.minds_marks and alone and order.blockers(nearest) and nearest[0].id):
             return nearest
         (found,) = yield from self._together((Get(nearest[0].ref),))
-        if found is None or nearest[0].token not in (0, found[1].czxid):
-            return ()
-        return (replace(nearest[0], mark=unpack(queue, found[0]).mark),)
+        if found is not None and nearest[0].token in (0, found[1].czxid):
+            return (replace(nearest[0], mark=unpack(queue, found[0]).mark), *nearest[1:])
+        return nearest[1:] if len(nearest) < order.reach else nearest  # more may stand ahead, unseen
 
     def _arm(self, targets: Ahead, turn: Turn) -> Steps[tuple[Any, ...]]:
         found = yield from self._together(self._watches(targets, turn))
@@ -411,8 +432,19 @@ class ZooKeeperProtocol(StoreProtocol):
         )
 
 
+def _as_listed(queue: str, contender: Contender, found: tuple[bytes, Stat] | None) -> Contender | None:
+    """Return a contender with what its node says; None if that is gone."""
+    if found is None or contender.token not in (0, found[1].czxid):
+        return None
+    data, stat = found
+    # What other clients write says who they are, or what their user wants to be known.
+    says = unpack(queue, data) if contender.id else Contents("", data.decode("utf-8", "replace"), data)
+    session = f"{stat.owner & (2**64 - 1):x}"
+    return replace(contender, session=session, token=stat.czxid, version=stat.version, **says._asdict())
+
+
 def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Place) -> bool:
-    """Whether a node is there as it was seen; its state matters to readers only."""
+    """Whether a node is there as it was seen; its mark matters to some only."""
     if found is None or target.token not in (0, found[1].czxid):
         return False
     if not mine.spot.minds_marks:

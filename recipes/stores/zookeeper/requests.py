@@ -97,24 +97,35 @@ class Create(Request[tuple[str, Stat]]):
 
 @dataclass(frozen=True, slots=True)
 class Children(Request[tuple[str, ...]]):
-    """The names of a node's children, in no order."""
+    """The names of a node's children, in no order; with a mailbox a listing begins to be watched.
+
+    The first event of whatever is watched for the listing of ``queue`` is ``Changed(queue)`` and ends it.
+    """
 
     path: str
+    mailbox: Mailbox | None = None
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Get(Request[tuple[bytes, Stat]]):
-    """Data and stat of a node; with a mailbox it is watched: ``Gone(path)`` or ``Changed(path)``."""
+    """Data and stat of a node; with a mailbox it is watched: ``Gone(path)`` or ``Changed(path)``.
+
+    With a ``queue`` as well it is a part of the listing of that queue, unless that has ended already.
+    """
 
     path: str
     mailbox: Mailbox | None = None
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Exists(Request["Stat | None"]):
-    """A node's stat, or None."""
+    """A node's stat, or None; with a mailbox a listing begins, as with `Children`, where there is no node."""
 
     path: str
+    mailbox: Mailbox | None = None
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)

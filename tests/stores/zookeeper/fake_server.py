@@ -41,7 +41,7 @@ OPERATIONS = {
     100: "auth",
 }
 NO_NODE, NOT_EMPTY, BAD_VERSION, NODE_EXISTS = -101, -111, -103, -110
-DELETED, CHANGED = 2, 3
+CREATED, DELETED, CHANGED, CHILD = 1, 2, 3, 4
 
 
 @dataclass
@@ -95,6 +95,7 @@ class Connection:
         self.server, self.sock = server, sock
         self.session = 0
         self.watches: set[str] = set()
+        self.child_watches: set[str] = set()
 
     def serve(self) -> None:
         try:
@@ -293,12 +294,17 @@ class FakeZooKeeper:
     def _tell(self, path: str, kind: int) -> None:
         event = struct.pack("!iqiii", -1, -1, 0, kind, 3) + packed(path)
         for connection in self.connections:
-            if path in connection.watches:
-                connection.watches.remove(path)
+            kinds = (connection.watches, connection.child_watches)
+            minding = kinds[kind == CHILD :] if kind in (DELETED, CHILD) else kinds[:1]
+            if any(path in watches for watches in minding):
+                for watches in minding:
+                    watches.discard(path)
                 try:
                     connection.send(event)
                 except OSError:
                     pass
+        if kind in (CREATED, DELETED):
+            self._tell(path.rpartition("/")[0] or "/", CHILD)
 
     def _end(self, session: int) -> None:
         self.sessions.pop(session, None)
@@ -320,6 +326,7 @@ class FakeZooKeeper:
             raise Refused(NODE_EXISTS)
         owner = connection.session if flags & 1 else 0
         node = self.nodes[path] = Node(next(self._zxid), data, owner)
+        self._tell(path, CREATED)
         return packed(path) + node.stat()
 
     def _delete(self, connection: Connection, path: str, message: Reader) -> bytes:
@@ -342,6 +349,8 @@ class FakeZooKeeper:
         return node
 
     def _exists(self, connection: Connection, path: str, message: Reader) -> bytes:
+        if message.take("b"):
+            connection.watches.add(path)
         return self._node(path).stat()
 
     def _get(self, connection: Connection, path: str, message: Reader) -> bytes:
@@ -352,6 +361,8 @@ class FakeZooKeeper:
 
     def _children(self, connection: Connection, path: str, message: Reader) -> bytes:
         self._node(path)
+        if message.take("b"):
+            connection.child_watches.add(path)
         prefix = path.rstrip("/") + "/"
         names = [one.removeprefix(prefix) for one in self.nodes if one.startswith(prefix) and one != "/"]
         names = [name for name in names if "/" not in name]

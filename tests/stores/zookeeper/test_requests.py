@@ -146,6 +146,55 @@ def test_a_get_without_a_node_watches_nothing(link: Driver) -> None:
     assert len(link.session._watches) == 0
 
 
+CHANGES = {
+    "a contender comes": Create("/q/2"),
+    "one goes": Delete("/q/1"),
+    "one is rewritten": SetData("/q/1", b"new"),
+}
+
+
+@pytest.mark.parametrize("first", CHANGES)
+def test_a_listing_is_told_of_its_first_change_alone(link: Driver, first: str) -> None:
+    box, other = Box(), Box()
+    link.ask(Batch((Create("/q"), Create("/q/1"))))
+    for _ in range(2):
+        assert link.ask(Children("/q", box, "q")) == ("1",)
+        link.ask(Get("/q/1", box, "q"))
+    link.ask(Get("/q/1", other))
+    link.ask(CHANGES[first])
+    assert box.next() == Changed("q")
+    link.ask(Batch(tuple(change for name, change in CHANGES.items() if name != first)))
+    assert link.ask(Exists("/")) is not None
+    assert box.empty()
+    assert other.next() in (Gone("/q/1"), Changed("/q/1"))
+    assert len(link.session._watches) == 0
+
+
+def test_a_listing_of_what_is_not_there_is_told_when_it_comes(link: Driver) -> None:
+    box = Box()
+    with pytest.raises(NoNode):
+        link.ask(Children("/q", box, "q"))
+    assert len(link.session._watches) == 0
+    assert link.ask(Exists("/q", box, "q")) is None
+    link.ask(Create("/q"))
+    assert box.next() == Changed("q")
+    assert link.ask(Children("/q", box, "q")) == ()
+    link.ask(Delete("/q"))
+    assert box.next() == Changed("q")
+    assert box.empty()
+
+
+def test_listings_again_and_again_are_one_watch_each(link: Driver) -> None:
+    link.ask(Batch((Create("/q"), Create("/q/1"))))
+    for _ in range(10):
+        box = Box()
+        link.ask(Batch((Children("/q", box, "q"), Get("/q/1", box, "q"))))
+        link.forget(box)
+    client = link.session._client
+    assert (len(client._child_watchers["/q"]), len(client._data_watchers["/q/1"])) == (1, 1)
+    assert len(link.session._watches) == 0
+
+
 def test_many_watch_one_node(link: Driver) -> None:
     boxes = [Box() for _ in range(3)]
     link.ask(Create("/q", b"data"))
