@@ -425,7 +425,7 @@ class WriteGrant(Grant):
             StoreUnavailable: The store gave no answer: readers may have been let in, or not.
         """
         self.check()
-        if not self._hold.downgraded and not self._runtime.run(downgrade(self._hold), self._asking()):
+        if not self._hold.mark and not self._runtime.run(downgrade(self._hold), self._asking()):
             raise self._lost_error()
 
 
@@ -435,5 +435,5 @@ class AsyncWriteGrant(AsyncGrant):
     @like(WriteGrant.downgrade)
     async def downgrade(self) -> None:
         self.check()
-        if not self._hold.downgraded and not await self._runtime.run(downgrade(self._hold), self._asking()):
+        if not self._hold.mark and not await self._runtime.run(downgrade(self._hold), self._asking()):
             raise self._lost_error()
