@@ -21,7 +21,7 @@ from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
 from recipes._contract.operations import Open, Place, Spot, StoreOp
 from recipes._programs.cleaner import Job
-from recipes._programs.hold import Epoch, Hold
+from recipes._programs.hold import REMOVED, Epoch, Hold
 from recipes._programs.session import Board, SessionEvent
 from recipes._programs.steps import Admit
 from recipes._run import process
@@ -156,15 +156,21 @@ class Runtime(ABC):
         if op.max_hold_s is not None:
             self.board.tell_keeper()  # it may sleep for longer
             self.watch_over(hold)
-        if hold.remaining(now) <= 0:
-            hold.lose(epoch.reason)
-            raise SessionLost(epoch.reason)
+        epoch.local.waits_no_more(op.place.spot.id)
+        lost = epoch.reason if hold.remaining(now) <= 0 else None
+        if epoch.local.is_missing(op.place.spot.id):
+            lost = REMOVED
+        if lost is not None:
+            hold.lose(lost)
+            raise SessionLost(lost)
         return hold
 
     def abandon(self, call: Call, spot: Spot | None, place: Place | None = None) -> None:
         """Hand a spot, or (None) the whole session, to the cleaner."""
         epoch = call.epoch
         if epoch is not None and (spot is None or epoch.local.stands(spot.id)):
+            if spot is not None:
+                epoch.local.waits_no_more(spot.id)
             if place is None and call.place is not None and call.place.spot is spot:
                 place = call.place
             self.schedule(Job(epoch, spot, place))
