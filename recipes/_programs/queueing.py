@@ -37,7 +37,18 @@ from recipes._rules.holding import waiting
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
-__all__ = ["REMOVED", "Attempt", "acquire", "downgrade", "open_session", "release", "try_acquire", "verify"]
+__all__ = [
+    "REMOVED",
+    "Attempt",
+    "acquire",
+    "calm",
+    "downgrade",
+    "due_at",
+    "open_session",
+    "release",
+    "try_acquire",
+    "verify",
+]
 
 DISTURBED_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
@@ -274,7 +285,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     armed: Ahead = ()
     told = joined = False
     disturbed = 0
-    due_at = yield from _due_at(view)
+    due = yield from due_at(view.due_s)
     while targets := attempt.targets(view):
         moved, attempt.position = view.position != attempt.position, view.position
         if not told:
@@ -290,25 +301,33 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
             if not joined:
                 joined = True
                 yield from _join_if_there_is_room(attempt, mine)
-            event = yield from Wait(due_at=due_at)
+            event = yield from Wait(due_at=due)
             if isinstance(event, Granted) and event.ref == mine.ref:
                 return mine  # unless a renewal contradicts: then `Admit` refuses it
-            disturbed = disturbed + 1 if isinstance(event, Disturbed) else 0
-            if disturbed > 1:  # a way that breaks again and again is not hurried
-                yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
+            disturbed = yield from calm(event, disturbed)
             seen, armed = yield from _woken(attempt, mine, view, targets, event)
         if seen is not view:
-            view, due_at = seen, (yield from _due_at(seen))
+            view, due = seen, (yield from due_at(seen.due_s))
         mine = _standing(view)
     return mine
 
 
-def _due_at(view: View) -> Program[float | None]:
-    """Return when the store wants to be asked again about what it showed, whatever it notifies until then."""
-    if view.due_s is None:
+def due_at(due_s: float | None) -> Program[float | None]:
+    """Return when so many seconds have passed; None: never."""
+    if due_s is None:
         return None
     now = yield from Now()
-    return now + view.due_s
+    return now + due_s
+
+
+def calm(event: Event | None, disturbed: int) -> Program[int]:
+    """Pause where a connection breaks again and again; returns how often it did in a row, with this event."""
+    if not isinstance(event, Disturbed):
+        return 0
+    disturbed += 1
+    if disturbed > 1:
+        yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
+    return disturbed
 
 
 def _join_if_there_is_room(attempt: Attempt, mine: Place) -> Program[None]:

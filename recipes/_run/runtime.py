@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
-from recipes._contract.operations import Open, Place, Spot, StoreOp
+from recipes._contract.operations import Open, Place, Program, Spot, StoreOp
 from recipes._programs.cleaner import Job
 from recipes._programs.hold import REMOVED, Epoch, Hold
 from recipes._programs.session import Board, SessionEvent
@@ -27,6 +27,7 @@ from recipes._programs.steps import Admit
 from recipes._run import process
 from recipes._run.clock import boot_time
 from recipes._run.green import refuse_eventlet
+from recipes._run.hub import Hub
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
@@ -120,6 +121,7 @@ class Runtime(ABC):
     Attributes:
         face: The client, as users know it.
         entries: What was entered and may be entered again, by owner and encoded name.
+        hub: What is observed.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
@@ -132,6 +134,7 @@ class Runtime(ABC):
         self.face: Any = None
         self.entries: dict[tuple[object, str], Entries] = {}
         self.left: deque[LeftBlock] = deque()
+        self.hub = Hub(self)
         self._inherited: list[object] = []
         process.join(self)
 
@@ -311,6 +314,10 @@ class Runtime(ABC):
         """Have the keeper at work."""
 
     @abstractmethod
+    def run_behind(self, program: Program[None], call: Any) -> None:
+        """Have ``program`` run in a thread or task of its own; never blocks."""
+
+    @abstractmethod
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job; never blocks."""
 
@@ -334,6 +341,7 @@ class Runtime(ABC):
         self.cleaning = {}
         self.entries = {}
         self.left = deque()
+        self.hub.after_fork()
         epoch = old.epoch
         if epoch is not None:
             self._inherited.append(epoch)  # kept, so that no finalizer closes what the parent uses

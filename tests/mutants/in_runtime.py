@@ -24,7 +24,7 @@ from tests.simulation.bugs import swap
 __all__ = ["RUNTIME"]
 
 
-def _never_due(view: Any) -> Program[None]:
+def _never_due(due_s: Any) -> Program[None]:
     return None
     yield
 
@@ -161,7 +161,7 @@ RUNTIME = [
         "when a store wants to be asked again is ignored",
         CORE,
         "tests/run/test_leased_contenders.py",
-        lambda: swap(queueing, "_due_at", _never_due),
+        lambda: swap(queueing, "due_at", _never_due),
     ),
     TransportMutant("two threads may both end it", CORE, "tests/programs/test_hold.py", _looks_and_then_ends),
     TransportMutant(
