@@ -31,22 +31,22 @@ class _Observing(Generic[T]):
         self._runtime = runtime
         self._observed = observed
         self._shown = shown
-        self._call: Call | None = None
-        self._observer: Observer | None = None
+        self._joined: tuple[Observer, Call] | None = None
 
     def _next(self, timeout: float | None) -> tuple[Program[tuple[Contender, ...]], Call]:
         """Return what waits for the next state; joins the others that observe the same before the first."""
         within_s = duration("timeout", timeout)
-        if self._call is None or self._observer is None:
-            self._call = self._runtime.call(None, None)
-            self._observer = self._runtime.hub.join(self._observed, self._call.mailbox)
-        self._call.deadline = Deadline.after(within_s, self._runtime.now())
-        return self._observer.next(), self._call
+        if self._joined is None:
+            call: Call = self._runtime.call(None, None)
+            self._joined = self._runtime.hub.join(self._observed, call.mailbox), call
+        observer, call = self._joined
+        call.deadline = Deadline.after(within_s, self._runtime.now())
+        return observer.next(), call
 
     def _leave(self) -> None:
-        observer, self._observer = self._observer, None
-        if observer is not None:
-            self._runtime.hub.leave(self._observed, observer)
+        joined, self._joined = self._joined, None
+        if joined is not None:
+            self._runtime.hub.leave(self._observed, joined[0])
 
 
 class Observing(_Observing[T]):

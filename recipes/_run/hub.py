@@ -88,7 +88,7 @@ class Hub:
         observer.topic.remove(observer)
         with section.mark, self._changing:
             topic, call = self._watched.get(observed, (None, None))
-            if call is not None and topic is observer.topic and not self._wanted(observed, topic):
+            if call is not None and topic is observer.topic and not self._wanted(observed, observer.topic):
                 call.deadline = Deadline(self._runtime.now())  # else it asks a store out of reach on and on
                 call.mailbox.post(Shown())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -105,7 +105,7 @@ def _queue(name: str, found: list[ContenderInfo], strangers: list[str], limit: i
 
 
 @contextmanager
-def _strangers() -> Iterator[list[str]]:
+def _strangers() -> Generator[list[str]]:
     """Yield the list of what is found beside contenders from now on."""
     found: list[str] = []
 
