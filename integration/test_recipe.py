@@ -12,19 +12,13 @@ from integration import servers
 from integration.conftest import FIXTURES
 from integration.stores import store_on
 from recipes import AsyncLock, Lock, LockTimeout, WouldDeadlock
-from recipes._contract.contenders import Ahead
-from recipes._contract.rule import Order
+from recipes._contract.rule import Nearest, Order
 from tests.contract.faces import Running
 from tests.contract.stores import MemoryStore, Store
 from tests.contract.tap import Act
 from tests.contract.world import Party, World, until
 
-
-def _blockers(ahead: Ahead) -> Ahead:
-    return ahead[:2] if len(ahead) >= 2 else ()
-
-
-TWO = Order(kind="P", blocked_by=_blockers, depth=2)
+TWO = Order(kind="P", blocked_by=Nearest(2), depth=2)
 
 
 class Pair(Lock):

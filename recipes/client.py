@@ -61,8 +61,8 @@ def connect(
             least 2.
         request_timeout: Seconds for one request, hence for `Lock.try_acquire`,
             `Grant.release` and `Grant.verify`.
-        require: What the store has to give, one or several of "fencing", "linearizable",
-            "durable", "many_processes" and "many_machines" (see `Guarantees`).
+        require: What the store has to give, one or several of "fencing", "linearizable", "durable",
+            "many_processes", "many_machines", "fair", "shared" and "proven" (see `Guarantees`).
         owner: A label that `Lock.holders` and the like show to whoever looks, with the name of this
             machine, the process's number, and when it joined: 1 to 200 characters, stored beside
             each contender. None: nothing of that is stored.

@@ -11,7 +11,9 @@ from recipes.errors import TooWeak
 
 __all__ = ["STORES", "Guarantees", "Need", "require"]
 
-Need = Literal["fencing", "linearizable", "durable", "many_processes", "many_machines"]
+Need = Literal[
+    "fencing", "linearizable", "durable", "many_processes", "many_machines", "fair", "shared", "proven"
+]
 """What ``connect(..., require=...)`` may ask for."""
 
 
@@ -27,6 +29,10 @@ class Guarantees:
             of one "machine", or the machines of a "cluster".
         durable: Tokens go on rising after everything was switched off and on again, if what
             the store writes to keeps it: a file on tmpfs is gone.
+        order: Whether those that wait are granted in order of "arrival", or in "none".
+        shared: Whether several may hold together, as readers do.
+        proven: Whether `Grant.held` is vouched for by a clock: while it is true, nobody else was granted.
+        values: Whether it keeps values of its own beside queues.
         survives: What may fail without a promise being broken.
         timeout: What a session's timeout means: when the lock of a dead holder is free.
     """
@@ -35,6 +41,10 @@ class Guarantees:
     fencing: bool
     scope: Literal["process", "machine", "cluster"]
     durable: bool
+    order: Literal["arrival", "none"]
+    shared: bool
+    proven: bool
+    values: bool
     survives: str
     timeout: str
 
@@ -49,7 +59,9 @@ class Guarantees:
                 return self.scope != "process"
             case "many_machines":
                 return self.scope == "cluster"
-            case "fencing" | "linearizable" | "durable":
+            case "fair":
+                return self.order == "arrival"
+            case "fencing" | "linearizable" | "durable" | "shared" | "proven":
                 found: bool = getattr(self, need)
                 return found
 
@@ -61,6 +73,10 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             fencing=True,
             scope="cluster",
             durable=True,
+            order="arrival",
+            shared=True,
+            proven=True,
+            values=False,
             survives="the loss of a minority of the servers",
             timeout="the servers end the session up to a tick after it",
         ),
@@ -69,6 +85,10 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             fencing=True,
             scope="cluster",
             durable=True,
+            order="arrival",
+            shared=True,
+            proven=True,
+            values=False,
             survives="the loss of a minority of the servers",
             timeout="the servers end the lease about a second after it, later after a change of leader",
         ),
@@ -77,6 +97,10 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             fencing=True,
             scope="machine",
             durable=True,
+            order="arrival",
+            shared=True,
+            proven=True,
+            values=False,
             survives="the death of any process, a restart and a power cut; not the loss of the file",
             timeout="at most: the death of a process is seen within a second where the kernel shows it",
         ),
@@ -85,6 +109,10 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             fencing=True,
             scope="process",
             durable=False,
+            order="arrival",
+            shared=True,
+            proven=True,
+            values=False,
             survives="nothing: it ends with its process",
             timeout="exact",
         ),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from recipes._api.observing import Observing
+from recipes._contract.names import encode
+from recipes._programs.observing import Observed
 from recipes._rules.holding import granted
 
 if TYPE_CHECKING:
@@ -78,6 +81,24 @@ def described(lock: str, contenders: Iterable[Contender], session: str | None) -
         _described(lock, position, one, holds=holds, session=session)
         for position, (one, holds) in enumerate(zip(queue, holding, strict=True))
     ]
+
+
+def observe(client: Any, lock: str, *, limit: int, every_s: float) -> Observing[list[ContenderInfo]]:
+    """Return what shows a queue's head now, and after every change; ends if the store does not answer.
+
+    Args:
+        client: Whose session is used.
+        lock: The lock's name.
+        limit: How many contenders are read.
+        every_s: The longest pause between two looks, in seconds.
+    """
+    runtime = client._runtime  # noqa: SLF001 - the two are one
+
+    def shown(contenders: Iterable[Contender]) -> list[ContenderInfo]:
+        epoch = runtime.board.epoch
+        return described(lock, contenders, None if epoch is None else epoch.id)
+
+    return Observing(runtime, Observed(encode(lock), checked_limit(limit), every_s, fail_fast=True), shown)
 
 
 def _described(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import recipes
 from recipes import Guarantees, TooWeak
 from recipes.guarantees import STORES
+from recipes.stores.memory import MemoryEngine
 
 URLS = {
     "zookeeper": "zookeeper://h/app",
@@ -38,6 +40,9 @@ def test_every_client_says_what_its_store_promises_without_io(connect: Any, sche
         ("durable", {"zookeeper", "etcd", "sqlite"}),
         ("many_processes", {"zookeeper", "etcd", "sqlite"}),
         ("many_machines", {"zookeeper", "etcd"}),
+        ("fair", {"zookeeper", "etcd", "sqlite", "memory"}),
+        ("shared", {"zookeeper", "etcd", "sqlite", "memory"}),
+        ("proven", {"zookeeper", "etcd", "sqlite", "memory"}),
     ],
 )
 def test_which_store_meets_which_need(need: Any, stores: set[str]) -> None:
@@ -63,6 +68,20 @@ def test_the_weakest_that_does_is_named_too() -> None:
         TooWeak, match=r"memory:// does not give durable and many_processes; use .* or sqlite://"
     ):
         recipes.connect("memory://x", require=("durable", "many_processes"))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("need", "weaker"),
+    [("fair", {"order": "none"}), ("shared", {"shared": False}), ("proven", {"proven": False})],
+)
+def test_a_store_without_a_queue_or_a_clock_is_refused(
+    connect: Any, need: Any, weaker: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryEngine, "guarantees", replace(STORES["memory"], **weaker))
+    assert connect("memory://", require="fencing").guarantees != STORES["memory"]
+    with pytest.raises(TooWeak, match=f"memory:// does not give {need}; use zookeeper://"):
+        connect("memory://", require=need)
 
 
 def test_one_need_needs_no_set() -> None:

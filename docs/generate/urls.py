@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from docs.generate.tables import code, table
 from recipes.stores import tls
-from recipes.stores.registry import SCHEMES
+from recipes.stores.registry import SCHEMES, factory_of
 
 __all__ = ["urls"]
 
@@ -23,8 +23,8 @@ SAMPLES = {
 def urls() -> str:
     """Return the table."""
     rows = []
-    for scheme, make in SCHEMES.items():
-        engine, options = make(urlsplit(SAMPLES[scheme]), {})
+    for scheme in SCHEMES:
+        engine, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), {})
         if not scheme.endswith("s"):
             options -= tls.NAMES  # refused there: nothing is encrypted
         rows.append((f"`{SAMPLES[scheme]}`", f"`{engine.label}`", code(sorted(options), "none")))

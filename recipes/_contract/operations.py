@@ -97,7 +97,7 @@ class View:
         complete: ``ahead`` shows everybody ahead who counts.
         position: How many are ahead who count for this recipe, as far as it is known.
         as_of: The store's revision at which this was read; 0 where there is none.
-        due_s: Look again after so many seconds, whatever is notified; None: no need to.
+        due_s: Look again after so many seconds at the latest, whatever is notified; None: no need to.
         cheap: Looking again costs no more than to find the own place standing alone, as has to be
             done after a wake-up anyway.
     """
@@ -125,7 +125,7 @@ class Listing:
 
     Attributes:
         contenders: So many as were asked for, or all.
-        due_s: List again after so many seconds, whatever is notified; None: no need to.
+        due_s: List again after so many seconds at the latest, whatever is notified; None: no need to.
     """
 
     contenders: tuple[Contender, ...]
@@ -143,7 +143,7 @@ class Opened:
 
 @record
 class Renewal:
-    """A renewal that the majority confirmed, and the held places that it did not find."""
+    """A renewal that the majority confirmed, and those of the places named that it did not find."""
 
     ttl_s: float
     missing: tuple[Place, ...] = ()
@@ -278,11 +278,13 @@ class Open(StoreOp[Opened]):
 class Renew(StoreOp[Renewal]):
     """Renew the session, with the majority's word, and look after the held places.
 
-    Asked once, not again: the session's clock plans the next try.
+    A store that leases each contender by itself renews those in ``waiting`` too; other stores leave these
+    alone. Asked once, not again: the session's clock plans the next try.
     """
 
     places: tuple[Place, ...]
     within_s: float
+    waiting: tuple[Place, ...] = ()
 
 
 @record

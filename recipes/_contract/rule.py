@@ -19,11 +19,29 @@ from dataclasses import dataclass
 
 from recipes._contract.contenders import Ahead
 
-__all__ = ["Order"]
+__all__ = ["Nearest", "Order"]
 
 
-def _nearest(ahead: Ahead) -> Ahead:
-    return ahead[:1]
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The predicate of most recipes: blocked once as many are ahead as may hold at once.
+
+    It is data, so that a store can judge by it in a script of its own. Where a store's script does not
+    know a predicate, `Probe` is to join, apply it to what it sees, and withdraw again.
+
+    Attributes:
+        limit: How many of those ahead that count block; with fewer, nobody does.
+        let_in_by: The mark with which the nearest lets others in beside it; empty: no mark does.
+    """
+
+    limit: int = 1
+    let_in_by: str = ""
+
+    def __call__(self, ahead: Ahead) -> Ahead:
+        """Return the nearest ``limit``; nobody if they are fewer, or the nearest lets others in."""
+        if len(ahead) < self.limit or (self.let_in_by and ahead[0].mark == self.let_in_by):
+            return ()
+        return ahead[: self.limit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +51,7 @@ class Order:
     Attributes:
         kind: The kind of contender it adds ("lock" for the plain lock, "W", "R", ...).
         blocked_by: The predicate: contenders ahead, nearest first, to those any one of
-            whose going may free me.
+            whose going may free me. A dataclass, so that a store can read it (see `Nearest`).
         depth: How many of the nearest contenders the predicate has to see.
         exclusive_only: The predicate looks at exclusive contenders alone.
         minds_marks: The predicate looks at the marks of contenders ahead, so a change of one is a wake-up.
@@ -42,7 +60,7 @@ class Order:
     """
 
     kind: str
-    blocked_by: Callable[[Ahead], Ahead] = _nearest
+    blocked_by: Callable[[Ahead], Ahead] = Nearest()
     depth: int = 1
     exclusive_only: bool = False
     minds_marks: bool = False

@@ -1,4 +1,4 @@
-"""The wake-ups: what a store tells a waiting call. A hint to look again, never a proof by itself."""
+"""The wake-ups: what a store tells a waiting call; but for `Granted` a hint to look again, never a proof."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Changed", "Disturbed", "Event", "Gone", "Granted", "LocallyGone"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that may concern a waiting call: a hint to look again, never a proof by itself."""
+    """Something that may concern a waiting call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,10 @@ class Changed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Granted(Event):
-    """The store itself says that the own contender holds now: no look after it."""
+    """The store itself says that this contender holds now: its call takes that for the grant, without a look.
+
+    It may be late: it does not count once a renewal has answered that the contender is missing.
+    """
 
     ref: str
 

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from recipes._contract.operations import Place
     from recipes._contract.protocol import StoreProtocol
 
-__all__ = ["RELEASED", "SHARED", "Epoch", "Hold"]
+__all__ = ["RELEASED", "REMOVED", "SHARED", "Epoch", "Hold"]
 
 NOT_RENEWED = "the session was not renewed in time"
+REMOVED = "its contender was removed from the store"
 
 
 class Epoch:

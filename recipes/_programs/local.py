@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from recipes._contract.wakeups import Changed, LocallyGone
+from recipes._contract.wakeups import Changed, Disturbed, LocallyGone
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
     from recipes._contract.contenders import Contender
+    from recipes._contract.operations import Place
 
 __all__ = ["Local"]
 
@@ -24,6 +25,8 @@ class Local:
     def __init__(self) -> None:
         self._standing: dict[str, dict[Mailbox, str]] = {}
         self._marks: dict[str, str] = {}
+        self._waiting: dict[str, tuple[Place, Mailbox]] = {}
+        self._missing: set[str] = set()
 
     def stand(self, contender_id: str) -> None:
         """Note a contender before it is made."""
@@ -33,6 +36,8 @@ class Local:
         """Tell that a contender was withdrawn, as the store confirmed."""
         listening = self._standing.pop(contender_id, {})
         self._marks.pop(contender_id, None)
+        self._waiting.pop(contender_id, None)
+        self._missing.discard(contender_id)
         for mailbox, ref in list(listening.items()):
             mailbox.post(LocallyGone(ref))
 
@@ -66,3 +71,28 @@ class Local:
     def stands(self, contender_id: str) -> bool:
         """Whether it was noted, and not withdrawn since."""
         return contender_id in self._standing
+
+    def waits(self, place: Place, mailbox: Mailbox) -> None:
+        """Note where a contender is that is not granted yet, and which call waits for that."""
+        self._waiting[place.spot.id] = (place, mailbox)
+
+    def waits_no_more(self, contender_id: str) -> None:
+        """Note that it was granted, or given up."""
+        self._waiting.pop(contender_id, None)
+
+    @property
+    def waiting(self) -> tuple[Place, ...]:
+        """The places that are not granted yet."""
+        return tuple(place for place, _ in list(self._waiting.values()))
+
+    def missed(self, contender_id: str) -> None:
+        """Note that a renewal did not find this contender, and have the call that waits for it look."""
+        self._missing.add(contender_id)
+        if contender_id not in self._standing:  # another thread was quicker to withdraw it
+            self._missing.discard(contender_id)
+        if (waiting := self._waiting.get(contender_id)) is not None:
+            waiting[1].post(Disturbed())
+
+    def is_missing(self, contender_id: str) -> bool:
+        """Whether a renewal did not find it; then no grant of it counts, whatever else was notified."""
+        return contender_id in self._missing

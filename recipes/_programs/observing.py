@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
@@ -12,11 +15,17 @@ from recipes._contract.operations import (
     Program,
     Queues,
 )
-from recipes._programs.queueing import _unanswered
-from recipes._programs.steps import Attach
-from recipes.errors import SessionLost
+from recipes._contract.record import record
+from recipes._contract.wakeups import Event
+from recipes._programs.queueing import _unanswered, calm, due_at
+from recipes._programs.steps import Attach, Wait
+from recipes.errors import ClientClosed, SessionLost
 
-__all__ = ["evict", "look_up"]
+if TYPE_CHECKING:
+    from recipes._contract.connection import Mailbox
+    from recipes._contract.contenders import Contender
+
+__all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observe"]
 
 
 def look_up(op: List | Queues) -> Program[Any]:
@@ -45,3 +54,123 @@ def evict(queue: str, token: int, most: int) -> Program[bool]:
             continue
         except Expired as expired:
             raise _unanswered(expired) from None
+
+
+@record
+class Observed:
+    """What is observed, and how; those who observe the same share one watch.
+
+    Attributes:
+        queue: The encoded name of the queue.
+        most: How many contenders are read, from the head on.
+        every_s: The longest pause between two looks; None: as long as between any two re-reads.
+        fail_fast: End if the store cannot be reached, as single looks do; else outlast that.
+    """
+
+    queue: str
+    most: int
+    every_s: float | None = None
+    fail_fast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Event):
+    """There is something new to see, or there will never be again."""
+
+
+class Topic:
+    """The last that was seen of a queue, and those who observe it.
+
+    Observers are referred to weakly: one that is dropped observes no more. Safe from any thread without
+    a lock: each step is one assignment or dict operation.
+    """
+
+    def __init__(self) -> None:
+        self.shown: tuple[int, tuple[Contender, ...]] = (0, ())
+        self.error: Exception | None = None
+        self.observers: dict[weakref.ref[Observer], None] = {}
+
+    def add(self, observer: Observer) -> None:
+        """Notify this observer from now on."""
+        self.observers[weakref.ref(observer, self._drop)] = None
+
+    def remove(self, observer: Observer) -> None:
+        """Notify it no more."""
+        self._drop(weakref.ref(observer))
+
+    def _drop(self, observer: weakref.ref[Observer]) -> None:
+        self.observers.pop(observer, None)
+
+    def show(self, contenders: tuple[Contender, ...]) -> None:
+        """Show this to all observers, unless it is what they saw last."""
+        number, before = self.shown
+        if not number or contenders != before:
+            self.shown = number + 1, contenders
+            self._notify()
+
+    def fail(self, error: Exception) -> None:
+        """Show nothing any more."""
+        self.error = error
+        self._notify()
+
+    def _notify(self) -> None:
+        for reference in list(self.observers):
+            observer = reference()
+            if observer is not None:
+                observer.notify()
+
+
+class Observer:
+    """One that observes a topic, and sees the last of it; it skips what came and went while it was busy.
+
+    Args:
+        topic: What it observes.
+        mailbox: Where it is notified; that of the calls that wait for `next`.
+    """
+
+    def __init__(self, topic: Topic, mailbox: Mailbox) -> None:
+        self.topic = topic
+        self._mailbox = mailbox
+        self._seen = 0
+        self._notified = False
+
+    def notify(self) -> None:
+        """Have it look at the topic; at most one notification is on its way."""
+        if not self._notified:
+            self._notified = True
+            self._mailbox.post(Shown())
+
+    def next(self) -> Program[tuple[Contender, ...]]:
+        """Wait for something that it has not seen, and return it."""
+        while True:
+            self._notified = False  # first: what is shown from here on is notified
+            number, contenders = self.topic.shown
+            if number != self._seen:
+                self._seen = number
+                return contenders
+            if self.topic.error is not None:
+                raise self.topic.error.with_traceback(None)
+            yield from Wait()
+
+
+def observe(observed: Observed, topic: Topic, wanted: Callable[[], bool]) -> Program[None]:
+    """Show what changes in a queue while that is ``wanted``, whatever becomes of sessions and watches."""
+    try:
+        disturbed = 0
+        while wanted():
+            try:
+                yield from Attach()
+                listing: Listing = yield from List(observed.queue, observed.most, watch=True)
+                topic.show(listing.contenders)
+                pauses = [due_s for due_s in (listing.due_s, observed.every_s) if due_s is not None]
+                event = yield from Wait(due_at=(yield from due_at(min(pauses, default=None))))
+                disturbed = yield from calm(event, disturbed)
+            except SessionLost:
+                continue
+    except Expired:  # nobody observes it any more
+        return
+    except Exception as error:
+        topic.fail(error)
+    except BaseException:
+        topic.fail(ClientClosed())
+        raise

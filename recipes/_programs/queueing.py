@@ -29,19 +29,29 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._contract.rule import Order
-from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
-from recipes._programs.hold import Hold
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted
+from recipes._programs.hold import REMOVED, Hold
 from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.holding import waiting
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition, happened
 
-__all__ = ["REMOVED", "Attempt", "acquire", "downgrade", "open_session", "release", "try_acquire", "verify"]
+__all__ = [
+    "REMOVED",
+    "Attempt",
+    "acquire",
+    "calm",
+    "downgrade",
+    "due_at",
+    "open_session",
+    "release",
+    "try_acquire",
+    "verify",
+]
 
 DISTURBED_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
-REMOVED = "its contender was removed from the store"
 
 
 def _let_wait() -> None:
@@ -275,6 +285,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     armed: Ahead = ()
     told = joined = False
     disturbed = 0
+    due = yield from due_at(view.due_s)
     while targets := attempt.targets(view):
         moved, attempt.position = view.position != attempt.position, view.position
         if not told:
@@ -284,19 +295,39 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
         if moved:
             attempt.on_position(view.position)
         if targets != armed and not (yield from Watch(mine, targets, view.as_of)):
-            view, armed = (yield from Look(mine, order, ())), ()
+            seen, armed = (yield from Look(mine, order, ())), ()
         else:
             attempt.before_waiting()
             if not joined:
                 joined = True
                 yield from _join_if_there_is_room(attempt, mine)
-            event = yield from Wait()
-            disturbed = disturbed + 1 if isinstance(event, Disturbed) else 0
-            if disturbed > 1:  # a way that breaks again and again is not hurried
-                yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
-            view, armed = yield from _woken(attempt, mine, view, targets, event)
+            event = yield from Wait(due_at=due)
+            if isinstance(event, Granted) and event.ref == mine.ref:
+                return mine  # unless a renewal contradicts: then `Admit` refuses it
+            disturbed = yield from calm(event, disturbed)
+            seen, armed = yield from _woken(attempt, mine, view, targets, event)
+        if seen is not view:
+            view, due = seen, (yield from due_at(seen.due_s))
         mine = _standing(view)
     return mine
+
+
+def due_at(due_s: float | None) -> Program[float | None]:
+    """Return when so many seconds have passed; None: never."""
+    if due_s is None:
+        return None
+    now = yield from Now()
+    return now + due_s
+
+
+def calm(event: Event | None, disturbed: int) -> Program[int]:
+    """Pause where a connection breaks again and again; returns how often it did in a row, with this event."""
+    if not isinstance(event, Disturbed):
+        return 0
+    disturbed += 1
+    if disturbed > 1:
+        yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
+    return disturbed
 
 
 def _join_if_there_is_room(attempt: Attempt, mine: Place) -> Program[None]:
@@ -320,18 +351,17 @@ def _woken(
     """Find out what an event means; returns the new view, and what is watched in it."""
     order = attempt.order
     ref = event.ref if isinstance(event, Gone | Changed) else None
-    if ref is not None and all(target.ref != ref for target in armed):
-        return view, armed  # about somebody watched earlier
+    if isinstance(event, Granted) or (ref is not None and all(target.ref != ref for target in armed)):
+        return view, armed  # about a contender watched earlier, or the own one of an earlier attempt
     if not isinstance(event, Gone):
-        return (yield from _reread(order, mine, view, armed, changed=ref is not None))
+        return (yield from _reread(attempt, mine, view, armed, changed=ref is not None))
     if attempt.stays(view):
         return (yield from Look(mine, order, ())), ()
     left = tuple(contender for contender in view.ahead if contender.ref != ref)
     targets = order.targets(left)
     if targets or not view.complete:
         # Not my turn yet, or not known to be: move up. The nearest holds, or will.
-        view = yield from Look(mine, order, targets)
-        return view, targets if targets == attempt.targets(view) else ()
+        return (yield from _look(attempt, mine, targets))
     gone = tuple(contender for contender in armed if contender.ref == ref)
     checked = yield from Check(mine, gone, event)
     if checked.mine and not checked.present:
@@ -339,15 +369,23 @@ def _woken(
     return (yield from Look(mine, order, ())), ()
 
 
+def _look(attempt: Attempt, mine: Place, targets: Ahead) -> Program[tuple[View, Ahead]]:
+    """Watch these and look, in one round trip; returns the view, and what of it is watched."""
+    view = yield from Look(mine, attempt.order, targets)
+    return view, targets if targets == attempt.targets(view) else ()
+
+
 def _reread(
-    order: Order, mine: Place, view: View, armed: Ahead, *, changed: bool
+    attempt: Attempt, mine: Place, view: View, armed: Ahead, *, changed: bool
 ) -> Program[tuple[View, Ahead]]:
     """Read the own contender and those watched, when no event can be trusted to come."""
+    if view.due_s is not None:  # what was watched may be there still, and not count any more
+        return (yield from _look(attempt, mine, armed))
     if not changed:
         checked = yield from Check(mine, armed)
         if checked.mine and all(target.ref in checked.present for target in armed):
             return view, armed
-    return (yield from Look(mine, order, ())), ()
+    return (yield from Look(mine, attempt.order, ())), ()
 
 
 def _standing(view: View) -> Place:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Open, Place, Program, Renew
 from recipes._contract.wakeups import Event
-from recipes._programs.hold import NOT_RENEWED, Epoch
+from recipes._programs.hold import NOT_RENEWED, REMOVED, Epoch
 from recipes._programs.lease import SessionClock
 from recipes._programs.steps import Abandon, Emit, Now, Wait
 from recipes.errors import ClientClosed, SessionLost, StoreError
@@ -198,7 +198,7 @@ def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[st
     places = tuple(hold.place for hold in list(epoch.holds.values()))
     cut_at = clock.cut_at(sent_at, epoch.next_due)
     try:
-        renewal = yield from Renew(places, min(checkpoint, cut_at) - sent_at)
+        renewal = yield from Renew(places, min(checkpoint, cut_at) - sent_at, epoch.local.waiting)
     except (StoreError, Expired):
         now = yield from Now()
         if cut_at < min(now + EPSILON_S, checkpoint):
@@ -225,7 +225,8 @@ def _give_back(epoch: Epoch, now: float) -> Program[None]:
 
 def _missing(epoch: Epoch, places: tuple[Place, ...]) -> Program[None]:
     for place in places:
+        epoch.local.missed(place.spot.id)  # first: an admission asks for this once it is among the holds
         hold = epoch.holds.get(place.spot.id)
-        if hold is not None and hold.lose("its contender was removed from the store"):
+        if hold is not None and hold.lose(REMOVED):
             yield from Emit(hold.transition("lost", reason=hold.reason))
             yield from Abandon(place.spot, place)

@@ -26,12 +26,14 @@ class Attach(Op["Epoch"]):
 
 @record
 class Wait(Op["Event | None"]):
-    """Wait for an event, at most so many seconds (None: until the next re-read is due).
+    """Wait for an event, at most so many seconds.
 
+    None: until the next re-read is due, or until ``due_at`` if that is earlier.
     Raises ``SessionLost`` into the program when the session of the call has ended.
     """
 
     at_most_s: float | None = None
+    due_at: float | None = None
 
 
 @record

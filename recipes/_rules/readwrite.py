@@ -1,16 +1,13 @@
-"""Who blocks a reader: the nearest writer ahead, unless it downgraded."""
+"""Who blocks a reader: the nearest writer ahead, unless it downgraded.
+
+A writer that downgraded was granted, so nobody ahead of it is in the way.
+"""
 
 from __future__ import annotations
 
-from recipes._contract.contenders import Ahead
-from recipes._contract.rule import Order
+from recipes._contract.contenders import DOWNGRADED
+from recipes._contract.rule import Nearest, Order
 
 __all__ = ["SHARED"]
 
-
-def _nearest_writer(exclusive: Ahead) -> Ahead:
-    """Return the nearest writer, unless it downgraded: it was granted, so nobody ahead is in the way."""
-    return () if exclusive and exclusive[0].downgraded else exclusive[:1]
-
-
-SHARED = Order("R", _nearest_writer, exclusive_only=True, minds_marks=True, steps_up=False)
+SHARED = Order("R", Nearest(let_in_by=DOWNGRADED), exclusive_only=True, minds_marks=True, steps_up=False)

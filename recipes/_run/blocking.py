@@ -174,6 +174,10 @@ class BlockingRuntime(Runtime):
         if late is not None:  # it began while the client was being closed
             self._end(late)
 
+    def run_behind(self, program: Program[None], call: Call) -> None:
+        """Have ``program`` run in a thread of its own."""
+        _thread("observer", self.run, program, call)
+
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a thread of its own if it ends a session; never blocks."""
         if job.spot is None:

@@ -152,7 +152,10 @@ def _wait(op: Wait, call: Call) -> Effects[Event | None]:
     board = call.runtime.board
     board.join(call.mailbox)
     _still(epoch)
-    found = yield Receive(call.runtime.reread_period(epoch))
+    at_most_s = call.runtime.reread_period(epoch)
+    if op.due_at is not None:
+        at_most_s = min(at_most_s, max(op.due_at - call.runtime.now(), 0.0))
+    found = yield Receive(at_most_s)
     if board.closed is not None:
         raise ClientClosed
     _still(epoch)
@@ -230,6 +233,8 @@ def _note(op: StoreOp[Any], result: Any, call: Call, epoch: Epoch) -> None:
         epoch.local.marked(op.place.spot.id, op.mark)
     if isinstance(result, View) and isinstance(op, Enqueue | Probe):
         call.place = result.mine
+        if result.mine is not None:
+            epoch.local.waits(result.mine, call.mailbox)
 
 
 def _open(op: Open, call: Call) -> Effects[Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ class ManualTime:
         self._now = START_S
         self._busy: set[ManualMailbox] = set()
         self._parked: dict[ManualMailbox, float | None] = {}
+        self._behind: weakref.WeakSet[ManualMailbox] = weakref.WeakSet()
 
     def now(self) -> float:
         """Return the time, in seconds."""
@@ -76,6 +78,12 @@ class ManualTime:
             with self.changed:
                 mailbox.works = False
                 self.unpark(mailbox)
+
+    def begin(self, mailbox: Any) -> None:
+        """Count a call as busy whose thread or task is about to start; it is never one of a caller."""
+        with self.changed:
+            self._behind.add(mailbox)
+            self._busy.add(mailbox)
 
     def park(self, mailbox: ManualMailbox, at: float | None) -> None:
         """Note that ``mailbox`` is waited for, until ``at``."""
@@ -113,7 +121,7 @@ class ManualTime:
 
     def awaited(self) -> bool:
         """Whether a caller waits for time to pass, rather than a client's own keeper or cleaner."""
-        own: set[object] = {runtime.board.keeper for runtime in self.runtimes}
+        own: set[object] = {*self._behind, *(runtime.board.keeper for runtime in self.runtimes)}
         own.update(*(runtime.settling.values() for runtime in self.runtimes))
         return any(mailbox not in own for mailbox in self._parked)
 
@@ -300,6 +308,11 @@ class ManualRuntime(_Manual, BlockingRuntime):
         self._wanted = True
         super().want_session()
 
+    def run_behind(self, program: Program[None], call: Call) -> None:
+        """Have ``program`` run in a thread of its own; it counts as busy from now on."""
+        self._time.begin(call.mailbox)
+        super().run_behind(program, call)
+
     def run(self, program: Program[T], call: Call, *, waits: bool = True) -> T:
         """Run ``program`` to its end, in this thread."""
         mailbox: Any = call.mailbox
@@ -330,6 +343,11 @@ class AsyncManualRuntime(_Manual, AsyncRuntime):
         """Have the keeper at work; it counts as busy from now on."""
         self._wanted = True
         super().want_session()
+
+    def run_behind(self, program: Program[None], call: Call) -> None:
+        """Have ``program`` run in a task of its own; it counts as busy from now on."""
+        self._time.begin(call.mailbox)
+        super().run_behind(program, call)
 
     async def run(self, program: Program[T], call: Call) -> T:
         """Run ``program`` to its end, in this task."""

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
-from recipes._contract.operations import Open, Place, Spot, StoreOp
+from recipes._contract.operations import Open, Place, Program, Spot, StoreOp
 from recipes._programs.cleaner import Job
-from recipes._programs.hold import Epoch, Hold
+from recipes._programs.hold import REMOVED, Epoch, Hold
 from recipes._programs.session import Board, SessionEvent
 from recipes._programs.steps import Admit
 from recipes._run import process
 from recipes._run.clock import boot_time
 from recipes._run.green import refuse_eventlet
+from recipes._run.hub import Hub
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
@@ -120,6 +121,7 @@ class Runtime(ABC):
     Attributes:
         face: The client, as users know it.
         entries: What was entered and may be entered again, by owner and encoded name.
+        hub: What is observed.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
@@ -132,6 +134,7 @@ class Runtime(ABC):
         self.face: Any = None
         self.entries: dict[tuple[object, str], Entries] = {}
         self.left: deque[LeftBlock] = deque()
+        self.hub = Hub(self)
         self._inherited: list[object] = []
         process.join(self)
 
@@ -156,15 +159,21 @@ class Runtime(ABC):
         if op.max_hold_s is not None:
             self.board.tell_keeper()  # it may sleep for longer
             self.watch_over(hold)
-        if hold.remaining(now) <= 0:
-            hold.lose(epoch.reason)
-            raise SessionLost(epoch.reason)
+        epoch.local.waits_no_more(op.place.spot.id)
+        lost = epoch.reason if hold.remaining(now) <= 0 else None
+        if epoch.local.is_missing(op.place.spot.id):
+            lost = REMOVED
+        if lost is not None:
+            hold.lose(lost)
+            raise SessionLost(lost)
         return hold
 
     def abandon(self, call: Call, spot: Spot | None, place: Place | None = None) -> None:
         """Hand a spot, or (None) the whole session, to the cleaner."""
         epoch = call.epoch
         if epoch is not None and (spot is None or epoch.local.stands(spot.id)):
+            if spot is not None:
+                epoch.local.waits_no_more(spot.id)
             if place is None and call.place is not None and call.place.spot is spot:
                 place = call.place
             self.schedule(Job(epoch, spot, place))
@@ -305,6 +314,10 @@ class Runtime(ABC):
         """Have the keeper at work."""
 
     @abstractmethod
+    def run_behind(self, program: Program[None], call: Any) -> None:
+        """Have ``program`` run in a thread or task of its own; never blocks."""
+
+    @abstractmethod
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job; never blocks."""
 
@@ -328,6 +341,7 @@ class Runtime(ABC):
         self.cleaning = {}
         self.entries = {}
         self.left = deque()
+        self.hub.after_fork()
         epoch = old.epoch
         if epoch is not None:
             self._inherited.append(epoch)  # kept, so that no finalizer closes what the parent uses

@@ -97,7 +97,7 @@ class AsyncRuntime(Runtime):
         self._thread = 0
         self._keeper: asyncio.Task[None] | None = None
         self._cleaner: asyncio.Task[None] | None = None
-        self._closers: set[asyncio.Task[bool]] = set()
+        self._behind: set[asyncio.Task[Any]] = set()  # those that end by themselves
         self._jobs: deque[Job] = deque()
         self._watchdog: Watchdog | None = None
 
@@ -210,14 +210,21 @@ class AsyncRuntime(Runtime):
             self._watchdog = Watchdog(self.engine, self.settings)
         self._watchdog.watch(hold)
 
+    def run_behind(self, program: Program[None], call: Call) -> None:
+        """Have ``program`` run in a task of its own."""
+        self._start_behind("observer", self.run(program, call))
+
+    def _start_behind(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        task = _task(name, work)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a task of its own if it ends a session; never blocks."""
         if self._keeper is not None and self._keeper.cancelling():
             return  # the loop is ending, and with it the session
         if job.spot is None:
-            closer = _task("closer", self._clean_one(job))
-            self._closers.add(closer)
-            closer.add_done_callback(self._closers.discard)
+            self._start_behind("closer", self._clean_one(job))
             return
         self._jobs.append(job)
         if self._cleaner is None or self._cleaner.done():
@@ -298,7 +305,7 @@ class AsyncRuntime(Runtime):
         self.board.tell_keeper()
         if self._watchdog is not None:
             self._watchdog.look()
-        known: list[asyncio.Task[Any] | None] = [self._keeper, self._cleaner, *self._closers]
+        known: list[asyncio.Task[Any] | None] = [self._keeper, self._cleaner, *self._behind]
         tasks = [task for task in known if task is not None and not task.done()]
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_WITHIN_S / 2)
@@ -345,7 +352,7 @@ class AsyncRuntime(Runtime):
     def after_fork(self) -> None:
         """In the child: as the base says, for a loop of the child's own."""
         super().after_fork()
-        self._inherited.append((self._keeper, self._cleaner, self._closers))
+        self._inherited.append((self._keeper, self._cleaner, self._behind))
         self._start_tasks_afresh()
 
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+from urllib.parse import SplitResult
 
 from recipes._contract.backend import Engine
 from recipes._contract.connection import AsyncLink, Link, Mailbox, OnEnd, Request
@@ -48,7 +49,7 @@ from recipes._section import section
 from recipes.errors import SessionLost
 from recipes.guarantees import STORES
 
-__all__ = ["MemoryEngine", "MemoryServer"]
+__all__ = ["MemoryEngine", "MemoryServer", "engine"]
 
 ENDED = "the session has ended on the store"
 
@@ -366,3 +367,15 @@ class MemoryEngine(Engine):
     def async_link(self, on_end: OnEnd) -> AsyncLink:
         """Return a new asyncio link."""
         return AsyncMemoryLink(self.server)
+
+
+def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[MemoryEngine, set[str]]:
+    """Return the engine of the store that a URL names; there are no options of its own.
+
+    Raises:
+        ValueError: The URL has a path.
+    """
+    del options
+    if parts.path.strip("/"):
+        raise ValueError("memory:// takes a name and no path: memory:// (private) or memory://name")
+    return MemoryEngine.named(parts.netloc), set()

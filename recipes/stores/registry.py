@@ -1,16 +1,32 @@
-"""An engine: a kind of store at a place, as named by a URL. Knows how to make links; does no I/O itself."""
+"""Which stores there are, by the schemes of their URLs, and how an engine is made of a URL; no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from recipes._contract.backend import Engine
 from recipes.stores import credentials
-from recipes.stores.credentials import Credentials
 
-__all__ = ["SCHEMES", "from_url", "hosts_of", "lifelines", "root_of"]
+__all__ = ["SCHEMES", "Factory", "factory_of", "from_url", "hosts_of", "lifelines", "root_of"]
+
+Factory = Callable[[SplitResult, dict[str, Any]], tuple[Engine, set[str]]]
+"""Makes an engine of a URL and options, and returns the names of the options that it knows, too."""
+
+SCHEMES = {
+    "zookeeper": "recipes.stores.zookeeper:engine",
+    "zookeepers": "recipes.stores.zookeeper:engine",
+    "etcd": "recipes.stores.etcd:engine",
+    "etcds": "recipes.stores.etcd:engine",
+    "sqlite": "recipes.stores.sqlite:engine",
+    "memory": "recipes.stores.memory:engine",
+}
+"""What makes an engine, ``"module:factory"``, by the scheme of its URLs; loaded when one is used.
+
+What each store can do is `recipes.guarantees.STORES`.
+"""
 
 GENERAL = ("session_timeout", "request_timeout", "require", "owner")
 """The options that every store has."""
@@ -32,13 +48,7 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
         raise ValueError(f"this is no URL ({error}); write for example etcd://127.0.0.1:2379/app") from None
     if parts.query or parts.fragment:
         raise ValueError("a store's URL has no ?query and no #fragment; options are keywords of connect()")
-    make = SCHEMES.get(parts.scheme)
-    if make is None:
-        raise ValueError(
-            f"unknown store {parts.scheme!r}: use zookeeper://, zookeepers:// (with TLS), etcd://, "
-            "etcds:// (with TLS), sqlite:// or memory://"
-        )
-    engine, known = make(parts, options)
+    engine, known = factory_of(parts.scheme)(parts, options)
     unknown = sorted(set(options) - known)
     if unknown:
         raise ValueError(
@@ -47,54 +57,27 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
     return engine
 
 
+def factory_of(scheme: str) -> Factory:
+    """Return what makes an engine of a URL with this scheme; imports that store.
+
+    Raises:
+        ValueError: There is no such scheme.
+    """
+    where = SCHEMES.get(scheme)
+    if where is None:
+        secure = {f"{one}s" for one in SCHEMES}
+        known = [f"{one}://{' (with TLS)' if one in secure else ''}" for one in SCHEMES]
+        raise ValueError(f"unknown store {scheme!r}: use {', '.join(known[:-1])} or {known[-1]}")
+    module, _, name = where.partition(":")
+    factory: Factory = getattr(import_module(module), name)
+    return factory
+
+
 def _nearest(option: str, known: set[str]) -> str:
     import difflib
 
     found = difflib.get_close_matches(option, [*GENERAL, *sorted(known)], n=1)
     return f"; did you mean {found[0]}=?" if found else ""
-
-
-def _zookeeper(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
-    from recipes.stores import tls
-    from recipes.stores.zookeeper import ZooKeeperEngine
-
-    engine = ZooKeeperEngine.given(parts.scheme, hosts_of(parts, 2181), root_of(parts), options)
-    return engine, {*tls.NAMES, *credentials.NAMES, "acl", "sasl"}
-
-
-def _etcd(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
-    from recipes.stores import tls
-    from recipes.stores.etcd import EtcdEngine
-
-    context = tls.context_for(parts.scheme, options)
-    who = Credentials.given(parts.scheme, options)
-    engine = EtcdEngine(hosts_of(parts, 2379), root_of(parts), ssl_context=context, credentials=who)
-    return engine, {*tls.NAMES, *credentials.NAMES}
-
-
-def _memory(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
-    from recipes.stores.memory import MemoryEngine
-
-    if parts.path.strip("/"):
-        raise ValueError("memory:// takes a name and no path: memory:// (private) or memory://name")
-    return MemoryEngine.named(parts.netloc), set()
-
-
-def _sqlite(parts: SplitResult, options: dict[str, Any]) -> tuple[Engine, set[str]]:
-    from recipes.stores.sqlite import SqliteEngine
-
-    return SqliteEngine.named(parts), set()
-
-
-SCHEMES: dict[str, Callable[[SplitResult, dict[str, Any]], tuple[Engine, set[str]]]] = {
-    "zookeeper": _zookeeper,
-    "zookeepers": _zookeeper,
-    "etcd": _etcd,
-    "etcds": _etcd,
-    "sqlite": _sqlite,
-    "memory": _memory,
-}
-"""What makes an engine of a URL, by its scheme; it returns the names of the options it knows, too."""
 
 
 def lifelines() -> list[int]:

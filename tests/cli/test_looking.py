@@ -17,6 +17,7 @@ import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes, main
+from recipes.cli.looking.queue import follow
 from tests.cli.runs import RECIPES, Run
 
 
@@ -139,6 +140,19 @@ def test_break_asks_and_not_without_a_terminal(queue: tuple[Run, recipes.Client]
                 terminal.press(answer)
                 assert terminal.ended() == code
         assert len(client.lock("x").contenders()) == left
+
+
+def test_watch_is_notified_of_changes_and_redraws_ages() -> None:
+    with recipes.connect("memory://") as client:
+        seen = follow(client, "x", 100, 3600, redrawn=False)
+        assert next(seen).holders == []
+        with client.lock("x") as grant:
+            assert [one.token for one in next(seen).holders] == [grant.token]
+        assert next(seen).holders == []
+        seen.close()
+        redrawn = follow(client, "x", 100, 0.01, redrawn=True)
+        assert next(redrawn) == next(redrawn) == next(redrawn)
+        redrawn.close()
 
 
 def test_watch_on_a_terminal_and_in_a_pipe(url: str) -> None:

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from recipes._programs import session
+from recipes._contract.operations import Program
+from recipes._programs import queueing, session
 from recipes._programs.hold import Hold
 from recipes._programs.lease import SessionClock
+from recipes._programs.local import Local
 from recipes._programs.steps import Admit
 from recipes._run import blocking, interpreter, process, tasks
 from recipes._run.blocking import BlockingRuntime, ThreadMailbox
@@ -20,6 +22,11 @@ from tests.mutants.transports import TransportMutant, nothing
 from tests.simulation.bugs import swap
 
 __all__ = ["RUNTIME"]
+
+
+def _never_due(due_s: Any) -> Program[None]:
+    return None
+    yield
 
 
 def _looks_and_then_ends() -> list[Any]:
@@ -138,6 +145,24 @@ def _in_the_loop_only() -> list[Any]:
 
 BLOCKING, TASKS, CORE = "blocking driver", "asyncio driver", "a grant's core"
 RUNTIME = [
+    TransportMutant(
+        "a late word of the grant is believed",
+        CORE,
+        "tests/run/test_leased_contenders.py",
+        lambda: swap(Local, "is_missing", lambda self, contender_id: False),
+    ),
+    TransportMutant(
+        "what waits is not renewed",
+        CORE,
+        "tests/run/test_leased_contenders.py",
+        lambda: swap(Local, "waiting", ()),
+    ),
+    TransportMutant(
+        "when a store wants to be asked again is ignored",
+        CORE,
+        "tests/run/test_leased_contenders.py",
+        lambda: swap(queueing, "due_at", _never_due),
+    ),
     TransportMutant("two threads may both end it", CORE, "tests/programs/test_hold.py", _looks_and_then_ends),
     TransportMutant(
         "a hold is registered only if it is proven",

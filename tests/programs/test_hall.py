@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recipes._contract.rule import Order, _nearest
+from recipes._contract.rule import Nearest, Order
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
 from tests.programs.hall import Guest, Hall
@@ -100,7 +100,7 @@ BROKEN = {
     "a writer takes a downgrade for the end": Order(
         "W", lambda ahead: () if ahead[:1] and ahead[0].downgraded else ahead[:1]
     ),
-    "a reader misses the downgrade": Order("R", _nearest, exclusive_only=True, steps_up=False),
+    "a reader misses the downgrade": Order("R", Nearest(), exclusive_only=True, steps_up=False),
     "a reader sees through writers": Order("R", lambda ahead: (), exclusive_only=True),
     "a reader overtakes a writer that waits": Order("R", lambda ahead: ahead[1:2], exclusive_only=True),
 }

@@ -8,6 +8,7 @@ import pytest
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Open, Opened, Place, Renew, Renewal
+from recipes._contract.wakeups import Disturbed
 from recipes._programs.hold import NOT_RENEWED, Epoch, Hold
 from recipes._programs.lease import SHORTEST_RENEWAL_S
 from recipes._programs.session import STILLBORN_S, Board, OpenFailed, SessionEvent, keep
@@ -503,3 +504,28 @@ def test_a_session_that_ends_does_not_change_why_a_grant_was_lost() -> None:
     played = keeping.run()
     assert losses(played)[2][0] == "lock.lost"
     assert "max_hold" in str(losses(played)[2][1])
+
+
+def test_a_renewal_names_what_waits_and_what_it_misses_of_that_looks() -> None:
+    seen: list[Renew] = []
+    mailbox = Mailbox()
+
+    def answer(op: Renew) -> Renewal:
+        seen.append(op)
+        return Renewal(TTL_S, (place(2),))
+
+    keeping = Keeping(renewals=2, renew=[answer])
+
+    def comes() -> None:
+        keeping.grant(1)
+        local = keeping.epochs[-1].local
+        local.stand(spot(2).id)
+        local.waits(place(2), mailbox)
+
+    keeping.at[104.0] = comes
+    keeping.at[105.0] = lambda: None
+    played = keeping.run()
+    assert (seen[0].places, seen[0].waiting) == ((place(1),), (place(2),))
+    assert mailbox.events == [Disturbed()]
+    assert keeping.epochs[-1].local.is_missing(spot(2).id)
+    assert "lock.lost" not in played.events

@@ -3,8 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recipes._contract.contenders import DOWNGRADED, Contender
-from recipes._contract.wakeups import Changed, Gone, LocallyGone
+from recipes._contract.wakeups import Changed, Disturbed, Gone, LocallyGone
 from recipes._programs.local import Local
+from tests.programs.stepping import place, spot
 from tests.programs.test_keep import Mailbox
 
 A = Contender("q/a", id="a")
@@ -142,3 +143,34 @@ def test_who_has_to_ask_the_store_is_not_told_here_as_well() -> None:
     assert not local.listen(A, mailbox)
     local.gone("a")
     assert mailbox.events == []
+
+
+def test_what_waits_is_known_until_it_is_granted_given_up_or_withdrawn() -> None:
+    local = Local()
+    for number in (1, 2, 3):
+        local.stand(spot(number).id)
+        local.waits(place(number), Mailbox())
+    assert local.waiting == (place(1), place(2), place(3))
+    local.waits_no_more(spot(2).id)
+    local.gone(spot(1).id)
+    local.waits_no_more("never")
+    assert local.waiting == (place(3),)
+
+
+def test_a_waiter_that_a_renewal_missed_looks_and_is_missing_until_it_is_withdrawn() -> None:
+    local, waiting, other = Local(), Mailbox(), Mailbox()
+    for number, mailbox in ((1, waiting), (2, other)):
+        local.stand(spot(number).id)
+        local.waits(place(number), mailbox)
+    assert not local.is_missing(spot(1).id)
+    local.missed(spot(1).id)
+    assert local.is_missing(spot(1).id)
+    assert (waiting.events, other.events) == ([Disturbed()], [])
+    local.gone(spot(1).id)
+    assert not local.is_missing(spot(1).id)
+
+
+def test_one_that_is_withdrawn_already_is_not_kept_as_missing() -> None:
+    local = Local()
+    local.missed("a")
+    assert not local.is_missing("a")

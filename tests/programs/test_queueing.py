@@ -22,7 +22,7 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._contract.rule import Order
-from recipes._contract.wakeups import Changed, Disturbed, Gone, LocallyGone
+from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted, LocallyGone
 from recipes._programs.hold import NOT_RENEWED, Hold
 from recipes._programs.observing import evict, look_up
 from recipes._programs.queueing import (
@@ -258,6 +258,73 @@ def test_queued_is_told_once_with_the_position() -> None:
     )
     queued = next(op.transition for op in played.ops if isinstance(op, Emit))
     assert (queued.event, queued.position, queued.attempt) == ("lock.queued", 2, 1)
+
+
+# What the store itself says, and when it wants to be asked.
+
+
+def test_the_stores_word_of_the_own_grant_is_the_grant() -> None:
+    played = acquired(Enqueue=view("b", "a"), Watch=True, Wait=Granted(place().ref))
+    assert middle(played) == ["Emit", "Watch", "Wait"]
+    assert played.result.place == place()
+
+
+def test_the_stores_word_of_another_grant_costs_nothing_and_grants_nothing() -> None:
+    """It may be of an earlier attempt of the same call, whose mailbox it is."""
+    waits = [Granted("q/id-0"), Granted("a"), Gone("a")]
+    played = acquired(Enqueue=view("a"), Watch=True, Wait=waits, Check=Checked(True, frozenset()))
+    assert middle(played) == ["Emit", "Watch", "Wait", "Wait", "Wait", "Check"]
+
+
+def test_a_grant_that_a_renewal_contradicts_has_it_queue_again() -> None:
+    at = epoch()
+    script = Script(
+        Attach=at,
+        Admit=[SessionLost(REMOVED), admitted(at)],
+        Enqueue=[view("a"), view()],
+        Watch=True,
+        Wait=Granted(place().ref),
+    )
+    played = play(acquire(attempt()), script)
+    assert played.abandoned == [spot(1)]
+    assert played.events == ["lock.queued", "lock.requeued", "lock.acquired"]
+    assert played.result.labels["attempt"] == 2
+
+
+def test_a_view_that_is_due_is_looked_at_again_then_and_what_is_watched_stays_so() -> None:
+    """The blocker may be there still, and not count any more: reading it alone would not show that."""
+    played = acquired(
+        Enqueue=replace(view("a"), due_s=3.0),
+        Watch=True,
+        Wait=None,
+        Look=[replace(view("a"), due_s=2.0), replace(view("a"), due_s=None), view()],
+        Check=Checked(False, frozenset()),
+        Now=[100.0, 101.0, 104.0, 110.0],
+    )
+    looks = ["Wait", "Look", "Now", "Wait", "Look", "Wait", "Check", "Look"]
+    assert middle(played) == ["Now", "Emit", "Watch", *looks]
+    assert [op.due_at for op in played.ops if isinstance(op, Wait)] == [104.0, 106.0, None]
+    assert [op.targets for op in played.ops if isinstance(op, Look)] == [others("a"), others("a"), ()]
+
+
+def test_what_concerns_nobody_watched_does_not_put_off_the_next_look() -> None:
+    played = acquired(
+        Enqueue=replace(view("a"), due_s=3.0), Watch=True, Wait=[Gone("x"), Changed("y"), None], Look=view()
+    )
+    assert [op.due_at for op in played.ops if isinstance(op, Wait)] == [103.0, 103.0, 103.0]
+    assert middle(played) == ["Now", "Emit", "Watch", "Wait", "Wait", "Wait", "Look"]
+
+
+def test_a_due_look_that_finds_another_ahead_watches_that() -> None:
+    played = acquired(
+        Enqueue=replace(view("a"), due_s=3.0),
+        Watch=True,
+        Wait=[None, Gone("b")],
+        Look=replace(view("b"), due_s=5.0),
+        Check=Checked(True, frozenset()),
+    )
+    assert middle(played) == ["Now", "Emit", "Watch", "Wait", "Look", "Now", "Watch", "Wait", "Check"]
+    assert [op.targets for op in played.ops if isinstance(op, Watch)] == [others("a"), others("b")]
 
 
 # The session goes: again from the tail.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes._contract.contenders import DOWNGRADED, Contender
-from recipes._contract.rule import Order
+from recipes._contract.rule import Nearest, Order
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE, WRITER
 from recipes._rules.holding import granted, waiting
 from recipes._rules.readwrite import SHARED
@@ -17,7 +17,7 @@ PERMITS = 3
 
 def permits(count: int) -> Order:
     """Admit ``count`` at once: once so many are ahead, each of the nearest may free me."""
-    return Order("P", lambda ahead: ahead[:count] if len(ahead) >= count else (), depth=count)
+    return Order("P", Nearest(count), depth=count)
 
 
 ORDERS = {
@@ -45,6 +45,11 @@ QUEUES = st.tuples(st.text("RW", max_size=9), st.sampled_from(["", "D"])).map(""
 
 def named(ahead: tuple[Contender, ...]) -> list[str]:
     return [contender.ref for contender in ahead]
+
+
+def test_a_rule_is_data_that_a_store_can_judge_by() -> None:
+    assert (EXCLUSIVE.blocked_by, EXCLUSIVE.exclusive_only) == (Nearest(1, ""), False)
+    assert (SHARED.blocked_by, SHARED.exclusive_only) == (Nearest(1, DOWNGRADED), True)
 
 
 @pytest.mark.parametrize(

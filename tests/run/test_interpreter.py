@@ -308,6 +308,30 @@ def test_who_may_stand_is_noted_before_it_is_asked(runtime: HandRuntime) -> None
     assert (run.call.spot, run.call.place) == (SPOT, MINE)
 
 
+def test_what_waits_is_known_until_it_is_admitted(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    local = run.call.epoch.local
+    assert local.waiting == (MINE,)
+    Run(run.call, steps.Admit(MINE, {}))
+    assert local.waiting == ()
+
+
+def test_what_waits_is_known_until_it_is_abandoned(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    runtime.abandon(run.call, SPOT, MINE)
+    assert run.call.epoch.local.waiting == ()
+    assert run.call.epoch.local.stands(SPOT.id), "until it is withdrawn"
+
+
+def test_what_a_renewal_did_not_find_is_not_admitted(runtime: HandRuntime) -> None:
+    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    epoch = run.call.epoch
+    epoch.local.missed(SPOT.id)
+    with pytest.raises(SessionLost, match="removed"):
+        Run(run.call, steps.Admit(MINE, {"lock": "q"}))
+    assert epoch.holds == {}
+
+
 def test_withdrawn_is_forgotten_once_it_is_confirmed(runtime: HandRuntime) -> None:
     run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
     listener = runtime.call().mailbox
@@ -434,6 +458,16 @@ def test_the_reread_is_not_later_than_a_short_session(runtime: HandRuntime) -> N
     assert all(1.4 <= runtime.reread_period(epoch) <= 2.0 for _ in range(50))
     epoch.clock = None
     assert 7.0 <= runtime.reread_period(epoch) <= 10.0
+
+
+@pytest.mark.parametrize(("in_s", "pause"), [(3.0, 3.0), (0.0, 0.0), (-1.0, 0.0)])
+def test_a_waiter_looks_when_the_store_wants_it_to(runtime: HandRuntime, in_s: float, pause: float) -> None:
+    assert Run(attached(runtime), steps.Wait(due_at=runtime.now() + in_s)).pauses == pause
+
+
+def test_what_is_due_after_the_next_reread_puts_that_off_by_nothing(runtime: HandRuntime) -> None:
+    runtime.reread_period = lambda epoch: 8.0  # type: ignore[method-assign]
+    assert Run(attached(runtime), steps.Wait(due_at=runtime.now() + 9.0)).pauses == 8.0
 
 
 def test_the_keepers_wait_is_its_own(runtime: HandRuntime) -> None:

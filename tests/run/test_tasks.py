@@ -914,7 +914,7 @@ async def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(
         assert engine.server.contenders() == []
         go_on.set()
         await cleaned(client)
-        await until(lambda: not client._runtime._closers)
+        await until(lambda: not client._runtime._behind)
 
 
 @in_loop
@@ -927,11 +927,11 @@ async def test_close_waits_for_who_ends_a_session(
         ending, _ = hanging_end(engine, monkeypatch)
         lose(client)
         await ending.wait()
-        closers = set(client._runtime._closers)
+        closers = set(client._runtime._behind)
         await client.close()
         await until(lambda: all(closer.done() for closer in closers))
         assert closers
-        await until(lambda: not client._runtime._closers)
+        await until(lambda: not client._runtime._behind)
 
 
 @in_loop

@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from recipes._contract import rule
 from recipes._contract.contenders import Ahead
 from recipes._contract.operations import Rewrite, View
-from recipes._contract.rule import Order
+from recipes._contract.rule import Nearest, Order
 from recipes._contract.wakeups import Changed
 from recipes._programs import queueing
 from recipes._programs.hold import Hold
 from recipes._programs.local import Local
-from recipes._rules import readwrite
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd import codec
@@ -47,7 +45,7 @@ def _past_downgraded(ahead: Ahead) -> Ahead:
 #: A reader looks at whoever holds, and at no writer that waits.
 OVERTAKES = Order("R", _let_past_waiting, exclusive_only=True, steps_up=False)
 #: Readers step up, as writers do, and all wake at every release.
-HERD = Order("R", readwrite._nearest_writer, exclusive_only=True)
+HERD = Order("R", SHARED.blocked_by, exclusive_only=True)
 #: A writer minds writers alone.
 BLIND_WRITER = Order("W", exclusive_only=True)
 #: A writer goes in beside one that downgraded.
@@ -55,7 +53,7 @@ BESIDE_DOWNGRADED = Order("W", _past_downgraded)
 #: A reader waits for readers, too: nobody shares.
 UNSHARED = Order("R")
 #: A reader never sees that a writer downgraded.
-STUBBORN = Order("R", rule._nearest, exclusive_only=True, steps_up=False)
+STUBBORN = Order("R", Nearest(), exclusive_only=True, steps_up=False)
 
 
 def shares_too_late() -> list[Any]:

@@ -45,7 +45,7 @@ def test_the_url_names_the_engine(url: str, kind: str, label: Any) -> None:
         ("", "unknown store ''"),
         (
             "redis://h",
-            "unknown store 'redis': use zookeeper://, zookeepers:// \\(with TLS\\), etcd://, etcds://",
+            r"use zookeeper://, zookeepers:// \(with TLS\), etcd://, etcds:// \(with TLS\), sqlite:// or mem",
         ),
         ("etcd://", "names no server; write for example etcd://host1:2379,host2:2379/app"),
         ("etcds:///app", "names no server; write for example etcds://host1:2379,host2:2379/app"),

@@ -178,6 +178,7 @@ def requiring() -> None:
     recipes.connect_async("etcd://h/app", require="many_machines")
     assert_type(client.guarantees, recipes.Guarantees)
     assert_type(client.guarantees.fencing, bool)
+    recipes.connect("memory://", require={"fair", "shared", "proven"})
     try:
         recipes.connect("memory://", require=["durable"])
     except recipes.TooWeak as weak:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.looking.queue import Queue, described, read
+from recipes.cli.looking.queue import Queue, described, follow, read
 from recipes.cli.options import Count, Name, Seconds, store_option, without_secret
 
 __all__ = ["break_command", "ls_command", "watch_command", "who_command"]
@@ -125,7 +125,11 @@ def who_command(*, name: str, store: str, as_json: bool, limit: int) -> int:
 @click.argument("name", type=Name())
 @store_option
 @click.option(
-    "--interval", type=Seconds(least=0.1), default=1.0, show_default=True, help="Between two looks."
+    "--interval",
+    type=Seconds(least=0.1),
+    default=10.0,
+    show_default=True,
+    help="The longest pause between two looks; a change is shown at once.",
 )
 def watch_command(*, name: str, store: str, interval: float) -> int:
     """Show who holds the lock NAME and who waits, until Ctrl-C.
@@ -137,19 +141,15 @@ def watch_command(*, name: str, store: str, interval: float) -> int:
         console = _console()
         if console.is_terminal:
             with Live(console=console, auto_refresh=False, screen=False) as live:
-                while True:
-                    live.update(
-                        read(client, name, READ_AT_ONCE).drawn(max(console.height - 6, 1)), refresh=True
-                    )
-                    time.sleep(interval)
-        seen: list[Any] | None = None
-        while True:
-            queue = read(client, name, READ_AT_ONCE)
+                for queue in follow(client, name, READ_AT_ONCE, interval, redrawn=True):
+                    live.update(queue.drawn(max(console.height - 6, 1)), refresh=True)
+        seen: list[int] | None = None
+        for queue in follow(client, name, READ_AT_ONCE, interval, redrawn=False):
             if (now := [one.token for one in queue.holders]) != seen:
                 seen = now
                 click.echo(_changed(queue))
                 sys.stdout.flush()
-            time.sleep(interval)
+        return codes.OK
 
     return _looking(store, show)
 

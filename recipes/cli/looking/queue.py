@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,9 +14,9 @@ from rich.text import Text
 
 import recipes
 from recipes import events
-from recipes.inspection import ContenderInfo
+from recipes.inspection import ContenderInfo, observe
 
-__all__ = ["Queue", "described", "read"]
+__all__ = ["Queue", "described", "follow", "read"]
 
 FOREIGN = "of another kind of client"
 COLUMNS = ("", "mode", "token", "owner", "host", "pid", "since")
@@ -82,17 +83,41 @@ def described(one: ContenderInfo) -> str:
 
 def read(client: recipes.Client, name: str, limit: int) -> Queue:
     """Ask the store; within the client's request timeout."""
-    told: list[str] = []
-    unsubscribe = events.subscribe(lambda one: told.append(str(one.reason)) if _is_stranger(one) else None)
-    try:
+    with _strangers() as strangers:
         found = client.lock(name).contenders(limit=limit)
+    return _queue(name, found, strangers, limit)
+
+
+def follow(
+    client: recipes.Client, name: str, limit: int, every_s: float, *, redrawn: bool
+) -> Iterator[Queue]:
+    """Yield the queue now, and after every change; where it is ``redrawn``, every ``every_s`` at least."""
+    with _strangers() as strangers, observe(client, name, limit=limit, every_s=every_s) as seen:
+        found = next(seen)
+        while True:
+            yield _queue(name, found, strangers, limit)
+            changed = seen.next(every_s if redrawn else None)
+            found = found if changed is None else changed
+
+
+def _queue(name: str, found: list[ContenderInfo], strangers: list[str], limit: int) -> Queue:
+    return Queue(name, tuple(found), tuple(dict.fromkeys(strangers)), more=len(found) == limit)
+
+
+@contextmanager
+def _strangers() -> Generator[list[str]]:
+    """Yield the list of what is found beside contenders from now on."""
+    found: list[str] = []
+
+    def note(transition: events.Transition) -> None:
+        if transition.event == "store.stranger":
+            found.append(str(transition.reason))
+
+    unsubscribe = events.subscribe(note)
+    try:
+        yield found
     finally:
         unsubscribe()
-    return Queue(name, tuple(found), tuple(dict.fromkeys(told)), more=len(found) == limit)
-
-
-def _is_stranger(transition: events.Transition) -> bool:
-    return transition.event == "store.stranger"
 
 
 def _fields(one: ContenderInfo) -> dict[str, Any]:

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recipes._contract.backend import Engine
 from recipes.guarantees import STORES
+from recipes.stores import credentials, tls
+from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.wire_dial import Endpoints
+from recipes.stores.registry import hosts_of, root_of
 
 if TYPE_CHECKING:
     import ssl
+    from urllib.parse import SplitResult
 
     from recipes._contract.connection import AsyncLink, Link, OnEnd
-    from recipes.stores.credentials import Credentials
 
-__all__ = ["EtcdEngine"]
+__all__ = ["EtcdEngine", "engine"]
+
+
+def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[EtcdEngine, set[str]]:
+    """Return the engine for a URL and options, and which options there are.
+
+    Raises:
+        ValueError: The URL or an option does not fit.
+        TypeError: An option is of the wrong type.
+    """
+    context = tls.context_for(parts.scheme, options)
+    given = Credentials.given(parts.scheme, options)
+    made = EtcdEngine(hosts_of(parts, 2379), root_of(parts), ssl_context=context, credentials=given)
+    return made, {*tls.NAMES, *credentials.NAMES}
 
 
 class EtcdEngine(Engine):

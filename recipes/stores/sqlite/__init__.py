@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
 from recipes._contract.backend import Engine
@@ -16,7 +16,7 @@ from recipes.stores.sqlite.protocol import SqliteProtocol
 if TYPE_CHECKING:
     from recipes._contract.connection import AsyncLink, Link, OnEnd
 
-__all__ = ["SqliteEngine", "lifelines"]
+__all__ = ["SqliteEngine", "engine", "lifelines"]
 
 NO_FCNTL = "this platform has no fcntl, with which processes lock files"
 ELSEWHERE = "use it on Linux, macOS or another Unix, or use etcd:// or zookeeper://"
@@ -27,6 +27,12 @@ def lifelines() -> list[int]:
     from recipes.stores.sqlite.lifeline import descriptors
 
     return descriptors()
+
+
+def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[SqliteEngine, set[str]]:
+    """Return the engine of the file that a URL names; there are no options of its own."""
+    del options
+    return SqliteEngine.named(parts), set()
 
 
 class SqliteEngine(Engine):

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from recipes._contract.backend import Engine
 from recipes.guarantees import STORES
+from recipes.stores import credentials, tls
+from recipes.stores.registry import hosts_of, root_of
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 
 if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
     from recipes._contract.connection import AsyncLink, Link, OnEnd
     from recipes.stores.zookeeper.access import Access
 
-__all__ = ["ZooKeeperEngine"]
+__all__ = ["ZooKeeperEngine", "engine"]
+
+
+def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[ZooKeeperEngine, set[str]]:
+    """Return the engine for a URL and options, and which options there are.
+
+    Raises:
+        ValueError: The URL or an option does not fit.
+        TypeError: An option is of the wrong type.
+    """
+    from recipes.stores.zookeeper.access import Access
+
+    hosts, root = hosts_of(parts, 2181), root_of(parts)
+    made = ZooKeeperEngine(hosts, root, Access.given(parts.scheme, options))
+    return made, {*tls.NAMES, *credentials.NAMES, "acl", "sasl"}
 
 
 class ZooKeeperEngine(Engine):
@@ -28,13 +46,6 @@ class ZooKeeperEngine(Engine):
         self._layout = Layout(root)
         self._access = access
         self.label = f"zookeeper{'' if access.context is None else 's'}://{self._hosts}/{root}"
-
-    @classmethod
-    def given(cls, scheme: str, hosts: list[tuple[str, int]], root: str, options: dict[str, Any]) -> Self:
-        """Return the engine for a URL and options; ValueError or TypeError if they do not fit."""
-        from recipes.stores.zookeeper.access import Access
-
-        return cls(hosts, root, Access.given(scheme, options))
 
     def protocol(self) -> ZooKeeperProtocol:
         """Return the protocol for one session."""

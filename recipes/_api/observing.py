@@ -1,0 +1,113 @@
+"""Observing a queue: what it shows now, and again after every change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from recipes._contract.deadline import Deadline, Expired, duration
+from recipes._programs.observing import Observed, Observer
+
+if TYPE_CHECKING:
+    from recipes._contract.contenders import Contender
+    from recipes._contract.operations import Program
+    from recipes._run.runtime import Call
+
+__all__ = ["AsyncObserving", "Observing"]
+
+T = TypeVar("T")
+
+
+class _Observing(Generic[T]):
+    """What both runtimes share.
+
+    Args:
+        runtime: The client's.
+        observed: What is observed.
+        shown: Makes what users see of a queue, from its head on.
+    """
+
+    def __init__(self, runtime: Any, observed: Observed, shown: Callable[[tuple[Contender, ...]], T]) -> None:
+        self._runtime = runtime
+        self._observed = observed
+        self._shown = shown
+        self._joined: tuple[Observer, Call] | None = None
+
+    def _next(self, timeout: float | None) -> tuple[Program[tuple[Contender, ...]], Call]:
+        """Return what waits for the next state; joins the others that observe the same before the first."""
+        within_s = duration("timeout", timeout)
+        if self._joined is None:
+            call: Call = self._runtime.call(None, None)
+            self._joined = self._runtime.hub.join(self._observed, call.mailbox), call
+        observer, call = self._joined
+        call.deadline = Deadline.after(within_s, self._runtime.now())
+        return observer.next(), call
+
+    def _leave(self) -> None:
+        joined, self._joined = self._joined, None
+        if joined is not None:
+            self._runtime.hub.leave(self._observed, joined[0])
+
+
+class Observing(_Observing[T]):
+    """What a queue shows now, and after every change; skips what came and went while nobody asked.
+
+    An iterator for one thread; close it, or leave it in a ``with`` statement. However many there are of one
+    client for the same, they are one watch on the store.
+    """
+
+    def next(self, timeout: float | None = None) -> T | None:
+        """Wait for the next state, at most ``timeout`` seconds; None: there was none.
+
+        Raises:
+            ClientClosed: The client was closed.
+            SessionLost: In a child of the process that began to observe: begin anew.
+            StoreRefused: The store said no.
+        """
+        try:
+            return self._shown(self._runtime.run(*self._next(timeout)))
+        except Expired:
+            return None
+
+    def close(self) -> None:
+        """Observe no more; the last of several ends the watch."""
+        self._leave()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        return self._shown(self._runtime.run(*self._next(None)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class AsyncObserving(_Observing[T]):
+    """Same as `Observing`, but for asyncio: an asynchronous iterator, for one task."""
+
+    async def next(self, timeout: float | None = None) -> T | None:
+        """Same as `Observing.next`, but awaits."""
+        try:
+            return self._shown(await self._runtime.run(*self._next(timeout)))
+        except Expired:
+            return None
+
+    def close(self) -> None:
+        """Same as `Observing.close`; waits for nothing."""
+        self._leave()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        return self._shown(await self._runtime.run(*self._next(None)))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.close()

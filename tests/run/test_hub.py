@@ -1,0 +1,379 @@
+"""Many observers of one queue are one watch, and each sees the last of it; in both runtimes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from recipes import ClientClosed, StoreRefused, StoreUnavailable
+from recipes._api.observing import AsyncObserving, Observing
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import List, Listing
+from recipes._contract.wakeups import Changed, Disturbed
+from recipes._programs.observing import Observed, Topic, observe
+from recipes._programs.steps import Wait
+from recipes._run.blocking import BlockingRuntime
+from recipes.client import AsyncClient, Client
+from recipes.errors import SessionLost
+from recipes.testing import Store
+from tests.programs.stepping import Script, epoch, play
+from tests.run.doubles import SETTINGS, FaultyEngine
+from tests.threads import until_ended
+
+X = Observed("x", 100)
+SO_MANY = 1000
+
+
+def tokens(contenders: tuple[Contender, ...]) -> list[int]:
+    return [one.token for one in contenders]
+
+
+@pytest.fixture
+def engine() -> FaultyEngine:
+    return FaultyEngine()
+
+
+@pytest.fixture
+def client(engine: FaultyEngine) -> Iterator[Client]:
+    with Client(engine, SETTINGS) as made:
+        yield made
+
+
+def observing(client: Client, observed: Observed = X) -> Observing[list[int]]:
+    return Observing(client._runtime, observed, tokens)
+
+
+def async_observing(client: AsyncClient, observed: Observed = X) -> AsyncObserving[list[int]]:
+    return AsyncObserving(client._runtime, observed, tokens)
+
+
+def lists(engine: FaultyEngine) -> int:
+    return engine.asked.count("List")
+
+
+def threads() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "recipes-observer"]
+
+
+def test_what_is_there_comes_first_and_then_each_change(client: Client, engine: FaultyEngine) -> None:
+    with observing(client) as seen:
+        assert seen.next() == []
+        with client.lock("x") as grant:
+            assert next(seen) == [grant.token]
+        assert next(iter(seen)) == []
+        assert seen.next(0.01) is None
+    assert lists(engine) == 3
+
+
+def test_a_slow_observer_skips_and_sees_the_last(client: Client) -> None:
+    with observing(client) as slow, observing(client) as quick:
+        assert slow.next() == quick.next() == []
+        for _ in range(5):
+            with client.lock("x") as grant:
+                assert quick.next() == [grant.token]
+            assert quick.next() == []
+        last = client.lock("x").acquire()
+        assert quick.next() == [last.token]
+        assert slow.next() == [last.token]
+        assert slow.next(0.01) is None, "there is one notification on its way at most"
+
+
+def test_a_thousand_observers_are_one_watch(client: Client, engine: FaultyEngine) -> None:
+    client.open()
+    many = [observing(client) for _ in range(SO_MANY)]
+    assert all(one.next() == [] for one in many)
+    assert (lists(engine), len(engine.server.watches), len(threads())) == (1, 1, 1)
+    grant = client.lock("x").acquire()
+    assert all(one.next() == [grant.token] for one in many)
+    assert (lists(engine), len(engine.server.watches["x"])) == (2, 1)
+    for one in many[1:]:
+        one.close()
+    assert grant.release()
+    assert many[0].next() == []
+    many[0].close()
+    many[0].close()
+    until_ended("recipes-observer", 10)
+    assert engine.server.watches == {}
+    assert client._runtime.board.calls.keys() <= {client._runtime.board.keeper}
+
+
+def test_a_thousand_observers_are_one_watch_in_asyncio(engine: FaultyEngine) -> None:
+    async def main() -> None:
+        async with AsyncClient(engine, SETTINGS) as client:
+            before = threading.active_count()
+            many = [async_observing(client) for _ in range(SO_MANY)]
+            assert all([await one.next() == [] for one in many])
+            waiting = [asyncio.ensure_future(one.next()) for one in many]
+            await asyncio.sleep(0)
+            assert (lists(engine), len(engine.server.watches["x"])) == (1, 1)
+            async with client.lock("x") as grant:
+                assert await asyncio.gather(*waiting) == [[grant.token]] * SO_MANY
+            assert [await anext(one) for one in many] == [[]] * SO_MANY
+            assert lists(engine) == 3
+            assert threading.active_count() == before
+            async with many[0] as one:
+                for other in many[1:]:
+                    other.close()
+                assert await one.next(0.01) is None
+            await asyncio.wait(client._runtime._behind)
+            assert engine.server.watches == {}
+
+    asyncio.run(main())
+
+
+def test_each_thing_that_is_observed_has_a_watch_of_its_own(client: Client, engine: FaultyEngine) -> None:
+    with observing(client) as x, observing(client, Observed("y", 100)) as y:
+        assert x.next() == y.next() == []
+        with client.lock("y") as grant:
+            assert y.next() == [grant.token]
+            assert x.next(0.01) is None
+        assert len(threads()) == 2
+
+
+def test_who_comes_after_the_last_has_left_is_shown_what_is_there(client: Client) -> None:
+    for _ in range(3):
+        with observing(client) as seen:
+            assert seen.next() == []
+    grant = client.lock("x").acquire()
+    with observing(client) as seen:
+        assert seen.next() == [grant.token]
+
+
+def test_one_that_is_dropped_observes_no_more(client: Client) -> None:
+    kept, dropped = observing(client), observing(client)
+    assert kept.next() == dropped.next() == []
+    (topic, _) = client._runtime.hub._watched[X]
+    del dropped
+    gc.collect()
+    assert len(topic.observers) == 1
+    kept.close()
+
+
+def test_a_store_out_of_reach_is_outlasted_and_left_at_once(client: Client, engine: FaultyEngine) -> None:
+    client.open()
+    asked = threading.Event()
+
+    def cut(request: Any) -> None:
+        if isinstance(request.op, List):
+            asked.set()
+            raise StoreUnavailable("memory://", "cut")
+
+    engine.before = cut
+    with observing(client) as seen:
+        assert seen.next(0.05) is None
+        assert asked.is_set()
+        engine.before = lambda request: None
+        assert seen.next() == []
+        engine.before = cut
+        client._runtime.hub._watched[X][1].mailbox.post(Disturbed())
+    until_ended("recipes-observer", 10)
+
+
+def test_one_that_fails_fast_is_told(client: Client, engine: FaultyEngine) -> None:
+    client.open()
+
+    def cut(request: Any) -> None:
+        if isinstance(request.op, List):
+            raise StoreUnavailable("memory://", "cut")
+
+    engine.before = cut
+    with observing(client, Observed("x", 100, fail_fast=True)) as seen:
+        with pytest.raises(StoreUnavailable):
+            seen.next()
+        engine.before = lambda request: None
+        with observing(client, Observed("x", 100, fail_fast=True)) as anew:
+            assert anew.next() == []
+
+
+def test_a_refusal_is_told_to_all_and_the_next_to_come_tries_again(
+    client: Client, engine: FaultyEngine
+) -> None:
+    client.open()
+
+    def refuse(request: Any) -> None:
+        if isinstance(request.op, List):
+            raise StoreRefused("memory://", "no")
+
+    engine.before = refuse
+    one, other = observing(client), observing(client)
+    for seen in (one, other, one):
+        with pytest.raises(StoreRefused, match="no"):
+            seen.next()
+    other.close()
+    engine.before = lambda request: None
+    assert other.next() == []
+    one.close()
+    grant = client.lock("x").acquire()
+    assert other.next() == [grant.token], "one that leaves late ends nothing of those that came after"
+    other.close()
+
+
+def test_closing_the_client_ends_it(engine: FaultyEngine) -> None:
+    client = Client(engine, SETTINGS)
+    seen = observing(client)
+    assert seen.next() == []
+    closing = threading.Thread(target=client.close)
+    closing.start()
+    with pytest.raises(ClientClosed):
+        next(seen)
+    closing.join()
+    until_ended("recipes-observer", 10)
+
+
+def test_closing_the_client_ends_it_in_asyncio(engine: FaultyEngine) -> None:
+    async def main() -> None:
+        client = AsyncClient(engine, SETTINGS)
+        seen = async_observing(client)
+        assert await seen.next() == []
+        waiting = asyncio.ensure_future(seen.next())
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(ClientClosed):
+            await waiting
+        assert not client._runtime._behind
+
+    asyncio.run(main())
+
+
+def test_a_session_that_ends_is_outlasted(client: Client, engine: FaultyEngine) -> None:
+    with observing(client) as seen:
+        grant = client.lock("x").acquire()
+        while seen.next() != [grant.token]:
+            pass
+        assert client.session.id is not None
+        engine.server.end(client.session.id)
+        assert seen.next() == []
+        again = client.lock("x").acquire(timeout=10)
+        assert seen.next() == [again.token]
+
+
+def test_a_child_of_the_process_is_told_and_starts_anew(client: Client) -> None:
+    seen = observing(client)
+    assert seen.next() == []
+    hub = client._runtime.hub
+    (topic, _) = hub._watched[X]
+    hub.after_fork()
+    with pytest.raises(SessionLost, match="forked"):
+        seen.next()
+    with observing(client) as anew:
+        assert anew.next() == []
+    seen.close()
+    assert topic.observers == {}
+
+
+def test_a_thread_that_cannot_be_started_leaves_nothing(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*args: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockingRuntime, "run_behind", refused)
+        with pytest.raises(RuntimeError, match="new thread"):
+            observing(client).next()
+    with observing(client) as seen:
+        assert seen.next() == []
+
+
+# On a clock that is moved by hand.
+
+
+def test_it_looks_again_in_time_whatever_is_notified() -> None:
+    with Store() as store:
+        client = store.connect()
+        with observing(client) as seen:
+            assert seen.next() == []
+            store.clock.advance(0)
+            store._server.watches.clear()  # a watch that was lost, and nobody knows
+            grant = store.connect().lock("x").acquire()
+            store.clock.advance(9.9)
+            assert seen.next(0) is None
+            store.clock.advance(0.1)
+            assert seen.next(0) == [grant.token]
+
+
+def test_it_looks_as_often_as_is_wanted_in_asyncio() -> None:
+    async def main() -> None:
+        async with Store() as store:
+            client = store.connect_async()
+            seen = async_observing(client, Observed("x", 100, every_s=2.0))
+            assert await seen.next() == []
+            await store.clock.advance_async(0)
+            store._server.watches.clear()
+            grant = await store.connect_async().lock("x").acquire()
+            await store.clock.advance_async(1.9)
+            assert await seen.next(0) is None
+            await store.clock.advance_async(0.1)
+            assert await seen.next(0) == [grant.token]
+            seen.close()
+
+    asyncio.run(main())
+
+
+def test_time_does_not_jump_for_what_is_only_observed() -> None:
+    with Store() as store:
+        client = store.connect()
+        with observing(client) as seen:
+            assert seen.next() == []
+            before = store.clock.now
+            with store.clock.jumping():
+                grant = client.lock("x").acquire()
+            assert store.clock.now == before
+            assert seen.next() == [grant.token]
+
+
+# The program, by hand.
+
+
+def stepped(**answers: Any) -> tuple[Any, Topic]:
+    topic = Topic()
+    left = [True] * 3
+    script = Script(Attach=epoch(), **answers)
+    return play(observe(X, topic, lambda: bool(left and left.pop())), script), topic
+
+
+def test_it_lists_with_a_watch_waits_and_lists_again() -> None:
+    played, topic = stepped(List=Listing(()), Wait=[Changed("x"), None, Disturbed()])
+    assert played.kinds == ["Attach", "List", "Wait"] * 3
+    assert played.ops[1] == List("x", 100, watch=True)
+    assert topic.shown == (1, ()), "what did not change is shown once"
+
+
+def test_a_connection_that_breaks_again_and_again_is_not_hurried() -> None:
+    played, _ = stepped(List=Listing(()), Wait=[Disturbed(), Disturbed(), None, Disturbed(), None])
+    assert [op.at_most_s for op in played.ops if isinstance(op, Wait)] == [None, None, 0.04, None, 0.08]
+
+
+@pytest.mark.parametrize("at", ["Attach", "List", "Wait"])
+def test_a_session_lost_at_any_step_is_outlasted(at: str) -> None:
+    answers: dict[str, Any] = {"Attach": epoch(), "List": Listing(()), "Wait": None}
+    answers[at] = [SessionLost("gone"), answers[at]]
+    topic = Topic()
+    left = [True] * 2
+    played = play(observe(X, topic, lambda: bool(left and left.pop())), Script(**answers))
+    assert played.error is None
+    assert topic.shown[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("due_s", "every_s", "at"), [(3.0, None, 103.0), (3.0, 2.0, 102.0), (None, 2.0, 102.0)]
+)
+def test_it_looks_when_the_store_wants_it_to_or_its_observers_do(
+    due_s: float | None, every_s: float | None, at: float
+) -> None:
+    topic, left = Topic(), [True]
+    script = Script(Attach=epoch(), List=Listing((), due_s), Wait=None)
+    played = play(observe(Observed("x", 1, every_s), topic, lambda: bool(left and left.pop())), script)
+    assert played.only(Wait) == Wait(due_at=at)
+
+
+def test_whatever_strikes_it_is_told_to_those_who_observe() -> None:
+    topic = Topic()
+    played = play(observe(X, topic, lambda: True), Script(Attach=KeyboardInterrupt()))
+    assert isinstance(played.error, KeyboardInterrupt)
+    assert isinstance(topic.error, ClientClosed)

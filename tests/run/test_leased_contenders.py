@@ -1,0 +1,204 @@
+"""A store that leases each contender, says itself who holds, and frees what is over only when asked.
+
+As a server does that expires keys: nobody is notified of the end of a dead holder, so those that wait have
+to look when that is due. On a clock that is moved by hand, in both runtimes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from recipes import events, testing
+from recipes._contract.connection import Mailbox
+from recipes._contract.operations import Enqueue, Place, Renew, Renewal, View
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Granted
+from recipes.stores.memory import Command, MemoryServer
+
+TTL_S = 15.0
+
+
+class LeasingServer(MemoryServer):
+    """Such a server, in memory."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.until: dict[str, float] = {}
+        self.waits_at: dict[str, Mailbox] = {}
+        self.asked: dict[str, list[str]] = defaultdict(list)
+
+    def handle(self, command: Command) -> Any:
+        self.asked[command.session].append(type(command.op).__name__)
+        return super().handle(command)
+
+    def expire(self) -> None:
+        """End nothing: time alone frees nothing here."""
+
+    def next_expiry(self) -> float:
+        return float("inf")
+
+    def forget_all(self) -> None:
+        """Lose every contender, and notify nobody: a restart without data."""
+        with self._lock:
+            for queue in self.queues.values():
+                queue.clear()
+
+    def _enqueue(self, op: Enqueue, command: Command) -> View:
+        ref = f"{op.spot.queue}/{op.spot.kind}-{op.spot.id}"
+        self.until[ref] = self.now() + TTL_S
+        self.waits_at[ref] = command.mailbox
+        return super()._enqueue(op, command)
+
+    def _renew(self, op: Renew, command: Command) -> Renewal:
+        there = [place for place in (*op.places, *op.waiting) if self._stands(place)]
+        self.until.update({place.ref: self.now() + TTL_S for place in there})
+        missing = (place for place in (*op.places, *op.waiting) if place not in there)
+        return Renewal(TTL_S, tuple(missing))
+
+    def _view(self, mine: Place, order: Order) -> View:
+        queue = self.queues[mine.spot.queue]
+        for ref in [ref for ref in queue if self.until[ref] <= self.now()]:
+            del queue[ref]
+        view = super()._view(mine, order)
+        return replace(view, due_s=self.until[view.ahead[0].ref] - self.now()) if view.ahead else view
+
+    def _remove(self, queue: dict[str, Any], ref: str) -> bool:
+        was_head = ref == next(iter(queue), None)
+        self.watches.pop(ref, None)  # what says who holds needs no other notification
+        removed = super()._remove(queue, ref)
+        if removed and was_head and queue:
+            head = next(iter(queue))
+            self.waits_at[head].post(Granted(head))
+        return removed
+
+
+class LeasingStore(testing.Store):
+    """The test kit's store on such a server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = LeasingServer(self._time.now, _lock=self._time.lock)
+        self._server = self.server
+        self.clock = testing.Clock(self._time, self.server)
+
+
+@pytest.fixture
+def store() -> Iterator[LeasingStore]:
+    with LeasingStore() as made:
+        yield made
+
+
+@pytest.fixture
+def told() -> Iterator[list[tuple[str, Any]]]:
+    seen: list[tuple[str, Any]] = []
+    leave = events.subscribe(lambda one: seen.append((one.event, one.attempt)))
+    yield seen
+    leave()
+
+
+class Waiting:
+    """An acquire in a thread of its own, and when it came to its grant."""
+
+    def __init__(self, store: LeasingStore, client: Any) -> None:
+        self.grant: Any = None
+        self.at: float | None = None
+        self._clock, self._client = store.clock, client
+        self._thread = threading.Thread(target=self._acquire, daemon=True)
+        self._thread.start()
+        store.wait_for_waiters("x")
+
+    def _acquire(self) -> None:
+        self.grant = self._client.lock("x").acquire()
+        self.at = self._clock.now
+
+    def over(self) -> Any:
+        self._thread.join(10)
+        assert self.grant is not None, "it should be granted"
+        return self.grant
+
+
+def test_the_end_of_a_dead_holder_is_looked_for_when_it_is_due(store: LeasingStore) -> None:
+    dead, client = store.connect(), store.connect()
+    dead.lock("x").acquire()
+    began = store.clock.now
+    with store.pause(dead):
+        store.clock.advance(1)
+        waiting = Waiting(store, client)
+        store.clock.advance(TTL_S - 2)
+        assert waiting.grant is None
+        store.clock.advance(1)
+        assert waiting.over().held
+    assert waiting.at == pytest.approx(began + TTL_S)
+
+
+def test_the_end_of_a_dead_holder_is_looked_for_when_it_is_due_in_asyncio() -> None:
+    async def main() -> None:
+        async with LeasingStore() as store:
+            dead, client = store.connect_async(), store.connect_async()
+            await dead.lock("x").acquire()
+            with store.pause(dead):
+                waiting = asyncio.create_task(client.lock("x").acquire())
+                await store.wait_for_waiters_async("x")
+                await store.clock.advance_async(TTL_S - 1)
+                assert not waiting.done()
+                await store.clock.advance_async(1)
+                assert waiting.done()
+                assert (await waiting).held
+
+    asyncio.run(main())
+
+
+def test_who_waits_long_keeps_its_lease_by_the_renewals_of_its_client(store: LeasingStore) -> None:
+    holder, client = store.connect(), store.connect()
+    grant = holder.lock("x").acquire()
+    waiting = Waiting(store, client)
+    (place,) = client._runtime.board.epoch.local.waiting  # type: ignore[union-attr]
+    store.clock.advance(4 * TTL_S)
+    assert store.server.until[place.ref] > store.clock.now
+    assert grant.release()
+    assert waiting.over().token == place.token, "it has not queued again"
+
+
+def test_the_stores_own_word_of_the_grant_costs_no_request(store: LeasingStore) -> None:
+    holder, client = store.connect(), store.connect()
+    grant = holder.lock("x").acquire()
+    waiting = Waiting(store, client)
+    before = list(store.server.asked[client.session.id or ""])
+    grant.release()
+    assert waiting.over().held
+    assert store.server.asked[client.session.id or ""] == before
+
+
+def test_a_waiter_that_a_renewal_misses_queues_again_at_once(
+    store: LeasingStore, told: list[tuple[str, Any]]
+) -> None:
+    holder, client = store.connect(), store.connect()
+    holder.lock("x").acquire()
+    waiting = Waiting(store, client)
+    store.server.forget_all()
+    store.clock.advance(TTL_S / 3 + 0.1)  # the next renewal, and before the next re-read
+    assert waiting.over().held
+    assert ("lock.requeued", 1) in told
+    assert ("lock.acquired", 2) in told
+
+
+def test_a_late_word_of_the_grant_does_not_count(store: LeasingStore, told: list[tuple[str, Any]]) -> None:
+    """It came before the restart, and is read after a renewal has said that the contender is gone."""
+    holder, client = store.connect(), store.connect()
+    holder.lock("x").acquire()
+    waiting = Waiting(store, client)
+    local = client._runtime.board.epoch.local  # type: ignore[union-attr]
+    (place,) = local.waiting
+    with store._time.lock:  # nothing is read meanwhile
+        store.server.forget_all()
+        store.server.waits_at[place.ref].post(Granted(place.ref))
+        local.missed(place.spot.id)
+    assert waiting.over().token > place.token
+    assert ("lock.acquired", 1) not in told[told.index(("lock.queued", 1)) :]
