@@ -209,7 +209,7 @@ def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
 
     def write(transition: Transition) -> None:
         event = transition.event
-        entry = {"event": event, "level": EVENTS[event].level, "pid": os.getpid(), **transition.fields()}
+        entry = {"event": event, "level": _level(event), "pid": os.getpid(), **transition.fields()}
         print(render(None, "", stamp(None, "", entry)), file=stream or sys.stderr, flush=True)
 
     return subscribe(write)
@@ -257,12 +257,18 @@ def _untold() -> deque[Transition]:
     return found
 
 
+def _level(event: str) -> str:
+    """Return the level of an event; a noun that is not in the table has the levels of what is held."""
+    known = EVENTS.get(event)
+    return known.level if known is not None else _HELD[event.partition(".")[2]][0]
+
+
 def _logged(event: str) -> bool:
     """Whether an event goes to a log, by the level that is set on the logger ``recipes``.
 
     Under structlog only the logger's own level counts, and not the root's, which is WARNING by default.
     """
-    level = _LEVELS[EVENTS[event].level]
+    level = _LEVELS[_level(event)]
     return _heard(level) if _configured() is None else level >= _standard.level
 
 
@@ -270,7 +276,7 @@ def _log(transition: Transition) -> None:
     event = transition.event
     if not _logged(event):
         return
-    level, values, structlog = EVENTS[event].level, transition.fields(), _configured()
+    level, values, structlog = _level(event), transition.fields(), _configured()
     if structlog is not None:
         if _makes_records(structlog):
             values = _attributes(values)

@@ -9,7 +9,9 @@ from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.codec import text
-from recipes.stores.etcd.layout import DOWNGRADED, Layout
+from recipes._contract.contenders import DOWNGRADED
+from recipes._contract.contents import unpack
+from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from tests.simulation.etcd_model import EtcdServer
@@ -22,7 +24,6 @@ __all__ = ["EtcdLink", "EtcdStore"]
 
 BROKEN = "the connection broke"
 LAYOUT = Layout("app")
-MARK = text(DOWNGRADED)
 POST, WATCH = 10, 11
 
 
@@ -362,5 +363,9 @@ def _call(message: Any) -> None:
     message()
 
 
+def _downgraded(entry: Any) -> bool:
+    return unpack("", b64decode(entry.kv.get("value", ""))).mark == DOWNGRADED
+
+
 def _stands(key: bytes, entry: Any, *, shared: bool) -> Stands:
-    return Stands(entry.created, key[-36:].decode(), shared, shared or entry.kv.get("value") == MARK)
+    return Stands(entry.created, key[-36:].decode(), shared, shared or _downgraded(entry))
