@@ -68,8 +68,9 @@ def find(app: Any, env: Any, node: Any, content: Any) -> Any:
     return None
 
 
-def name_grant(app: Any, what: str, name: str, obj: Any, options: Any, given: str, returned: str) -> Any:
+def name_grant(*said: Any) -> Any:
     """Name the class of grants where what a method returns is written with a type variable."""
+    _, what, name, _, _, given, returned = said
     kind: Any = getattr(recipes, name.split(".")[1], None)
     if what != "method" or returned is None or not hasattr(kind, "_grant"):
         return None

@@ -19,7 +19,8 @@ class Acquiring(Coroutine[Any, Any, AnyAsyncGrant]):
     """An acquire that was asked for: await it for the grant, or enter it with ``async with``, once.
 
     It is a coroutine: it can be made a task of, and Python warns of one that was never
-    awaited.
+    awaited. Type checkers report one that is not used if they are asked to report unused
+    awaitables (mypy's ``unused-awaitable``) or results (pyright's ``reportUnusedCallResult``).
     """
 
     __slots__ = ("_grant", "_work")

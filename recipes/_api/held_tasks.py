@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from recipes._api.acquiring import Acquiring
 from recipes._api.held import Held
 from recipes._api.held_threads import BlockingHeld
-from recipes._api.options import ANYHOW, AT_ONCE_S, Manner, OnSessionLost
+from recipes._api.options import ANYHOW, AT_ONCE_S, Manner
 from recipes._api.signatures import like
 from recipes._programs.observing import look_up
 from recipes._programs.queueing import acquire, try_acquire
@@ -63,7 +63,7 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
         *,
         timeout: float | None = None,
         max_waiters: int | None = None,
-        on_session_lost: OnSessionLost = "requeue",
+        on_session_lost: Literal["requeue", "fail"] = "requeue",
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
     ) -> Acquiring[AnyAsyncGrant]:

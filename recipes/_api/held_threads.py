@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from recipes._api.held import Held
 from recipes._api.leaving import ends, enters, looked_up, seen_leaving
-from recipes._api.options import ANYHOW, AT_ONCE_S, Manner, OnSessionLost
+from recipes._api.options import ANYHOW, AT_ONCE_S, Manner
 from recipes._programs.observing import look_up
 from recipes._programs.queueing import acquire, try_acquire
 from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
@@ -44,7 +44,7 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         *,
         timeout: float | None = None,
         max_waiters: int | None = None,
-        on_session_lost: OnSessionLost = "requeue",
+        on_session_lost: Literal["requeue", "fail"] = "requeue",
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
     ) -> AnyGrant:
@@ -147,11 +147,31 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         return [one for one in self.contenders(limit=limit) if one.holds]
 
     def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
-        """Return what waits, in order, among the first ``limit`` of the queue; see `holders`."""
+        """Return what waits, in order, among the first ``limit`` of the queue.
+
+        Args:
+            limit: How many contenders are read, from the head of the queue on; 1 to 10 000.
+
+        Raises:
+            StoreUnavailable: The store gave no answer.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The limit does not fit; nothing was sent.
+        """
         return [one for one in self.contenders(limit=limit) if not one.holds]
 
     def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
-        """Return what holds it and what waits, in order, at one moment; see `holders`."""
+        """Return what holds it and what waits, in order, at one moment.
+
+        Args:
+            limit: How many contenders are read, from the head of the queue on; 1 to 10 000.
+
+        Raises:
+            StoreUnavailable: The store gave no answer.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The limit does not fit; nothing was sent.
+        """
         return self._described(self._outside(look_up(self._list(limit))))
 
     def expel(self, token: int) -> bool:

@@ -8,12 +8,10 @@ from typing import Literal
 
 from recipes._contract.deadline import duration
 
-__all__ = ["ANYHOW", "AT_ONCE_S", "Manner", "OnLost", "OnSessionLost"]
+__all__ = ["ANYHOW", "AT_ONCE_S", "Manner", "OnPlace"]
 
 AT_ONCE_S = 0.2  # that much later than 0 a call may return, whatever the network does
 OnPlace = Callable[[int], object]
-OnLost = Literal["cancel", "tell"]
-OnSessionLost = Literal["requeue", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,7 @@ class Manner:
 
     timeout: float | None = None
     max_waiters: int | None = None
-    on_session_lost: OnSessionLost = "requeue"
+    on_session_lost: Literal["requeue", "fail"] = "requeue"
     on_queued: OnPlace | None = None
     on_position: OnPlace | None = None
 

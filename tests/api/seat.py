@@ -10,7 +10,7 @@ from recipes._api.acquiring import Acquiring
 from recipes._api.held import Held
 from recipes._api.held_tasks import AsyncHeld
 from recipes._api.held_threads import BlockingHeld
-from recipes._api.options import Manner, OnSessionLost
+from recipes._api.options import Manner
 from recipes._api.signatures import Recipe, like
 from recipes._contract.contenders import Ahead
 from recipes._contract.rule import Order
@@ -70,7 +70,7 @@ class Seats(_BaseSeats, BlockingHeld[SeatGrant]):
         *,
         timeout: float | None = None,
         max_waiters: int | None = None,
-        on_session_lost: OnSessionLost = "requeue",
+        on_session_lost: Literal["requeue", "fail"] = "requeue",
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
     ) -> SeatGrant:
@@ -108,7 +108,7 @@ class AsyncSeats(_BaseSeats, AsyncHeld[AsyncSeatGrant]):
         *,
         timeout: float | None = None,
         max_waiters: int | None = None,
-        on_session_lost: OnSessionLost = "requeue",
+        on_session_lost: Literal["requeue", "fail"] = "requeue",
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
     ) -> Acquiring[AsyncSeatGrant]:

@@ -4,7 +4,6 @@ By default both type checkers look for ``Coroutine`` itself, and for no subclass
 """
 
 # What should be an error is marked with type: ignore, and is an error if it is none.
-# mypy: enable-error-code="unused-awaitable"
 # pyright: reportUnnecessaryTypeIgnoreComment=true, reportUnusedCallResult=true
 from __future__ import annotations
 
