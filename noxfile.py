@@ -30,6 +30,7 @@ WAITING = (
     "integration/test_contract_kazoo.py",
     "integration/test_budget.py",
     "integration/test_counter.py",
+    "integration/test_budget_lists.py",
     "integration/test_budget_rwlock.py",
     "integration/test_cost.py",
     "integration/test_docs.py",

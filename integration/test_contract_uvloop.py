@@ -9,6 +9,7 @@ from tests.contract.fixtures import OnUvloop
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
+from tests.contract.listing import Listings
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.reading import Reading
@@ -35,6 +36,11 @@ class TestInspecting(OnUvloop, Inspecting):
 
 
 class TestInterrupts(OnUvloop, Interrupts):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestListings(OnUvloop, Listings):
     """See the base."""
 
 

@@ -450,6 +450,15 @@ class Listings:
         join(b, GROUP)
         assert observed.next() == Changed(GROUP)
 
+    def test_an_observer_that_was_cut_off_sees_what_changed(self, world: World) -> None:
+        a, b = world.client(frail=True, **LONG), world.client(**LONG)
+        place = join(b, GROUP, data=b"old")
+        follower = Follower(a, GROUP, b"new")
+        a.line.cut()
+        assert ask(b, Rewrite(place, "", b"new")) == 1
+        a.line.heal()
+        follower.running.result(WITHIN_S)
+
     def test_the_end_of_a_contenders_session_is_seen(self, world: World) -> None:
         a, b = world.client(session_timeout=2), world.client(session_timeout=2)
         join(b, GROUP)
