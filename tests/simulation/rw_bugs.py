@@ -20,7 +20,6 @@ from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd import codec
 from recipes.stores.etcd import protocol as etcd
-from recipes.stores.etcd.layout import DOWNGRADED
 from recipes.stores.etcd.protocol import EtcdProtocol, key_of
 from recipes.stores.zookeeper import protocol as zookeeper
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
@@ -78,7 +77,7 @@ def shares_too_late() -> list[Any]:
 
 
 def own_readers_not_told() -> list[Any]:
-    return swap(Local, "downgraded", lambda self, contender_id: None)
+    return swap(Local, "marked", lambda self, contender_id, mark: None)
 
 
 def no_look_when_others_were_ahead() -> list[Any]:
@@ -111,24 +110,24 @@ def etcd_state_not_compared() -> list[Any]:
 def etcd_by_rename() -> list[Any]:
     """Delete the writer's key and put a reader's in one transaction: another place, another token."""
 
-    def downgrade(self: EtcdProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
+    def rewrite(self: EtcdProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int | None]:
         key = key_of(op.place)
         renamed = key.replace(b"/W-", b"/R-")
-        then = [codec.delete(key), codec.put(renamed, DOWNGRADED, self._lease)]
+        then = [codec.delete(key), codec.put(renamed, b"downgraded\n", self._lease)]
         reply = yield from self._txn([codec.compare_created(key, op.place.token)], then=then)
-        return bool(reply.get("succeeded"))
+        return 1 if reply.get("succeeded") else None
 
-    return swap(EtcdProtocol, "downgrade", downgrade)
+    return swap(EtcdProtocol, "rewrite", rewrite)
 
 
 def etcd_marks_whatever_is_there() -> list[Any]:
     """Put without comparing: it comes back after it was deleted."""
 
-    def downgrade(self: EtcdProtocol, op: Downgrade, turn: Any) -> Generator[Any, Any, bool]:
-        yield from self._txn(then=[codec.put(key_of(op.place), DOWNGRADED, self._lease)])
-        return True
+    def rewrite(self: EtcdProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int]:
+        yield from self._txn(then=[codec.put(key_of(op.place), b"downgraded\n", self._lease)])
+        return 1
 
-    return swap(EtcdProtocol, "downgrade", downgrade)
+    return swap(EtcdProtocol, "rewrite", rewrite)
 
 
 def zookeeper_by_rename() -> list[Any]:
