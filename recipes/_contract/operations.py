@@ -238,11 +238,13 @@ class List(StoreOp[Listing]):
     """Read a queue from its head on, so many contenders at most; nothing is written.
 
     With ``watch``, the first change of any kind after this (a contender that comes, goes, or is rewritten)
-    is notified as ``Changed(queue)``, once; a queue that does not exist yet is watched too.
+    is notified as ``Changed(queue)``, once; a queue that does not exist yet is watched too. Of contenders
+    behind those asked for, a rewrite need not be notified.
 
-    With ``kinds_only``, a contender of that queue asks who is ahead: reference, id and kind of each
-    suffice, a rewrite need not be notified, and what is shown may lag as long as nobody ahead is missing.
-    Where names tell that much (ZooKeeper) it is one read, and not one more for each contender.
+    With ``kinds_only``, a contender of that queue asks what is ahead of it: reference, id and kind of each
+    suffice (with the token where another may come to have that reference), no rewrite need be notified,
+    and what is shown may lag as long as none that is ahead is missing. Where names tell that much
+    (ZooKeeper) it is one read, and not one more for each contender.
     """
 
     queue: str
