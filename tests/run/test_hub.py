@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,14 +16,14 @@ from recipes._api.observing import AsyncObserving, Observing
 from recipes._contract.contenders import Contender
 from recipes._contract.operations import List, Listing
 from recipes._contract.wakeups import Changed, Disturbed
-from recipes._programs.observing import Observed, Topic, observe
+from recipes._programs.observing import Observed, Observer, Shown, Topic, observe
 from recipes._programs.steps import Wait
 from recipes._run.blocking import BlockingRuntime
 from recipes.client import AsyncClient, Client
 from recipes.errors import SessionLost
 from recipes.testing import Store
 from tests.programs.stepping import Script, epoch, play
-from tests.run.doubles import SETTINGS, FaultyEngine
+from tests.run.doubles import SETTINGS, Box, FaultyEngine
 from tests.threads import until_ended
 
 X = Observed("x", 100)
@@ -113,7 +114,7 @@ def test_a_thousand_observers_are_one_watch_in_asyncio(engine: FaultyEngine) -> 
             assert (lists(engine), len(engine.server.watches["x"])) == (1, 1)
             async with client.lock("x") as grant:
                 assert await asyncio.gather(*waiting) == [[grant.token]] * SO_MANY
-            assert [await anext(one) for one in many] == [[]] * SO_MANY
+            assert [await anext(aiter(one)) for one in many] == [[]] * SO_MANY
             assert lists(engine) == 3
             assert threading.active_count() == before
             async with many[0] as one:
@@ -154,6 +155,17 @@ def test_one_that_is_dropped_observes_no_more(client: Client) -> None:
     kept.close()
 
 
+def test_one_that_is_dropped_while_others_are_notified_does_no_harm() -> None:
+    topic, kept = Topic(), Box()
+    gone = Observer(topic, Box())
+    topic.observers[weakref.ref(gone)] = None  # its end is not noted yet
+    del gone
+    observer = Observer(topic, kept)
+    topic.add(observer)
+    topic.show(())
+    assert list(kept.events) == [Shown()]
+
+
 def test_a_store_out_of_reach_is_outlasted_and_left_at_once(client: Client, engine: FaultyEngine) -> None:
     client.open()
     asked = threading.Event()
@@ -170,7 +182,9 @@ def test_a_store_out_of_reach_is_outlasted_and_left_at_once(client: Client, engi
         engine.before = lambda request: None
         assert seen.next() == []
         engine.before = cut
+        asked.clear()
         client._runtime.hub._watched[X][1].mailbox.post(Disturbed())
+        assert asked.wait(10)
     until_ended("recipes-observer", 10)
 
 
