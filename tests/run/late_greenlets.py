@@ -13,6 +13,7 @@ monkey.patch_all()
 
 import contextlib
 import threading
+from typing import Any
 
 
 def main() -> None:
@@ -20,22 +21,22 @@ def main() -> None:
     about, go_on = threading.Event(), threading.Event()
     with recipes.connect("memory://") as client, contextlib.ExitStack() as stack:
         lock = client.rwlock("x").reader
-        acquire = lock.acquire
+        acquire = lock._acquire
 
         def enter() -> None:
             with lock:
                 pass
 
-        def wait_and_acquire() -> recipes.Grant:
+        def wait_and_acquire(options: Any) -> recipes.Grant:
             about.set()
             assert go_on.wait(20)
-            return acquire()
+            return acquire(options)
 
-        lock.acquire = wait_and_acquire  # type: ignore[method-assign,assignment]
+        lock._acquire = wait_and_acquire  # type: ignore[method-assign]
         other = threading.Thread(target=enter)
         other.start()
         assert about.wait(20)
-        lock.acquire = acquire  # type: ignore[method-assign]
+        lock._acquire = acquire  # type: ignore[method-assign]
         grant = stack.enter_context(lock)
         go_on.set()
         other.join(20)

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from recipes._contract.connection import Batch
-from recipes._contract.wakeups import Changed, Disturbed, Gone
-from recipes.errors import StoreUnavailable
-from recipes.stores.etcd.codec import text
 from recipes._contract.contenders import DOWNGRADED
 from recipes._contract.contents import unpack
+from recipes._contract.wakeups import Changed, Disturbed, Gone
+from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
