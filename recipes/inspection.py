@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from recipes._rules.holding import granted
+from recipes._rules.registry import rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -88,7 +89,7 @@ def _described(
         lock,
         position,
         holds,
-        "shared" if contender.shared or contender.downgraded else "exclusive",
+        "shared" if contender.downgraded else rule_of(contender.kind).mode,
         contender.token,
         bool(session) and contender.session == session,
         ours,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recipes._contract.rule import Order
-from recipes._programs.hold import SHARED as SHARED_MODE
 from recipes._programs.queueing import downgrade
 from recipes._rules.exclusive import WRITER
 from recipes._rules.readwrite import SHARED
@@ -70,7 +69,6 @@ class ReadLock(BlockingLock[Grant]):
 
     _order: ClassVar[Order] = SHARED
     _recipe: ClassVar[str] = RECIPE
-    _mode: ClassVar[str] = SHARED_MODE
     _grant = Grant
 
 
@@ -87,7 +85,6 @@ class AsyncReadLock(TaskLock[AsyncGrant]):
 
     _order: ClassVar[Order] = SHARED
     _recipe: ClassVar[str] = RECIPE
-    _mode: ClassVar[str] = SHARED_MODE
     _grant = AsyncGrant
 
 

@@ -71,7 +71,6 @@ class LockBase(ABC):
 
     _order: ClassVar[Order] = EXCLUSIVE
     _recipe: ClassVar[str] = "lock"
-    _mode: ClassVar[str] = "exclusive"
 
     def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
         self._runtime = runtime
@@ -89,7 +88,7 @@ class LockBase(ABC):
         labels = {
             "lock": self._name,
             "recipe": self._recipe,
-            "mode": self._mode,
+            "mode": self._order.mode,
             "store": self._runtime.engine.label,
         }
 
@@ -140,7 +139,7 @@ class LockBase(ABC):
 
     def _deadlock(self, mine: list[Hold]) -> WouldDeadlock:
         last = mine[-1]
-        upgrades = self._mode != SHARED and last.mode == SHARED
+        upgrades = self._order.mode != SHARED and last.mode == SHARED
         return (UpgradeError if upgrades else WouldDeadlock)(self._name, last.place.token)
 
     def _refuse_deadlock(self, owner: object) -> None:

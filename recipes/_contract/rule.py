@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from recipes._contract.contenders import Ahead
 
-__all__ = ["Order"]
+__all__ = ["Mode", "Order"]
+
+Mode = Literal["exclusive", "shared"]
 
 
 def _nearest(ahead: Ahead) -> Ahead:
@@ -39,6 +42,7 @@ class Order:
         minds_marks: The predicate looks at the marks of contenders ahead, so a change of one is a wake-up.
         steps_up: Move up while the holder still holds (see `targets`). Not for those of whom
             many wait for the same one: they would all wake for nothing.
+        mode: What its grants prove.
     """
 
     kind: str
@@ -47,6 +51,7 @@ class Order:
     exclusive_only: bool = False
     minds_marks: bool = False
     steps_up: bool = True
+    mode: Mode = "exclusive"
 
     def blockers(self, ahead: Ahead) -> Ahead:
         """Return those any one of whose going may free me; empty: granted."""

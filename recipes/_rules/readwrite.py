@@ -13,4 +13,4 @@ def _nearest_writer(exclusive: Ahead) -> Ahead:
     return () if exclusive and exclusive[0].downgraded else exclusive[:1]
 
 
-SHARED = Order("R", _nearest_writer, exclusive_only=True, minds_marks=True, steps_up=False)
+SHARED = Order("R", _nearest_writer, exclusive_only=True, minds_marks=True, steps_up=False, mode="shared")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from functools import partial
 from typing import Any
 
 from recipes._contract.connection import Batch
+from recipes._contract.contents import unpack
 from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import StoreUnavailable
-from recipes.stores.etcd.codec import text
-from recipes.stores.etcd.layout import DOWNGRADED, Layout
+from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from tests.simulation.etcd_model import EtcdServer
@@ -22,7 +23,6 @@ __all__ = ["EtcdLink", "EtcdStore"]
 
 BROKEN = "the connection broke"
 LAYOUT = Layout("app")
-MARK = text(DOWNGRADED)
 POST, WATCH = 10, 11
 
 
@@ -324,7 +324,7 @@ class EtcdStore(Fates):
         if self._seen[0] != self.server.revision:
             start = LAYOUT.queue(queue)
             found = sorted(
-                _stands(key, entry, shared=key.startswith(b"R-", len(start)))
+                _stands(queue, key, entry, key[len(start) :].decode())
                 for key, entry in self.server.keys.items()
                 if key.startswith(start)
             )
@@ -357,5 +357,6 @@ def _call(message: Any) -> None:
     message()
 
 
-def _stands(key: bytes, entry: Any, *, shared: bool) -> Stands:
-    return Stands(entry.created, key[-36:].decode(), shared, shared or entry.kv.get("value") == MARK)
+def _stands(queue: str, key: bytes, entry: Any, name: str) -> Stands:
+    mark = unpack(queue, b64decode(entry.kv.get("value", ""))).mark
+    return Stands(entry.created, key[-36:].decode(), name.partition("-")[0], mark)
