@@ -21,6 +21,7 @@ from recipes.errors import UpgradeError, WouldDeadlock
 from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
+    from recipes._contract.contenders import Ahead
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import Hold
     from recipes.inspection import ContenderInfo
@@ -92,11 +93,12 @@ class LockBase(ABC):
             "store": self._runtime.engine.label,
         }
 
-        def before_waiting() -> None:
-            # Who stands in the way of one that holds already waits for that one, sooner or later.
-            if mine := self._held_by(owner):
+        def before_waiting(waiting: Ahead) -> bool:
+            mine = self._held_by(owner)
+            if self._order.stuck(tuple(hold.contender for hold in mine), waiting):
                 raise self._deadlock(mine)
             self._refuse_waiting_for_oneself()
+            return bool(mine)
 
         attempt = Attempt(self._queue, self._order, new_id, labels, timeout_s, before_waiting)
         attempt.max_hold_s = self._max_hold_s

@@ -36,9 +36,9 @@ def granted(queue: Sequence[Contender]) -> list[bool]:
     return [place < holding for place in range(len(queue))]
 
 
-def waiting(ahead: Ahead) -> int:
-    """Return how many of all those ahead, nearest first, wait themselves.
+def waiting(ahead: Ahead) -> Ahead:
+    """Return which of all those ahead, nearest first, wait themselves.
 
     Readers beside a writer that downgraded count as waiting: not every store shows them apart.
     """
-    return len(ahead) - holders(replace(contender, mark="") for contender in reversed(ahead))
+    return ahead[: len(ahead) - holders(replace(contender, mark="") for contender in reversed(ahead))]
