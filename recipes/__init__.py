@@ -48,6 +48,7 @@ from recipes.rwlock import (
     WriteGrant,
     WriteLock,
 )
+from recipes.semaphore import AsyncSemaphore, AsyncSemaphoreGrant, Semaphore, SemaphoreGrant
 from recipes.session import Session
 
 __all__ = [
@@ -57,6 +58,8 @@ __all__ = [
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
+    "AsyncSemaphore",
+    "AsyncSemaphoreGrant",
     "AsyncWriteGrant",
     "AsyncWriteLock",
     "Client",
@@ -74,6 +77,8 @@ __all__ = [
     "ReadWriteLock",
     "RecipesError",
     "ReentrantCall",
+    "Semaphore",
+    "SemaphoreGrant",
     "Session",
     "SessionLost",
     "StaleToken",

@@ -18,6 +18,7 @@ from recipes.inspection import checked_limit, described
 from recipes.lock import AsyncLock, Lock
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
+from recipes.semaphore import AsyncSemaphore, Semaphore
 from recipes.session import Session
 from recipes.stores.credentials import apart
 from recipes.stores.registry import from_url
@@ -283,6 +284,19 @@ class Client(_BaseClient):
         """
         return ReadWriteLock(self._runtime, name, max_hold=max_hold)
 
+    def semaphore(self, name: str, limit: int, *, max_hold: float | None = None) -> Semaphore:
+        """Return the semaphore of this name; no I/O.
+
+        Args:
+            name: The semaphore's name; a lock of the same name has nothing to do with it.
+            limit: How many permits there are; all clients should name the same.
+            max_hold: As for `lock`.
+
+        Raises:
+            ValueError: The name, the limit or ``max_hold`` does not fit.
+        """
+        return Semaphore(self._runtime, name, limit, max_hold=max_hold)
+
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Return the locks in whose queues anybody stands, with the heads of their queues, by name.
 
@@ -390,6 +404,24 @@ class AsyncClient(_BaseClient):
                 only "tell" by ``grant.lost``.
         """
         return AsyncReadWriteLock(self._runtime, name, max_hold=max_hold, on_lost=on_lost)
+
+    def semaphore(
+        self,
+        name: str,
+        limit: int,
+        *,
+        max_hold: float | None = None,
+        on_lost: Literal["cancel", "tell"] = "cancel",
+    ) -> AsyncSemaphore:
+        """Same as `Client.semaphore`.
+
+        Args:
+            name: The semaphore's name.
+            limit: How many permits there are.
+            max_hold: As for `Client.lock`.
+            on_lost: As for `lock`.
+        """
+        return AsyncSemaphore(self._runtime, name, limit, max_hold=max_hold, on_lost=on_lost)
 
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Same as `Client.locks`, but awaits."""

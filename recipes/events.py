@@ -35,6 +35,7 @@ EVENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "lock.suspect": ("warning", (*_LOCK, "token")),
     "lock.lost": ("warning", (*_LOCK, "token", "reason")),
     "lock.requeued": ("warning", (*_LOCK, "reason")),
+    "semaphore.limit_differs": ("warning", (*_LOCK, "reason", "weight")),
     "session.started": ("info", ("store", "session", "timeout_s")),
     "session.suspect": ("warning", ("store", "session")),
     "session.lost": ("warning", ("store", "session", "reason")),
@@ -60,6 +61,7 @@ class Transition:
         waited_s: Seconds from the call to now.
         held_s: Seconds from the grant to now.
         reason: Why, in a few words.
+        weight: How many permits it takes, where it may take several.
         session: The session's id.
         timeout_s: The session's length as granted.
     """
@@ -75,6 +77,7 @@ class Transition:
     waited_s: float | None = None
     held_s: float | None = None
     reason: str | None = None
+    weight: int | None = None
     session: str | None = None
     timeout_s: float | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from recipes._api.leaving import Block, enters, looked_up, seen_leaving
 from recipes._contract.deadline import duration
@@ -129,6 +129,8 @@ class AsyncLost(_BaseLost):
 class _BaseGrant:
     """What both faces of a grant share: everything that needs no I/O."""
 
+    _fences: ClassVar[bool] = True
+    """Whether its token fences: not where several hold, and a later one does not end the earlier."""
     _runtime: Any
     _hold: Hold
 
@@ -141,13 +143,14 @@ class _BaseGrant:
             lost._on_end()  # noqa: SLF001 - it ended before it could be told
 
     @property
-    def token(self) -> int:
+    def token(self) -> int | None:
         """The fencing token, unique in its lock and larger than that of every earlier grant.
 
         Hand it to what the lock protects, and have that refuse a smaller one than it has
-        seen: this alone protects where clocks, pauses and networks do not.
+        seen: this alone protects where clocks, pauses and networks do not. None where none can
+        protect: of several holders of a semaphore, a gate would refuse all but the last.
         """
-        return self._hold.place.token
+        return self._hold.place.token if self._fences else None
 
     @property
     def name(self) -> str:

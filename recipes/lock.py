@@ -78,8 +78,10 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
             ValueError: The timeout is negative or not finite, or another option is none; nothing
                 was sent.
         """
+        return self._acquire(timeout, Manner(max_waiters, on_session_lost, on_queued, on_position))
+
+    def _acquire(self, timeout: float | None, manner: Manner) -> AnyGrant:
         duration("timeout", timeout)
-        manner = Manner(max_waiters, on_session_lost, on_queued, on_position)
         if self._runtime.left:
             self._runtime.sweep()  # what this thread has left does not stand in its way
         if timeout == 0:
@@ -150,15 +152,15 @@ class BlockingLock(LockBase, Generic[AnyGrant]):
         """Return who holds the lock and who waits, in order, at one moment; see `holders`."""
         return self._described(self._outside(look_up(self._list(limit))))
 
-    def expel(self, token: int) -> bool:
-        """Remove the contender with this token from the queue, whoever it is: for an operator.
+    def expel(self, token: int | str) -> bool:
+        """Remove the contender with this token (of a semaphore: this id) from the queue: for an operator.
 
         Its client is told by its next renewal, not before, and may go on until then: what the lock
         protects has to refuse the old token, or its process has to be ended first.
 
         Args:
-            token: As `holders` and `waiters` show it; nobody else has it, now or later. He has to be
-                among the first 10 000 of the queue.
+            token: As `holders` and `waiters` show it; no other contender has it, now or later. It has to
+                be among the first 10 000 of the queue.
 
         Returns:
             Whether it was there.
@@ -327,8 +329,10 @@ class TaskLock(LockBase, Generic[AnyAsyncGrant]):
         on_position: Callable[[int], object] | None = None,
     ) -> Acquiring[AnyAsyncGrant]:
         """Same as `Lock.acquire`, but awaits: ``await`` it, or enter it with ``async with``."""
+        return self._acquiring(timeout, Manner(max_waiters, on_session_lost, on_queued, on_position))
+
+    def _acquiring(self, timeout: float | None, manner: Manner) -> Acquiring[AnyAsyncGrant]:
         duration("timeout", timeout)
-        manner = Manner(max_waiters, on_session_lost, on_queued, on_position)
         return Acquiring(self._acquire(timeout, manner))
 
     async def _acquire(self, timeout: float | None, manner: Manner = ANYHOW) -> AnyAsyncGrant:
@@ -372,7 +376,7 @@ class TaskLock(LockBase, Generic[AnyAsyncGrant]):
         """Same as `Lock.contenders`, but awaits."""
         return self._described(await self._outside(look_up(self._list(limit))))
 
-    async def expel(self, token: int) -> bool:
+    async def expel(self, token: int | str) -> bool:
         """Same as `Lock.expel`, but awaits."""
         return await self._outside(self._expulsion(token))
 

@@ -67,7 +67,7 @@ class AsyncWriteGrant(AsyncGrant):
 class ReadLock(BlockingLock[Grant]):
     """The shared side of a `ReadWriteLock`: held together with other readers, with no writer beside."""
 
-    _order: ClassVar[Order] = SHARED
+    _order: Order = SHARED
     _recipe: ClassVar[str] = RECIPE
     _grant = Grant
 
@@ -75,7 +75,7 @@ class ReadLock(BlockingLock[Grant]):
 class WriteLock(BlockingLock[WriteGrant]):
     """The exclusive side of a `ReadWriteLock`; its grants can be downgraded."""
 
-    _order: ClassVar[Order] = WRITER
+    _order: Order = WRITER
     _recipe: ClassVar[str] = RECIPE
     _grant = WriteGrant
 
@@ -83,7 +83,7 @@ class WriteLock(BlockingLock[WriteGrant]):
 class AsyncReadLock(TaskLock[AsyncGrant]):
     """Same as `ReadLock`, but awaits; owners are tasks."""
 
-    _order: ClassVar[Order] = SHARED
+    _order: Order = SHARED
     _recipe: ClassVar[str] = RECIPE
     _grant = AsyncGrant
 
@@ -91,7 +91,7 @@ class AsyncReadLock(TaskLock[AsyncGrant]):
 class AsyncWriteLock(TaskLock[AsyncWriteGrant]):
     """Same as `WriteLock`, but awaits; owners are tasks."""
 
-    _order: ClassVar[Order] = WRITER
+    _order: Order = WRITER
     _recipe: ClassVar[str] = RECIPE
     _grant = AsyncWriteGrant
 

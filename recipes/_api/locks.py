@@ -70,7 +70,7 @@ def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPlace)
 class LockBase(ABC):
     """What both faces of a lock share."""
 
-    _order: ClassVar[Order] = EXCLUSIVE
+    _order: Order = EXCLUSIVE
     _recipe: ClassVar[str] = "lock"
 
     def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
@@ -86,12 +86,14 @@ class LockBase(ABC):
         return self._name
 
     def _attempt(self, timeout_s: float | None, owner: object, manner: Manner) -> Attempt:
-        labels = {
+        labels: dict[str, Any] = {
             "lock": self._name,
             "recipe": self._recipe,
             "mode": self._order.mode,
             "store": self._runtime.engine.label,
         }
+        if self._order.weight is not None:
+            labels["weight"] = self._order.weight
 
         def before_waiting(waiting: Ahead) -> bool:
             mine = self._held_by(owner)
@@ -126,10 +128,12 @@ class LockBase(ABC):
         epoch = self._runtime.board.epoch
         return described(self._name, listing.contenders, None if epoch is None else epoch.id)
 
-    def _expulsion(self, token: int) -> Program[bool]:
-        if isinstance(token, bool) or not isinstance(token, int):
-            raise TypeError(f"token is a whole number, not {type(token).__name__}")
-        return evict(self._queue, token, MOST)
+    def _expulsion(self, named: int | str) -> Program[bool]:
+        fences = self._order.weight is None
+        if isinstance(named, bool) or not isinstance(named, int if fences else str):
+            wanted = "a token is a whole number" if fences else "an id is text"
+            raise TypeError(f"{wanted}, not {type(named).__name__}")
+        return evict(self._queue, named, MOST)
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()
@@ -142,7 +146,8 @@ class LockBase(ABC):
     def _deadlock(self, mine: list[Hold]) -> WouldDeadlock:
         last = mine[-1]
         upgrades = self._order.mode != SHARED and last.mode == SHARED
-        return (UpgradeError if upgrades else WouldDeadlock)(self._name, last.place.token)
+        token = last.place.token if self._order.weight is None else None
+        return (UpgradeError if upgrades else WouldDeadlock)(self._name, token)
 
     def _refuse_deadlock(self, owner: object) -> None:
         """Raise if waiting would be for a grant of the same thread or task, and that is held."""

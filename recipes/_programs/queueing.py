@@ -280,7 +280,6 @@ def _tell_end(attempt: Attempt, event: str, **fields: Any) -> Program[None]:
 
 def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     """Watch and wait, step by step, until nobody blocks; returns the place that is granted."""
-    order = attempt.order
     mine = _standing(view)
     armed: Ahead = ()
     told = joined = False
@@ -356,10 +355,9 @@ def _woken(
     """Find out what an event means; returns the new view, and what is watched in it."""
     order = attempt.order
     ref = event.ref if isinstance(event, Gone | Changed) else None
-    if ref is not None and all(target.ref != ref for target in armed):
-        return view, armed  # about somebody watched earlier
-    if attempt.takes_permits:
-        return (yield from permits.woken(order, mine, view, armed, event))
+    stale = ref is not None and all(target.ref != ref for target in armed)  # of what was watched earlier
+    if stale or attempt.takes_permits:
+        return (view, armed) if stale else (yield from permits.woken(order, mine, view, armed, event))
     if not isinstance(event, Gone):
         return (yield from _reread(order, mine, view, armed, changed=ref is not None))
     if attempt.stays(view):

@@ -18,7 +18,8 @@ from recipes._contract.rule import Order
 
 __all__ = ["Permits", "limit_of", "may_hold", "order_of", "permits"]
 
-_KIND = re.compile(r"S([1-9][0-9]{0,17})\.([1-9][0-9]{0,17})")
+_KIND = re.compile(r"S([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
+MOST = 999_999_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,22 @@ class Permits:
         return any(taken + one.weight > one.limit for one in (self, *map(_taken_by, waiting)))
 
 
-_EVERYTHING = Permits(10**18, 10**18)
+_EVERYTHING = Permits(MOST + 1, MOST + 1)
 """What a contender of an unknown kind takes: it holds alone, and nothing behind it does."""
 
 
 def permits(weight: int, limit: int) -> Order:
-    """Return the rule of a contender that takes ``weight`` of ``limit`` permits."""
+    """Return the rule of a contender that takes ``weight`` of ``limit`` permits.
+
+    Raises:
+        TypeError: One is no whole number.
+        ValueError: There is no such limit, or the weight is not from 1 to it.
+    """
+    for what, number, most in (("limit", limit, MOST), ("weight", weight, limit)):
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise TypeError(f"{what} is a whole number, not {type(number).__name__}")
+        if not 1 <= number <= most:
+            raise ValueError(f"{what}={number}: from 1 to {most} fit")
     taken = Permits(weight, limit)
     return Order(
         f"S{weight}.{limit}",
