@@ -11,6 +11,7 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
+from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
@@ -45,6 +46,10 @@ class TestManners(Manners):
 
 
 class TestNaming(Naming):
+    """See the base."""
+
+
+class TestPermits(Permits):
     """See the base."""
 
 
@@ -90,3 +95,11 @@ class TestWritersInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "writer"
+
+
+class TestPermitsInterrupts(Interrupts):
+    """See the base; each lock is a semaphore of one permit."""
+
+    @pytest.fixture
+    def side(self) -> str:
+        return "semaphore"

@@ -30,8 +30,7 @@ class _Permits:
     @property
     def weight(self) -> int:
         """How many permits it is."""
-        weight: int = self._hold.labels["weight"]
-        return weight
+        return int(self._hold.labels["weight"])
 
 
 class SemaphoreGrant(_Permits, Grant):

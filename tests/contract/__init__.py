@@ -13,6 +13,7 @@ MODULES = (
     "interrupts",
     "manners",
     "naming",
+    "permits",
     "reentry",
     "sessions",
     "strangers",

@@ -9,6 +9,7 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
+from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
@@ -43,6 +44,10 @@ class TestManners(Manners):
 
 
 class TestNaming(Naming):
+    pass
+
+
+class TestPermits(Permits):
     pass
 
 
@@ -90,3 +95,9 @@ class TestReentrantInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "rlock"
+
+
+class TestPermitsInterrupts(Interrupts):
+    @pytest.fixture
+    def side(self) -> str:
+        return "semaphore"

@@ -16,6 +16,7 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
+from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
@@ -57,6 +58,10 @@ class TestManners(Manners):
 
 
 class TestNaming(Naming):
+    pass
+
+
+class TestPermits(Permits):
     pass
 
 

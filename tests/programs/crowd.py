@@ -152,9 +152,11 @@ class Guest:
             case Emit():
                 self.noted.append(op.transition)
                 return None
-        assert isinstance(op, Abandon), f"a semaphore should not ask {op!r}"
-        self.crowd.remove(self.name)
-        return None
+            case Abandon():
+                self.crowd.remove(self.name)
+                return None
+            case _:
+                raise AssertionError(f"a semaphore should not ask {op!r}")
 
     def _joined(self, spot: Spot) -> View:
         apart = self._stands()

@@ -11,7 +11,7 @@ from recipes._rules.permits import permits
 from tests.programs.crowd import Broken, Crowd, Guest, Shows
 from tests.programs.permits_schedules import SHOWS, schedule
 
-SCHEDULES = 400
+SCHEDULES = 150
 
 
 @pytest.mark.parametrize("shows", SHOWS, ids=str)
@@ -34,12 +34,12 @@ def test_a_smaller_limit_holds_back_those_behind_it() -> None:
     )
     assert [one.granted for one in (a, b, p, n)] == [True, True, True, False]
     assert {one.event for one in p.noted} >= {"semaphore.limit_differs"}
-    crowd.go(a)
-    crowd.settle()
-    assert not n.granted
-    crowd.go(b)
-    crowd.settle()
-    assert n.granted
+    seen = []
+    for one in (a, b):
+        crowd.go(one)
+        crowd.settle()
+        seen.append(n.granted)
+    assert seen == [False, True]
 
 
 def test_a_light_one_does_not_overtake_a_heavy_one() -> None:
@@ -105,7 +105,7 @@ def test_a_holder_that_stopped_before_it_marked_itself_is_found_when_nothing_is_
     assert fourth.granted
 
 
-@pytest.mark.parametrize("shows", SHOWS, ids=str)
+@pytest.mark.parametrize("shows", [SHOWS[0], SHOWS[-1]], ids=str)
 @pytest.mark.parametrize(
     ("limit", "weights"), [(1, (1,)), (5, (1,)), (20, (1,)), (100, (1,)), (20, (1, 2, 3, 7))]
 )
