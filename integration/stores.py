@@ -12,7 +12,7 @@ from kazoo.exceptions import NoNodeError
 from integration import servers
 from integration.proxy import Proxy
 from recipes._contract.names import encode
-from tests.contract.stores import Line, Store
+from tests.contract.stores import Line, Store, queue_of
 from tests.contract.tap import Tap
 
 __all__ = ["EtcdStore", "ServerStore", "ZooKeeperStore", "store_on"]
@@ -51,7 +51,7 @@ class EtcdStore(ServerStore):
     server: servers.Etcd
 
     def contenders(self, name: str) -> list[str]:
-        return self.server.keys(f"{self.prefix}/{encode(name)}/")
+        return self.server.keys(f"{self.prefix}/{queue_of(name)}/")
 
     def everything(self) -> list[str]:
         return self.server.keys(f"{self.prefix}/")
@@ -63,7 +63,7 @@ class EtcdStore(ServerStore):
         self.server.delete(contender)
 
     def plant(self, name: str, kind: str) -> str:
-        key = f"{self.prefix}/{encode(name)}/"
+        key = f"{self.prefix}/{queue_of(name)}/"
         lease = "0"
         if kind == "foreign":  # Go's mutex, and etcdctl
             lease = self.server.grant(60)
@@ -103,7 +103,7 @@ class ZooKeeperStore(ServerStore):
         return self._operator
 
     def contenders(self, name: str) -> list[str]:
-        return self._children(f"/{self.prefix}/{encode(name)}")
+        return self._children(f"/{self.prefix}/{queue_of(name)}")
 
     def everything(self) -> list[str]:
         with contextlib.suppress(NoNodeError):
@@ -119,7 +119,7 @@ class ZooKeeperStore(ServerStore):
         self.operator.delete(contender)
 
     def remove_directory(self, name: str) -> None:
-        self.operator.delete(f"/{self.prefix}/{encode(name)}")
+        self.operator.delete(f"/{self.prefix}/{queue_of(name)}")
 
     def plant(self, name: str, kind: str) -> str:
         node = f"/{self.prefix}/{encode(name)}"

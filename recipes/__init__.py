@@ -33,7 +33,14 @@ from recipes.errors import (
     UpgradeError,
     WouldDeadlock,
 )
-from recipes.grant import AsyncGrant, AsyncWriteGrant, Grant, WriteGrant
+from recipes.grant import (
+    AsyncGrant,
+    AsyncSemaphoreGrant,
+    AsyncWriteGrant,
+    Grant,
+    SemaphoreGrant,
+    WriteGrant,
+)
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
@@ -46,6 +53,7 @@ from recipes.rwlock import (
     ReadWriteLock,
     WriteLock,
 )
+from recipes.semaphore import AsyncSemaphore, Semaphore
 from recipes.session import Session
 
 __all__ = [
@@ -55,6 +63,8 @@ __all__ = [
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
+    "AsyncSemaphore",
+    "AsyncSemaphoreGrant",
     "AsyncWriteGrant",
     "AsyncWriteLock",
     "Client",
@@ -72,6 +82,8 @@ __all__ = [
     "ReadWriteLock",
     "RecipesError",
     "ReentrantCall",
+    "Semaphore",
+    "SemaphoreGrant",
     "Session",
     "SessionLost",
     "StaleToken",

@@ -13,6 +13,7 @@ from recipes.guarantees import Need
 from recipes.lock import AsyncLock, Lock
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
+from recipes.semaphore import AsyncSemaphore, Semaphore
 from recipes.stores.credentials import apart
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class Client(BaseClient):
     lock = Recipe(Lock)
     rlock = Recipe(RLock)
     rwlock = Recipe(ReadWriteLock)
+    semaphore = Recipe(Semaphore)
 
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Return the locks that are held or awaited, with the heads of their queues, by name.
@@ -204,6 +206,7 @@ class AsyncClient(BaseClient):
     lock = Recipe(AsyncLock)
     rlock = Recipe(AsyncRLock)
     rwlock = Recipe(AsyncReadWriteLock)
+    semaphore = Recipe(AsyncSemaphore)
 
     @like(Client.locks)
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:

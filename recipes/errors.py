@@ -120,7 +120,7 @@ class LockLost(LockError):
 
     def __str__(self) -> str:
         return (
-            f"lock {self.lock!r} (token {self.token}) is no longer held: {self.reason}; "
+            f"lock {self.lock!r}{_numbered(self.token)} is no longer held: {self.reason}; "
             "another client may hold it now, so stop, and acquire it again"
         )
 
@@ -161,10 +161,10 @@ class WouldDeadlock(LockError):
     token: int | None
 
     def __str__(self) -> str:
+        rlock = "" if self.token is None else ", or acquire it by client.rlock() both times"
         return (
-            f"this thread or task already holds lock {self.lock!r} (token {self.token}) and would "
-            "wait for itself; release that grant first, use try_acquire(), or acquire it by client.rlock() "
-            "both times"
+            f"this thread or task already holds lock {self.lock!r}{_numbered(self.token)} and would "
+            f"wait for itself; release that grant first, use try_acquire(){rlock}"
         )
 
 
@@ -328,3 +328,8 @@ class StoreFull(StoreError):
 
     def __str__(self) -> str:
         return f"{self.store} is full: {self.detail}; free space there, then try again"
+
+
+def _numbered(token: int | None) -> str:
+    """Return which grant it was, where grants have numbers."""
+    return "" if token is None else f" (token {token})"

@@ -33,7 +33,7 @@ def guard(grant: Grant | AsyncGrant) -> dict[str, Any]:
     if not isinstance(grant._runtime.engine, EtcdEngine):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for etcd takes one of etcd")
     token = str(hold.place.token)
-    if hold.contender.downgraded:
+    if hold.rewritten:
         standing = {"target": "CREATE", "create_revision": token}
     else:  # as it was created, and not rewritten since
         standing = {"target": "MOD", "mod_revision": token}

@@ -61,6 +61,10 @@ _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
         _RECIPE,
         _HELD | {"downgraded": ("debug", ("token", "held_s"), "a writer lets readers in beside it")},
     ),
+    "semaphore": (
+        _RECIPE,
+        _HELD | {"limit_differs": ("warning", ("reason", "weight"), "not all clients name the same limit")},
+    ),
     "session": (
         ("store", "session"),
         {

@@ -152,12 +152,9 @@ class _BaseGrant:
         return self._hold.place.token if self._fences else None
 
     @property
-    def id(self) -> int:
-        """The number of its contender in the queue, for `Lock.expel`; what `ContenderInfo.token` shows.
-
-        It says which grant this is. Where there is a `token`, it is that.
-        """
-        return self._hold.place.token
+    def id(self) -> str:
+        """What names its contender, also where it has no token: in `ContenderInfo`, and for `Lock.expel`."""
+        return self._hold.place.spot.id
 
     @property
     def name(self) -> str:
@@ -437,3 +434,27 @@ class AsyncWriteGrant(AsyncGrant):
         self.check()
         if not self._hold.mark and not await self._runtime.run(downgrade(self._hold), self._asking()):
             raise self._lost_error()
+
+
+class _Permits:
+    """What the proof of holding permits is in both runtimes."""
+
+    _fences: ClassVar[bool] = False
+    _hold: Hold
+
+    @property
+    def weight(self) -> int:
+        """How many permits it is."""
+        return int(self._hold.labels["weight"])
+
+
+class SemaphoreGrant(_Permits, Grant):
+    """The proof of holding permits of a semaphore.
+
+    Its ``token`` is None: of several holders a gate would refuse all but the last. What the semaphore
+    protects can ask by `verify`, or by a guard on the same store.
+    """
+
+
+class AsyncSemaphoreGrant(_Permits, AsyncGrant):
+    """The proof of holding permits of a semaphore, in asyncio; see `SemaphoreGrant`."""

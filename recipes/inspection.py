@@ -9,6 +9,7 @@ from recipes._api.observing import Observing
 from recipes._contract.names import encode
 from recipes._programs.observing import Observed
 from recipes._rules.holding import granted
+from recipes._rules.registry import rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,8 +31,8 @@ class ContenderInfo:
         position: How many stand ahead.
         holds: Whether he holds the lock as the store shows it; he may not know yet, or have given
             it up by his own clock already.
-        mode: "exclusive" or "shared" (a reader, or a writer that downgraded).
-        token: The fencing token that he has, or will have.
+        mode: "exclusive" or "shared" (a reader, a writer that downgraded, or what holds permits).
+        token: The fencing token that he has, or will have; None of what takes permits.
         mine: He belongs to the session of the client that looks.
         ours: He is of this package's layout; of others nothing else is known than what is here.
         session: The store's id of his session in hexadecimal; empty where it is not shown.
@@ -42,13 +43,15 @@ class ContenderInfo:
         pid: His process; None likewise.
         since: When he joined the queue, by the wall clock of his machine, in seconds since 1970;
             None likewise.
+        id: What names it where it has no token, in a semaphore; empty for other clients' contenders.
+        weight: How many permits it takes; None outside of semaphores.
     """
 
     lock: str
     position: int
     holds: bool
     mode: Literal["exclusive", "shared"]
-    token: int
+    token: int | None
     mine: bool
     ours: bool
     session: str
@@ -57,6 +60,8 @@ class ContenderInfo:
     host: str | None = None
     pid: int | None = None
     since: float | None = None
+    id: str = ""
+    weight: int | None = None
 
 
 def checked_limit(limit: int) -> int:
@@ -104,17 +109,19 @@ def observe(client: Any, lock: str, *, limit: int, every_s: float) -> Observing[
 def _described(
     lock: str, position: int, contender: Contender, *, holds: bool, session: str | None
 ) -> ContenderInfo:
-    ours = bool(contender.id)
+    ours, rule = bool(contender.id), rule_of(contender.kind)
     return ContenderInfo(
         lock,
         position,
         holds,
-        "shared" if contender.shared or contender.downgraded else "exclusive",
-        contender.token,
+        "shared" if contender.downgraded else rule.mode,
+        contender.token if rule.weight is None else None,
         bool(session) and contender.session == session,
         ours,
         contender.session,
         contender.ref,
+        id=contender.id,
+        weight=rule.weight,
         **_identity(contender.owner, ours=ours),
     )
 

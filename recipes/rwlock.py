@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from recipes._api.held_tasks import AsyncHeld
 from recipes._api.held_threads import BlockingHeld
-from recipes._programs.hold import SHARED as SHARED_MODE
 from recipes._rules.exclusive import WRITER
 from recipes._rules.readwrite import SHARED
 from recipes.grant import AsyncGrant, AsyncWriteGrant, Grant, WriteGrant
@@ -30,7 +29,7 @@ RECIPE = "rwlock"
 class ReadLock(BlockingHeld[Grant]):
     """The shared side of a `ReadWriteLock`: held together with other readers, with no writer beside."""
 
-    _order, _recipe, _mode, _grant = SHARED, RECIPE, SHARED_MODE, Grant
+    _order, _recipe, _grant = SHARED, RECIPE, Grant
 
 
 class WriteLock(BlockingHeld[WriteGrant]):
@@ -42,7 +41,7 @@ class WriteLock(BlockingHeld[WriteGrant]):
 class AsyncReadLock(AsyncHeld[AsyncGrant]):
     """The shared side of an `AsyncReadWriteLock`: held with other readers, with no writer beside."""
 
-    _order, _recipe, _mode, _grant = SHARED, RECIPE, SHARED_MODE, AsyncGrant
+    _order, _recipe, _grant = SHARED, RECIPE, AsyncGrant
 
 
 class AsyncWriteLock(AsyncHeld[AsyncWriteGrant]):

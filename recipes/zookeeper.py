@@ -34,4 +34,4 @@ def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
     hold: Hold = grant._hold  # noqa: SLF001 - the two are one package
     if not isinstance(grant._runtime.engine, ZooKeeperEngine):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for ZooKeeper takes one of it")
-    transaction.check(hold.place.ref, ANY_VERSION if hold.contender.downgraded else AS_GRANTED)
+    transaction.check(hold.place.ref, ANY_VERSION if hold.rewritten else AS_GRANTED)

@@ -55,6 +55,7 @@ def test_the_list_of_events_is_frozen() -> None:
         "lock.suspect": ("warning", {*LOCK, "token"}),
         "lock.lost": ("warning", {*LOCK, "token", "reason"}),
         "lock.requeued": ("warning", {*LOCK, "reason"}),
+        "semaphore.limit_differs": ("warning", {*LOCK, "reason", "weight"}),
         "session.started": ("info", {"store", "session", "timeout_s"}),
         "session.suspect": ("warning", {"store", "session"}),
         "session.lost": ("warning", {"store", "session", "reason"}),

@@ -21,6 +21,8 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.ReadLock, recipes.AsyncReadLock),
     (recipes.WriteLock, recipes.AsyncWriteLock),
     (recipes.WriteGrant, recipes.AsyncWriteGrant),
+    (recipes.Semaphore, recipes.AsyncSemaphore),
+    (recipes.SemaphoreGrant, recipes.AsyncSemaphoreGrant),
     (grant.Lost, grant.AsyncLost),
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),
@@ -40,6 +42,7 @@ MORE = {
     ("Client", "lock"): {"on_lost"},
     ("Client", "rlock"): {"on_lost"},
     ("Client", "rwlock"): {"on_lost"},
+    ("Client", "semaphore"): {"on_lost"},
     ("Lock", "__init__"): {"on_lost"},
     ("RLock", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
@@ -47,6 +50,7 @@ MORE = {
     ("ReadWriteLock", "__init__"): {"on_lost"},
     ("Grant", "__init__"): {"cancels"},
     ("WriteGrant", "__init__"): {"cancels"},
+    ("SemaphoreGrant", "__init__"): {"cancels"},
 }
 MEMBERS = [
     (blocking, twin, name)

@@ -21,6 +21,7 @@ from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
     from recipes._api.options import Manner, OnPlace
+    from recipes._contract.contenders import Ahead
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import Hold
     from recipes.inspection import ContenderInfo
@@ -44,7 +45,6 @@ class Held(ABC):
 
     _order: Order = EXCLUSIVE
     _recipe: ClassVar[str] = "lock"
-    _mode: ClassVar[str] = "exclusive"
 
     def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
         self._runtime = runtime
@@ -59,12 +59,14 @@ class Held(ABC):
         return self._name
 
     def _attempt(self, owner: object, manner: Manner) -> Attempt:
-        labels = {
+        labels: dict[str, Any] = {
             "name": self._name,
             "recipe": self._recipe,
-            "mode": self._mode,
+            "mode": self._order.mode,
             "store": self._runtime.engine.label,
         }
+        if self._order.weight is not None:
+            labels["weight"] = self._order.weight
 
         before_waiting = partial(self._before_waiting, owner)
         attempt = Attempt(self._queue, self._order, new_id, labels, manner.timeout, before_waiting)
@@ -93,10 +95,10 @@ class Held(ABC):
         epoch = self._runtime.board.epoch
         return described(self._name, listing.contenders, None if epoch is None else epoch.id)
 
-    def _expulsion(self, token: int) -> Program[bool]:
-        if isinstance(token, bool) or not isinstance(token, int):
-            raise TypeError(f"token is a whole number, not {type(token).__name__}")
-        return evict(self._queue, token, MOST)
+    def _expulsion(self, named: int | str) -> Program[bool]:
+        if isinstance(named, bool) or not isinstance(named, int | str):
+            raise TypeError(f"a token is a whole number, and an id is text: not {type(named).__name__}")
+        return evict(self._queue, named, MOST)
 
     def _held_by(self, owner: object) -> list[Hold]:
         now = self._runtime.now()
@@ -108,8 +110,9 @@ class Held(ABC):
 
     def _deadlock(self, mine: list[Hold]) -> WouldDeadlock:
         last = mine[-1]
-        upgrades = self._mode != SHARED and last.mode == SHARED
-        return (UpgradeError if upgrades else WouldDeadlock)(self._name, last.place.token)
+        upgrades = self._order.mode != SHARED and last.mode == SHARED
+        token = last.place.token if self._order.weight is None else None
+        return (UpgradeError if upgrades else WouldDeadlock)(self._name, token)
 
     def _refuse_deadlock(self, owner: object) -> None:
         """Raise if waiting would be for a grant of the same thread or task, and that is held."""
@@ -117,12 +120,13 @@ class Held(ABC):
         if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
             raise self._deadlock(mine)
 
-    def _before_waiting(self, owner: object) -> None:
-        """Raise if what turns out to have to wait would wait for ever."""
-        # What stands in the way of one that holds already waits for that one, sooner or later.
-        if mine := self._held_by(owner):
+    def _before_waiting(self, owner: object, waiting: Ahead) -> bool:
+        """Raise if what turns out to have to wait would wait for ever; returns whether the owner holds."""
+        mine = self._held_by(owner)
+        if self._order.stuck(tuple(hold.contender for hold in mine), waiting):
             raise self._deadlock(mine)
         self._refuse_waiting_for_oneself()
+        return bool(mine)
 
     def _refuse_waiting_for_oneself(self) -> None:  # noqa: B027 - nothing to refuse where tasks wait
         """Raise if what would wait was asked amid an acquire that it waits for."""

@@ -118,7 +118,7 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
         return self._described(await self._outside(look_up(self._list(limit))))
 
     @like(BlockingHeld.expel)
-    async def expel(self, token: int) -> bool:
+    async def expel(self, token: int | str) -> bool:
         return await self._outside(self._expulsion(token))
 
     async def _outside(self, program: Program[T]) -> T:

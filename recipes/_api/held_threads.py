@@ -174,15 +174,15 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         """
         return self._described(self._outside(look_up(self._list(limit))))
 
-    def expel(self, token: int) -> bool:
+    def expel(self, token: int | str) -> bool:
         """Remove the contender with this token from the queue, whichever it is: for an operator.
 
         Its client learns of it by its next renewal, not before, and may go on until then: what is
         protected has to refuse the old token, or its process has to be ended first.
 
         Args:
-            token: As `holders` and `waiters` show it; no other has it, now or later. It has to be
-                among the first 10 000 of the queue.
+            token: As `holders` and `waiters` show it, or the id where there is none, as in a semaphore;
+                no other has it, now or later. It has to be among the first 10 000 of the queue.
 
         Returns:
             Whether it was there.

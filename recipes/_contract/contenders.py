@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from recipes._contract.record import record
 
-__all__ = ["DOWNGRADED", "Ahead", "Contender"]
+__all__ = ["DOWNGRADED", "GRANTED", "Ahead", "Contender"]
 
 DOWNGRADED = "downgraded"
 """The mark of a writer that was granted, and lets readers in beside it since."""
+GRANTED = "granted"
+"""The mark of a contender that had to wait for its permits, and has them."""
 
 
 @record

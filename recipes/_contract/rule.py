@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from recipes._contract.contenders import Ahead
 
-__all__ = ["Nearest", "Order"]
+__all__ = ["Mode", "Nearest", "Order"]
+
+Mode = Literal["exclusive", "shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,12 @@ class Nearest:
         return ahead[: self.limit]
 
 
+def _holds_already(held: Ahead, waiting: Ahead) -> bool:
+    """Whether the owner holds something: whatever is in the way waits for that, sooner or later."""
+    del waiting  # whatever they are
+    return bool(held)
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """One recipe's way of queueing.
@@ -57,6 +66,11 @@ class Order:
         minds_marks: The predicate looks at the marks of contenders ahead, so a change of one is a wake-up.
         steps_up: Move up while the holder still holds (see `targets`). Not for those of whom
             many wait for the same one: they would all wake for nothing.
+        mode: What its grants prove.
+        weight: How many permits it takes; None: it takes none, and its grants have fencing tokens (of several
+            that hold permits each is legitimate, whatever its number).
+        stuck: Whether it would wait for ever, judged by what its owner holds in the same queue, and by
+            those ahead that wait.
     """
 
     kind: str
@@ -65,6 +79,9 @@ class Order:
     exclusive_only: bool = False
     minds_marks: bool = False
     steps_up: bool = True
+    mode: Mode = "exclusive"
+    weight: int | None = None
+    stuck: Callable[[Ahead, Ahead], bool] = _holds_already
 
     def blockers(self, ahead: Ahead) -> Ahead:
         """Return those any one of whose going may free me; empty: granted."""

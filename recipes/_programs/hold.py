@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._programs.lease import SessionClock
 from recipes._programs.local import Local
+from recipes._rules.registry import rule_of
 from recipes.events import Transition, happened
 
 if TYPE_CHECKING:
@@ -199,6 +200,11 @@ class Hold:
         kind = "W" if spot.kind == "lock" else spot.kind
         mark = DOWNGRADED if kind == "W" and self.mode == SHARED else self.mark
         return Contender(self.place.ref, spot.id, kind, self.epoch.id, mark)
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether its contender may be there with another mark than it was made with, and is held."""
+        return self.contender.downgraded or rule_of(self.place.spot.kind).weight is not None
 
     @property
     def mode(self) -> str:

@@ -41,15 +41,15 @@ def look_up(op: List | Queues) -> Program[Any]:
         return found
 
 
-def evict(queue: str, token: int, most: int) -> Program[bool]:
-    """Remove the contender with this token, if it is among the first so many; False: there is none."""
+def evict(queue: str, named: int | str, most: int) -> Program[bool]:
+    """Remove the contender with this token, or id, if it is among the first so many; False: there is none."""
     while True:
         listing: Listing = yield from look_up(List(queue, most))
-        ref = next((one.ref for one in listing.contenders if one.token == token), None)
-        if ref is None:
+        found = next((one for one in listing.contenders if named and named in (one.token, one.id)), None)
+        if found is None:
             return False
         try:
-            return (yield from Evict(queue, ref, token))
+            return (yield from Evict(queue, found.ref, found.token))
         except SessionLost:
             continue
         except Expired as expired:

@@ -30,6 +30,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.rule import Order
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted
+from recipes._programs import permits
 from recipes._programs.hold import REMOVED, Hold
 from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
 from recipes._rules.exclusive import EVERYBODY
@@ -54,8 +55,9 @@ DISTURBED_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
 
 
-def _let_wait() -> None:
-    pass
+def _let_wait(waiting: Ahead) -> bool:
+    del waiting
+    return False
 
 
 def _tell_nobody(position: int) -> None:
@@ -72,7 +74,8 @@ class Attempt:
         new_id: Makes the id of a contender; asked once for each time it queues.
         labels: The fields that all events of this call carry; ``name`` and ``recipe`` are always there.
         timeout_s: What the caller allowed, for the error.
-        before_waiting: Called when it turns out that the attempt has to wait; may raise.
+        before_waiting: Called when it turns out that the attempt has to wait, with those ahead that wait
+            too, as far as they are known; may raise. Returns whether its owner holds something in this queue.
         max_waiters: How many may wait, with this one; None: any number.
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
@@ -87,7 +90,7 @@ class Attempt:
     new_id: Callable[[], str]
     labels: dict[str, Any]
     timeout_s: float | None = None
-    before_waiting: Callable[[], None] = _let_wait
+    before_waiting: Callable[[Ahead], bool] = _let_wait
     max_waiters: int | None = None
     requeues: bool = True
     position: int | None = None
@@ -105,12 +108,19 @@ class Attempt:
             self.queue, self.order.kind, self.new_id(), self.owner(), minds_marks=self.order.minds_marks
         )
 
+    @property
+    def takes_permits(self) -> bool:
+        """Whether it is of a semaphore."""
+        return self.order.weight is not None
+
     def stays(self, view: View) -> bool:
         """Whether to look when the nearest goes, not to move up before; who is told his place does."""
         return view.cheap and self.on_position is _tell_nobody
 
     def targets(self, view: View) -> Ahead:
         """Return whom to watch; nobody: granted."""
+        if self.takes_permits:
+            return permits.targets(self.order, self.queue, view)
         return (self.order.blockers if self.stays(view) else self.order.targets)(view.ahead)
 
     def transition(self, what: str, **fields: Any) -> Transition:
@@ -187,7 +197,7 @@ def _try_once(attempt: Attempt, spot: Spot) -> Program[Hold | None]:
     if view.mine is None or attempt.order.blockers(view.ahead):
         yield from Withdraw(spot, view.mine)
         return None
-    return (yield from _admit(attempt, view.mine))
+    return (yield from _admit(attempt, (yield from _wait_turn(attempt, view))))
 
 
 def release(hold: Hold, *, wait: bool = True) -> Program[bool]:
@@ -280,12 +290,13 @@ def _tell_end(attempt: Attempt, what: str, **fields: Any) -> Program[None]:
 
 def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
     """Watch and wait, step by step, until nobody blocks; returns the place that is granted."""
-    order = attempt.order
     mine = _standing(view)
     armed: Ahead = ()
     told = joined = False
     disturbed = 0
     due = yield from due_at(view.due_s)
+    if attempt.takes_permits:
+        yield from _compare_limits(attempt, view)
     while targets := attempt.targets(view):
         moved, attempt.position = view.position != attempt.position, view.position
         if not told:
@@ -294,21 +305,24 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
             attempt.on_queued(view.position)
         if moved:
             attempt.on_position(view.position)
-        if targets != armed and not (yield from Watch(mine, targets, view.as_of)):
-            seen, armed = (yield from Look(mine, order, ())), ()
+        if targets != armed:
+            seen, armed = yield from _arm(attempt, mine, view, targets)
         else:
-            attempt.before_waiting()
+            holds = attempt.before_waiting(())
             if not joined:
                 joined = True
-                yield from _join_if_there_is_room(attempt, mine)
+                yield from _join_if_there_is_room(attempt, mine, holds=holds)
             event = yield from Wait(due_at=due)
             if isinstance(event, Granted) and event.ref == mine.ref:
-                return mine  # unless a renewal contradicts: then `Admit` refuses it
+                break  # unless a renewal contradicts: then `Admit` refuses it
             disturbed = yield from calm(event, disturbed)
             seen, armed = yield from _woken(attempt, mine, view, targets, event)
         if seen is not view:
             view, due = seen, (yield from due_at(seen.due_s))
         mine = _standing(view)
+    at_once = not told and view.as_of == mine.token  # as its contender was made
+    if attempt.takes_permits and not at_once and not (yield from permits.mark(mine)):
+        raise SessionLost(REMOVED)
     return mine
 
 
@@ -330,17 +344,38 @@ def calm(event: Event | None, disturbed: int) -> Program[int]:
     return disturbed
 
 
-def _join_if_there_is_room(attempt: Attempt, mine: Place) -> Program[None]:
-    """Leave again if too many wait already, and say so.
+def _arm(attempt: Attempt, mine: Place, view: View, targets: Ahead) -> Program[tuple[View, Ahead]]:
+    """Watch these; returns the view, a new one if they are not as they were seen, and what is watched."""
+    if targets != permits.whole(attempt.queue) and (yield from Watch(mine, targets, view.as_of)):
+        return view, targets
+    if attempt.takes_permits:
+        return (yield from permits.listed(attempt.order, mine, view))
+    return (yield from Look(mine, attempt.order, ())), ()
+
+
+def _compare_limits(attempt: Attempt, view: View) -> Program[None]:
+    """Say so if not all name the same limit."""
+    other = permits.another_limit(attempt.order, view.ahead)
+    if other is not None:
+        reason = f"a contender ahead says that there are {other} permits, and this one {attempt.order.depth}"
+        yield from Emit(attempt.transition("limit_differs", reason=reason))
+
+
+def _join_if_there_is_room(attempt: Attempt, mine: Place, *, holds: bool) -> Program[None]:
+    """Leave again if too many wait already, or for permits that the same owner holds, and say so.
 
     Judged by who stands ahead of the own contender, which no later one changes: of many that
     join at once the first in line stay, and no more than may.
     """
-    if attempt.max_waiters is None:
+    if attempt.max_waiters is None and not holds:
         return
     view = yield from Look(mine, EVERYBODY, ())
     _standing(view)
-    if attempt.order.blockers(view.ahead) and waiting(view.ahead) >= attempt.max_waiters:
+    waiters = waiting(view.ahead)
+    attempt.before_waiting(waiters)
+    if attempt.max_waiters is None or not attempt.order.blockers(view.ahead):
+        return
+    if len(waiters) >= attempt.max_waiters:
         yield from Withdraw(mine.spot, mine)
         raise QueueFull(attempt.labels["name"], attempt.max_waiters, view.position)
 
@@ -351,12 +386,23 @@ def _woken(
     """Find out what an event means; returns the new view, and what is watched in it."""
     order = attempt.order
     ref = event.ref if isinstance(event, Gone | Changed) else None
-    if isinstance(event, Granted) or (ref is not None and all(target.ref != ref for target in armed)):
-        return view, armed  # about a contender watched earlier, or the own one of an earlier attempt
-    if not isinstance(event, Gone):
-        return (yield from _reread(attempt, mine, view, armed, changed=ref is not None))
-    if attempt.stays(view):
+    stale = ref is not None and all(target.ref != ref for target in armed)  # of what was watched earlier
+    if stale or isinstance(event, Granted):  # or of the own contender of an earlier attempt
+        return view, armed
+    if attempt.takes_permits:
+        return (yield from permits.woken(order, mine, view, armed, event))
+    if isinstance(event, Gone) and not attempt.stays(view):
+        return (yield from _stepped_up(attempt, mine, view, armed, event))
+    if isinstance(event, Gone):
         return (yield from Look(mine, order, ())), ()
+    return (yield from _reread(attempt, mine, view, armed, changed=ref is not None))
+
+
+def _stepped_up(
+    attempt: Attempt, mine: Place, view: View, armed: Ahead, event: Gone
+) -> Program[tuple[View, Ahead]]:
+    """Find out what is left ahead when one of those watched has gone."""
+    order, ref = attempt.order, event.ref
     left = tuple(contender for contender in view.ahead if contender.ref != ref)
     targets = order.targets(left)
     if targets or not view.complete:

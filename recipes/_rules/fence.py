@@ -116,6 +116,8 @@ def ask(name: str, grant: Proof, *, shared: bool) -> Pass:
 def _token(grant: Any, *, shared: bool) -> int:
     if not hasattr(grant, "token") or not hasattr(grant, "check"):
         raise TypeError(f"a gate takes a grant or its token, not {type(grant).__name__}")
+    if hasattr(grant, "weight"):  # of several that hold permits, a gate would refuse all but the last
+        raise TooWeak(f"semaphore {grant.name!r}", ("fencing",), ("a lock",))
     if grant.token is None:
         fencing = tuple(f"{scheme}://" for scheme, given in STORES.items() if given.fencing)
         raise TooWeak(f"the store of lock {grant.name!r}", ("fencing",), fencing)

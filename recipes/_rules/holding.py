@@ -1,33 +1,44 @@
-"""Who of a queue holds, and how many wait."""
+"""Which contenders of a queue hold, and how many wait: derived from the rule of each kind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from recipes._contract.contenders import Ahead, Contender
+from recipes._rules.registry import rule_of
 
-__all__ = ["granted", "waiting"]
+__all__ = ["granted", "holders", "waiting"]
+
+
+def holders(queue: Iterable[Contender]) -> int:
+    """Return how many of a queue hold, from its head on, as the store shows it; they may not know yet.
+
+    A contender holds unless the rule of its kind names one ahead that blocks it. Behind the first that
+    waits, all wait: no rule lets a contender overtake.
+    """
+    everyone: list[Contender] = []
+    exclusive: list[Contender] = []
+    for contender in queue:
+        rule = rule_of(contender.kind)
+        seen = exclusive if rule.exclusive_only else everyone
+        if rule.blocked_by(tuple(reversed(seen[-rule.depth :]))):
+            break
+        everyone.append(contender)
+        if not contender.shared:
+            exclusive.append(contender)
+    return len(everyone)
 
 
 def granted(queue: Sequence[Contender]) -> list[bool]:
-    """Return which of a queue, from its head on, hold as the store shows it; they may not know yet."""
-    held: list[bool] = []
-    nearest: Contender | None = None  # the nearest ahead that is exclusive
-    for number, contender in enumerate(queue):
-        if contender.shared:
-            held.append(nearest is None or nearest.downgraded)
-        else:
-            held.append(number == 0)
-            nearest = contender
-    return held
+    """Return which of a queue hold, from its head on; see `holders`."""
+    holding = holders(queue)
+    return [place < holding for place in range(len(queue))]
 
 
-def waiting(ahead: Ahead) -> int:
-    """Return how many of all those ahead wait themselves: not the first, nor the readers that hold beside it.
+def waiting(ahead: Ahead) -> Ahead:
+    """Return which of all those ahead, nearest first, wait themselves.
 
     Readers beside a writer that downgraded count as waiting: not every store shows them apart.
     """
-    first_come = ahead[::-1]
-    readers = len(list(takewhile(lambda contender: contender.shared, first_come)))
-    return len(ahead) - max(readers, min(len(ahead), 1))
+    return ahead[: len(ahead) - holders(replace(contender, mark="") for contender in reversed(ahead))]

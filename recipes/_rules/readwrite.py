@@ -10,4 +10,11 @@ from recipes._contract.rule import Nearest, Order
 
 __all__ = ["SHARED"]
 
-SHARED = Order("R", Nearest(let_in_by=DOWNGRADED), exclusive_only=True, minds_marks=True, steps_up=False)
+SHARED = Order(
+    "R",
+    Nearest(let_in_by=DOWNGRADED),
+    exclusive_only=True,
+    minds_marks=True,
+    steps_up=False,
+    mode="shared",
+)

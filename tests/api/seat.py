@@ -24,7 +24,7 @@ def seated(seats: int) -> Order:
     def blocked_by(ahead: Ahead) -> Ahead:
         return ahead[seats - 1 : seats]
 
-    return Order("W", blocked_by, depth=seats, steps_up=False)
+    return Order("W", blocked_by, depth=seats, steps_up=False, mode="shared")
 
 
 class SeatGrant(Grant):
@@ -43,7 +43,6 @@ class _BaseSeats(Held):
     """What seats are in both runtimes."""
 
     _recipe: ClassVar[str] = "seats"
-    _mode: ClassVar[str] = "shared"
 
     def __init__(self, runtime: Any, name: str, seats: int, **options: Any) -> None:
         super().__init__(runtime, name, **options)

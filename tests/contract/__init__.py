@@ -14,6 +14,7 @@ MODULES = (
     "listing",
     "manners",
     "naming",
+    "permits",
     "reentry",
     "sessions",
     "strangers",

@@ -54,11 +54,11 @@ class Interrupts:
         a, b = world.client(), world.client()
         for _ in each_step(a, act, by_caller):
             grant = a.acquire("x", timeout=5)
-            assert len(world.store.contenders("x")) == 1
+            assert len(world.contenders("x")) == 1
             assert b.try_acquire("x") is None
             assert a.verify(grant)
             assert a.release(grant)
-            assert world.store.contenders("x") == []
+            assert world.contenders("x") == []
         assert a.client.pending_cleanups == 0
 
     @pytest.mark.parametrize("act", LOSSES, ids=lambda act: act.name)
@@ -67,12 +67,12 @@ class Interrupts:
         for _ in each_step(b, act, by_caller):
             grant = a.acquire("x")
             waiting = b.acquiring("x")
-            assert until(lambda: len(world.store.contenders("x")) == 2, 5)
+            assert until(lambda: len(world.contenders("x")) == 2, 5)
             a.release(grant)
             second = waiting.result(5)
-            assert len(world.store.contenders("x")) == 1
+            assert len(world.contenders("x")) == 1
             assert b.release(second)
-            assert world.store.contenders("x") == []
+            assert world.contenders("x") == []
 
     @pytest.mark.parametrize("act", LOSSES, ids=lambda act: act.name)
     def test_try_acquire_is_right_whatever_is_lost(self, world: World, act: Act) -> None:
@@ -80,14 +80,14 @@ class Interrupts:
         for _ in each_step(a, act, by_caller):
             grant = a.try_acquire("x")
             assert grant.held
-            assert len(world.store.contenders("x")) == 1
+            assert len(world.contenders("x")) == 1
             a.release(grant)
         held = b.acquire("x")
-        before = world.store.contenders("x")
+        before = world.contenders("x")
         for _ in each_step(a, act, by_caller):
             assert a.try_acquire("x") is None
             assert a.wait_clean()
-            assert world.store.contenders("x") == before
+            assert world.contenders("x") == before
         assert b.verify(held)
 
     @pytest.mark.parametrize("act", LOSSES[:2], ids=lambda act: act.name)
@@ -132,7 +132,7 @@ class Interrupts:
                 assert party.release(grant)
         assert party.client.grants == []
         assert party.wait_clean()
-        assert world.store.contenders("x") == []
+        assert world.contenders("x") == []
 
     @pytest.mark.parametrize("act", STRIKES, ids=lambda act: act.name)
     def test_a_waiter_interrupted_anywhere_leaves_nothing(self, world: World, act: Act) -> None:
@@ -152,7 +152,7 @@ class Interrupts:
             assert c.release(behind.result(5))
             assert b.wait_clean()
             assert b.client.grants == []
-            assert world.store.contenders("x") == []
+            assert world.contenders("x") == []
 
     @pytest.mark.parametrize("act", STRIKES, ids=lambda act: act.name)
     def test_a_release_interrupted_anywhere_is_finished_behind(self, world: World, act: Act) -> None:
@@ -182,5 +182,5 @@ class Interrupts:
             a.acquire("x")
         assert a.wait_clean()
         a.tap.land()
-        assert world.store.contenders("x") == []
+        assert world.contenders("x") == []
         assert b.acquire("x", timeout=5).held

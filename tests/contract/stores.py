@@ -26,6 +26,14 @@ from recipes.stores.memory import MemoryEngine
 from recipes.stores.sqlite.schema import connect
 from tests.contract.tap import Tap
 
+SEMAPHORES = "~semaphore/"
+
+
+def queue_of(name: str) -> str:
+    """Return the encoded queue of a lock of this name, or of a semaphore: ``~semaphore/<name>``."""
+    lock = name.removeprefix(SEMAPHORES)
+    return encode(name) if lock == name else SEMAPHORES + encode(lock)
+
 
 @dataclass(frozen=True)
 class Line:
@@ -71,7 +79,7 @@ class Store(ABC):
 
     @abstractmethod
     def contenders(self, name: str) -> list[str]:
-        """Return what really stands in the queue of a lock, first come first."""
+        """Return what really stands in the queue of a lock (see `queue_of`), first come first."""
 
     @abstractmethod
     def everything(self) -> list[str]:
@@ -119,7 +127,7 @@ class MemoryStore(Store):
         return f"memory://{self.mark}"
 
     def contenders(self, name: str) -> list[str]:
-        prefix = f"{encode(name)}/"
+        prefix = f"{queue_of(name)}/"
         return [ref for ref in self.everything() if ref.startswith(prefix)]
 
     def everything(self) -> list[str]:
@@ -176,7 +184,7 @@ class SqliteStore(Store):
 
     def contenders(self, name: str) -> list[str]:
         found = self._ask(
-            "SELECT queue || '/' || token FROM contender WHERE queue = ? ORDER BY token", encode(name)
+            "SELECT queue || '/' || token FROM contender WHERE queue = ? ORDER BY token", queue_of(name)
         )
         return [ref for (ref,) in found]
 

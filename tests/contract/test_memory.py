@@ -11,6 +11,7 @@ from tests.contract.listing import Listings
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
@@ -53,6 +54,10 @@ class TestNaming(Naming):
 
 
 class TestObservations(Observations):
+    pass
+
+
+class TestPermits(Permits):
     pass
 
 
@@ -100,3 +105,9 @@ class TestReentrantInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "rlock"
+
+
+class TestPermitsInterrupts(Interrupts):
+    @pytest.fixture
+    def side(self) -> str:
+        return "semaphore"

@@ -11,7 +11,7 @@ from typing import Any
 from recipes import events
 from recipes.events import Transition
 from tests.contract.faces import Face, Running
-from tests.contract.stores import Line, Store
+from tests.contract.stores import SEMAPHORES, Line, Store
 from tests.contract.tap import Tap
 from tests.contract.tapped import install
 
@@ -31,6 +31,8 @@ class Party:
 
     def lock(self, name: str, **options: Any) -> Any:
         """Return a lock: the plain one, the re-entrant one, or a side of the read-write lock."""
+        if self._side == "semaphore":
+            return self.client.semaphore(name, 1, **options)
         if self._side == "rlock":
             return self.client.rlock(name, **options)
         if self._side:
@@ -132,6 +134,10 @@ class World:
         if is_open:
             party.open()
         return party
+
+    def contenders(self, name: str) -> list[str]:
+        """Return what really stands in the queue of what `Party.lock` makes of this name."""
+        return self.store.contenders(f"{SEMAPHORES}{name}" if self.side == "semaphore" else name)
 
     def close(self) -> None:
         """Close every client."""

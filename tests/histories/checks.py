@@ -12,6 +12,11 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from recipes._contract.contenders import DOWNGRADED, Contender
+from recipes._rules.exclusive import WRITER
+from recipes._rules.readwrite import SHARED
+from recipes._rules.registry import rule_of
+
 __all__ = ["Visit", "faults"]
 
 
@@ -26,6 +31,16 @@ class Visit:
     released: float
     downgraded: float | None = None
     who: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Return what kind of contender it was."""
+        return WRITER.kind if self.writes else SHARED.kind
+
+    def seen_at(self, moment: float) -> Contender:
+        """Return what the rules judge of it, as it was then."""
+        downgraded = self.downgraded is not None and self.downgraded <= moment
+        return Contender(str(self), kind=self.kind, mark=DOWNGRADED if downgraded else "")
 
     @property
     def exclusive_until(self) -> float:
@@ -53,19 +68,21 @@ def _doubled(by_token: list[Visit]) -> Iterator[str]:
 
 
 def _overtaken(by_token: list[Visit]) -> Iterator[str]:
-    """S6 and L3: whom an earlier contender excludes is granted after that one was through.
+    """S6 and L3: what an earlier contender blocks, by its rule, is granted after that one was through.
 
     Of two that exclude each other one has the smaller token, so this is exclusion, and
     order of arrival, at once.
     """
-    last = last_writer = Visit(False, 0, 0, 0, -math.inf)
-    for visit in by_token:
-        if visit.writes and visit.granted < last.released:
-            yield f"a writer beside, or before, one that came first: {visit} and {last}"
-        elif visit.granted < last_writer.exclusive_until:
-            yield f"a reader beside, or before, a writer that came first: {visit} and {last_writer}"
-        last = max(last, visit, key=lambda one: one.released)
-        last_writer = max(last_writer, visit, key=lambda one: one.exclusive_until)
+    first_granted = list(itertools.accumulate((visit.granted for visit in reversed(by_token)), min))[::-1]
+    standing: list[Visit] = []
+    for visit, since in zip(by_token, first_granted, strict=True):
+        standing = [one for one in standing if one.released > since]
+        ahead = [one for one in reversed(standing) if one.released > visit.granted]
+        blockers = rule_of(visit.kind).blockers(tuple(one.seen_at(visit.granted) for one in ahead))
+        if blockers:
+            what = "a writer" if visit.writes else "a reader"
+            yield f"{what} beside, or before, one that came first: {visit} and {blockers[0].ref}"
+        standing.append(visit)
 
 
 def _beside(visits: Iterable[Visit]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from recipes._contract.rule import Order
 from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._programs.queueing import Attempt, acquire
 from recipes._programs.steps import Admit, Attach, Emit, Now, Wait
+from recipes._rules.holding import holders
 from tests.programs.stepping import admitted, epoch
 
 __all__ = ["Guest", "Hall"]
@@ -73,7 +74,7 @@ class Guest:
 
     @property
     def _kind(self) -> str:
-        return "R" if self.order.kind == "R" else "W"
+        return "W" if self.order.kind == "lock" else self.order.kind
 
     def _view(self, spot: Spot) -> View:
         seen = self.order.visible(self.hall.ahead_of(self))
@@ -121,10 +122,10 @@ class Hall:
         return tuple(self.queue[names.index(guest.name) + 1 :])
 
     def free(self) -> Iterator[Guest]:
-        """Yield those whom nobody ahead excludes, by the definition of the recipe."""
-        for guest in self.guests.values():
-            if not any(_excludes(one, guest) for one in self.ahead_of(guest)):
-                yield guest
+        """Yield those that hold by the rules of their kinds."""
+        first_come = self.queue[::-1]
+        for contender in first_come[: holders(first_come)]:
+            yield self.guests[contender.ref]
 
     def _tell(self, event: Event, ref: str) -> list[Guest]:
         heard = [guest for guest in self.guests.values() if ref in guest.watching and not guest.granted]
@@ -134,9 +135,3 @@ class Hall:
         for guest in heard:
             guest.go_on()
         return heard
-
-
-def _excludes(ahead: Contender, guest: Guest) -> bool:
-    if guest.order.kind == "R":
-        return ahead.kind != "R" and not ahead.downgraded
-    return True

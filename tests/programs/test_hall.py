@@ -40,7 +40,7 @@ def unfair(hall: Hall) -> list[str]:
 
 @many
 @given(STEPS, CHEAP)
-def test_at_every_step_exactly_those_hold_whom_nobody_ahead_excludes(
+def test_at_every_step_exactly_those_are_granted_that_hold_by_the_rules(
     steps: list[tuple[str, int]], cheap: int
 ) -> None:
     """And so nobody waits for an event that it does not watch for: nothing is ever read again in time."""
@@ -48,9 +48,6 @@ def test_at_every_step_exactly_those_hold_whom_nobody_ahead_excludes(
     for what, which in steps:
         step(hall, what, which)
         assert unfair(hall) == [], [one.ref for one in hall.queue]
-        holding = [one for one in hall.guests.values() if one.granted]
-        writers = [one for one in hall.queue if one.kind != "R" and not one.downgraded]
-        assert len(holding) <= 1 or not {one.ref for one in writers} & {one.name for one in holding}
 
 
 @many

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.rule import Nearest, Order
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE, WRITER
-from recipes._rules.holding import granted, waiting
+from recipes._rules.holding import granted, holders, waiting
 from recipes._rules.readwrite import SHARED
+from recipes._rules.registry import rule_of
 
 PERMITS = 3
 
@@ -41,6 +42,9 @@ def queue(kinds: str) -> tuple[Contender, ...]:
 
 # A writer that downgraded was granted before, so nobody was ahead of it, and nobody comes there.
 QUEUES = st.tuples(st.text("RW", max_size=9), st.sampled_from(["", "D"])).map("".join).map(queue)
+
+
+EVERY_KIND = st.tuples(st.text("RWXL", max_size=9), st.sampled_from(["", "D"])).map("".join).map(queue)
 
 
 def named(ahead: tuple[Contender, ...]) -> list[str]:
@@ -128,17 +132,44 @@ def test_whom_to_watch_is_ahead_and_few(order: Order, ahead: tuple[Contender, ..
     [("", 0), ("W", 0), ("R", 0), ("RRR", 0), ("WW", 1), ("RW", 1), ("WRR", 1), ("RWRR", 2), ("RWD", 2)],
 )
 def test_who_waits_and_who_holds(kinds: str, count: int) -> None:
-    assert waiting(queue(kinds)) == count
+    assert len(waiting(queue(kinds))) == count
     assert EVERYBODY.visible(queue(kinds)) == queue(kinds)
 
 
 @given(QUEUES)
-def test_nobody_waits_whom_nobody_ahead_blocks(ahead: tuple[Contender, ...]) -> None:
-    kinds = [(one, SHARED if one.shared else WRITER) for one in ahead if not one.downgraded]
-    blocked = sum(bool(order.blockers(ahead[ahead.index(one) + 1 :])) for one, order in kinds)
+def test_who_waits_is_who_does_not_hold(ahead: tuple[Contender, ...]) -> None:
     # Those beside a writer that downgraded count as waiting: not every store shows them apart.
-    beside = waiting(ahead) if ahead and ahead[-1].downgraded else 0
-    assert blocked == waiting(ahead) or blocked <= beside
+    beside = holders(reversed(ahead)) - 1 if ahead and ahead[-1].downgraded else 0
+    assert len(waiting(ahead)) == len(ahead) - holders(reversed(ahead)) + beside
+
+
+@given(EVERY_KIND)
+def test_a_contender_holds_if_and_only_if_nobody_blocks_it_in_its_own_view(
+    ahead: tuple[Contender, ...],
+) -> None:
+    views = [(one, ahead[place + 1 :]) for place, one in enumerate(ahead)][::-1]
+    assert granted(ahead[::-1]) == [not rule_of(one.kind).blockers(view) for one, view in views]
+
+
+@given(EVERY_KIND, st.data())
+def test_a_contender_that_goes_takes_the_lock_from_nobody(ahead: tuple[Contender, ...], data: Any) -> None:
+    queue = ahead[::-1]
+    held = {one.ref for one in queue[: holders(queue)]}
+    left = tuple(one for one in queue if data.draw(st.booleans()))
+    assert held & {one.ref for one in left} <= {one.ref for one in left[: holders(left)]}
+
+
+@pytest.mark.parametrize("kind", ["X", "Q7.2", "R7", "W1", "", "r", "R.", "lock2"])
+def test_an_unknown_kind_is_exclusive(kind: str) -> None:
+    unknown = Contender("x", kind=kind)
+    assert rule_of(kind).mode == "exclusive"
+    for known in ("lock", "W", "R"):
+        assert granted([unknown, Contender("y", kind=known)]) == [True, False]
+        assert granted([Contender("y", kind=known), unknown]) == [True, False]
+
+
+def test_every_kind_of_a_rule_has_that_rule() -> None:
+    assert [rule_of(order.kind) for order in (EXCLUSIVE, WRITER, SHARED)] == [EXCLUSIVE, WRITER, SHARED]
 
 
 def test_only_readers_are_shared() -> None:

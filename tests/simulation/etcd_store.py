@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from recipes._contract.connection import Batch
-from recipes._contract.contenders import DOWNGRADED
 from recipes._contract.contents import unpack
 from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import StoreUnavailable
@@ -330,7 +329,7 @@ class EtcdStore(Fates):
         if self._seen[0] != self.server.revision:
             start = LAYOUT.queue(queue)
             found = sorted(
-                _stands(key, entry, shared=key.startswith(b"R-", len(start)))
+                _stands(queue, key, entry, key[len(start) :].decode())
                 for key, entry in self.server.keys.items()
                 if key.startswith(start)
             )
@@ -363,9 +362,6 @@ def _call(message: Any) -> None:
     message()
 
 
-def _downgraded(entry: Any) -> bool:
-    return unpack("", b64decode(entry.kv.get("value", ""))).mark == DOWNGRADED
-
-
-def _stands(key: bytes, entry: Any, *, shared: bool) -> Stands:
-    return Stands(entry.created, key[-36:].decode(), shared, shared or _downgraded(entry))
+def _stands(queue: str, key: bytes, entry: Any, name: str) -> Stands:
+    mark = unpack(queue, b64decode(entry.kv.get("value", ""))).mark
+    return Stands(entry.created, key[-36:].decode(), name.partition("-")[0], mark)

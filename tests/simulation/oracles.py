@@ -6,7 +6,10 @@ import re
 from collections import deque
 from typing import Any
 
-from tests.simulation.standing import free
+from recipes._contract.contenders import DOWNGRADED
+from recipes._rules.holding import holders
+from recipes._rules.registry import rule_of
+from tests.simulation.standing import free, seen
 from tests.simulation.world import ADMITTED, Violation, World
 
 __all__ = ["Oracle"]
@@ -113,7 +116,7 @@ class Oracle:
         if hold.place.token in self.removed or hold.epoch in self.exempt:
             return
         found = [one for one in self.store.standing("q") if one.token == hold.place.token]
-        if stands and found and not found[0].reads:
+        if stands and found and found[0].mark != DOWNGRADED:
             raise Violation(f"S6: token {hold.place.token} downgraded, and the store does not show it")
         if not stands and found and hold.epoch.ended is None:
             raise Violation(f"S6: token {hold.place.token} stands, and its downgrade found it gone")
@@ -143,20 +146,19 @@ class Oracle:
     # Checks.
 
     def _alone(self, client: Any, hold: Any) -> None:
-        others = 0
         if hold.epoch in self.exempt or hold.place.token in self.removed:
             return
+        together = [hold]
         for other, held in self.live:
             if other.paused or other.dead or held.epoch in self.exempt:
                 continue
-            if held.place.token in self.removed:
-                continue
-            if held.mode == hold.mode == "shared":
+            if held.place.token in self.removed or held.place.spot.queue != hold.place.spot.queue:
                 continue
             if self.holds(other, held):
-                others += 1
-        if others:
-            raise Violation(f"S2: {client.name} was admitted beside {others} other(s)")
+                together.append(held)
+        together.sort(key=lambda one: one.place.token)
+        if holders(one.contender for one in together) < len(together):
+            raise Violation(f"S2: {client.name} was admitted beside {len(together) - 1} other(s)")
 
     def _in_order(self, hold: Any) -> None:
         """L3, and the safety that needs no clock: nobody of a live session stands before."""
@@ -164,9 +166,7 @@ class Oracle:
             return
         spot = hold.place.spot
         ahead = [one for one in self.store.standing(spot.queue) if one.token < hold.place.token]
-        if spot.shared:
-            ahead = [one for one in ahead if not one.reads]
-        if ahead:
+        if rule_of(spot.kind).blockers(tuple(reversed(seen(ahead)))):
             raise Violation(f"L3: token {hold.place.token} was admitted before {ahead}")
 
     def _woken_in_time(self, client: Any, hold: Any) -> None:
@@ -187,7 +187,7 @@ class Oracle:
         if call.mailbox is not mailbox:  # of a call that has ended
             return
         spot = call.spot
-        if spot is not None and spot.shared:
+        if spot is not None and not rule_of(spot.kind).steps_up:
             if not self.removed and len(mailbox.task.client.epochs) == 1:  # else it may have queued again
                 self._woken_for_something(ref, spot)
             return
@@ -204,8 +204,8 @@ class Oracle:
         mine = self.token_of.get(spot.id)
         if went is None or mine is None:
             return
-        between = [one for one in self.store.standing("q") if went < one.token < mine and not one.reads]
-        if between:
+        between = [one for one in self.store.standing("q") if went < one.token < mine]
+        if rule_of(spot.kind).blockers(tuple(reversed(seen(between)))):
             raise Violation(f"L4: the reader {mine} was woken by {went}, behind {between[-1].token}")
 
     def quiet(self) -> None:

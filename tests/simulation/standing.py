@@ -1,14 +1,14 @@
-"""Who stands in a queue, and who of them may hold: what the oracle holds the package to.
-
-Worked out from the rule itself (a reader beside readers, a writer alone, nobody before his
-turn), not from the package's predicates.
-"""
+"""What stands in a queue of a model, and which of it may hold: what the oracle holds the package to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["Stands", "free"]
+from recipes._contract.contenders import Contender
+from recipes._rules.holding import holders
+
+__all__ = ["Stands", "free", "seen"]
 
 
 class Stands(NamedTuple):
@@ -17,22 +17,21 @@ class Stands(NamedTuple):
     Attributes:
         token: Its fencing token, which is its place.
         contender: Its id.
-        shared: It came as a reader.
-        reads: It is a reader, or a writer that downgraded.
+        kind: What the rule of which says what blocks it.
+        mark: The state of its recipe.
     """
 
     token: int
     contender: str
-    shared: bool
-    reads: bool
+    kind: str
+    mark: str = ""
+
+
+def seen(standing: Iterable[Stands]) -> list[Contender]:
+    """Return what the rules judge of them."""
+    return [Contender(str(one.token), one.contender, one.kind, mark=one.mark) for one in standing]
 
 
 def free(standing: list[Stands]) -> list[Stands]:
-    """Return those whom nobody ahead of them excludes, in order."""
-    found = standing[:1]
-    for ahead, stands in enumerate(standing[1:], 1):
-        if not standing[ahead - 1].reads:
-            break
-        if stands.shared:
-            found.append(stands)
-    return found
+    """Return those that hold by the rules of their kinds, in order."""
+    return standing[: holders(seen(standing))]

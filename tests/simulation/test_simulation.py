@@ -75,7 +75,7 @@ def test_nobody_is_asked_to_withdraw_while_it_is_cut_off() -> None:
         place=SimpleNamespace(token=5), epoch=SimpleNamespace(ended=None, link=link), remaining=lambda _: 0.0
     )
     client = SimpleNamespace(local=100.0, paused=False, dead=False, healthy_since=0.0)
-    store = SimpleNamespace(standing=lambda queue: [Stands(5, "id", False, False)])
+    store = SimpleNamespace(standing=lambda queue: [Stands(5, "id", "lock")])
     oracle = Oracle(world, store, ttl_s=4.0)
     oracle.lost, oracle.due = [(client, hold)], {5: 50.0}
     for _ in range(3):

@@ -13,8 +13,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from recipes._contract.contents import unpack
 from recipes.errors import StoreRefused
-from recipes.stores.zookeeper.layout import DOWNGRADED, Layout
+from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
     BadVersion,
@@ -257,7 +258,7 @@ class ZooKeeperStore(Fates):
             tree = self.leader.tree
             node = tree.get(parent)
             names = () if node is None else node.children
-            found = sorted(_stands(name, tree[f"{parent}/{name}"]) for name in names)
+            found = sorted(_stands(queue, name, tree[f"{parent}/{name}"]) for name in names)
             self._seen = (self.zxid, found)
         return self._seen[1]
 
@@ -277,6 +278,6 @@ class ZooKeeperStore(Fates):
         return sum(len(mailboxes) for link in links for mailboxes in link.mailboxes.values())
 
 
-def _stands(name: str, node: Any) -> Stands:
-    shared = name.startswith("R-", 40)
-    return Stands(node.stat.czxid, name[3:39], shared, shared or node.data == DOWNGRADED)
+def _stands(queue: str, name: str, node: Any) -> Stands:
+    kind = name[40:].partition("-")[0]
+    return Stands(node.stat.czxid, name[3:39], kind, unpack(queue, node.data).mark)

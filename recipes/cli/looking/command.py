@@ -143,9 +143,9 @@ def watch_command(*, name: str, store: str, interval: float) -> int:
             with Live(console=console, auto_refresh=False, screen=False) as live:
                 for queue in follow(client, name, READ_AT_ONCE, interval, redrawn=True):
                     live.update(queue.drawn(max(console.height - 6, 1)), refresh=True)
-        seen: list[int] | None = None
+        seen: list[str] | None = None
         for queue in follow(client, name, READ_AT_ONCE, interval, redrawn=False):
-            if (now := [one.token for one in queue.holders]) != seen:
+            if (now := [one.key for one in queue.holders]) != seen:
                 seen = now
                 click.echo(_changed(queue))
                 sys.stdout.flush()
@@ -210,7 +210,7 @@ def _console() -> Console:
 
 
 def _counted(queue: Queue) -> dict[str, Any]:
-    tokens = [one.token for one in queue.holders]
+    tokens = [one.key for one in queue.holders]
     return {"lock": queue.lock, "holders": len(tokens), "waiters": len(queue.waiters), "tokens": tokens}
 
 

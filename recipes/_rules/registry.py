@@ -1,0 +1,17 @@
+"""The rule of each kind of contender: the one place that knows them all."""
+
+from __future__ import annotations
+
+from recipes._contract.rule import Order
+from recipes._rules.exclusive import EXCLUSIVE, WRITER
+from recipes._rules.permits import order_of
+from recipes._rules.readwrite import SHARED
+
+__all__ = ["rule_of"]
+
+_RULES = {order.kind: order for order in (EXCLUSIVE, WRITER, SHARED)}
+
+
+def rule_of(kind: str) -> Order:
+    """Return the rule of a kind; an unknown one, of another version or another client, is exclusive."""
+    return _RULES.get(kind) or order_of(kind) or WRITER

@@ -1,0 +1,198 @@
+"""Semaphores: so many permits in all, by weight, in order of arrival."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes import LockLost, LockTimeout, QueueFull, TooWeak, WouldDeadlock
+from recipes.fencing import MemoryGate
+from tests.contract.world import Party, World
+
+LIMIT = 4
+
+
+def semaphore(party: Party, limit: int = LIMIT, weight: int = 1, **options: Any) -> Any:
+    return party.client.semaphore("x", limit, **options).of(weight)
+
+
+def acquire(party: Party, weight: int = 1, limit: int = LIMIT, **options: Any) -> Any:
+    made = semaphore(party, limit)
+    return party.face.do(lambda: made.acquire(weight, timeout=10, **options))
+
+
+def queue_up(party: Party, weight: int = 1, limit: int = LIMIT) -> Any:
+    made, waiting = semaphore(party, limit, weight), party.tap.waiting
+    running = party.face.start(lambda: made.acquire(timeout=20))
+    party.tap.wait_parked(waiting + 1)
+    return running
+
+
+def look(party: Party) -> tuple[list[Any], list[Any]]:
+    made = semaphore(party)
+    holders = party.face.do(made.holders)
+    return holders, party.face.do(made.waiters)
+
+
+class Permits:
+    """`Client.semaphore`: permits by weight, and who holds them."""
+
+    def test_several_hold_up_to_the_limit(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        grants = [acquire(a, 2), acquire(b), acquire(b)]
+        assert all(grant.held and a.verify(grant) for grant in grants)
+        assert [grant.weight for grant in grants] == [2, 1, 1]
+        assert a.face.do(semaphore(a).try_acquire) is None
+        waiting = queue_up(b)
+        a.release(grants[0])
+        assert waiting.result().held
+        assert len({grant.id for grant in grants}) == len(grants)
+
+    def test_a_light_one_does_not_overtake_a_heavy_one(self, world: World) -> None:
+        a, b, c = world.client(), world.client(), world.client()
+        first, second = acquire(a), acquire(a)
+        heavy = queue_up(b, LIMIT)
+        light = queue_up(c)
+        assert c.face.do(semaphore(c).try_acquire) is None
+        a.release(first)
+        assert not light.wait(0.2)
+        a.release(second)
+        held = heavy.result()
+        assert not light.done
+        b.release(held)
+        assert light.result().held
+
+    def test_one_release_of_many_permits_lets_in_all_that_fit(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        held = acquire(a, LIMIT)
+        waiting = [queue_up(b, weight) for weight in (1, 2, 1)]
+        last = queue_up(b)
+        a.release(held)
+        grants = [one.result() for one in waiting]
+        assert all(grant.held for grant in grants)
+        assert not last.wait(0.2)
+        b.release(grants[1])
+        assert last.result().held
+
+    def test_one_that_gives_up_lets_those_behind_it_move_up(self, world: World) -> None:
+        a, b, c = world.client(), world.client(), world.client()
+        acquire(a, 2)
+        made = semaphore(b)
+        heavy = b.face.start(lambda: made.acquire(LIMIT, timeout=1))
+        b.tap.wait_parked()
+        light = queue_up(c)
+        assert isinstance(heavy.error(), LockTimeout)
+        assert light.result().held
+
+    def test_a_session_that_ends_gives_its_permits_back(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        acquire(a, 3)
+        waiting = queue_up(b, 2)
+        a.close()
+        assert waiting.result().held
+
+    def test_what_holds_and_what_waits_and_how_much(self, world: World) -> None:
+        a, b = world.client(owner="a"), world.client(owner="b")
+        grant = acquire(a, 3)
+        queue_up(b, 2)
+        ((holder,), (waiter,)) = look(b)
+        assert (holder.lock, holder.owner, holder.weight, holder.mode) == ("x", "a", 3, "shared")
+        assert (holder.id, holder.token, waiter.token) == (grant.id, None, None)
+        assert (waiter.owner, waiter.weight, waiter.holds, waiter.mine) == ("b", 2, False, True)
+        assert b.face.do(b.client.lock("x").contenders) == []
+
+    def test_an_operator_removes_one_by_its_id(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        grant = acquire(a, LIMIT)
+        waiting = queue_up(b)
+        made = semaphore(b)
+        assert not b.face.do(lambda: made.expel("nothing"))
+        assert b.face.do(lambda: made.expel(grant.id))
+        assert waiting.result().held
+        assert not a.verify(grant)
+        with pytest.raises(LockLost):
+            grant.check()
+        with pytest.raises(TypeError):
+            b.face.do(lambda: made.expel(7))
+
+    def test_its_grants_have_no_fencing_token(self, world: World) -> None:
+        a = world.client()
+        grant = acquire(a)
+        assert grant.token is None
+        assert grant.mode == "shared"
+        with pytest.raises(TooWeak, match="semaphore 'x' does not give fencing; use a lock"):
+            MemoryGate().admit("x", grant).__enter__()
+
+    def test_what_would_wait_for_permits_of_its_own_is_refused(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        mine = acquire(a)
+        with pytest.raises(WouldDeadlock):
+            acquire(a, LIMIT)
+        waiting = queue_up(b, LIMIT)  # it waits for mine, and what comes behind it for both
+        with pytest.raises(WouldDeadlock):
+            acquire(a)
+        a.release(mine)
+        assert waiting.result().held
+        assert a.wait_clean()
+
+    def test_one_owner_may_hold_several_and_wait_for_others(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        acquire(a)
+        theirs = acquire(b, 3)
+        made = semaphore(a)
+        releasing = world.face.spawn(lambda: (a.tap.wait_parked(), b.release(theirs)))
+        assert a.face.do(lambda: made.acquire(2, timeout=10)).held
+        releasing.result()
+
+    def test_limits_that_differ_are_logged_and_the_smaller_holds_back_those_behind(
+        self, world: World
+    ) -> None:
+        clients = [world.client() for _ in range(4)]
+        first = [acquire(clients[0], limit=2), acquire(clients[1], limit=2)]
+        wide = acquire(clients[2], limit=10)
+        assert wide.held
+        assert world.heard.of("semaphore.limit_differs")
+        narrow = queue_up(clients[3], limit=2)
+        clients[0].release(first[0])
+        assert not narrow.wait(0.2)
+        clients[1].release(first[1])
+        assert narrow.result().held
+
+    def test_as_many_wait_as_may(self, world: World) -> None:
+        a, b, c = world.client(), world.client(), world.client()
+        acquire(a, LIMIT)
+        queue_up(b)
+        with pytest.raises(QueueFull):
+            acquire(c, max_waiters=1)
+        assert c.wait_clean()
+        assert len(look(c)[1]) == 1
+
+    def test_with_enters_with_a_weight_and_gives_it_back(self, world: World) -> None:
+        a = world.client()
+        made = semaphore(a, weight=3)
+        assert a.face.enter(lambda: made, lambda grant: (grant.weight, grant.held)) == (3, True)
+        assert look(a) == ([], [])
+
+    @pytest.mark.parametrize(
+        ("limit", "weight", "error"),
+        [
+            (0, 1, ValueError),
+            (2, 3, ValueError),
+            (2, 0, ValueError),
+            ("2", 1, TypeError),
+            (2, True, TypeError),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_before_anything_is_sent(
+        self, world: World, limit: Any, weight: Any, error: type[Exception]
+    ) -> None:
+        a = world.client()
+        with a.tap.counting() as asked, pytest.raises(error):
+            semaphore(a, limit, weight)
+        assert asked == []
+
+    def test_a_lock_of_its_name_is_another_thing(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        acquire(a, LIMIT)
+        assert b.acquire("x", timeout=1).held
