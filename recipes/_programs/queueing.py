@@ -307,8 +307,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
                 yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
             view, armed = yield from _woken(attempt, mine, view, targets, event)
         mine = _standing(view)
-    at_once = not told and view.as_of == mine.token  # as its contender was made
-    if attempt.takes_permits and not at_once and not (yield from permits.mark(mine)):
+    if attempt.takes_permits and not (yield from permits.mark(mine, view, waited=told)):
         raise SessionLost(REMOVED)
     return mine
 
