@@ -156,7 +156,10 @@ IN_PERMITS = [
         "tests/programs/test_permits.py",
         {
             "only the one ahead is watched": lambda: swap(program, "may_hold", lambda *_, **__: False),
-            "all watch the whole queue": lambda: swap(program, "may_hold", lambda *_, **__: True),
+            "all watch the whole queue": lambda: [
+                *swap(program, "may_hold", lambda *_, **__: True),
+                *swap(program, "limit_of", lambda one: 999),
+            ],
             "none marks itself": lambda: _marked(writes=False),
             "one that joins and holds never marks itself": lambda: _marked(writes=True, waits=False),
             "one that is gone marks itself and holds": lambda: _marked(writes=True),
