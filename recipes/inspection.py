@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from recipes._api.observing import Observing
-from recipes._contract.names import encode
 from recipes._programs.observing import Observed
 from recipes._rules.holding import granted
 from recipes._rules.registry import rule_of
@@ -88,22 +87,21 @@ def described(lock: str, contenders: Iterable[Contender], session: str | None) -
     ]
 
 
-def observe(client: Any, lock: str, *, limit: int, every_s: float) -> Observing[list[ContenderInfo]]:
+def observe(held: Any, *, limit: int, every_s: float) -> Observing[list[ContenderInfo]]:
     """Return what shows a queue's head now, and after every change; ends if the store does not answer.
 
     Args:
-        client: Whose session is used.
-        lock: The lock's name.
+        held: A lock, or whatever is held in a queue.
         limit: How many contenders are read.
         every_s: The longest pause between two looks, in seconds.
     """
-    runtime = client._runtime  # noqa: SLF001 - the two are one
+    runtime, queue = held._runtime, held._queue  # noqa: SLF001 - the two are one
 
     def shown(contenders: Iterable[Contender]) -> list[ContenderInfo]:
         epoch = runtime.board.epoch
-        return described(lock, contenders, None if epoch is None else epoch.id)
+        return described(held.name, contenders, None if epoch is None else epoch.id)
 
-    return Observing(runtime, Observed(encode(lock), checked_limit(limit), every_s, fail_fast=True), shown)
+    return Observing(runtime, Observed(queue, checked_limit(limit), every_s, fail_fast=True), shown)
 
 
 def _described(

@@ -45,6 +45,7 @@ class Held(ABC):
 
     _order: Order = EXCLUSIVE
     _recipe: ClassVar[str] = "lock"
+    _grant: Any
 
     def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
         self._runtime = runtime
@@ -96,8 +97,10 @@ class Held(ABC):
         return described(self._name, listing.contenders, None if epoch is None else epoch.id)
 
     def _expulsion(self, named: int | str) -> Program[bool]:
-        if isinstance(named, bool) or not isinstance(named, int | str):
-            raise TypeError(f"a token is a whole number, and an id is text: not {type(named).__name__}")
+        fences = self._grant._fences  # noqa: SLF001 - the two are one package
+        if isinstance(named, bool) or not isinstance(named, int if fences else str):
+            wanted = "a token is a whole number" if fences else "an id is text"
+            raise TypeError(f"{wanted}, not {type(named).__name__}")
         return evict(self._queue, named, MOST)
 
     def _held_by(self, owner: object) -> list[Hold]:

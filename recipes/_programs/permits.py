@@ -67,13 +67,15 @@ def woken(
     return (yield from Look(mine, order, following)), following
 
 
-def mark(mine: Place) -> Program[bool]:
+def mark(mine: Place, view: View, *, waited: bool) -> Program[bool]:
     """Say that this one holds; False if it is gone.
 
     Written in place, it proves the grant, and it wakes the next. A contender that held in the same step
     that made it needs no mark: those behind came later, and have seen it hold. But where its queue was read
-    after that, one may have come in between, and have seen it wait.
+    after that, another may have come in between, and have seen it wait.
     """
+    if not waited and view.as_of == mine.token:
+        return True
     return (yield from Rewrite(mine, GRANTED, mine.spot.data)) is not None
 
 

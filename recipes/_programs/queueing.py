@@ -320,8 +320,7 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
         if seen is not view:
             view, due = seen, (yield from due_at(seen.due_s))
         mine = _standing(view)
-    at_once = not told and view.as_of == mine.token  # as its contender was made
-    if attempt.takes_permits and not at_once and not (yield from permits.mark(mine)):
+    if attempt.takes_permits and not (yield from permits.mark(mine, view, waited=told)):
         raise SessionLost(REMOVED)
     return mine
 

@@ -77,6 +77,26 @@ def test_who_holds_and_who_waits(
         other.ended()
 
 
+def test_what_holds_permits_and_how_many(
+    url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with recipes.connect(url, owner="trainer") as client:
+        grant = client.semaphore("gpu", 4).acquire(3)
+        (holder,) = asked("who", "gpu", "--semaphore")["holders"]
+        assert (holder["weight"], holder["id"], holder["token"]) == (3, grant.id, None)
+        assert asked("who", "gpu")["holders"] == []
+        assert main(["who", "gpu", "--semaphore"]) == 0
+        said = capsys.readouterr().out
+        assert "permits" in said
+        assert f"holds        3  {grant.id}  trainer" in said
+        assert main(["break", "gpu", "--yes"]) == 2
+        assert main(["break", "gpu", "--id", "nothing", "--yes"]) == codes.FAILED
+        assert "nobody at semaphore 'gpu' has id nothing" in capsys.readouterr().err
+        assert main(["break", "gpu", "--id", grant.id, "--yes"]) == 0
+        assert f"holds it, permits 3, id {grant.id}: trainer" in capsys.readouterr().err
+        assert client.semaphore("gpu", 4).holders() == []
+
+
 def test_nobody(url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert asked("ls") == []
     assert asked("who", "x")["holders"] == []

@@ -12,6 +12,7 @@ from recipes._contract.rule import Order
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_etcd_lists import LISTS
 from tests.mutants.in_outside import OUTSIDE
+from tests.mutants.in_permits import IN_PERMITS
 from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.in_signals import SIGNALS
 from tests.mutants.in_sqlite import SQLITE
@@ -51,6 +52,7 @@ CASES = [
     *(Case(f"outside-{number}", mutant) for number, mutant in enumerate(OUTSIDE)),
     *(Case(f"signals-{number}", mutant) for number, mutant in enumerate(SIGNALS)),
     *(Case(f"runtime-{number}", mutant) for number, mutant in enumerate(RUNTIME)),
+    *(Case(f"permits-{number}", mutant) for number, mutant in enumerate(IN_PERMITS)),
 ]
 
 

@@ -63,7 +63,7 @@ class Guest:
         self.crowd = crowd
         self.order = order
         self.name = f"{order.kind}-{next(crowd.numbers)}"
-        self.granted = self.over = False
+        self.granted = self.over = self.found_gone = False
         self.asked: Counter[type] = Counter()
         self.watching: set[str] = set()
         self.events: deque[Event] = deque()
@@ -125,6 +125,7 @@ class Guest:
             case Attach():
                 return self.crowd.epoch
             case Enqueue():
+                self.found_gone = False
                 return self._joined(op.spot)
             case Probe():
                 blocked = not self._stands() and op.order.blockers(self.crowd.queue[::-1])
@@ -138,7 +139,9 @@ class Guest:
                 self.watching |= {op.queue} if op.watch else set()
                 return Listing(self.crowd.queue[: op.most])
             case Rewrite():
-                return self.crowd.mark(op.place.ref, op.mark)
+                times = self.crowd.mark(op.place.ref, op.mark)
+                self.found_gone = times is None
+                return times
             case Check():
                 there = frozenset(one.ref for one in op.targets if one in self.crowd.queue)
                 return Checked(self._stands(), there)
@@ -226,7 +229,7 @@ class Crowd:
     def disturb(self) -> None:
         """Drop every watch."""
         for guest in self.guests:
-            if guest.watching:
+            if guest.waits:
                 guest.watching.clear()
                 guest.events.append(Disturbed())
 
@@ -241,11 +244,13 @@ class Crowd:
         """A grant is made: the permits are there, and it has overtaken nothing."""
         self.grants += 1
         refs = [one.ref for one in self.queue]
-        if guest.name not in refs:
-            raise Broken(f"{guest.name} was granted, and is gone")
+        if guest.found_gone:
+            raise Broken(f"{guest.name} was granted, and has found itself gone")
+        if guest.name not in refs:  # since it saw itself there, as an operator may have it
+            return
         if refs.index(guest.name) >= holders(self.queue):
             raise Broken(f"{guest.name} was granted before its turn: {self.queue}")
-        held = [one.order for one in self.guests if one.granted] + [guest.order]
+        held = [one.order for one in self.guests if one.granted and one.name in refs] + [guest.order]
         if sum(one.weight or 0 for one in held) > max(one.depth for one in held):
             raise Broken(
                 f"{guest.name} was granted beside {len(held) - 1} others: more than there are permits"

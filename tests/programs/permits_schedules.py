@@ -30,11 +30,15 @@ def schedule(seed: int, shows: Shows) -> int:
                 crowd.go(chance.choice(able))
         elif what < 0.23:
             crowd.disturb()
+        elif what < 0.235 and crowd.queue:
+            crowd.remove(chance.choice(crowd.queue).ref)  # as an operator does
         elif what < 0.26:
             crowd.settle()
         else:
             crowd.step()
     for _ in range(len(crowd.guests)):
+        crowd.settle()
+        crowd.disturb()  # one that was removed finds that when it looks
         crowd.settle()
         crowd.go(next(guest for guest in crowd.guests if guest.granted or guest.over))
     return crowd.grants

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recipes._contract.contenders import GRANTED, Ahead, Contender
@@ -53,6 +53,7 @@ def test_who_holds(kinds: list[str], count: int) -> None:
 
 
 @given(WITH_OTHERS)
+@example(queue("S1.1", "S1.1", "S1.6"))  # by its own limit alone the last would hold
 def test_a_contender_holds_unless_its_own_rule_names_a_blocker(contenders: tuple[Contender, ...]) -> None:
     views = [(one, contenders[:place][::-1]) for place, one in enumerate(contenders)]
     assert granted(contenders) == [not rule_of(one.kind).blockers(view) for one, view in views]

@@ -65,6 +65,7 @@ did not answer, 2 wrong arguments.
 """
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+semaphore_option = click.option("--semaphore", is_flag=True, help="NAME is a semaphore's, not a lock's.")
 limit_option = click.option(
     "--limit",
     type=Count(most=READ_AT_ONCE),
@@ -104,14 +105,16 @@ def ls_command(*, store: str, as_json: bool, limit: int) -> int:
 @store_option
 @json_option
 @limit_option
-def who_command(*, name: str, store: str, as_json: bool, limit: int) -> int:
+@semaphore_option
+def who_command(*, name: str, store: str, as_json: bool, limit: int, semaphore: bool) -> int:
     """Show who holds the lock NAME, and who waits for it, in order.
 
     Clients of other kinds that share the lock are shown as such, and what is no contender at all.
+    Of a semaphore it shows how many permits each takes.
     """
 
     def show(client: recipes.Client) -> int:
-        queue = read(client, name, limit)
+        queue = read(client, name, limit, semaphore=semaphore)
         if as_json:
             click.echo(json.dumps({"store": without_secret(store), **queue.as_fields()}))
         else:
@@ -131,7 +134,8 @@ def who_command(*, name: str, store: str, as_json: bool, limit: int) -> int:
     show_default=True,
     help="The longest pause between two looks; a change is shown at once.",
 )
-def watch_command(*, name: str, store: str, interval: float) -> int:
+@semaphore_option
+def watch_command(*, name: str, store: str, interval: float, semaphore: bool) -> int:
     """Show who holds the lock NAME and who waits, until Ctrl-C.
 
     On a terminal it is a table that stays; elsewhere a line is printed whenever a holder changes.
@@ -141,10 +145,10 @@ def watch_command(*, name: str, store: str, interval: float) -> int:
         console = _console()
         if console.is_terminal:
             with Live(console=console, auto_refresh=False, screen=False) as live:
-                for queue in follow(client, name, READ_AT_ONCE, interval, redrawn=True):
+                for queue in follow(client, name, READ_AT_ONCE, interval, semaphore=semaphore, redrawn=True):
                     live.update(queue.drawn(max(console.height - 6, 1)), refresh=True)
         seen: list[str] | None = None
-        for queue in follow(client, name, READ_AT_ONCE, interval, redrawn=False):
+        for queue in follow(client, name, READ_AT_ONCE, interval, semaphore=semaphore, redrawn=False):
             if (now := [one.key for one in queue.holders]) != seen:
                 seen = now
                 click.echo(_changed(queue))
@@ -156,25 +160,34 @@ def watch_command(*, name: str, store: str, interval: float) -> int:
 
 @click.command("break", short_help="Remove a holder or a waiter.", epilog=BREAK_EXAMPLES)
 @click.argument("name", type=Name())
-@click.option("--token", type=Count(), required=True, help="Whose: as recipes who shows it.")
+@click.option("--token", type=Count(), help="Which contender of a lock: as recipes who shows it.")
+@click.option("--id", "contender_id", help="Which contender of a semaphore.")
 @store_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def break_command(*, name: str, token: int, store: str, yes: bool) -> int:
-    """Remove the contender with this token from the queue of the lock NAME, and nobody else.
+def break_command(*, name: str, token: int | None, contender_id: str | None, store: str, yes: bool) -> int:
+    """Remove the contender with this token from the queue of the lock NAME, and no other.
+
+    With --id it is the semaphore NAME, and the contender with this id.
 
     Its process goes on until it finds out, by its next renewal: what the lock protects has to
     refuse the old token by then. Better end the process, if it can be reached.
     """
+    named = contender_id if token is None else token
+    if named is None or (token is not None and contender_id is not None):
+        raise click.UsageError("say --token, of a lock, or --id, of a semaphore")
 
     def remove(client: recipes.Client) -> int:
-        there = next((one for one in read(client, name, READ_AT_ONCE).contenders if one.token == token), None)
+        queue = read(client, name, READ_AT_ONCE, semaphore=token is None)
+        there = next((one for one in queue.contenders if named in (one.token, one.id)), None)
         if there is None:
-            click.echo(f"recipes break: nobody at lock {name!r} has token {token}; see recipes who", err=True)
+            what = f"semaphore {name!r} has id" if token is None else f"lock {name!r} has token"
+            click.echo(f"recipes break: nobody at {what} {named}; see recipes who", err=True)
             return codes.FAILED
         click.echo(described(there), err=True)
         if not yes and not _confirmed():
             return codes.FAILED
-        if client.lock(name).expel(token):
+        held = client.semaphore(name, 1) if token is None else client.lock(name)
+        if held.expel(named):
             click.echo("removed", err=True)
             return codes.OK
         click.echo("recipes break: it has left by itself meanwhile; nothing was removed", err=True)

@@ -20,6 +20,7 @@ __all__ = ["Queue", "described", "follow", "read"]
 
 FOREIGN = "of another kind of client"
 COLUMNS = ("", "mode", "token", "owner", "host", "pid", "since")
+OF_PERMITS = ("", "permits", "id", *COLUMNS[3:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ class Queue:
     def drawn(self, most: int | None = None) -> RenderableType:
         """Return it as a table; of the waiters the first ``most``."""
         table = Table(title=self.lock, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for name in COLUMNS:
-            table.add_column(name, justify="right" if name in ("token", "pid") else "left", no_wrap=True)
+        for name in OF_PERMITS if any(map(_takes_permits, self.contenders)) else COLUMNS:
+            right = name in ("token", "pid", "permits")
+            table.add_column(name, justify="right" if right else "left", no_wrap=True)
         shown = [*self.holders, *self.waiters[:most]]
         for one in shown:
             table.add_row(*map(Text, _row(one)))
@@ -78,21 +80,24 @@ def described(one: ContenderInfo) -> str:
     """Return a contender in a line."""
     known = [f"{name} {value}" for name, value in (("host", one.host), ("pid", one.pid)) if value is not None]
     who = ", ".join([one.owner or "owner unknown" if one.ours else FOREIGN, *known])
-    return f"{'holds it' if one.holds else 'waits'}, {one.mode}, token {one.token}: {who}; {one.key}"
+    what = f"permits {one.weight}, id {one.id}" if _takes_permits(one) else f"{one.mode}, token {one.token}"
+    return f"{'holds it' if one.holds else 'waits'}, {what}: {who}; {one.key}"
 
 
-def read(client: recipes.Client, name: str, limit: int) -> Queue:
+def read(client: recipes.Client, name: str, limit: int, *, semaphore: bool = False) -> Queue:
     """Ask the store; within the client's request timeout."""
+    looked_at = client.semaphore(name, 1) if semaphore else client.lock(name)
     with _strangers() as strangers:
-        found = client.lock(name).contenders(limit=limit)
+        found = looked_at.contenders(limit=limit)
     return _queue(name, found, strangers, limit)
 
 
 def follow(
-    client: recipes.Client, name: str, limit: int, every_s: float, *, redrawn: bool
+    client: recipes.Client, name: str, limit: int, every_s: float, *, semaphore: bool = False, redrawn: bool
 ) -> Iterator[Queue]:
     """Yield the queue now, and after every change; where it is ``redrawn``, every ``every_s`` at least."""
-    with _strangers() as strangers, observe(client, name, limit=limit, every_s=every_s) as seen:
+    looked_at = client.semaphore(name, 1) if semaphore else client.lock(name)
+    with _strangers() as strangers, observe(looked_at, limit=limit, every_s=every_s) as seen:
         found = next(seen)
         while True:
             yield _queue(name, found, strangers, limit)
@@ -123,13 +128,19 @@ def _strangers() -> Generator[list[str]]:
 def _fields(one: ContenderInfo) -> dict[str, Any]:
     fields = asdict(one)
     del fields["lock"], fields["mine"]
+    if not _takes_permits(one):
+        del fields["id"], fields["weight"]
     return {**fields, "foreign": not one.ours}
+
+
+def _takes_permits(one: ContenderInfo) -> bool:
+    return one.weight is not None
 
 
 def _row(one: ContenderInfo) -> Iterator[str]:
     yield "holds" if one.holds else str(one.position)
-    yield one.mode
-    yield str(one.token)
+    yield str(one.weight) if _takes_permits(one) else one.mode
+    yield one.id if _takes_permits(one) else str(one.token)
     yield (one.owner or "") if one.ours else f"{one.owner or ''} ({FOREIGN})".strip()
     yield one.host or ""
     yield "" if one.pid is None else str(one.pid)
