@@ -65,6 +65,31 @@ class ModifiedIsCreated(EtcdServer):
         return super()._compare(compare)
 
 
+class VersionsNotCompared(EtcdServer):
+    """A comparison of how often a key was put holds, whatever it asks."""
+
+    def _compare(self, compare: Any) -> bool:
+        return compare["target"] == "VERSION" or super()._compare(compare)
+
+
+class PreviousIsPresent(EtcdServer):
+    """A put shows the key as it is by now."""
+
+    def _operate(self, operation: Any) -> Any:
+        reply = super()._operate(operation)
+        if "prev_kv" in reply.get("response_put", {}):
+            reply["response_put"]["prev_kv"] = self.keys[b64decode(operation["request_put"]["key"])].kv
+        return reply
+
+
+class RangesUnwatched(EtcdServer):
+    """A watch of a range hears of its first key alone."""
+
+    def _tell(self) -> None:
+        self.watches = [watch for watch in self.watches if not watch.end]
+        super()._tell()
+
+
 class DeletesOne(EtcdServer):
     """Of a range one key is deleted."""
 
@@ -173,6 +198,9 @@ ETCD = (
     DeadLeaseLives,
     PutCreatesAnew,
     ModifiedIsCreated,
+    VersionsNotCompared,
+    PreviousIsPresent,
+    RangesUnwatched,
     DeletesOne,
     EmptyRangeEqualsAll,
     NoFloor,

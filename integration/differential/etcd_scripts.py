@@ -88,13 +88,16 @@ class _Author:
         if self.rng.random() < 0.7 or not self.boxes:
             self.boxes += 1
         mailbox: Any = f"m{self.rng.randint(max(1, self.boxes - 3), self.boxes)}"
+        if self.rng.random() < 0.3:  # a queue
+            start, end = self.rng.choice([(start, end) for start, end in RANGES if start < end])
+            return Watch(start.encode(), mailbox, changes=True, end=end.encode(), queue=start)
         return Watch(self.rng.choice(KEYS).encode(), mailbox, changes=self.rng.random() < 0.6)
 
     def batch(self) -> Batch:
         """Watches with reads, as a look is, or calls one after the other; see README."""
         if self.rng.random() < 0.6:
             watches = [self.watch() for _ in range(self.rng.randint(1, 2))]
-            if len({(watch.key, watch.mailbox) for watch in watches}) < len(watches):
+            if len({(watch.key, watch.end, watch.mailbox) for watch in watches}) < len(watches):
                 del watches[1:]  # a mailbox is not armed twice for one key in one batch; see README
             return Batch((*watches, *(self.span() for _ in range(self.rng.randint(1, 3)))))
         return Batch(
@@ -129,8 +132,8 @@ class _Author:
             wanted = rng.choice(("0", "0", f"@{key}", f"@{key}", f"@{rng.choice(KEYS)}"))
             part = {"key": key}
             if rng.random() < 0.2:
-                value = rng.choice(("", "v1"))
-                return {**part, "target": "VALUE", "result": "EQUAL", "value": value}
+                version = rng.choice(("0", "1", "1", "2", "3"))
+                return {**part, "target": "VERSION", "result": "EQUAL", "version": version}
             if rng.random() < 0.25:
                 modified = rng.choice(("0", f"@@{key}", f"@@{key}", f"@{key}"))
                 return {**part, "target": "MOD", "result": "EQUAL", "mod_revision": modified}
@@ -162,7 +165,8 @@ class _Author:
     def put(self, key: str) -> dict[str, Any]:
         rng = self.rng
         lease = rng.choices(("0", *LEASES, NEVER_GRANTED), (24, 24, 24, 5, 5, 1))[0]
-        return {"key": key, "value": rng.choice(("", "", "v1", "v2")), "lease": lease}
+        request = {"key": key, "value": rng.choice(("", "", "v1", "v2")), "lease": lease}
+        return {**request, "prev_kv": True} if rng.random() < 0.3 else request
 
     def read(self) -> dict[str, Any]:
         rng = self.rng

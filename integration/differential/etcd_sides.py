@@ -122,7 +122,8 @@ class EtcdSide(ABC):
             return Batch(tuple(self.real(link, part) for part in request.parts))
         if isinstance(request, Watch):
             box: Any = request.mailbox
-            return Watch(self.prefix.encode() + request.key, self.box(link, box), request.changes)
+            key, end = (self.prefix.encode() + name if name else b"" for name in (request.key, request.end))
+            return replace(request, key=key, end=end, mailbox=self.box(link, box))
         return Post(request.path, self.filled(request.body))
 
     def filled(self, body: Any) -> Any:
@@ -131,8 +132,10 @@ class EtcdSide(ABC):
         return {name: self._fill(name, value) for name, value in body.items()}
 
     def _fill(self, name: str, value: Any) -> Any:
-        if not isinstance(value, str):
+        if isinstance(value, list | dict):
             return self.filled(value)
+        if value is True:
+            return value
         if name in ("key", "range_end"):
             return text((self.prefix + value).encode())
         if name == "value":

@@ -57,7 +57,8 @@ DEAD = EtcdError(5, "etcdserver: requested lease not found")
 DENIED = EtcdError(7, "etcdserver: permission denied")
 CUT = StoreUnavailable("etcd://e", "cut")
 FULL = StoreFull("etcd://e", "space exceeded")
-EVERY_ERROR = [(DEAD, SessionLost), (DENIED, StoreRefused), (CUT, StoreUnavailable)]
+TOO_MANY = EtcdError(3, "etcdserver: too many operations in txn request")
+EVERY_ERROR = [(DEAD, SessionLost), (DENIED, StoreDenied), (TOO_MANY, StoreRefused), (CUT, StoreUnavailable)]
 
 
 @pytest.fixture
