@@ -14,6 +14,7 @@ MODULES = (
     "listing",
     "manners",
     "naming",
+    "observing",
     "permits",
     "reentry",
     "sessions",

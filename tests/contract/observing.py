@@ -42,7 +42,7 @@ class Watcher:
 
 
 class Observations:
-    """What elections and groups show is made of: a queue, and each change of it."""
+    """A queue as its observers see it: what is there, and each change."""
 
     def test_what_comes_changes_and_goes_is_seen(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)

@@ -17,6 +17,7 @@ from tests.contract.interrupts import Interrupts
 from tests.contract.listing import Listings
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
+from tests.contract.observing import Observations
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -63,6 +64,10 @@ class TestManners(Manners):
 
 
 class TestNaming(Naming):
+    pass
+
+
+class TestObservations(Observations):
     pass
 
 

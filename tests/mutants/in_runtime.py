@@ -11,10 +11,12 @@ from recipes._programs import queueing, session
 from recipes._programs.hold import Hold
 from recipes._programs.lease import SessionClock
 from recipes._programs.local import Local
+from recipes._programs.observing import Topic
 from recipes._programs.steps import Admit
 from recipes._run import blocking, interpreter, process, tasks
 from recipes._run.blocking import BlockingRuntime, ThreadMailbox
 from recipes._run.callbacks import Callbacks, Lane
+from recipes._run.hub import Hub
 from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import AsyncRuntime
 from recipes.errors import SessionLost
@@ -22,6 +24,11 @@ from tests.mutants.transports import TransportMutant, nothing
 from tests.simulation.bugs import swap
 
 __all__ = ["RUNTIME"]
+
+
+def _always_shown(self: Topic, contenders: Any) -> None:
+    self.shown = self.shown[0] + 1, contenders
+    self._notify()
 
 
 def _never_due(due_s: Any) -> Program[None]:
@@ -156,6 +163,18 @@ RUNTIME = [
         CORE,
         "tests/run/test_leased_contenders.py",
         lambda: swap(Local, "waiting", ()),
+    ),
+    TransportMutant(
+        "a queue that is observed no more is watched on",
+        CORE,
+        "tests/run/test_hub.py",
+        lambda: swap(Hub, "_wanted", lambda self, observed, topic: True),
+    ),
+    TransportMutant(
+        "what did not change is shown to observers again",
+        CORE,
+        "tests/run/test_hub.py",
+        lambda: swap(Topic, "show", _always_shown),
     ),
     TransportMutant(
         "when a store wants to be asked again is ignored",
