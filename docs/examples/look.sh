@@ -7,4 +7,4 @@ recipes ls
 recipes who reports/nightly
 token=$(recipes who reports/nightly --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["holders"][0]["token"])')
 recipes break reports/nightly --token "$token" --yes
-wait $! || echo "exit code $?" # 123: recipes run is told, and ends its command
+wait $! || echo "exit code $?" # 123: recipes run is notified, and ends its command
