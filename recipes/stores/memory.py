@@ -35,31 +35,20 @@ from recipes._contract.operations import (
     Renewal,
     Rewrite,
     Spot,
-    StoreOp,
     View,
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import Steps, StoreProtocol, Turn
 from recipes._contract.rule import Order
-from recipes._contract.wakeups import Changed, Event, Gone
+from recipes._contract.wakeups import Changed, Gone
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import SessionLost
 from recipes.guarantees import STORES
+from recipes.stores._kit.queue import ENDED, Command, QueueProtocol, kind_of
+from recipes.stores._kit.subscriptions import Subscriptions
 
 __all__ = ["MemoryEngine", "MemoryServer"]
-
-ENDED = "the session has ended on the store"
-
-
-@dataclass(frozen=True, slots=True)
-class Command(Request[Any]):
-    """An operation as it is: the server in memory understands them."""
-
-    op: StoreOp[Any]
-    session: str
-    mailbox: Mailbox
 
 
 @dataclass(slots=True)
@@ -79,7 +68,7 @@ class MemoryServer:
     now: Callable[[], float] = boot_time
     sessions: dict[str, _Session] = field(default_factory=dict)
     queues: dict[str, dict[str, Contender]] = field(default_factory=dict)
-    watches: dict[str, set[Mailbox]] = field(default_factory=dict)
+    watches: Subscriptions = field(default_factory=Subscriptions)
     buried: dict[str, str] = field(default_factory=dict)
     _revision: Any = field(default_factory=lambda: itertools.count(1))
     _lock: Any = field(default_factory=threading.RLock)
@@ -88,7 +77,7 @@ class MemoryServer:
         """Carry out one command, whole."""
         with section.mark, self._lock:
             self.expire()
-            op = command.op
+            op: Any = command.op
             if isinstance(op, Open):
                 return self._open(op)
             session = self.sessions.get(command.session)
@@ -138,10 +127,7 @@ class MemoryServer:
         if not self.watches:  # nobody's; those of this call were made in it
             return
         with section.mark, self._lock:
-            for ref, mailboxes in list(self.watches.items()):
-                mailboxes.discard(mailbox)
-                if not mailboxes:
-                    del self.watches[ref]
+            self.watches.forget(mailbox)
 
     def _open(self, op: Open) -> Opened:
         session_id = f"{next(self._revision):x}"
@@ -159,12 +145,11 @@ class MemoryServer:
         queue = self.queues.setdefault(op.spot.queue, {})
         ref = _ref(op.spot)
         if ref not in queue:
-            kind = "W" if op.spot.kind == "lock" else op.spot.kind
-            spot = op.spot
+            spot, token = op.spot, next(self._revision)
             queue[ref] = Contender(
-                ref, spot.id, kind, command.session, "", next(self._revision), spot.owner, spot.data
+                ref, spot.id, kind_of(spot), command.session, "", token, spot.owner, spot.data
             )
-            self._tell(Changed(spot.queue), spot.queue)
+            self.watches.post(Changed(spot.queue))
         return self._view(Place(op.spot, ref, queue[ref].token), op.order)
 
     def _probe(self, op: Probe, command: Command) -> View | None:
@@ -206,7 +191,7 @@ class MemoryServer:
             return None
         queue[op.place.ref] = replace(before, mark=op.mark, data=op.data, version=before.version + 1)
         for ref in (op.place.ref, op.place.spot.queue):
-            self._tell(Changed(ref), ref)
+            self.watches.post(Changed(ref))
         return before.version + 1
 
     def _evict(self, op: Evict, command: Command) -> bool:
@@ -216,7 +201,7 @@ class MemoryServer:
 
     def _list(self, op: List, command: Command) -> Listing:
         if op.watch:
-            self.watches.setdefault(op.queue, set()).add(command.mailbox)
+            self.watches.add(command.mailbox, op.queue)
         return Listing(tuple(itertools.islice(self.queues.get(op.queue, {}).values(), op.most)))
 
     def _queues(self, op: Queues, command: Command) -> tuple[str, ...]:
@@ -232,7 +217,7 @@ class MemoryServer:
 
     def _arm(self, targets: tuple[Contender, ...], command: Command) -> None:
         for target in targets:
-            self.watches.setdefault(target.ref, set()).add(command.mailbox)
+            self.watches.add(command.mailbox, target.ref)
 
     def _as_seen(self, queue: str, target: Contender) -> bool:
         found = self.queues.get(queue, {}).get(target.ref)
@@ -245,46 +230,19 @@ class MemoryServer:
     def _remove(self, queue: dict[str, Contender], ref: str) -> bool:
         if queue.pop(ref, None) is None:
             return False
-        self._tell(Gone(ref), ref)
-        queue_name = ref.rpartition("/")[0]
-        self._tell(Changed(queue_name), queue_name)
+        self.watches.post(Gone(ref))
+        self.watches.post(Changed(ref.rpartition("/")[0]))
         return True
-
-    def _tell(self, event: Event, ref: str) -> None:
-        for mailbox in self.watches.pop(ref, ()):
-            mailbox.post(event)
 
 
 def _ref(spot: Spot) -> str:
     return f"{spot.queue}/{spot.kind}-{spot.id}"
 
 
-class MemoryProtocol(StoreProtocol):
-    """One session with a store in memory."""
+class MemoryProtocol(QueueProtocol):
+    """One session with a store in memory; joining watches nothing there, so that tests see each `Watch`."""
 
-    renewals_per_ttl: ClassVar[int] = 3
-    renewal_lag: ClassVar[float] = 0.0
-
-    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
-        """Start a session."""
-        opened: Opened = yield from Command(op, "", turn.mailbox)
-        self.session_id = opened.id
-        return opened
-
-    def _pass_on(self, op: StoreOp[Any], turn: Turn) -> Steps[Any]:
-        return (yield from Command(op, self.session_id, turn.mailbox))
-
-    renew = end = enqueue = probe = watch = look = check = rewrite = listing = queues = _pass_on
-
-    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
-        """Withdraw; asked again, it was I who deleted it."""
-        removed: bool = yield from self._pass_on(op, turn)
-        return removed or turn.again
-
-    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
-        """Delete another's contender; asked again, it was I who deleted it."""
-        removed: bool = yield from self._pass_on(op, turn)
-        return removed or turn.again
+    enqueue = QueueProtocol._pass_on  # noqa: SLF001 - of the class itself
 
 
 class MemoryLink(Link):
