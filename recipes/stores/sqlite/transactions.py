@@ -6,31 +6,9 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from recipes._contract import operations as ops
 from recipes._contract.connection import Mailbox
 from recipes._contract.contenders import Ahead, Contender
-from recipes._contract.operations import (
-    Check,
-    Checked,
-    End,
-    Enqueue,
-    Evict,
-    List,
-    Listing,
-    Look,
-    Op,
-    Open,
-    Opened,
-    Place,
-    Probe,
-    Queues,
-    Renew,
-    Renewal,
-    Rewrite,
-    Spot,
-    View,
-    Watch,
-    Withdraw,
-)
 from recipes._contract.record import record
 from recipes._contract.rule import Order
 from recipes._contract.wakeups import Changed, Gone
@@ -72,7 +50,7 @@ class Observed:
 
 
 @record
-class Observe(Op[Observed]):
+class Observe(ops.Op[Observed]):
     """Say what has become of these contenders and queues, and whether the time of any session is over."""
 
     contenders: tuple[str, ...]
@@ -80,30 +58,30 @@ class Observe(Op[Observed]):
 
 
 @record
-class Sweep(Op[None]):
+class Sweep(ops.Op[None]):
     """End the sessions whose time is over, and those whose process has died; these may have no row."""
 
     suspects: tuple[str, ...] = ()
 
 
-def grows(op: Op[Any]) -> bool:
+def grows(op: ops.Op[Any]) -> bool:
     """Whether an operation takes room in the file, and so is refused when there is little left."""
-    return isinstance(op, Open | Enqueue | Probe)
+    return isinstance(op, ops.Open | ops.Enqueue | ops.Probe)
 
 
 def writes(command: Command) -> bool:
     """Whether an operation needs the one place of a writer."""
     match command.op:
-        case Look(targets=targets):
+        case ops.Look(targets=targets):
             return bool(targets) and not command.promised
-        case Check(targets=targets, evidence=evidence):
+        case ops.Check(targets=targets, evidence=evidence):
             return bool(targets) and evidence is None
-        case Watch(targets=targets):
+        case ops.Watch(targets=targets):
             return bool(targets)
-        case List(watch=watch):
+        case ops.List(watch=watch):
             return watch
         case op:
-            return not isinstance(op, Observe | Queues)
+            return not isinstance(op, Observe | ops.Queues)
 
 
 class Transaction:
@@ -145,10 +123,10 @@ class Transaction:
         op = self._command.op
         if writes(self._command):
             self._expire()
-        elif isinstance(op, Look):
+        elif isinstance(op, ops.Look):
             for target in op.targets:
                 self._listen(self._command.mailbox, target.ref)
-        if not isinstance(op, Open | End | Sweep):
+        if not isinstance(op, ops.Open | ops.End | Sweep):
             self._expect_session()
         act: Callable[[Any], Any] = getattr(self, f"_{type(op).__name__.lower()}")
         return act(op)
@@ -184,18 +162,18 @@ class Transaction:
         for session in self._dead([*suspects, *(session for (session,) in found)]):
             self._end_session(session)
 
-    def _open(self, op: Open) -> Opened:
+    def _open(self, op: ops.Open) -> ops.Opened:
         self._bury()  # some block nobody, and nobody looked
         row = (self._session, op.ttl_s, self._now + op.ttl_s)
         self._run("INSERT OR REPLACE INTO session (id, ttl_s, expires_at) VALUES (?, ?, ?)", row)
-        return Opened(self._session, op.ttl_s)
+        return ops.Opened(self._session, op.ttl_s)
 
-    def _renew(self, op: Renew) -> Renewal:
+    def _renew(self, op: ops.Renew) -> ops.Renewal:
         (ttl_s,) = self._run("SELECT ttl_s FROM session WHERE id = ?", (self._session,)).fetchone()
         self._run("UPDATE session SET expires_at = ? WHERE id = ?", (self._now + ttl_s, self._session))
-        return Renewal(ttl_s, tuple(place for place in op.places if not self._is_mine(place)))
+        return ops.Renewal(ttl_s, tuple(place for place in op.places if not self._is_mine(place)))
 
-    def _end(self, _: End) -> None:
+    def _end(self, _: ops.End) -> None:
         self._end_session(self._session)
 
     def _sweep(self, op: Sweep) -> None:
@@ -203,7 +181,7 @@ class Transaction:
 
     # The queue.
 
-    def _enqueue(self, op: Enqueue) -> View:
+    def _enqueue(self, op: ops.Enqueue) -> ops.View:
         own, ahead = self._look_around(op.spot, op.order)
         mine = self._place(op.spot, own)
         now, later = watched_on_joining(op.order, ahead[: op.order.reach], self._session)
@@ -213,23 +191,23 @@ class Transaction:
             self._want(contender, mine)
         return self._view(mine, ahead, op.order)
 
-    def _probe(self, op: Probe) -> View | None:
+    def _probe(self, op: ops.Probe) -> ops.View | None:
         own, ahead = self._look_around(op.spot, op.order)
         if own is None and op.order.blockers(ahead):
             return None
         return self._view(self._place(op.spot, own), ahead, op.order)
 
-    def _look_around(self, spot: Spot, order: Order) -> tuple[int | None, Ahead]:
+    def _look_around(self, spot: ops.Spot, order: Order) -> tuple[int | None, Ahead]:
         """Return the token of an attempt, if it was asked before and stands, and the nearest ahead."""
         own = self._token_of(spot) if self._command.again else None
         return own, self._living(spot.queue, own, order)
 
-    def _token_of(self, spot: Spot) -> int | None:
+    def _token_of(self, spot: ops.Spot) -> int | None:
         one = "SELECT token FROM contender WHERE queue = ? AND id = ? AND session = ?"
         found = self._run(one, (spot.queue, spot.id, self._session)).fetchone()
         return None if found is None else int(found[0])
 
-    def _place(self, spot: Spot, token: int | None) -> Place:
+    def _place(self, spot: ops.Spot, token: int | None) -> ops.Place:
         """Return the place of an attempt; without a token it joins the queue."""
         if token is None:
             self._run("UPDATE machine SET token = token + 1")
@@ -238,7 +216,7 @@ class Transaction:
             columns = "queue, token, id, kind, session, owner, data"
             self._run(f"INSERT INTO contender ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
             self._tell_observers(spot.queue)
-        return Place(spot, ref_of(spot.queue, token), token)
+        return ops.Place(spot, ref_of(spot.queue, token), token)
 
     def _living(self, queue: str, before: int | None, order: Order) -> Ahead:
         """Return the nearest that count; sessions among them whose process has died are ended first."""
@@ -257,49 +235,48 @@ class Transaction:
         found = self._run(nearest, (queue, before, order.reach + 1)).fetchall()
         return tuple(Contender(ref_of(queue, row[0]), *row[1:]) for row in found)
 
-    def _view(self, mine: Place, ahead: Ahead, order: Order) -> View:
+    def _view(self, mine: ops.Place, ahead: Ahead, order: Order) -> ops.View:
         complete, position = len(ahead) <= order.reach, len(ahead)
         if not complete:
             count = COUNT_EXCLUSIVE if order.exclusive_only else COUNT
             position = self._run(count, (mine.spot.queue, mine.token)).fetchone()[0]
-        return View(mine, ahead[: order.reach], complete, position)
+        return ops.View(mine, ahead[: order.reach], complete, position)
 
-    def _look(self, op: Look) -> View:
+    def _look(self, op: ops.Look) -> ops.View:
         mine, order = op.mine, op.order
         if not self._is_mine(mine):
-            return View(None, (), complete=True, position=0)
+            return ops.View(None, (), complete=True, position=0)
         if not writes(self._command):
             return self._view(mine, self._nearest(mine.spot.queue, mine.token, order), order)
         ahead = self._living(mine.spot.queue, mine.token, order)
         for target in op.targets:
-            if self._owner(*target_of(target.ref)) is not None:
+            if self._state_of(*target_of(target.ref))[0] is not None:
                 self._arm(target, mine)
         return self._view(mine, ahead, order)
 
-    def _watch(self, op: Watch) -> bool:
+    def _watch(self, op: ops.Watch) -> bool:
         return len(self._as_seen(op, watch=True)) == len(op.targets)
 
-    def _check(self, op: Check) -> Checked:
-        return Checked(self._is_mine(op.mine), frozenset(self._as_seen(op, watch=op.evidence is None)))
+    def _check(self, op: ops.Check) -> ops.Checked:
+        return ops.Checked(self._is_mine(op.mine), frozenset(self._as_seen(op, watch=op.evidence is None)))
 
-    def _as_seen(self, op: Watch | Check, *, watch: bool) -> list[str]:
+    def _as_seen(self, op: ops.Watch | ops.Check, *, watch: bool) -> list[str]:
         """Return which targets stand as they were seen; to some kinds it matters how they are marked."""
         there = []
         for target in op.targets:
-            mark = "SELECT mark FROM contender WHERE queue = ? AND token = ?"
-            found = self._run(mark, target_of(target.ref)).fetchone()
-            if found is not None and (found[0] == target.mark or not op.mine.spot.minds_marks):
+            owner, mark, _ = self._state_of(*target_of(target.ref))
+            if owner is not None and (mark == target.mark or not op.mine.spot.minds_marks):
                 there.append(target.ref)
                 if watch:
                     self._arm(target, op.mine)
         return there
 
-    def _withdraw(self, op: Withdraw) -> bool:
+    def _withdraw(self, op: ops.Withdraw) -> bool:
         token = self._token_of(op.spot) if op.place is None else op.place.token
         return token is not None and self._delete(op.spot.queue, token, self._session)
 
-    def _evict(self, op: Evict) -> bool:
-        owner = self._owner(op.queue, op.token)
+    def _evict(self, op: ops.Evict) -> bool:
+        owner, _, _ = self._state_of(op.queue, op.token)
         return owner is not None and self._delete(op.queue, op.token, owner)
 
     def _delete(self, queue: str, token: int, session: str) -> bool:
@@ -312,48 +289,45 @@ class Transaction:
         self._tell_observers(queue)
         return True
 
-    def _rewrite(self, op: Rewrite) -> int | None:
+    def _rewrite(self, op: ops.Rewrite) -> int | None:
         queue, token = own = op.place.spot.queue, op.place.token
-        state = "SELECT version FROM contender WHERE queue = ? AND token = ? AND session = ?"
-        found = self._run(state, (*own, self._session)).fetchone()
-        if found is None or op.version not in (None, found[0]):
+        owner, _, version = self._state_of(*own)
+        if owner != self._session or op.version not in (None, version):
             return None
-        version: int = found[0] + 1
-        change = "UPDATE contender SET mark = ?, data = ?, version = ? WHERE queue = ? AND token = ?"
-        self._run(change, (op.mark, op.data, version, *own))
+        change = (
+            "UPDATE contender SET mark = ?, data = ?, version = version + 1 WHERE queue = ? AND token = ?"
+        )
+        self._run(change, (op.mark, op.data, *own))
         self._tell(token, Changed(ref_of(queue, token)))
         self._tell_observers(queue)
-        return version
+        return version + 1
 
-    def _owner(self, queue: str, token: int) -> str | None:
-        """Return whose contender this is; None if it does not stand."""
-        one = "SELECT session FROM contender WHERE queue = ? AND token = ?"
-        found = self._run(one, (queue, token)).fetchone()
-        return None if found is None else str(found[0])
+    def _state_of(self, queue: str, token: int) -> tuple[str | None, str, int]:
+        """Return whose contender this is, its mark, and its version; None first if it does not stand."""
+        state = "SELECT session, mark, version FROM contender WHERE queue = ? AND token = ?"
+        return self._run(state, (queue, token)).fetchone() or (None, "", 0)
 
-    def _is_mine(self, place: Place) -> bool:
-        return self._owner(place.spot.queue, place.token) == self._session
+    def _is_mine(self, place: ops.Place) -> bool:
+        return self._state_of(place.spot.queue, place.token)[0] == self._session
 
     # What is looked at from outside.
 
-    def _list(self, op: List) -> Listing:
+    def _list(self, op: ops.List) -> ops.Listing:
         if op.watch:
             self._observe_queue(op.queue)
         found = self._run(LIST, (op.queue, op.most)).fetchall()
-        return Listing(tuple(Contender(ref_of(op.queue, row[0]), *row[1:]) for row in found))
+        return ops.Listing(tuple(Contender(ref_of(op.queue, row[0]), *row[1:]) for row in found))
 
-    def _queues(self, op: Queues) -> tuple[str, ...]:
+    def _queues(self, op: ops.Queues) -> tuple[str, ...]:
         names = "SELECT DISTINCT queue FROM contender ORDER BY queue LIMIT ?"
         return tuple(name for (name,) in self._run(names, (op.most,)).fetchall())
 
     def _observe(self, op: Observe) -> Observed:
-        state = "SELECT session, mark FROM contender WHERE queue = ? AND token = ?"
-        rows = ((ref, self._run(state, target_of(ref)).fetchone()) for ref in op.contenders)
-        found = {ref: row for ref, row in rows if row is not None}
+        found = {ref: self._state_of(*target_of(ref)) for ref in op.contenders}
         due = self._run("SELECT EXISTS (SELECT 1 FROM session WHERE expires_at <= ?)", (self._now,))
         return Observed(
-            {ref: session for ref, (session, _) in found.items()},
-            {ref: mark for ref, (_, mark) in found.items() if mark},
+            {ref: owner for ref, (owner, _, _) in found.items() if owner is not None},
+            {ref: mark for ref, (_, mark, _) in found.items() if mark},
             tuple(queue for queue in op.queues if self._state_seen(queue) != self._state(queue)),
             bool(due.fetchone()[0]),
         )
@@ -370,12 +344,12 @@ class Transaction:
 
     # Who is notified.
 
-    def _arm(self, target: Contender, mine: Place) -> None:
+    def _arm(self, target: Contender, mine: ops.Place) -> None:
         """Watch a contender: note here which mailbox it is for, and in the file that this session does."""
         self._listen(self._command.mailbox, target.ref)
         self._want(target, mine)
 
-    def _want(self, target: Contender, mine: Place) -> None:
+    def _want(self, target: Contender, mine: ops.Place) -> None:
         row = (target_of(target.ref)[1], self._session, mine.token)
         self._run("INSERT OR IGNORE INTO watch (token, session, waiter) VALUES (?, ?, ?)", row)
 
