@@ -59,7 +59,7 @@ def _rewritten(owner: ModuleType | type, name: str, *changes: tuple[str, str]) -
 def _bug(
     name: str, tests: str, owner: ModuleType | type, of: str, *changes: tuple[str, str], where: str = FILE
 ) -> TransportMutant:
-    folder = "tests/fencing" if where == GATE else "tests/stores/sqlite"
+    folder = "tests/fencing" if where == GATE else "tests/stores" if "/" in tests else "tests/stores/sqlite"
     return TransportMutant(name, where, f"{folder}/{tests}.py", lambda: _rewritten(owner, of, *changes))
 
 
@@ -318,7 +318,7 @@ SQLITE = [
     _bug(
         "waiting for writers has no end",
         LINKS,
-        session.FileSession,
+        Session,
         "carry_out",
         ("if boot_time() + pause_s >= until:", "if False:"),
     ),
@@ -368,7 +368,7 @@ SQLITE = [
         "a session lives before it can be seen to",
         LINKS,
         session.FileSession,
-        "_once",
+        "_try",
         ("self._prepare(command)", "pass"),
         (
             "reply, work = self._transact(command, db)",
@@ -525,21 +525,21 @@ SQLITE = [
     # Telling and hearing.
     _bug(
         "the second look is dropped",
-        LINKS,
+        "kit/test_subscriptions",
         subscriptions.Subscriptions,
         "add",
         ("if self._waiting.get(ref) is waiting:", "if True:"),
     ),
     _bug(
         "a mailbox that was forgotten is told",
-        LINKS,
+        "kit/test_subscriptions",
         subscriptions.Subscriptions,
         "forget",
         ("waiting.pop(mailbox, None)", "pass"),
     ),
     _bug(
         "a contender that has gone is told of for ever",
-        LINKS,
+        "kit/test_subscriptions",
         subscriptions.Subscriptions,
         "post",
         ("self._waiting.pop(event.ref, ())", "self._waiting.get(event.ref, ())"),
@@ -577,22 +577,28 @@ SQLITE = [
     _bug(
         "a downgrade is told again and again",
         LINKS,
-        session.FileSession,
+        Session,
         "tick",
         ("mark != before.get(ref)", "True"),
     ),
     _bug(
         "what was not heard is not found",
         LINKS,
-        session.FileSession,
+        Session,
         "tick",
         ("if ref not in found.owners", "if False"),
     ),
-    _bug("a death is not looked for", LINKS, session.FileSession, "tick", ("found.due or dead", "found.due")),
+    _bug(
+        "a death is not looked for",
+        LINKS,
+        session.FileSession,
+        "look_after",
+        ("found.due or dead", "found.due"),
+    ),
     _bug(
         "the end of a session is not told",
         LINKS,
-        session.FileSession,
+        Session,
         "tick",
         ("self.end(lost.reason)", "pass"),
     ),

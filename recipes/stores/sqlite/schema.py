@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recipes.errors import StoreError, StoreFull, StoreRefused, StoreUnavailable
+from recipes.stores._kit.session import Busy
 from recipes.stores.sqlite.location import check, machine, no_room
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["EPOCH", "Busy", "checkpoint", "connect", "meaning", "transaction"]
+__all__ = ["EPOCH", "checkpoint", "connect", "meaning", "transaction"]
 
 APPLICATION = 0x52454349  # "RECI"
 VERSION = 3
@@ -64,10 +65,6 @@ MEANT = {
     sqlite3.SQLITE_CORRUPT: (StoreRefused, DAMAGED),
     sqlite3.SQLITE_ERROR: (StoreRefused, "the tables are not as they should be"),
 }
-
-
-class Busy(Exception):
-    """Another process is writing: ask again soon."""
 
 
 def meaning(error: sqlite3.Error, label: str) -> StoreError | Busy:

@@ -7,50 +7,33 @@ import os
 import random
 import socket
 import sqlite3
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recipes._contract.connection import Mailbox, OnEnd
+from recipes._contract.connection import OnEnd
 from recipes._contract.operations import End, Enqueue, Open, Probe, Renew
-from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import ReentrantCall, SessionLost, StoreError, StoreFull, StoreUnavailable
 from recipes.stores._kit.descriptors import TAKEN
-from recipes.stores._kit.queue import Command, is_queue
-from recipes.stores._kit.session import Session
+from recipes.stores._kit.queue import Command
+from recipes.stores._kit.session import Observe, Observed, Session
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
-from recipes.stores.sqlite.schema import Busy, checkpoint, meaning, transaction
-from recipes.stores.sqlite.transactions import Observe, Observed, Sweep, Transaction, grows, writes
+from recipes.stores.sqlite.schema import checkpoint, meaning, transaction
+from recipes.stores.sqlite.transactions import Sweep, Transaction, grows, writes
 
 __all__ = ["FileSession"]
 
 ROOM = 64 * 1024
 """With fewer bytes free on the disk nobody joins a queue: what is left is for renewing and ending."""
 
-EAGER_TRIES = 4
-SHORTEST_PAUSE_S = 0.0001
-LONGEST_PAUSE_S = 0.01
 CHECKPOINT_CHANCE = 1 / 64
-TICK_WITHIN_S = 1.0
 LOG_WARNS = 16_000_000
 """Bytes of the log: ordinarily it has less than a hundredth of that."""
 
 _logger = logging.getLogger("recipes")
-
-
-class _Nobody(Mailbox):
-    """Where events go that were not asked for."""
-
-    def post(self, event: Event) -> None:
-        """Drop it."""
-
-
-NOBODY = _Nobody()
 
 
 class FileSession(Session):
@@ -69,31 +52,20 @@ class FileSession(Session):
         self._directory = str(Path(path).parent)
         self._folder = Folder(path)
         self._database = Database(path, label, self._folder)
-        self._id = ""
         self._lifeline: Lifeline | None = None
         self._finished = False
         self._warned = False
-        self._marks: dict[str, str] = {}  # as the last tick saw them
 
-    def carry_out(self, command: Command, timeout_s: float) -> Any:
-        """Carry a request out within so many seconds, or raise; waits while others write."""
-        until = boot_time() + timeout_s
-        full = False
-        for pause_s in _pauses():
-            try:
-                return self._once(command, until)
-            except Busy:
-                pass
-            except StoreFull:
-                if full or grows(command.op) or not self._checkpoint():
-                    raise
-                full = True  # there was room in the log, from its start: try once more
-            if boot_time() + pause_s >= until:
-                raise StoreUnavailable(self.label, "others were writing all the time")
-            time.sleep(pause_s)
-        raise AssertionError("pauses should not end")
+    def try_once(self, command: Command, until: float) -> Any:
+        """Carry out a command in one transaction, and notify those that wait for what it did."""
+        try:
+            return self._try(command, until)
+        except StoreFull:
+            if grows(command.op) or not self._checkpoint():
+                raise
+            return self._try(command, until)  # there was room in the log, from its start
 
-    def _once(self, command: Command, until: float) -> Any:
+    def _try(self, command: Command, until: float) -> Any:
         database = self._database
         if database.mine:
             raise ReentrantCall
@@ -141,14 +113,13 @@ class FileSession(Session):
             room = os.statvfs(self._directory)
             if room.f_bavail * room.f_frsize < ROOM:
                 raise StoreFull(self.label, "the disk is full")
-        if isinstance(command.op, Open) and not self._id:
-            self._id = command.session
+        if isinstance(command.op, Open) and self._lifeline is None:
             try:
                 self._folder.make()
             except OSError:  # then nobody is told, and nobody sees who died: waiters look by themselves
                 pass
-            self._lifeline = Lifeline(self._folder, self._id)
-            self.bell = Bell(self._folder, self._id)
+            self._lifeline = Lifeline(self._folder, self.id)
+            self.bell = Bell(self._folder, self.id)
 
     def _transact(self, command: Command, db: sqlite3.Connection) -> tuple[Any, Transaction]:
         reply: Any
@@ -206,7 +177,7 @@ class FileSession(Session):
     def _tell(self, work: Transaction) -> None:
         """Notify all that want to hear what was done."""
         for session, news in work.news.items():
-            if session == self._id:
+            if session == self.id:
                 self.post(news)
             elif self.bell is not None:
                 self.bell.ring(session, news)
@@ -232,31 +203,11 @@ class FileSession(Session):
         self.post(news)
         return doubtful
 
-    def tick(self) -> None:
-        """Look after those who are waited for: whether they stand, and whether their processes live."""
-        self.plan_tick()
-        refs = self.subscriptions.refs()
-        if not refs:
-            return
-        queues = tuple(ref for ref in refs if is_queue(ref))
-        contenders = tuple(ref for ref in refs if not is_queue(ref))
-        try:
-            found: Observed = self._look_after(Observe(contenders, queues))
-            dead = self._folder.dead(found.owners.values())
-            if found.due or dead:
-                self._look_after(Sweep(tuple(dead)))
-        except SessionLost as lost:
-            self.end(lost.reason)
-        except StoreError:  # the next tick will do, and so will the waiter's own look
-            return
-        else:
-            before, self._marks = self._marks, found.marks  # of a mark once: some go on waiting behind it
-            self.post(Gone(ref) for ref in contenders if ref not in found.owners)
-            self.post(Changed(ref) for ref, mark in found.marks.items() if mark != before.get(ref))
-            self.post(Changed(queue) for queue in found.changed)
-
-    def _look_after(self, op: Observe | Sweep) -> Any:
-        return self.carry_out(Command(op, self._id, NOBODY), TICK_WITHIN_S)
+    def look_after(self, found: Observed) -> None:
+        """End the sessions whose time is over, and those whose process has died."""
+        dead = self._folder.dead(found.owners.values())
+        if found.due or dead:
+            self.ask(Sweep(tuple(dead)))
 
     def close(self, within_s: float) -> None:
         """Let go of everything; a session that was not ended is seen to have nobody behind it."""
@@ -265,14 +216,5 @@ class FileSession(Session):
         if self._lifeline is not None:
             self._lifeline.drop()
         if self._finished:
-            self._folder.forget([self._id])
+            self._folder.forget([self.id])
         self._database.end(within_s)
-
-
-def _pauses() -> Iterator[float]:
-    """Yield how long to wait before each next try, with jitter: others write for some ten microseconds."""
-    yield from (0.0,) * EAGER_TRIES
-    longest = SHORTEST_PAUSE_S
-    while True:
-        yield random.uniform(longest / 2, longest)  # noqa: S311 - spreads load only
-        longest = min(longest * 1.5, LONGEST_PAUSE_S)

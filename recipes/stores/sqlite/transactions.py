@@ -14,8 +14,9 @@ from recipes._contract.rule import Order
 from recipes._contract.wakeups import Changed, Gone
 from recipes.errors import SessionLost
 from recipes.stores._kit.queue import ENDED, Command, kind_of, ref_of, target_of, watched_on_joining
+from recipes.stores._kit.session import Observe, Observed
 
-__all__ = ["Observe", "Observed", "Sweep", "Transaction", "grows", "writes"]
+__all__ = ["Sweep", "Transaction", "grows", "writes"]
 
 EXPIRED = "the session was not renewed in time, and has expired"
 MORE_THAN_ANY = 2**63 - 1
@@ -30,31 +31,6 @@ ORDER BY token LIMIT ?
 """
 STATE = "SELECT COUNT(*) || ' ' || MAX(token) || ' ' || SUM(version) FROM contender WHERE queue = ?"
 """Differs after each change of a queue: tokens and versions only rise. None if the queue is empty."""
-
-
-@record
-class Observed:
-    """What has become of contenders and queues.
-
-    Attributes:
-        owners: The references of the contenders that stand, and whose they are.
-        marks: The marks of those of them that have one.
-        changed: The queues that are not as this session saw them.
-        due: The time of some session is over.
-    """
-
-    owners: dict[str, str]
-    marks: dict[str, str]
-    changed: tuple[str, ...]
-    due: bool
-
-
-@record
-class Observe(ops.Op[Observed]):
-    """Say what has become of these contenders and queues, and whether the time of any session is over."""
-
-    contenders: tuple[str, ...]
-    queues: tuple[str, ...]
 
 
 @record

@@ -20,12 +20,13 @@ from recipes._contract.wakeups import Changed, Gone
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost
 from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.session import Observe
 from recipes.stores._kit.tasks import AsyncQueueLink
 from recipes.stores.sqlite import bell as bells
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.lifeline import Folder
 from recipes.stores.sqlite.session import FileSession
-from recipes.stores.sqlite.transactions import Observe, Transaction
+from recipes.stores.sqlite.transactions import Transaction
 from tests.contract.world import until
 from tests.pace import Pace, taking
 from tests.stores.sqlite.linking import (

@@ -18,8 +18,9 @@ import pytest
 
 import recipes
 from recipes import StoreRefused
+from recipes.stores._kit.session import Busy
 from recipes.stores.sqlite import location, schema
-from recipes.stores.sqlite.schema import EPOCH, Busy, connect, meaning
+from recipes.stores.sqlite.schema import EPOCH, connect, meaning
 
 
 def opening(path: Path) -> str:

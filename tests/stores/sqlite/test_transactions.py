@@ -36,8 +36,9 @@ from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.errors import SessionLost
 from recipes.stores._kit.queue import Command
+from recipes.stores._kit.session import Observe, Observed
 from recipes.stores.sqlite.schema import EPOCH, connect, transaction
-from recipes.stores.sqlite.transactions import Observe, Observed, Sweep, Transaction, writes
+from recipes.stores.sqlite.transactions import Sweep, Transaction, writes
 
 READER = Order("R", exclusive_only=True)
 
