@@ -73,5 +73,4 @@ def _close_all() -> None:
         one.close()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_all)
+getattr(os, "register_at_fork", lambda **_: None)(after_in_child=_close_all)  # not on every platform
