@@ -234,7 +234,7 @@ SQLITE = [
         T,
         A,
         "_observe_queue",
-        ("if seen not", "if not seen"),
+        ("if seen not in (None, state):", "if False:"),
     ),
     _bug(
         "a change that was not told is not found in a queue",

@@ -323,7 +323,8 @@ def test_the_end_of_a_session_takes_all_it_had(file: File) -> None:
     file.start("a", "b")
     file.join("a", "id-1")
     file.join("b")
-    file.do("b", List("x", 1, watch=True))
+    for queue in "xy":
+        file.do("b", List(queue, 1, watch=True))
     file.do("b", End())
     file.do("b", End())
     for table in ("watch", "observer"):
