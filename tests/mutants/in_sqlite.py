@@ -243,6 +243,13 @@ SQLITE = [
         "_observe",
         ("self._state_seen(queue) != self._state(queue)", "False"),
     ),
+    _bug(
+        "a death is seen in no queue that is observed",
+        LINKS,
+        A,
+        "_observe",
+        ("owners.update(session for (session,) in rows)", "pass"),
+    ),
     _bug("marks matter to nobody", T, A, "_as_seen", ("mark == target.mark or", "True or")),
     _bug("marks matter to all", T, A, "_as_seen", ("not op.mine.spot.minds_marks", "False")),
     _bug(
@@ -586,7 +593,7 @@ SQLITE = [
         LINKS,
         Session,
         "tick",
-        ("if ref not in found.owners", "if False"),
+        ("if ref not in found.standing", "if False"),
     ),
     _bug(
         "a death is not looked for",

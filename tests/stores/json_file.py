@@ -111,16 +111,14 @@ class Step:
         return self._remove(op.queue, op.token)
 
     def _observe(self, op: Observe) -> Observed:
-        found = {ref: self._find(*kit.target_of(ref)) for ref in op.contenders}
+        rows = {ref: self._find(*kit.target_of(ref)) for ref in op.contenders}
+        found = {ref: row for ref, row in rows.items() if row is not None}
         seen, changes = self._session.seen, self._state["changes"]
         changed = tuple(queue for queue in op.queues if seen.get(queue) != changes.get(queue, 0))
         for queue in changed:
             seen.pop(queue, None)
-        return Observed(
-            {ref: one["session"] for ref, one in found.items() if one is not None},
-            {ref: one["mark"] for ref, one in found.items() if one is not None and one["mark"]},
-            changed,
-        )
+        marks = {ref: row["mark"] for ref, row in found.items() if row["mark"]}
+        return Observed(frozenset(found), marks, changed)
 
     def _contenders(self, queue: str) -> Ahead:
         """Return all that stand in a queue, first come first."""

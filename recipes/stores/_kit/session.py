@@ -45,15 +45,17 @@ class Observed:
     """What has become of contenders and queues.
 
     Attributes:
-        owners: The references of the contenders that stand, and whose they are.
+        standing: The references of the contenders that stand.
         marks: The marks of those of them that have one.
         changed: The queues that are not as this session saw them.
+        owners: The sessions that stand there, where a store sees by itself that their processes have died.
         due: The time of some session is over.
     """
 
-    owners: dict[str, str]
+    standing: frozenset[str]
     marks: dict[str, str]
     changed: tuple[str, ...]
+    owners: frozenset[str] = frozenset()
     due: bool = False
 
 
@@ -182,7 +184,7 @@ class Session(ABC):
             return
         else:
             before, self._marks = self._marks, found.marks  # of a mark once: some go on waiting behind it
-            self.post(Gone(ref) for ref in contenders if ref not in found.owners)
+            self.post(Gone(ref) for ref in contenders if ref not in found.standing)
             self.post(Changed(ref) for ref, mark in found.marks.items() if mark != before.get(ref))
             self.post(Changed(queue) for queue in found.changed)
 

@@ -205,7 +205,7 @@ class FileSession(Session):
 
     def look_after(self, found: Observed) -> None:
         """End the sessions whose time is over, and those whose process has died."""
-        dead = self._folder.dead(found.owners.values())
+        dead = self._folder.dead(found.owners)
         if found.due or dead:
             self.ask(Sweep(tuple(dead)))
 

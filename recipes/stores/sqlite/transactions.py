@@ -299,12 +299,18 @@ class Transaction:
         return tuple(name for (name,) in self._run(names, (op.most,)).fetchall())
 
     def _observe(self, op: Observe) -> Observed:
-        found = {ref: self._state_of(*target_of(ref)) for ref in op.contenders}
+        states = {ref: self._state_of(*target_of(ref)) for ref in op.contenders}
+        found = {ref: state for ref, state in states.items() if state[0] is not None}
+        owners = {owner for owner, _, _ in found.values() if owner is not None}
+        for queue in op.queues:
+            rows = self._run("SELECT DISTINCT session FROM contender WHERE queue = ?", (queue,)).fetchall()
+            owners.update(session for (session,) in rows)
         due = self._run("SELECT EXISTS (SELECT 1 FROM session WHERE expires_at <= ?)", (self._now,))
         return Observed(
-            {ref: owner for ref, (owner, _, _) in found.items() if owner is not None},
+            frozenset(found),
             {ref: mark for ref, (_, mark, _) in found.items() if mark},
             tuple(queue for queue in op.queues if self._state_seen(queue) != self._state(queue)),
+            frozenset(owners),
             bool(due.fetchone()[0]),
         )
 

@@ -15,7 +15,7 @@ import pytest
 
 import recipes
 from recipes import StoreFull, StoreUnavailable
-from recipes._contract.operations import Checked, Renewal
+from recipes._contract.operations import Checked, List, Renewal
 from recipes._contract.wakeups import Changed, Gone
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost
@@ -90,6 +90,47 @@ def test_a_downgrade_that_was_not_told_is_found_once(
     assert b.ask(checking("b", own, token, box), 10.0) == stands
     time.sleep(2 * bells.TICK_S)
     assert box.events == [Changed(f"x/{token}")]  # a writer knows it, and goes on waiting
+
+
+def observe(link: Any, session: str, queue: str = "x") -> Box:
+    box = Box()
+    link.ask(command(session, List(queue, 10, watch=True), box), 10.0)
+    return box
+
+
+def test_who_observes_a_queue_is_told_at_once_of_what_another_process_did(link: Any) -> None:
+    a, b = link("a"), link("b")
+    box, elsewhere = observe(b, "b"), observe(b, "b", "~election/x")
+    with taking(bells.TICK_S):
+        token = join(a, "a")
+        assert box.rang.wait(10)
+        box = observe(b, "b")
+        a.ask(leaving("a", token), 10.0)
+        assert box.rang.wait(10)
+        assert not elsewhere.events
+        a.ask(joining("a", queue="~election/x"), 10.0)
+        assert elsewhere.rang.wait(10)
+    assert (box.events, elsewhere.events) == ([Changed("x")], [Changed("~election/x")])
+
+
+@pytest.mark.parametrize("change", ["not told", "by hand", "death"])
+def test_who_observes_a_queue_finds_what_it_was_not_told(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    a, b = link("a"), link("b")
+    token = join(a, "a")
+    box = observe(b, "b")
+    if change == "not told":
+        monkeypatch.setattr(Bell, "ring", lambda *_: None)
+        a.ask(downgrading("a", token), 10.0)
+    elif change == "by hand":
+        with sqlite3.connect(path) as db:
+            db.execute("DELETE FROM contender WHERE token = ?", (token,))
+        db.close()
+    else:
+        a.session._lifeline.drop()  # as its process would by dying
+    assert box.rang.wait(10)
+    assert box.events == [Changed("x")]
 
 
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])

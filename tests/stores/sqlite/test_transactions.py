@@ -290,7 +290,9 @@ def test_a_session_ends_at_its_time_by_whoever_writes(file: File) -> None:
     with pytest.raises(SessionLost, match="has expired"):
         file.do("a", Check(mine))  # one that only reads sees it too, and leaves it to a writer
     assert file.standing() == ["a", "b"]
-    assert file.do("b", Observe((at(1),), ())) == Observed({at(1): "a"}, {}, (), due=True)
+    assert file.do("b", Observe((at(1),), ())) == Observed(
+        frozenset({at(1)}), {}, (), frozenset("a"), due=True
+    )
     file.do("b", Sweep())
     assert file.standing() == ["b"]
     assert file.news() == {"b": [at(1)]}
@@ -444,7 +446,7 @@ def test_a_rewrite_keeps_place_and_token_and_tells_who_waits(file: File) -> None
     ]
     assert file.do("b", Look(others, EXCLUSIVE, ())).ahead[0].mark == "granted"
     observed = file.do("b", Observe((mine.ref, others.ref, at(3)), ()))
-    assert observed == Observed({mine.ref: "a", others.ref: "b"}, {mine.ref: "granted"}, (), due=False)
+    assert observed == Observed(frozenset({mine.ref, others.ref}), {mine.ref: "granted"}, (), frozenset("ab"))
 
 
 def test_a_mark_matters_to_some_kinds_only(file: File) -> None:
@@ -507,7 +509,8 @@ def test_an_observer_finds_what_it_was_not_told(file: File) -> None:
     watch_queue(file, "b")
     file.db.execute("DELETE FROM contender")
     file.db.execute("INSERT INTO contender (queue, token, id, kind, session) VALUES ('y', 1, 'i', 'W', 's')")
-    assert file.do("b", observe).changed == ("x", "y")
+    found = file.do("b", observe)
+    assert (found.changed, found.owners) == (("x", "y"), {"s"})
 
 
 def test_without_a_token_the_attempt_is_found_by_its_name(file: File) -> None:
