@@ -89,7 +89,7 @@ PACKAGE = 95
 PURE = 100
 PURE_FILES = (
     "recipes/_contract/*,recipes/_rules/*,recipes/_programs/*,"
-    "recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
+    "recipes/stores/_kit/*,recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
 )
 
 

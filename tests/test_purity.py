@@ -17,7 +17,7 @@ MODULES = {
 }
 
 PURE_PLACES = ("_contract", "_rules", "_programs")
-PURE_STORE_PARTS = ("protocol", "layout", "codec", "requests")
+PURE_STORE_PARTS = ("protocol", "layout", "codec", "requests", "queue")
 FORBIDDEN = {
     "asyncio",
     "concurrent",
@@ -91,7 +91,12 @@ def _walk(node: ast.AST, *, typing_too: bool) -> Iterator[ast.AST]:
 def test_the_pure_modules_are_those_that_are_meant() -> None:
     names = {module.removeprefix("recipes.") for module in PURE}
     assert {"_contract.operations", "_rules.readwrite", "_programs.queueing", "_run.interpreter"} <= names
-    assert {"stores.etcd.protocol", "stores.etcd.codec", "stores.zookeeper.layout"} <= names
+    assert {
+        "stores.etcd.protocol",
+        "stores.etcd.codec",
+        "stores.zookeeper.layout",
+        "stores._kit.queue",
+    } <= names
     assert not {"stores.memory", "_run.runtime", "stores.etcd.wire"} & names
 
 
@@ -143,6 +148,8 @@ def layer(module: str) -> str:
     place, inside, *rest = [*module.split(".")[1:], "", ""]
     if place != "stores":
         return PLACES.get(place, f"a new place: {module}")
+    if inside == "_kit":
+        return "store kit"
     if any(rest):
         return "protocols" if is_pure(module) else "transports"
     return STORES.get(inside, "backends")
@@ -157,9 +164,10 @@ ALLOWED = {
     "programs": {"values", "contract", "rules"},
     "entry": {"values", "waiting"},  # for a password
     "registry": {"values", "contract", "backends", "entry"},
+    "store kit": {"values", "contract", "clock"},  # no store, and no program or rule
     "protocols": {"values", "contract"},
-    "transports": {"values", "contract", "protocols", "clock", "waiting", "backends", "entry"},
-    "backends": {"values", "contract", "registry", "protocols", "transports", "clock", "entry"},
+    "transports": {"values", "contract", "store kit", "protocols", "clock", "waiting", "backends", "entry"},
+    "backends": {"values", "contract", "store kit", "registry", "protocols", "transports", "clock", "entry"},
     "drivers": {"values", "contract", "programs", "clock", "waiting"},
     "nouns": {"values", "contract", "rules", "programs", "drivers", "registry", "entry"},
     "root": {"values", "nouns"},
@@ -187,10 +195,12 @@ def test_programs_and_stores_meet_in_the_contract_only(module: str) -> None:
         assert not name.startswith(("recipes._run", "recipes.stores")), name
 
 
-@pytest.mark.parametrize("module", [one for one in MODULES if layer(one) == "protocols"])
+@pytest.mark.parametrize("module", [one for one in MODULES if layer(one) in {"protocols", "store kit"}])
 def test_no_store_knows_a_program_or_a_rule(module: str) -> None:
     for name in imports(module, typing_too=True):
-        assert not name.startswith(("recipes._programs", "recipes._rules", "recipes._run")), name
+        assert not name.startswith(("recipes._programs", "recipes._rules", "recipes._run")) or (
+            layer(name) == "clock"
+        ), name
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

@@ -25,6 +25,7 @@ TOLD = {
     "entry": ("entry", "stores/tls.py, credentials.py"),
     "transports": ("transports", "stores/*/: the only I/O"),
     "protocols": ("store protocols", "stores/*/protocol*.py"),
+    "store kit": ("the kit of stores", "stores/_kit/"),
     "contract": ("the contract", "_contract/"),
     "values": ("values", "errors.py, events.py"),
     "waiting": ("waiting", "_run/waiting.py"),

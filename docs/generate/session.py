@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from docs.generate.tables import table
 from recipes._programs.lease import SessionClock
+from recipes.stores._kit.queue import QueueProtocol
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.memory import MemoryProtocol
-from recipes.stores.sqlite.protocol import SqliteProtocol
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 
 __all__ = ["session"]
@@ -14,7 +14,7 @@ __all__ = ["session"]
 PROTOCOLS = {
     "ZooKeeper": ZooKeeperProtocol,
     "etcd": EtcdProtocol,
-    "SQLite": SqliteProtocol,
+    "SQLite": QueueProtocol,
     "memory": MemoryProtocol,
 }
 TTL_S = 15.0

@@ -15,52 +15,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from urllib.parse import SplitResult
 
+from recipes._contract import operations as ops
 from recipes._contract.backend import Engine
 from recipes._contract.connection import AsyncLink, Link, Mailbox, OnEnd, Request
 from recipes._contract.contenders import Contender
-from recipes._contract.operations import (
-    Check,
-    Checked,
-    End,
-    Enqueue,
-    Evict,
-    List,
-    Listing,
-    Look,
-    Open,
-    Opened,
-    Place,
-    Probe,
-    Queues,
-    Renew,
-    Renewal,
-    Rewrite,
-    Spot,
-    StoreOp,
-    View,
-    Watch,
-    Withdraw,
-)
-from recipes._contract.protocol import Steps, StoreProtocol, Turn
 from recipes._contract.rule import Order
-from recipes._contract.wakeups import Changed, Event, Gone
+from recipes._contract.wakeups import Changed, Gone
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import SessionLost
 from recipes.guarantees import STORES
+from recipes.stores._kit.queue import ENDED, Command, QueueProtocol, kind_of
+from recipes.stores._kit.subscriptions import Subscriptions
 
 __all__ = ["MemoryEngine", "MemoryServer", "engine"]
-
-ENDED = "the session has ended on the store"
-
-
-@dataclass(frozen=True, slots=True)
-class Command(Request[Any]):
-    """An operation as it is: the server in memory understands them."""
-
-    op: StoreOp[Any]
-    session: str
-    mailbox: Mailbox
 
 
 @dataclass(slots=True)
@@ -80,7 +48,7 @@ class MemoryServer:
     now: Callable[[], float] = boot_time
     sessions: dict[str, _Session] = field(default_factory=dict)
     queues: dict[str, dict[str, Contender]] = field(default_factory=dict)
-    watches: dict[str, set[Mailbox]] = field(default_factory=dict)
+    watches: Subscriptions = field(default_factory=Subscriptions)
     buried: dict[str, str] = field(default_factory=dict)
     _revision: Any = field(default_factory=lambda: itertools.count(1))
     _lock: Any = field(default_factory=threading.RLock)
@@ -89,11 +57,11 @@ class MemoryServer:
         """Carry out one command, whole."""
         with section.mark, self._lock:
             self.expire()
-            op = command.op
-            if isinstance(op, Open):
+            op: Any = command.op
+            if isinstance(op, ops.Open):
                 return self._open(op)
             session = self.sessions.get(command.session)
-            if isinstance(op, End):
+            if isinstance(op, ops.End):
                 return self.end(command.session)
             if session is None:
                 raise SessionLost(ENDED)
@@ -139,66 +107,62 @@ class MemoryServer:
         if not self.watches:  # nobody's; those of this call were made in it
             return
         with section.mark, self._lock:
-            for ref, mailboxes in list(self.watches.items()):
-                mailboxes.discard(mailbox)
-                if not mailboxes:
-                    del self.watches[ref]
+            self.watches.forget(mailbox)
 
-    def _open(self, op: Open) -> Opened:
+    def _open(self, op: ops.Open) -> ops.Opened:
         session_id = f"{next(self._revision):x}"
         self.sessions[session_id] = _Session(op.ttl_s, self.now() + op.ttl_s)
-        return Opened(session_id, op.ttl_s)
+        return ops.Opened(session_id, op.ttl_s)
 
-    def _renew(self, op: Renew, command: Command) -> Renewal:
+    def _renew(self, op: ops.Renew, command: Command) -> ops.Renewal:
         session = self.sessions[command.session]
         session.expires_at = self.now() + session.ttl_s
-        return Renewal(session.ttl_s, tuple(place for place in op.places if not self._stands(place)))
+        return ops.Renewal(session.ttl_s, tuple(place for place in op.places if not self._stands(place)))
 
-    def _enqueue(self, op: Enqueue, command: Command) -> View:
+    def _enqueue(self, op: ops.Enqueue, command: Command) -> ops.View:
         if op.spot.id in self.buried:
             raise SessionLost("its contender was withdrawn")
         queue = self.queues.setdefault(op.spot.queue, {})
         ref = _ref(op.spot)
         if ref not in queue:
-            kind = "W" if op.spot.kind == "lock" else op.spot.kind
-            spot = op.spot
+            spot, token = op.spot, next(self._revision)
             queue[ref] = Contender(
-                ref, spot.id, kind, command.session, "", next(self._revision), spot.owner, spot.data
+                ref, spot.id, kind_of(spot), command.session, "", token, spot.owner, spot.data
             )
-            self._tell(Changed(spot.queue), spot.queue)
-        return self._view(Place(op.spot, ref, queue[ref].token), op.order)
+            self.watches.post(Changed(spot.queue))
+        return self._view(ops.Place(op.spot, ref, queue[ref].token), op.order)
 
-    def _probe(self, op: Probe, command: Command) -> View | None:
+    def _probe(self, op: ops.Probe, command: Command) -> ops.View | None:
         queue = self.queues.get(op.spot.queue, {})
         if _ref(op.spot) not in queue:
             everybody = tuple(reversed(queue.values()))
             if op.order.blockers(everybody):
                 return None
-        return self._enqueue(Enqueue(op.spot, op.order), command)
+        return self._enqueue(ops.Enqueue(op.spot, op.order), command)
 
-    def _watch(self, op: Watch, command: Command) -> bool:
+    def _watch(self, op: ops.Watch, command: Command) -> bool:
         there = all(self._as_seen(op.mine.spot.queue, target) for target in op.targets)
         if there:
             self._arm(op.targets, command)
         return there
 
-    def _look(self, op: Look, command: Command) -> View:
+    def _look(self, op: ops.Look, command: Command) -> ops.View:
         self._arm(op.targets, command)
         return self._view(op.mine, op.order)
 
-    def _check(self, op: Check, command: Command) -> Checked:
+    def _check(self, op: ops.Check, command: Command) -> ops.Checked:
         if op.evidence is None:
             self._arm(op.targets, command)
         queue = op.mine.spot.queue
         present = (target.ref for target in op.targets if self._as_seen(queue, target))
-        return Checked(self._stands(op.mine), frozenset(present))
+        return ops.Checked(self._stands(op.mine), frozenset(present))
 
-    def _withdraw(self, op: Withdraw, command: Command) -> bool:
+    def _withdraw(self, op: ops.Withdraw, command: Command) -> bool:
         if op.place is None:
             self.buried[op.spot.id] = command.session
         return self._remove(self.queues.get(op.spot.queue, {}), _ref(op.spot))
 
-    def _rewrite(self, op: Rewrite, command: Command) -> int | None:
+    def _rewrite(self, op: ops.Rewrite, command: Command) -> int | None:
         if not self._stands(op.place):
             return None
         queue = self.queues[op.place.spot.queue]
@@ -207,85 +171,58 @@ class MemoryServer:
             return None
         queue[op.place.ref] = replace(before, mark=op.mark, data=op.data, version=before.version + 1)
         for ref in (op.place.ref, op.place.spot.queue):
-            self._tell(Changed(ref), ref)
+            self.watches.post(Changed(ref))
         return before.version + 1
 
-    def _evict(self, op: Evict, command: Command) -> bool:
+    def _evict(self, op: ops.Evict, command: Command) -> bool:
         queue = self.queues.get(op.queue, {})
         found = queue.get(op.ref)
         return found is not None and found.token == op.token and self._remove(queue, op.ref)
 
-    def _list(self, op: List, command: Command) -> Listing:
+    def _list(self, op: ops.List, command: Command) -> ops.Listing:
         if op.watch:
-            self.watches.setdefault(op.queue, set()).add(command.mailbox)
-        return Listing(tuple(itertools.islice(self.queues.get(op.queue, {}).values(), op.most)))
+            self.watches.add(command.mailbox, op.queue)
+        return ops.Listing(tuple(itertools.islice(self.queues.get(op.queue, {}).values(), op.most)))
 
-    def _queues(self, op: Queues, command: Command) -> tuple[str, ...]:
+    def _queues(self, op: ops.Queues, command: Command) -> tuple[str, ...]:
         return tuple(sorted(name for name, queue in self.queues.items() if queue)[: op.most])
 
-    def _view(self, mine: Place, order: Order) -> View:
+    def _view(self, mine: ops.Place, order: Order) -> ops.View:
         if not self._stands(mine):
-            return View(None, (), complete=True, position=0)
+            return ops.View(None, (), complete=True, position=0)
         queue = self.queues[mine.spot.queue]
         everybody = (one for one in reversed(queue.values()) if one.token < mine.token)
         ahead = order.visible(tuple(everybody))
-        return View(mine, ahead, complete=True, position=len(ahead))
+        return ops.View(mine, ahead, complete=True, position=len(ahead))
 
     def _arm(self, targets: tuple[Contender, ...], command: Command) -> None:
         for target in targets:
-            self.watches.setdefault(target.ref, set()).add(command.mailbox)
+            self.watches.add(command.mailbox, target.ref)
 
     def _as_seen(self, queue: str, target: Contender) -> bool:
         found = self.queues.get(queue, {}).get(target.ref)
         return found is not None and found.mark == target.mark
 
-    def _stands(self, place: Place) -> bool:
+    def _stands(self, place: ops.Place) -> bool:
         found = self.queues.get(place.spot.queue, {}).get(place.ref)
         return found is not None and found.token == place.token
 
     def _remove(self, queue: dict[str, Contender], ref: str) -> bool:
         if queue.pop(ref, None) is None:
             return False
-        self._tell(Gone(ref), ref)
-        queue_name = ref.rpartition("/")[0]
-        self._tell(Changed(queue_name), queue_name)
+        self.watches.post(Gone(ref))
+        self.watches.post(Changed(ref.rpartition("/")[0]))
         return True
 
-    def _tell(self, event: Event, ref: str) -> None:
-        for mailbox in self.watches.pop(ref, ()):
-            mailbox.post(event)
 
-
-def _ref(spot: Spot) -> str:
+def _ref(spot: ops.Spot) -> str:
     return f"{spot.queue}/{spot.kind}-{spot.id}"
 
 
-class MemoryProtocol(StoreProtocol):
-    """One session with a store in memory."""
+class MemoryProtocol(QueueProtocol):
+    """One session with a store in memory; joining watches nothing there, so that tests see each `Watch`."""
 
-    renewals_per_ttl: ClassVar[int] = 3
-    renewal_lag: ClassVar[float] = 0.0
-
-    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
-        """Start a session."""
-        opened: Opened = yield from Command(op, "", turn.mailbox)
-        self.session_id = opened.id
-        return opened
-
-    def _pass_on(self, op: StoreOp[Any], turn: Turn) -> Steps[Any]:
-        return (yield from Command(op, self.session_id, turn.mailbox))
-
-    renew = end = enqueue = probe = watch = look = check = rewrite = listing = queues = _pass_on
-
-    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
-        """Withdraw; asked again, it was I who deleted it."""
-        removed: bool = yield from self._pass_on(op, turn)
-        return removed or turn.again
-
-    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
-        """Delete another's contender; asked again, it was I who deleted it."""
-        removed: bool = yield from self._pass_on(op, turn)
-        return removed or turn.again
+    enqueue = QueueProtocol._pass_on  # noqa: SLF001 - of the class itself
 
 
 class MemoryLink(Link):

@@ -109,7 +109,7 @@ class Manners:
     def test_leaving_without_a_close_does_not_hang(self, world: World) -> None:
         if world.store.url().startswith("memory"):
             return  # another process is another store
-        script = BLOCKING if not world.face.is_async else ASYNCIO
+        script = world.store.prelude + (BLOCKING if not world.face.is_async else ASYNCIO)
         with taking(10):
             subprocess.run(
                 [sys.executable, "-c", script, world.store.url()],

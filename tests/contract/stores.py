@@ -54,6 +54,7 @@ class Store(ABC):
         malformed_blocks: What is no contender of anybody's layout counts as one, and blocks.
         lands_late: A request can arrive after the next request of the same client.
         options: What a client has to be told besides the URL.
+        prelude: Code that another process runs before it can connect.
     """
 
     mark: str
@@ -61,6 +62,7 @@ class Store(ABC):
     malformed_blocks: ClassVar[bool] = True
     has_strangers: ClassVar[bool] = True
     lands_late: ClassVar[bool] = True
+    prelude: ClassVar[str] = ""
 
     @abstractmethod
     def url(self) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from recipes import testing
+from recipes.stores._kit.queue import QueueProtocol
 from recipes.stores.etcd.protocol import EtcdProtocol
-from recipes.stores.sqlite.protocol import SqliteProtocol
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from tests.docs.pages import ROOT, example_on
 
@@ -29,7 +29,7 @@ def example() -> dict[str, Any]:
 
 
 def test_it_knows_how_often_each_store_renews(example: dict[str, Any]) -> None:
-    protocols = {"etcd": EtcdProtocol, "sqlite": SqliteProtocol, "zookeeper": ZooKeeperProtocol}
+    protocols = {"etcd": EtcdProtocol, "sqlite": QueueProtocol, "zookeeper": ZooKeeperProtocol}
     assert example["RENEWALS"] == {
         store: (protocol.renewals_per_ttl, protocol.renewal_lag) for store, protocol in protocols.items()
     }

@@ -11,25 +11,22 @@ import sys
 import textwrap
 from types import ModuleType
 from typing import Any
-from unittest import mock
 
 from recipes.fencing import file as gates
+from recipes.stores._kit import blocking, subscriptions, tasks
+from recipes.stores._kit import descriptors as numbers
+from recipes.stores._kit.session import Session
 from recipes.stores.sqlite import (
     SqliteEngine,
     bell,
-    blocking,
-    book,
     database,
     descriptors,
     kernel,
     lifeline,
     location,
-    requests,
     schema,
     session,
-    tasks,
     transactions,
-    work,
 )
 from tests.mutants.transports import TransportMutant
 from tests.simulation.bugs import swap
@@ -56,14 +53,13 @@ def _rewritten(owner: ModuleType | type, name: str, *changes: tuple[str, str]) -
         return swap(owner, name, made[name])
     holders = [one for key, one in [*sys.modules.items()] if key.startswith("recipes.")]
     patches = [swap(one, name, made[name]) for one in holders if vars(one).get(name) is original]
-    acts = {kind: made[name] for kind, act in transactions._ACTS.items() if act is original}
-    return [*(patch for (patch,) in patches), mock.patch.dict(transactions._ACTS, acts)]
+    return [patch for (patch,) in patches]
 
 
 def _bug(
     name: str, tests: str, owner: ModuleType | type, of: str, *changes: tuple[str, str], where: str = FILE
 ) -> TransportMutant:
-    folder = "tests/fencing" if where == GATE else "tests/stores/sqlite"
+    folder = "tests/fencing" if where == GATE else "tests/stores" if "/" in tests else "tests/stores/sqlite"
     return TransportMutant(name, where, f"{folder}/{tests}.py", lambda: _rewritten(owner, of, *changes))
 
 
@@ -71,29 +67,29 @@ def _gate(name: str, of: str, *changes: tuple[str, str]) -> TransportMutant:
     return _bug(name, "test_file", gates.FileGate, of, *changes, where=GATE)
 
 
-T, LINKS, FDS = "test_transactions", "test_links", "test_descriptors"
+A, T, LINKS, FDS = transactions.Transaction, "test_transactions", "test_links", "test_descriptors"
 SQLITE = [
     # What requests do to the tables.
     _bug(
         "eviction ends only the suspects",
         T,
-        transactions,
-        "_evict",
-        ("_bury(work, request.suspects)", "[_end(one, work) for one in work.dead(request.suspects)]"),
+        A,
+        "_sweep",
+        ("self._bury(op.suspects)", "[self._end_session(one) for one in self._dead(op.suspects)]"),
     ),
     _bug(
         "the last in the queue is told first",
         T,
-        work.Work,
-        "tell",
+        A,
+        "_tell",
         ("ORDER BY waiter", "ORDER BY waiter DESC"),
     ),
-    _bug("sessions are told by their names", T, work.Work, "tell", ("ORDER BY waiter", "ORDER BY session")),
-    _bug("who waits again is told later", T, transactions, "_want", ("OR IGNORE", "OR REPLACE")),
+    _bug("sessions are told by their names", T, A, "_tell", ("ORDER BY waiter", "ORDER BY session")),
+    _bug("who waits again is told later", T, A, "_want", ("OR IGNORE", "OR REPLACE")),
     _bug(
         "anybody deletes a contender",
         T,
-        transactions,
+        A,
         "_delete",
         (' AND session = ?"', '"'),
         ("(queue, token, session)", "(queue, token)"),
@@ -101,83 +97,85 @@ SQLITE = [
     _bug(
         "an attempt of another session is found",
         T,
-        transactions,
+        A,
         "_token_of",
         (' AND session = ?"', '"'),
-        ("(queue, contender_id, session)", "(queue, contender_id)"),
+        ("(spot.queue, spot.id, self._session)", "(spot.queue, spot.id)"),
     ),
     _bug(
-        "anybody downgrades",
+        "anybody rewrites a contender",
         T,
-        transactions,
-        "_demote",
-        (' AND session = ?"', '"'),
-        ("(queue, token, request.session)", "(queue, token)"),
+        A,
+        "_rewrite",
+        ("owner != self._session or", "owner is None or"),
     ),
     _bug(
         "a renewal renews all",
         T,
-        transactions,
-        "_touch",
+        A,
+        "_renew",
         ('SET expires_at = ? WHERE id = ?"', 'SET expires_at = ?"'),
-        ("(work.now + ttl_s, session))", "(work.now + ttl_s,))"),
+        ("(self._now + ttl_s, self._session))", "(self._now + ttl_s,))"),
     ),
     _bug(
         "another's places count as held",
         T,
-        transactions,
-        "_touch",
-        ("_owner(target, work) == session", "_owner(target, work)"),
+        A,
+        "_is_mine",
+        (" == self._session", " is not None"),
     ),
     _bug(
         "the end of a session leaves what it wanted to hear of",
         T,
-        transactions,
-        "_end",
-        ('db.execute("DELETE FROM watch WHERE session = ?", (session,))', "pass"),
+        A,
+        "_end_session",
+        ('self._run("DELETE FROM watch WHERE session = ?", (session,))', "pass"),
     ),
     _bug(
         "who has gone leaves who wanted to hear of it",
         T,
-        transactions,
+        A,
         "_delete",
         ("DELETE FROM watch WHERE token = ?", "DELETE FROM watch WHERE token = -?"),
     ),
-    _bug(
-        "a session that was started twice fails", T, transactions, "_start", ("INSERT OR REPLACE", "INSERT")
-    ),
-    _bug(
-        "sessions of an earlier clock go on", T, transactions, "_expire", (" OR expires_at > ?1 + ttl_s", "")
-    ),
+    _bug("a session that was started twice fails", T, A, "_open", ("INSERT OR REPLACE", "INSERT")),
+    _bug("sessions of an earlier clock go on", T, A, "_expire", (" OR expires_at > ?1 + ttl_s", "")),
     _bug(
         "a session ends later than it says",
         T,
-        transactions,
+        A,
         "_expect_session",
-        ("found[0] <= work.now", "found[0] <= work.now - 1"),
+        ("found[0] <= self._now", "found[0] <= self._now - 1"),
     ),
     _bug(
         "the dead are believed to live",
         T,
-        transactions,
+        A,
         "_living",
         ("if order.blockers(ahead) else []", "if False else []"),
     ),
-    _bug("a listing begins at its tail", T, transactions, "_list", ("ORDER BY token", "ORDER BY token DESC")),
+    TransportMutant(
+        "a listing begins at its tail",
+        FILE,
+        "tests/stores/sqlite/test_transactions.py",
+        lambda: swap(
+            transactions, "LIST", transactions.LIST.replace("ORDER BY token", "ORDER BY token DESC")
+        ),
+    ),
     _bug(
         "a listing has no end",
         T,
-        transactions,
+        A,
         "_list",
-        ("(request.queue, request.most)", "(request.queue, -1)"),
+        ("(op.queue, op.most)", "(op.queue, -1)"),
     ),
-    _bug("a queue is named for each that stands in it", T, transactions, "_list_queues", ("DISTINCT ", "")),
+    _bug("a queue is named for each that stands in it", T, A, "_queues", ("DISTINCT ", "")),
     _bug(
         "a reader listens when it has looked",
         T,
-        transactions,
+        A,
         "carry_out",
-        ("elif isinstance(request, See):", "elif False:"),
+        ("elif isinstance(op, ops.Look):", "elif False:"),
     ),
     TransportMutant(
         "the farthest are looked at",
@@ -191,11 +189,82 @@ SQLITE = [
         "tests/stores/sqlite/test_transactions.py",
         lambda: swap(transactions, "COUNT", transactions.COUNT.replace("queue = ?", "queue <> '' || ?")),
     ),
-    TransportMutant(
+    _bug(
         "a renewal takes room",
-        FILE,
-        "tests/stores/sqlite/test_links.py",
-        lambda: swap(requests.Touch, "grows", True),
+        LINKS,
+        transactions,
+        "grows",
+        ("ops.Open | ops.Enqueue", "ops.Renew | ops.Open | ops.Enqueue"),
+    ),
+    _bug("a rewrite ignores the version", T, A, "_rewrite", ("op.version not in (None, version)", "False")),
+    _bug("a rewrite is not counted", T, A, "_rewrite", ("version = version + 1", "version = version")),
+    _bug(
+        "an observer is not told of a rewrite",
+        T,
+        A,
+        "_rewrite",
+        ("self._tell_observers(queue)", "pass"),
+    ),
+    _bug(
+        "who observes a queue is not told who goes", T, A, "_delete", ("self._tell_observers(queue)", "pass")
+    ),
+    _bug(
+        "who observes a queue is not told who joins",
+        T,
+        A,
+        "_place",
+        ("self._tell_observers(spot.queue)", "pass"),
+    ),
+    _bug(
+        "an observer is told for ever",
+        T,
+        A,
+        "_tell_observers",
+        ('self._run("DELETE FROM observer WHERE queue = ?", (queue,))', "pass"),
+    ),
+    _bug(
+        "the end of a session leaves what it observed",
+        T,
+        A,
+        "_end_session",
+        ('self._run("DELETE FROM observer WHERE session = ?", (session,))', "pass"),
+    ),
+    _bug(
+        "a later observer hides what an earlier one missed",
+        T,
+        A,
+        "_observe_queue",
+        ("if seen not in (None, state):", "if False:"),
+    ),
+    _bug(
+        "a change that was not told is not found in a queue",
+        T,
+        A,
+        "_observe",
+        ("self._state_seen(queue) != self._state(queue)", "False"),
+    ),
+    _bug(
+        "a death is seen in no queue that is observed",
+        LINKS,
+        A,
+        "_observe",
+        ("owners.update(session for (session,) in rows)", "pass"),
+    ),
+    _bug("marks matter to nobody", T, A, "_as_seen", ("mark == target.mark or", "True or")),
+    _bug("marks matter to all", T, A, "_as_seen", ("not op.mine.spot.minds_marks", "False")),
+    _bug(
+        "an upgrade forgets who downgraded",
+        "test_opening",
+        schema,
+        "_upgrade",
+        ("ELSE 'downgraded' END", "ELSE '' END"),
+    ),
+    _bug(
+        "two upgrade one after the other",
+        "test_opening",
+        schema,
+        "_upgrade",
+        ("if version == VERSION:", "if False:"),
     ),
     # Opening, transactions, the log.
     _bug(
@@ -203,7 +272,7 @@ SQLITE = [
         LINKS,
         session.FileSession,
         "_transact",
-        ('"IMMEDIATE" if writes(request) else "DEFERRED"', '"DEFERRED"'),
+        ('"IMMEDIATE" if writes(command) else "DEFERRED"', '"DEFERRED"'),
     ),
     _bug("what broke is not undone", T, schema, "transaction", ('db.execute("ROLLBACK")', "pass")),
     _bug(
@@ -256,7 +325,7 @@ SQLITE = [
     _bug(
         "waiting for writers has no end",
         LINKS,
-        session.FileSession,
+        Session,
         "carry_out",
         ("if boot_time() + pause_s >= until:", "if False:"),
     ),
@@ -272,7 +341,7 @@ SQLITE = [
         LINKS,
         session.FileSession,
         "_transact",
-        ("Work(db, boot_time()", "Work(db, time.time()"),
+        ("db, boot_time()", "db, time.time()"),
     ),
     _bug(
         "another file in its place is not seen",
@@ -306,11 +375,11 @@ SQLITE = [
         "a session lives before it can be seen to",
         LINKS,
         session.FileSession,
-        "_once",
-        ("self._prepare(request)", "pass"),
+        "_try",
+        ("self._prepare(command)", "pass"),
         (
-            "reply, work = self._transact(request, db)",
-            "(reply, work), _ = self._transact(request, db), self._prepare(request)",
+            "reply, work = self._transact(command, db)",
+            "(reply, work), _ = self._transact(command, db), self._prepare(command)",
         ),
     ),
     _bug(
@@ -355,7 +424,7 @@ SQLITE = [
     _bug(
         "a child keeps what it inherited",
         FDS,
-        descriptors.Descriptor,
+        numbers.Descriptor,
         "__init__",
         ("_ours.add(self)", "pass"),
     ),
@@ -363,21 +432,21 @@ SQLITE = [
     _bug(
         "a number says whose it is",
         FDS,
-        descriptors.Descriptor,
+        numbers.Descriptor,
         "mine",
         ("identity(number) == self._identity", "True"),
     ),
     _bug(
         "another's descriptor is closed",
         FDS,
-        descriptors.Descriptor,
+        numbers.Descriptor,
         "close",
         ("if number >= 0 and identity(number) == self._identity:", "if number >= 0:"),
     ),
     _bug(
         "a socket closes its number when it is finalized",
         FDS,
-        descriptors.Descriptor,
+        numbers.Descriptor,
         "close",
         ("of.detach()", "pass"),
     ),
@@ -421,7 +490,7 @@ SQLITE = [
         FDS,
         session.FileSession,
         "_expect_own",
-        ("isinstance(request, Touch | Join | Watched) and ", ""),
+        ("isinstance(command.op, Renew | Enqueue | Probe | Observe) and ", ""),
     ),
     _bug(
         "a transaction is undone in another's file",
@@ -445,38 +514,42 @@ SQLITE = [
         "hear",
         ("None if self.taken else self.socket", "self.socket"),
     ),
-    _bug("a listener does not notice", FDS, blocking.SqliteLink, "_hear", ("if self._taken:", "if False:")),
     _bug(
-        "a poke goes to another", FDS, blocking.SqliteLink, "_poke", ("if self._own[0].taken:", "if False:")
+        "a listener does not notice",
+        FDS,
+        blocking.QueueLink,
+        "_hear",
+        ("if session.taken or", "if False and"),
     ),
+    _bug("a poke goes to another", FDS, blocking.QueueLink, "_poke", ("if self._own[0].taken:", "if False:")),
     _bug(
         "a loop goes on with a number that is another's",
         FDS,
-        tasks.AsyncSqliteLink,
+        tasks.AsyncQueueLink,
         "ask",
         ("self._stop_hearing()", "pass"),
     ),
     # Telling and hearing.
     _bug(
         "the second look is dropped",
-        LINKS,
-        book.Book,
-        "listen",
+        "kit/test_subscriptions",
+        subscriptions.Subscriptions,
+        "add",
         ("if self._waiting.get(ref) is waiting:", "if True:"),
     ),
     _bug(
         "a mailbox that was forgotten is told",
-        LINKS,
-        book.Book,
+        "kit/test_subscriptions",
+        subscriptions.Subscriptions,
         "forget",
         ("waiting.pop(mailbox, None)", "pass"),
     ),
     _bug(
         "a contender that has gone is told of for ever",
-        LINKS,
-        book.Book,
-        "gone",
-        ("self._waiting.pop(ref, ())", "self._waiting.get(ref, ())"),
+        "kit/test_subscriptions",
+        subscriptions.Subscriptions,
+        "post",
+        ("self._waiting.pop(event.ref, ())", "self._waiting.get(event.ref, ())"),
     ),
     _bug(
         "a socket that is full raises",
@@ -506,57 +579,63 @@ SQLITE = [
         "tick_s",
         ("DEAF_TICK_S if self.socket is None else TICK_S", "TICK_S"),
     ),
-    _bug("the listener sleeps on", LINKS, blocking.SqliteLink, "_poke", ('self._waking.send(b".")', "pass")),
-    _bug("hearing keeps from looking", LINKS, blocking.SqliteLink, "_hear", (" or session.tick_s == 0", "")),
+    _bug("the listener sleeps on", LINKS, blocking.QueueLink, "_poke", ('self._waking.send(b".")', "pass")),
+    _bug("hearing keeps from looking", LINKS, blocking.QueueLink, "_hear", (" or session.tick_s == 0", "")),
     _bug(
         "a downgrade is told again and again",
         LINKS,
-        session.FileSession,
-        "_compare",
-        ("found.downgraded - self._downgraded", "found.downgraded"),
+        Session,
+        "tick",
+        ("mark != before.get(ref)", "True"),
     ),
     _bug(
         "what was not heard is not found",
         LINKS,
-        session.FileSession,
-        "_compare",
-        ("set(targets) - set(found.owners)", "()"),
+        Session,
+        "tick",
+        ("if ref not in found.standing", "if False"),
     ),
-    _bug("a death is not looked for", LINKS, session.FileSession, "tick", ("found.due or dead", "found.due")),
+    _bug(
+        "a death is not looked for",
+        LINKS,
+        session.FileSession,
+        "look_after",
+        ("found.due or dead", "found.due"),
+    ),
     _bug(
         "the end of a session is not told",
         LINKS,
-        session.FileSession,
+        Session,
         "tick",
-        ('self._tell_end(str(ended) or "it was removed from the file")', "pass"),
+        ("self.end(lost.reason)", "pass"),
     ),
     _bug(
         "who listens late is not looked after",
         LINKS,
-        session.FileSession,
-        "_listen",
-        ("self._on_listen()", "pass"),
+        Session,
+        "listen",
+        ("self.on_listen()", "pass"),
     ),
     _bug(
         "a request that was given up is carried out",
         "test_links_asyncio",
-        tasks.AsyncSqliteLink,
+        tasks.AsyncQueueLink,
         "_work",
         (" and not job.given_up", ""),
     ),
     _bug(
         "hearing too much is no reason to look",
         "test_links_asyncio",
-        tasks.AsyncSqliteLink,
+        tasks.AsyncQueueLink,
         "_hear",
         ("self._jobs.put(None)", "pass"),
     ),
     _bug(
         "a task waits longer than it said",
         "test_links_asyncio",
-        tasks,
-        "_too_late",
-        ('_settle(done, None, StoreUnavailable(label, "no answer in time"))', "pass"),
+        tasks.AsyncQueueLink,
+        "ask",
+        ("loop.call_later(timeout_s,", "loop.call_later(timeout_s + 20,"),
     ),
     # The gate of a file.
     _gate("the fence is not synced", "_inside", ("os.fsync(fence)", "pass")),

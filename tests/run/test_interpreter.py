@@ -18,7 +18,7 @@ from recipes._run.interpreter import END_UNBORN_WITHIN_S, Receive, interpret
 from recipes._run.runtime import LONGEST_PAUSE_S
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.events import Transition
-from recipes.stores.memory import Command
+from recipes.stores._kit.queue import Command
 from tests.run.doubles import HandRuntime
 
 SPOT = Spot("q", "lock", "id-1")

@@ -133,10 +133,10 @@ def test_fault_45_the_exit_keeps_no_client_alive() -> None:
 
 
 HANGS = """
-        from recipes.stores.sqlite.blocking import SqliteLink
+        from recipes.stores._kit.blocking import QueueLink
         clients = [recipes.connect(URL) for _ in range(5)]
         grants = [one.lock(f"x{number}").acquire() for number, one in enumerate(clients)]
-        SqliteLink.ask = lambda *args: time.sleep(60)
+        QueueLink.ask = lambda *args: time.sleep(60)
         ready()
     """
 

@@ -130,7 +130,7 @@ def test_watches_tell_once(server: MemoryServer) -> None:
     a.ask(ops.Withdraw(mine.spot, mine))
     assert b.mailbox.events == [Gone(mine.ref)]
     assert b.ask(ops.Watch(view.mine, view.ahead)) is False, "it is gone"
-    assert server.watches == {}
+    assert not server.watches
 
 
 def test_look_arms_and_reads(server: MemoryServer) -> None:
@@ -164,7 +164,7 @@ def test_forgotten_mailboxes_are_told_nothing(server: MemoryServer) -> None:
     a.ask(ops.Withdraw(mine.spot, mine))
     assert (b.mailbox.events, c.mailbox.events) == ([], [Gone(mine.ref)])
     c.link.forget(c.mailbox)
-    assert server.watches == {}
+    assert not server.watches
 
 
 def test_sessions_expire_and_take_their_contenders_along(server: MemoryServer, clock: Clock) -> None:

@@ -10,8 +10,8 @@ from urllib.parse import SplitResult
 from recipes._contract.backend import Engine
 from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
+from recipes.stores._kit.queue import QueueProtocol
 from recipes.stores.sqlite.location import path_of
-from recipes.stores.sqlite.protocol import SqliteProtocol
 
 if TYPE_CHECKING:
     from recipes._contract.connection import AsyncLink, Link, OnEnd
@@ -57,21 +57,23 @@ class SqliteEngine(Engine):
             raise StoreRefused(one.label, f"{NO_FCNTL}; {ELSEWHERE}")
         return one
 
-    def protocol(self) -> SqliteProtocol:
+    def protocol(self) -> QueueProtocol:
         """Return the protocol for one session, with an id of its own."""
-        return SqliteProtocol(secrets.token_hex(8))
+        return QueueProtocol(secrets.token_hex(8))
 
     def link(self, on_end: OnEnd) -> Link:
         """Return a new blocking link."""
-        from recipes.stores.sqlite.blocking import SqliteLink
+        from recipes.stores._kit.blocking import QueueLink
+        from recipes.stores.sqlite.session import FileSession
 
         try:
-            return SqliteLink(self._path, self.label, on_end)
+            return QueueLink(FileSession(self._path, self.label, on_end))
         except OSError as error:  # too many open files
             raise StoreUnavailable(self.label, str(error)) from None
 
     def async_link(self, on_end: OnEnd) -> AsyncLink:
         """Return a new asyncio link."""
-        from recipes.stores.sqlite.tasks import AsyncSqliteLink
+        from recipes.stores._kit.tasks import AsyncQueueLink
+        from recipes.stores.sqlite.session import FileSession
 
-        return AsyncSqliteLink(self._path, self.label, on_end)
+        return AsyncQueueLink(FileSession(self._path, self.label, on_end))

@@ -10,7 +10,8 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
-from recipes.stores.sqlite.descriptors import Descriptor
+from recipes._contract.wakeups import Changed, Gone
+from recipes.stores._kit.descriptors import Descriptor
 from recipes.stores.sqlite.lifeline import Folder
 
 __all__ = ["Bell"]
@@ -19,6 +20,7 @@ TICK_S = 0.4
 DEAF_TICK_S = 0.01
 LONGEST_ADDRESS = 100
 LONGEST_TOLD = 32_000
+SIGNS = {Gone: "-", Changed: "~"}
 OVERHEARD = 8
 """So many datagrams at once, and there may have been more than a socket keeps."""
 
@@ -69,21 +71,20 @@ class Bell:
         """After how many seconds a waiter looks by itself."""
         return DEAF_TICK_S if self.socket is None else TICK_S
 
-    def ring(self, session: str, gone: Iterable[str] = (), changed: Iterable[str] = ()) -> None:
-        """Tell a session of contenders; never waits, and nobody knows whether it was heard."""
+    def ring(self, session: str, news: Iterable[Gone | Changed] = ()) -> None:
+        """Notify a session of contenders and queues; never waits, and nobody knows whether it was heard."""
         own = self.socket
         if own is None or self.taken:  # another's socket would say it
             return
-        said = "\n".join([*(f"-{ref}" for ref in gone), *(f"~{ref}" for ref in changed)]).encode()
+        said = "\n".join(f"{SIGNS[type(event)]}{event.ref}" for event in news).encode()
         try:  # too much to say is said by saying nothing: look
             own.sendto(said if len(said) <= LONGEST_TOLD else b"", self._address(session))
         except OSError:  # its process has died, or does not read: it looks by itself
             pass
 
-    def hear(self) -> tuple[list[str], list[str], bool]:
-        """Return who has gone, who has changed, and whether more may have been said."""
-        gone: list[str] = []
-        changed: list[str] = []
+    def hear(self) -> tuple[list[Gone | Changed], bool]:
+        """Return what was said, and whether more may have been."""
+        news: list[Gone | Changed] = []
         heard = 0
         doubtful = False
         own = None if self.taken else self.socket  # of another's nothing is read
@@ -94,9 +95,9 @@ class Bell:
                 break
             heard += 1
             doubtful = doubtful or not said or heard >= OVERHEARD
-            for word in said.decode("utf-8", "replace").splitlines():
-                (changed if word.startswith("~") else gone).append(word[1:])
-        return gone, changed, doubtful
+            words = said.decode("utf-8", "replace").splitlines()
+            news += (Changed(word[1:]) if word.startswith("~") else Gone(word[1:]) for word in words)
+        return news, doubtful
 
     def close(self) -> None:
         """Hear no more; never raises."""

@@ -18,17 +18,16 @@ import sqlite3
 import threading
 import weakref
 
-from recipes.errors import StoreRefused, StoreUnavailable
-from recipes.stores.sqlite.descriptors import Files, Identity, identity, open_files
+from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.stores._kit.descriptors import TAKEN, Identity, identity
+from recipes.stores.sqlite.descriptors import Files, open_files
 from recipes.stores.sqlite.lifeline import Folder
-from recipes.stores.sqlite.requests import NoSession
 from recipes.stores.sqlite.schema import connect
 
 __all__ = ["Database"]
 
 FORK_WAITS_S = 1.0
 SLICE_S = 0.1  # see recipes._run.waiting
-TAKEN = "a descriptor of the file was closed by other code of this process (os.closerange, for example)"
 
 
 class Database:
@@ -90,7 +89,7 @@ class Database:
         """Return the connection; with the lock held.
 
         Raises:
-            NoSession: The file is another than it was, or somebody else closed a descriptor of it.
+            SessionLost: The file is another than it was, or somebody else closed a descriptor of it.
             StoreRefused: It cannot be used.
             StoreUnavailable: It was closed for good.
             sqlite3.Error: See `schema.meaning`.
@@ -100,10 +99,10 @@ class Database:
         file = identity(self.path)
         if self._file is not None and self._file != file:
             self.close()
-            raise NoSession("the file was deleted, or another was put in its place")
+            raise SessionLost("the file was deleted, or another was put in its place")
         if self._is_taken():
             self.close()
-            raise NoSession(TAKEN)
+            raise SessionLost(TAKEN)
         if self._db is None:
             if self.path in _torn:
                 raise StoreRefused(self._label, "this process was forked amid a transaction; fork it earlier")

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from recipes.stores._kit.descriptors import Descriptor
 from recipes.stores.sqlite import kernel
-from recipes.stores.sqlite.descriptors import Descriptor
 
 __all__ = ["Folder", "Lifeline", "descriptors"]
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recipes.errors import StoreError, StoreFull, StoreRefused, StoreUnavailable
+from recipes.stores._kit.session import Busy
 from recipes.stores.sqlite.location import check, machine, no_room
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["EPOCH", "Busy", "checkpoint", "connect", "meaning", "transaction"]
+__all__ = ["EPOCH", "checkpoint", "connect", "meaning", "transaction"]
 
 APPLICATION = 0x52454349  # "RECI"
-VERSION = 2
+VERSION = 3
 EPOCH = 1 << 40
 """A token is the number of the boot times this, and the number of the grant within it."""
 
@@ -26,13 +27,21 @@ CHECKPOINT_WAITS_MS = 50
 RESERVE = 256 * PAGE
 """Bytes kept in the log and in the file, so that sessions can be renewed and ended on a full disk."""
 
+CONTENDER = """
+CREATE TABLE contender (
+    queue TEXT NOT NULL, token INTEGER NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, session TEXT NOT NULL,
+    mark TEXT NOT NULL DEFAULT '', owner TEXT NOT NULL DEFAULT '', data BLOB NOT NULL DEFAULT x'',
+    version INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (queue, token)
+) WITHOUT ROWID;
+CREATE TABLE observer (
+    queue TEXT NOT NULL, session TEXT NOT NULL, state TEXT, PRIMARY KEY (queue, session)
+) WITHOUT ROWID;
+"""
+"""What versions before 3 had in another form, or not at all."""
+
 TABLES = """
 CREATE TABLE machine (only INTEGER PRIMARY KEY CHECK (only = 1), boot TEXT NOT NULL, token INTEGER NOT NULL);
 CREATE TABLE session (id TEXT PRIMARY KEY, ttl_s REAL NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE contender (
-    queue TEXT NOT NULL, token INTEGER NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, session TEXT NOT NULL,
-    downgraded INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', PRIMARY KEY (queue, token)
-) WITHOUT ROWID;
 CREATE TABLE watch (
     token INTEGER NOT NULL, session TEXT NOT NULL, waiter INTEGER NOT NULL, PRIMARY KEY (token, session)
 ) WITHOUT ROWID;
@@ -56,10 +65,6 @@ MEANT = {
     sqlite3.SQLITE_CORRUPT: (StoreRefused, DAMAGED),
     sqlite3.SQLITE_ERROR: (StoreRefused, "the tables are not as they should be"),
 }
-
-
-class Busy(Exception):
-    """Another process is writing: ask again soon."""
 
 
 def meaning(error: sqlite3.Error, label: str) -> StoreError | Busy:
@@ -150,20 +155,39 @@ def _prepare(db: sqlite3.Connection, label: str) -> None:
         raise StoreRefused(label, f"the file cannot be shared (its journal stays {mode!r})")
     with transaction(db):
         if not _is_ours(db, label):  # another may have been quicker
-            for statement in TABLES.strip().split(";\n"):
-                db.execute(statement)
+            _execute(db, TABLES + CONTENDER)
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def _execute(db: sqlite3.Connection, script: str) -> None:
+    """Execute statements inside the transaction, which ``executescript`` would commit."""
+    for statement in script.strip().split(";\n"):
+        db.execute(statement)
+
+
 def _upgrade(db: sqlite3.Connection) -> None:
-    """Add what older versions of the tables lack; who has the file open notices nothing."""
-    version = "SELECT user_version FROM pragma_user_version"
-    if db.execute(version).fetchone()[0] < VERSION:
-        with transaction(db):
-            if db.execute(version).fetchone()[0] < VERSION:  # another may have been quicker
-                db.execute("ALTER TABLE contender ADD COLUMN note TEXT NOT NULL DEFAULT ''")
-                db.execute(f"PRAGMA user_version = {VERSION}")
+    """Have tables of an older version as they are now, with all that stands in them.
+
+    A client of the older version that has the file open keeps what it holds, renews and releases it; all
+    else that it asks is refused, as the columns are others. It cannot open the file again.
+    """
+    asked = "SELECT user_version FROM pragma_user_version"
+    if db.execute(asked).fetchone()[0] == VERSION:
+        return
+    with transaction(db):
+        version = db.execute(asked).fetchone()[0]
+        if version == VERSION:  # another was quicker
+            return
+        db.execute("ALTER TABLE contender RENAME TO older")
+        _execute(db, CONTENDER)
+        mark, owner = "CASE downgraded WHEN 0 THEN '' ELSE 'downgraded' END", "note" if version > 1 else "''"
+        db.execute(
+            "INSERT INTO contender (queue, token, id, kind, session, mark, owner, version) "  # noqa: S608 - constants
+            f"SELECT queue, token, id, kind, session, {mark}, {owner}, downgraded FROM older"
+        )
+        db.execute("DROP TABLE older")
+        db.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _is_ours(db: sqlite3.Connection, label: str) -> bool:
@@ -208,7 +232,12 @@ def _enter_boot(db: sqlite3.Connection, label: str, in_use: Callable[[sqlite3.Co
                 raise StoreRefused(
                     label, "the file is in use under another kernel or clock; share it on one machine only"
                 )
-            for statement in ("DELETE FROM session", "DELETE FROM contender", "DELETE FROM watch"):
+            for statement in (
+                "DELETE FROM session",
+                "DELETE FROM contender",
+                "DELETE FROM watch",
+                "DELETE FROM observer",
+            ):
                 db.execute(statement)
             db.execute("UPDATE machine SET boot = ?, token = (token / ? + 1) * ?", (boot, EPOCH, EPOCH))
     db.execute("PRAGMA synchronous = NORMAL")

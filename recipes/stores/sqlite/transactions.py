@@ -1,319 +1,361 @@
-"""What each request does to the tables, inside one transaction that the caller begins and commits."""
+"""What each operation does to the tables, inside one transaction that the caller begins and commits."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from recipes.stores.sqlite.layout import Target, contender_of, target_of
-from recipes.stores.sqlite.requests import (
-    Ask,
-    Demote,
-    Evict,
-    Expel,
-    Finish,
-    Join,
-    List,
-    ListQueues,
-    NoSession,
-    Present,
-    Remove,
-    Row,
-    See,
-    Seen,
-    Standing,
-    Start,
-    Touch,
-    Watched,
-)
-from recipes.stores.sqlite.work import Work
+from recipes._contract import operations as ops
+from recipes._contract.connection import Mailbox
+from recipes._contract.contenders import Ahead, Contender
+from recipes._contract.record import record
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Changed, Gone
+from recipes.errors import SessionLost
+from recipes.stores._kit.queue import ENDED, Command, kind_of, ref_of, target_of, watched_on_joining
+from recipes.stores._kit.session import Observe, Observed
 
-if TYPE_CHECKING:
-    from recipes._contract.contenders import Ahead
-    from recipes._contract.rule import Order
-
-__all__ = ["carry_out", "writes"]
+__all__ = ["Sweep", "Transaction", "grows", "writes"]
 
 EXPIRED = "the session was not renewed in time, and has expired"
 MORE_THAN_ANY = 2**63 - 1
-_NEAREST = "SELECT token, id, kind, session, downgraded FROM contender WHERE queue = ? AND token < ?"
-COUNT = "SELECT COUNT(*) FROM contender WHERE queue = ? AND token < ?"
-COUNT_EXCLUSIVE = f"{COUNT} AND kind <> 'R'"
+_NEAREST = "SELECT token, id, kind, session, mark FROM contender WHERE queue = ? AND token < ?"
 NEAREST = f"{_NEAREST} ORDER BY token DESC LIMIT ?"
 NEAREST_EXCLUSIVE = f"{_NEAREST} AND kind <> 'R' ORDER BY token DESC LIMIT ?"
+COUNT = "SELECT COUNT(*) FROM contender WHERE queue = ? AND token < ?"
+COUNT_EXCLUSIVE = f"{COUNT} AND kind <> 'R'"
+LIST = """
+SELECT token, id, kind, session, mark, token, owner, data, version FROM contender WHERE queue = ?
+ORDER BY token LIMIT ?
+"""
+STATE = "SELECT COUNT(*) || ' ' || MAX(token) || ' ' || SUM(version) FROM contender WHERE queue = ?"
+"""Differs after each change of a queue: tokens and versions only rise. None if the queue is empty."""
 
 
-def writes(request: Ask[Any]) -> bool:
-    """Whether a request needs the one place of a writer."""
-    if isinstance(request, Present | See):
-        return request.watches
-    return not isinstance(request, Watched | List | ListQueues)
+@record
+class Sweep(ops.Op[None]):
+    """End the sessions whose time is over, and those whose process has died; these may have no row."""
+
+    suspects: tuple[str, ...] = ()
 
 
-def carry_out(request: Ask[Any], work: Work) -> Any:
-    """Carry out one request; raises ``NoSession`` if its session has ended.
+def grows(op: ops.Op[Any]) -> bool:
+    """Whether an operation takes room in the file, and so is refused when there is little left."""
+    return isinstance(op, ops.Open | ops.Enqueue | ops.Probe)
 
-    Who only reads listens first: no lock keeps others from writing, and what the first SELECT does not
-    show has to be heard.
+
+def writes(command: Command) -> bool:
+    """Whether an operation needs the one place of a writer."""
+    match command.op:
+        case ops.Look(targets=targets):
+            return bool(targets) and not command.promised
+        case ops.Check(targets=targets, evidence=evidence):
+            return bool(targets) and evidence is None
+        case ops.Watch(targets=targets):
+            return bool(targets)
+        case ops.List(watch=watch):
+            return watch
+        case op:
+            return not isinstance(op, Observe | ops.Queues)
+
+
+class Transaction:
+    """One operation, and what others have to be notified of once it is committed.
+
+    Args:
+        command: What is to be done.
+        db: The connection, in a transaction.
+        now: Boot time, read when the transaction had begun.
+        dead: Says which of these sessions' processes are known to have died.
+        listen: Notes, before the commit, that a mailbox is notified of a contender or a queue.
+
+    Attributes:
+        news: The sessions to notify, the first in the queue first, and of what.
+        ended: The sessions that have ended.
     """
-    if writes(request):
-        _expire(work)
-    elif isinstance(request, See):
-        for target in request.targets:
-            work.listen(request.mailbox, target)
-    if not isinstance(request, Start | Finish | Evict):
-        _expect_session(request.session, work)
-    return _ACTS[type(request)](request, work)
 
+    def __init__(
+        self,
+        command: Command,
+        db: sqlite3.Connection,
+        now: float,
+        dead: Callable[[Iterable[str]], list[str]],
+        listen: Callable[[Mailbox, str], None],
+    ) -> None:
+        self._command = command
+        self._session = command.session
+        self._now, self._dead, self._listen = now, dead, listen
+        self._run = db.execute
+        self.news: dict[str, list[Gone | Changed]] = {}
+        self.ended: list[str] = []
 
-def _expire(work: Work) -> None:
-    """End every session whose time is over, or is of another clock: whoever writes does it first."""
-    over = "SELECT id FROM session WHERE expires_at <= ?1 OR expires_at > ?1 + ttl_s"
-    found = work.db.execute(over, (work.now,)).fetchall()
-    for (session,) in found:
-        _end(session, work)
+    def carry_out(self) -> Any:
+        """Carry out the operation; raises ``SessionLost`` if its session has ended.
 
+        One that only reads listens first: no lock keeps others from writing, and what the first SELECT
+        does not show has to be heard.
+        """
+        op = self._command.op
+        if writes(self._command):
+            self._expire()
+        elif isinstance(op, ops.Look):
+            for target in op.targets:
+                self._listen(self._command.mailbox, target.ref)
+        if not isinstance(op, ops.Open | ops.End | Sweep):
+            self._expect_session()
+        act: Callable[[Any], Any] = getattr(self, f"_{type(op).__name__.lower()}")
+        return act(op)
 
-def _expect_session(session: str, work: Work) -> None:
-    found = work.db.execute("SELECT expires_at FROM session WHERE id = ?", (session,)).fetchone()
-    if found is None:
-        raise NoSession
-    if found[0] <= work.now:
-        raise NoSession(EXPIRED)
+    # The sessions.
 
+    def _expire(self) -> None:
+        """End every session whose time is over, or is of another clock: each writer does it first."""
+        over = "SELECT id FROM session WHERE expires_at <= ?1 OR expires_at > ?1 + ttl_s"
+        for (session,) in self._run(over, (self._now,)).fetchall():
+            self._end_session(session)
 
-def _end(session: str, work: Work) -> None:
-    """Delete a session, its contenders, and what it wanted to hear of."""
-    db = work.db
-    db.execute("DELETE FROM session WHERE id = ?", (session,))
-    standing = db.execute("SELECT queue, token FROM contender WHERE session = ?", (session,)).fetchall()
-    for queue, token in standing:
-        _delete(queue, token, session, work)
-    db.execute("DELETE FROM watch WHERE session = ?", (session,))
-    work.ended.append(session)
+    def _expect_session(self) -> None:
+        found = self._run("SELECT expires_at FROM session WHERE id = ?", (self._session,)).fetchone()
+        if found is None:
+            raise SessionLost(ENDED)
+        if found[0] <= self._now:
+            raise SessionLost(EXPIRED)
 
+    def _end_session(self, session: str) -> None:
+        """Delete a session, its contenders, and what it watched."""
+        self._run("DELETE FROM session WHERE id = ?", (session,))
+        found = self._run("SELECT queue, token FROM contender WHERE session = ?", (session,)).fetchall()
+        for queue, token in found:
+            self._delete(queue, token, session)
+        self._run("DELETE FROM watch WHERE session = ?", (session,))
+        self._run("DELETE FROM observer WHERE session = ?", (session,))
+        self.ended.append(session)
 
-def _bury(work: Work, suspects: Iterable[str] = ()) -> None:
-    """End the sessions whose process has died."""
-    found = work.db.execute("SELECT id FROM session").fetchall()
-    for session in work.dead([*suspects, *(session for (session,) in found)]):
-        _end(session, work)
+    def _bury(self, suspects: Iterable[str] = ()) -> None:
+        """End the sessions whose process has died."""
+        found = self._run("SELECT id FROM session").fetchall()
+        for session in self._dead([*suspects, *(session for (session,) in found)]):
+            self._end_session(session)
 
+    def _open(self, op: ops.Open) -> ops.Opened:
+        self._bury()  # some block nobody, and nobody looked
+        row = (self._session, op.ttl_s, self._now + op.ttl_s)
+        self._run("INSERT OR REPLACE INTO session (id, ttl_s, expires_at) VALUES (?, ?, ?)", row)
+        return ops.Opened(self._session, op.ttl_s)
 
-def _delete(queue: str, token: int, session: str, work: Work) -> bool:
-    """Delete a contender of this session; whether it was there."""
-    one = "DELETE FROM contender WHERE queue = ? AND token = ? AND session = ?"
-    if not work.db.execute(one, (queue, token, session)).rowcount:
-        return False
-    work.tell(queue, token, work.gone)
-    if work.gone:
-        work.db.execute("DELETE FROM watch WHERE token = ?", (token,))
-    return True
+    def _renew(self, op: ops.Renew) -> ops.Renewal:
+        (ttl_s,) = self._run("SELECT ttl_s FROM session WHERE id = ?", (self._session,)).fetchone()
+        self._run("UPDATE session SET expires_at = ? WHERE id = ?", (self._now + ttl_s, self._session))
+        return ops.Renewal(ttl_s, tuple(place for place in op.places if not self._is_mine(place)))
 
+    def _end(self, _: ops.End) -> None:
+        self._end_session(self._session)
 
-# The session.
+    def _sweep(self, op: Sweep) -> None:
+        self._bury(op.suspects)  # where one has died others may have, in the same queue
 
+    # The queue.
 
-def _start(request: Start, work: Work) -> None:
-    _bury(work)  # some block nobody, and nobody looked
-    row = (request.session, request.ttl_s, work.now + request.ttl_s)
-    work.db.execute("INSERT OR REPLACE INTO session (id, ttl_s, expires_at) VALUES (?, ?, ?)", row)
+    def _enqueue(self, op: ops.Enqueue) -> ops.View:
+        own, ahead = self._look_around(op.spot, op.order)
+        mine = self._place(op.spot, own)
+        now, later = watched_on_joining(op.order, ahead[: op.order.reach], self._session)
+        for contender in now:
+            self._arm(contender, mine)
+        for contender in later:  # one that moves up finds this done, and has nothing to write
+            self._want(contender, mine)
+        return self._view(mine, ahead, op.order)
 
-
-def _touch(request: Touch, work: Work) -> tuple[float, frozenset[int]]:
-    db, session = work.db, request.session
-    ttl_s: float = db.execute("SELECT ttl_s FROM session WHERE id = ?", (session,)).fetchone()[0]
-    db.execute("UPDATE session SET expires_at = ? WHERE id = ?", (work.now + ttl_s, session))
-    return ttl_s, frozenset(target[1] for target in request.places if _owner(target, work) == session)
-
-
-def _finish(request: Finish, work: Work) -> None:
-    _end(request.session, work)
-
-
-def _evict(request: Evict, work: Work) -> None:
-    _bury(work, request.suspects)  # where one has died others may have, in the same queue
-
-
-# The queue.
-
-
-def _join(request: Join, work: Work) -> Seen | None:
-    order, mailbox = request.order, request.mailbox
-    own = _token_of(request.queue, request.id, request.session, work) if request.again else None
-    ahead = _living(request.queue, own, order, work)
-    if own is None:
-        if request.only_free and order.blockers(ahead):
+    def _probe(self, op: ops.Probe) -> ops.View | None:
+        own, ahead = self._look_around(op.spot, op.order)
+        if own is None and op.order.blockers(ahead):
             return None
-        own = _insert(request, work)
-    if mailbox is None:
-        return _seen((request.queue, own), ahead, order, work)
-    shown = ahead[: order.reach]
-    targets, later = _of_others(order.targets(shown), request), _of_others(order.blockers(shown), request)
-    for ref in targets:
-        _arm(target_of(ref), own, request, work)
-    for ref in later:  # who steps up finds this done, and has nothing to write
-        _want(target_of(ref), own, request, work)
-    seen = _seen((request.queue, own), ahead, order, work)
-    return replace(seen, armed=targets, known=(*targets, *later))
+        return self._view(self._place(op.spot, own), ahead, op.order)
 
+    def _look_around(self, spot: ops.Spot, order: Order) -> tuple[int | None, Ahead]:
+        """Return the token of an attempt, if it was asked before and stands, and the nearest ahead."""
+        own = self._token_of(spot) if self._command.again else None
+        return own, self._living(spot.queue, own, order)
 
-def _of_others(ahead: Ahead, request: Join) -> tuple[str, ...]:
-    """Return the references of these, but for the client's own: they tell it themselves."""
-    return tuple(contender.ref for contender in ahead if contender.session != request.session)
+    def _token_of(self, spot: ops.Spot) -> int | None:
+        one = "SELECT token FROM contender WHERE queue = ? AND id = ? AND session = ?"
+        found = self._run(one, (spot.queue, spot.id, self._session)).fetchone()
+        return None if found is None else int(found[0])
 
+    def _place(self, spot: ops.Spot, token: int | None) -> ops.Place:
+        """Return the place of an attempt; without a token it joins the queue."""
+        if token is None:
+            self._run("UPDATE machine SET token = token + 1")
+            token = int(self._run("SELECT token FROM machine").fetchone()[0])
+            row = (spot.queue, token, spot.id, kind_of(spot), self._session, spot.owner, spot.data)
+            columns = "queue, token, id, kind, session, owner, data"
+            self._run(f"INSERT INTO contender ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
+            self._tell_observers(spot.queue)
+        return ops.Place(spot, ref_of(spot.queue, token), token)
 
-def _token_of(queue: str, contender_id: str, session: str, work: Work) -> int | None:
-    """Return the token of an attempt whose reply was lost, if it stands."""
-    found = work.db.execute(
-        "SELECT token FROM contender WHERE queue = ? AND id = ? AND session = ?",
-        (queue, contender_id, session),
-    ).fetchone()
-    return None if found is None else int(found[0])
+    def _living(self, queue: str, before: int | None, order: Order) -> Ahead:
+        """Return the nearest that count; sessions among them whose process has died are ended first."""
+        while True:
+            ahead = self._nearest(queue, before, order)
+            dead = self._dead([contender.session for contender in ahead]) if order.blockers(ahead) else []
+            if not dead:
+                return ahead
+            for session in dead:
+                self._end_session(session)
 
+    def _nearest(self, queue: str, before: int | None, order: Order) -> Ahead:
+        """Return the nearest that count, one more than a bounded read has to show."""
+        nearest = NEAREST_EXCLUSIVE if order.exclusive_only else NEAREST
+        before = MORE_THAN_ANY if before is None else before
+        found = self._run(nearest, (queue, before, order.reach + 1)).fetchall()
+        return tuple(Contender(ref_of(queue, row[0]), *row[1:]) for row in found)
 
-def _insert(request: Join, work: Work) -> int:
-    db = work.db
-    db.execute("UPDATE machine SET token = token + 1")
-    token: int = db.execute("SELECT token FROM machine").fetchone()[0]
-    row = (request.queue, token, request.id, request.kind, request.session, request.note)
-    db.execute("INSERT INTO contender (queue, token, id, kind, session, note) VALUES (?, ?, ?, ?, ?, ?)", row)
-    return token
+    def _view(self, mine: ops.Place, ahead: Ahead, order: Order) -> ops.View:
+        complete, position = len(ahead) <= order.reach, len(ahead)
+        if not complete:
+            count = COUNT_EXCLUSIVE if order.exclusive_only else COUNT
+            position = self._run(count, (mine.spot.queue, mine.token)).fetchone()[0]
+        return ops.View(mine, ahead[: order.reach], complete, position)
 
+    def _look(self, op: ops.Look) -> ops.View:
+        mine, order = op.mine, op.order
+        if not self._is_mine(mine):
+            return ops.View(None, (), complete=True, position=0)
+        if not writes(self._command):
+            return self._view(mine, self._nearest(mine.spot.queue, mine.token, order), order)
+        ahead = self._living(mine.spot.queue, mine.token, order)
+        for target in op.targets:
+            if self._state_of(*target_of(target.ref))[0] is not None:
+                self._arm(target, mine)
+        return self._view(mine, ahead, order)
 
-def _living(queue: str, before: int | None, order: Order, work: Work) -> Ahead:
-    """Return the nearest that count; sessions among them whose process has died are ended first."""
-    while True:
-        ahead = _nearest(queue, before, order, work)
-        dead = work.dead([contender.session for contender in ahead]) if order.blockers(ahead) else []
-        if not dead:
-            return ahead
-        for session in dead:
-            _end(session, work)
+    def _watch(self, op: ops.Watch) -> bool:
+        return len(self._as_seen(op, watch=True)) == len(op.targets)
 
+    def _check(self, op: ops.Check) -> ops.Checked:
+        return ops.Checked(self._is_mine(op.mine), frozenset(self._as_seen(op, watch=op.evidence is None)))
 
-def _nearest(queue: str, before: int | None, order: Order, work: Work) -> Ahead:
-    """Return the nearest rows that count, one more than a bounded read has to show."""
-    before = MORE_THAN_ANY if before is None else before
-    sql = NEAREST_EXCLUSIVE if order.exclusive_only else NEAREST
-    found = work.db.execute(sql, (queue, before, order.reach + 1)).fetchall()
-    return tuple(contender_of(queue, row) for row in found)
+    def _as_seen(self, op: ops.Watch | ops.Check, *, watch: bool) -> list[str]:
+        """Return which targets stand as they were seen; to some kinds it matters how they are marked."""
+        there = []
+        for target in op.targets:
+            owner, mark, _ = self._state_of(*target_of(target.ref))
+            if owner is not None and (mark == target.mark or not op.mine.spot.minds_marks):
+                there.append(target.ref)
+                if watch:
+                    self._arm(target, op.mine)
+        return there
 
+    def _withdraw(self, op: ops.Withdraw) -> bool:
+        token = self._token_of(op.spot) if op.place is None else op.place.token
+        return token is not None and self._delete(op.spot.queue, token, self._session)
 
-def _seen(own: Target, ahead: Ahead, order: Order, work: Work) -> Seen:
-    complete = len(ahead) <= order.reach
-    position = len(ahead)
-    if not complete:
-        counting = COUNT_EXCLUSIVE if order.exclusive_only else COUNT
-        position = work.db.execute(counting, own).fetchone()[0]
-    return Seen(own[1], ahead[: order.reach], complete, position)
+    def _evict(self, op: ops.Evict) -> bool:
+        owner, _, _ = self._state_of(op.queue, op.token)
+        return owner is not None and self._delete(op.queue, op.token, owner)
 
+    def _delete(self, queue: str, token: int, session: str) -> bool:
+        """Delete a contender of this session; whether it was there."""
+        one = "DELETE FROM contender WHERE queue = ? AND token = ? AND session = ?"
+        if not self._run(one, (queue, token, session)).rowcount:
+            return False
+        if self._tell(token, Gone(ref_of(queue, token))):
+            self._run("DELETE FROM watch WHERE token = ?", (token,))
+        self._tell_observers(queue)
+        return True
 
-def _see(request: See, work: Work) -> Seen:
-    queue, token, order = request.queue, request.token, request.order
-    if _owner((queue, token), work) != request.session:
-        return Seen(None)
-    if not request.watches:
-        return _seen((queue, token), _nearest(queue, token, order, work), order, work)
-    ahead = _living(queue, token, order, work)
-    for target in request.targets:
-        if _owner(target, work) is not None:
-            _arm(target, token, request, work)
-    return _seen((queue, token), ahead, order, work)
+    def _rewrite(self, op: ops.Rewrite) -> int | None:
+        queue, token = own = op.place.spot.queue, op.place.token
+        owner, _, version = self._state_of(*own)
+        if owner != self._session or op.version not in (None, version):
+            return None
+        change = (
+            "UPDATE contender SET mark = ?, data = ?, version = version + 1 WHERE queue = ? AND token = ?"
+        )
+        self._run(change, (op.mark, op.data, *own))
+        self._tell(token, Changed(ref_of(queue, token)))
+        self._tell_observers(queue)
+        return version + 1
 
+    def _state_of(self, queue: str, token: int) -> tuple[str | None, str, int]:
+        """Return whose contender this is, its mark, and its version; None first if it does not stand."""
+        state = "SELECT session, mark, version FROM contender WHERE queue = ? AND token = ?"
+        return self._run(state, (queue, token)).fetchone() or (None, "", 0)
 
-def _present(request: Present, work: Work) -> frozenset[int]:
-    standing = [target for target in request.targets if _as_seen(target, request, work)]
-    if request.watches:
-        for target in standing:
-            _arm(target, request.mine[1], request, work)
-    if _owner(request.mine, work) == request.session:
-        standing.append(request.mine)
-    return frozenset(token for _, token in standing)
+    def _is_mine(self, place: ops.Place) -> bool:
+        return self._state_of(place.spot.queue, place.token)[0] == self._session
 
+    # What is looked at from outside.
 
-def _as_seen(target: Target, request: Present, work: Work) -> bool:
-    state = "SELECT downgraded FROM contender WHERE queue = ? AND token = ?"
-    found = work.db.execute(state, target).fetchone()
-    if found is None or request.downgraded is None:
-        return found is not None
-    return bool(found[0]) == (target[1] in request.downgraded)
+    def _list(self, op: ops.List) -> ops.Listing:
+        if op.watch:
+            self._observe_queue(op.queue)
+        found = self._run(LIST, (op.queue, op.most)).fetchall()
+        return ops.Listing(tuple(Contender(ref_of(op.queue, row[0]), *row[1:]) for row in found))
 
+    def _queues(self, op: ops.Queues) -> tuple[str, ...]:
+        names = "SELECT DISTINCT queue FROM contender ORDER BY queue LIMIT ?"
+        return tuple(name for (name,) in self._run(names, (op.most,)).fetchall())
 
-def _watched(request: Watched, work: Work) -> Standing:
-    state = "SELECT session, downgraded FROM contender WHERE queue = ? AND token = ?"
-    found = {target: work.db.execute(state, target).fetchone() for target in request.targets}
-    due = work.db.execute("SELECT EXISTS (SELECT 1 FROM session WHERE expires_at <= ?)", (work.now,))
-    return Standing(
-        {target: row[0] for target, row in found.items() if row is not None},
-        frozenset(target for target, row in found.items() if row is not None and row[1]),
-        bool(due.fetchone()[0]),
-    )
+    def _observe(self, op: Observe) -> Observed:
+        states = {ref: self._state_of(*target_of(ref)) for ref in op.contenders}
+        found = {ref: state for ref, state in states.items() if state[0] is not None}
+        owners = {owner for owner, _, _ in found.values() if owner is not None}
+        for queue in op.queues:
+            rows = self._run("SELECT DISTINCT session FROM contender WHERE queue = ?", (queue,)).fetchall()
+            owners.update(session for (session,) in rows)
+        due = self._run("SELECT EXISTS (SELECT 1 FROM session WHERE expires_at <= ?)", (self._now,))
+        return Observed(
+            frozenset(found),
+            {ref: mark for ref, (_, mark, _) in found.items() if mark},
+            tuple(queue for queue in op.queues if self._state_seen(queue) != self._state(queue)),
+            frozenset(owners),
+            bool(due.fetchone()[0]),
+        )
 
+    def _state(self, queue: str) -> tuple[str | None]:
+        state: tuple[str | None] = self._run(STATE, (queue,)).fetchone()
+        return state
 
-def _remove(request: Remove, work: Work) -> bool:
-    token = request.token
-    if token is None:
-        token = _token_of(request.queue, request.id, request.session, work)
-    return token is not None and _delete(request.queue, token, request.session, work)
+    def _state_seen(self, queue: str) -> tuple[str | None] | None:
+        """Return the state of a queue as this session saw it; None if it was notified of a change since."""
+        seen = "SELECT state FROM observer WHERE queue = ? AND session = ?"
+        found: tuple[str | None] | None = self._run(seen, (queue, self._session)).fetchone()
+        return found
 
+    # Who is notified.
 
-def _expel(request: Expel, work: Work) -> bool:
-    owner = _owner((request.queue, request.token), work)
-    return owner is not None and _delete(request.queue, request.token, owner, work)
+    def _arm(self, target: Contender, mine: ops.Place) -> None:
+        """Watch a contender: note here which mailbox it is for, and in the file that this session does."""
+        self._listen(self._command.mailbox, target.ref)
+        self._want(target, mine)
 
+    def _want(self, target: Contender, mine: ops.Place) -> None:
+        row = (target_of(target.ref)[1], self._session, mine.token)
+        self._run("INSERT OR IGNORE INTO watch (token, session, waiter) VALUES (?, ?, ?)", row)
 
-def _demote(request: Demote, work: Work) -> bool:
-    queue, token = request.queue, request.token
-    mark = "UPDATE contender SET downgraded = 1 WHERE queue = ? AND token = ? AND session = ?"
-    if not work.db.execute(mark, (queue, token, request.session)).rowcount:
-        return False
-    work.tell(queue, token, work.changed)
-    return True
+    def _observe_queue(self, queue: str) -> None:
+        """Watch a queue; its state is noted too, so that a change is found of which nothing was heard."""
+        state, seen = self._state(queue), self._state_seen(queue)
+        if seen not in (None, state):  # an earlier observer of this session has to hear of it
+            self._tell_observers(queue)
+        self._listen(self._command.mailbox, queue)
+        row = (queue, self._session, *state)
+        self._run("INSERT OR REPLACE INTO observer (queue, session, state) VALUES (?, ?, ?)", row)
 
+    def _tell(self, token: int, event: Gone | Changed) -> bool:
+        """Have those notified that watch a contender, the first in the queue first; whether any does."""
+        watching = "SELECT session FROM watch WHERE token = ? ORDER BY waiter"
+        return self._add_news(self._run(watching, (token,)).fetchall(), event)
 
-def _list(request: List, work: Work) -> tuple[Row, ...]:
-    columns = "token, id, kind, session, downgraded, note"
-    first = f"SELECT {columns} FROM contender WHERE queue = ? ORDER BY token LIMIT ?"  # noqa: S608 - constants
-    return tuple(work.db.execute(first, (request.queue, request.most)).fetchall())
+    def _tell_observers(self, queue: str) -> None:
+        """Have those notified that observe a queue, each once."""
+        observing = "SELECT session FROM observer WHERE queue = ?"
+        if self._add_news(self._run(observing, (queue,)).fetchall(), Changed(queue)):
+            self._run("DELETE FROM observer WHERE queue = ?", (queue,))
 
-
-def _list_queues(request: ListQueues, work: Work) -> tuple[str, ...]:
-    found = work.db.execute("SELECT DISTINCT queue FROM contender ORDER BY queue LIMIT ?", (request.most,))
-    return tuple(name for (name,) in found.fetchall())
-
-
-def _owner(target: Target, work: Work) -> str | None:
-    """Return whose contender this is; None if it does not stand."""
-    found = work.db.execute("SELECT session FROM contender WHERE queue = ? AND token = ?", target).fetchone()
-    return None if found is None else str(found[0])
-
-
-def _arm(target: Target, waiter: int, request: Join | See | Present, work: Work) -> None:
-    """Watch a contender: note here who hears of it, and in the file that this session does."""
-    assert request.mailbox is not None, "somebody should want to hear"
-    work.listen(request.mailbox, target)
-    _want(target, waiter, request, work)
-
-
-def _want(target: Target, waiter: int, request: Join | See | Present, work: Work) -> None:
-    row = (target[1], request.session, waiter)
-    work.db.execute("INSERT OR IGNORE INTO watch (token, session, waiter) VALUES (?, ?, ?)", row)
-
-
-_ACTS: dict[type[Ask[Any]], Callable[[Any, Work], Any]] = {
-    Start: _start,
-    Touch: _touch,
-    Finish: _finish,
-    Evict: _evict,
-    Join: _join,
-    See: _see,
-    Present: _present,
-    Watched: _watched,
-    Remove: _remove,
-    Expel: _expel,
-    Demote: _demote,
-    List: _list,
-    ListQueues: _list_queues,
-}
+    def _add_news(self, sessions: list[tuple[str]], event: Gone | Changed) -> bool:
+        for (session,) in sessions:
+            self.news.setdefault(session, []).append(event)
+        return bool(sessions)

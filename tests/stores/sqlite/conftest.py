@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recipes.stores.sqlite.blocking import SqliteLink
-from recipes.stores.sqlite.requests import Start
+from recipes.stores._kit.blocking import QueueLink
+from recipes.stores.sqlite.session import FileSession
+from tests.stores.sqlite.linking import start
 
 
 @pytest.fixture
@@ -17,13 +18,13 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def link(path: str) -> Iterator[Callable[[str], SqliteLink]]:
-    links: list[SqliteLink] = []
+def link(path: str) -> Iterator[Callable[[str], QueueLink]]:
+    links: list[QueueLink] = []
 
-    def started(session: str) -> SqliteLink:
-        one = SqliteLink(path, "label", lambda reason: ended.append((session, reason)))
+    def started(session: str) -> QueueLink:
+        one = QueueLink(FileSession(path, "label", lambda reason: ended.append((session, reason))))
         links.append(one)
-        one.ask(Start(session, 5.0), 1.0)
+        one.ask(start(session), 1.0)
         return one
 
     ended: list[tuple[str, str]] = []

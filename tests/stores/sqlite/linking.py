@@ -1,18 +1,35 @@
-"""What tests of the links share: somebody who listens, and a way to join."""
+"""What tests of the file share: commands by hand, somebody who listens, and a way to join."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from recipes import events
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import Check, End, Enqueue, Open, Place, Renew, Rewrite, Spot, Withdraw
 from recipes._contract.wakeups import Event
 from recipes._rules.exclusive import EXCLUSIVE
-from recipes.stores.sqlite.blocking import SqliteLink
-from recipes.stores.sqlite.requests import Join
+from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.queue import Command
+from tests.stores.stepping import MAILBOX
 
-__all__ = ["Box", "join", "queued"]
+__all__ = [
+    "Box",
+    "checking",
+    "command",
+    "downgrading",
+    "finish",
+    "join",
+    "joining",
+    "leaving",
+    "place",
+    "queued",
+    "renew",
+    "start",
+]
 
 
 class Box:
@@ -25,8 +42,45 @@ class Box:
         self.rang.set()
 
 
-def join(link: SqliteLink, session: str, box: Box | None = None) -> int:
-    token: int = link.ask(Join(session, "x", "W", f"id-{session}", EXCLUSIVE, mailbox=box), 1.0).own
+def command(session: str, op: Any, box: Box | None = None) -> Command:
+    return Command(op, session, MAILBOX if box is None else box)
+
+
+def place(session: str, token: int, queue: str = "x") -> Place:
+    return Place(Spot(queue, "lock", f"id-{session}"), f"{queue}/{token}", token)
+
+
+def start(session: str, ttl_s: float = 5.0) -> Command:
+    return command(session, Open(ttl_s))
+
+
+def renew(session: str, *tokens: int) -> Command:
+    return command(session, Renew(tuple(place(session, token) for token in tokens), 1.0))
+
+
+def finish(session: str) -> Command:
+    return command(session, End())
+
+
+def joining(session: str, box: Box | None = None, queue: str = "x") -> Command:
+    return command(session, Enqueue(Spot(queue, "lock", f"id-{session}"), EXCLUSIVE), box)
+
+
+def checking(session: str, own: int, token: int, box: Box) -> Command:
+    return command(session, Check(place(session, own), (Contender(f"x/{token}"),)), box)
+
+
+def downgrading(session: str, token: int) -> Command:
+    return command(session, Rewrite(place(session, token), "downgraded"))
+
+
+def leaving(session: str, token: int) -> Command:
+    mine = place(session, token)
+    return command(session, Withdraw(mine.spot, mine))
+
+
+def join(link: QueueLink, session: str, box: Box | None = None) -> int:
+    token: int = link.ask(joining(session, box), 1.0).mine.token
     return token
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from recipes._contract.wakeups import Changed, Gone
 from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.lifeline import Folder
 
@@ -24,31 +25,32 @@ def two_bells(path: str) -> Iterator[tuple[Bell, Bell]]:
 
 def test_bells_say_who_has_gone_and_who_has_changed(two_bells: tuple[Bell, Bell]) -> None:
     a, b = two_bells
-    a.ring("b", ["x/1", "%2F/2"], ["x/3"])
-    assert b.hear() == (["x/1", "%2F/2"], ["x/3"], False)
-    assert b.hear() == ([], [], False)
-    a.ring("nobody", ["x/1"])
+    news = [Gone("x/1"), Gone("%2F/2"), Changed("x/3"), Changed("~election/x"), Gone("~election/x/4")]
+    a.ring("b", news)
+    assert b.hear() == (news, False)
+    assert b.hear() == ([], False)
+    a.ring("nobody", news)
 
 
 def test_too_much_to_say_is_said_by_saying_nothing(two_bells: tuple[Bell, Bell]) -> None:
     a, b = two_bells
-    a.ring("b", [f"{'x' * 1024}/{number}" for number in range(100)])
-    assert b.hear() == ([], [], True)
+    a.ring("b", [Gone(f"{'x' * 1024}/{number}") for number in range(100)])
+    assert b.hear() == ([], True)
 
 
 def test_more_than_a_socket_keeps_is_doubtful(two_bells: tuple[Bell, Bell]) -> None:
     a, b = two_bells
     for number in range(1000):
-        a.ring("b", [f"x/{number}"])
-    gone, _, doubtful = b.hear()
-    assert gone[:2] == ["x/0", "x/1"]
+        a.ring("b", [Gone(f"x/{number}")])
+    news, doubtful = b.hear()
+    assert news[:2] == [Gone("x/0"), Gone("x/1")]
     assert doubtful
 
 
 def test_a_bell_that_is_closed_is_silent(two_bells: tuple[Bell, Bell]) -> None:
     a, b = two_bells
     b.close()
-    a.ring("b", ["x/1"])
-    b.ring("a", ["x/1"])
-    assert a.hear() == b.hear() == ([], [], False)
+    a.ring("b", [Gone("x/1")])
+    b.ring("a", [Gone("x/1")])
+    assert a.hear() == b.hear() == ([], False)
     assert b.tick_s < a.tick_s

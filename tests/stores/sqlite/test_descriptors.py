@@ -21,20 +21,23 @@ import pytest
 
 import recipes
 from recipes import StoreRefused
+from recipes._contract.operations import Renewal
+from recipes._contract.wakeups import Gone
 from recipes._run.clock import boot_time
-from recipes.stores.sqlite import descriptors, kernel
+from recipes.errors import SessionLost
+from recipes.stores._kit import descriptors
+from recipes.stores._kit.descriptors import TAKEN, Descriptor
+from recipes.stores._kit.tasks import AsyncQueueLink
+from recipes.stores.sqlite import kernel
 from recipes.stores.sqlite.bell import Bell
-from recipes.stores.sqlite.database import TAKEN
-from recipes.stores.sqlite.descriptors import Descriptor, Files, open_files
+from recipes.stores.sqlite.descriptors import Files, open_files
 from recipes.stores.sqlite.lifeline import Folder, Lifeline
-from recipes.stores.sqlite.requests import Finish, NoSession, Start, Touch
 from recipes.stores.sqlite.schema import connect
 from recipes.stores.sqlite.session import FileSession
-from recipes.stores.sqlite.tasks import AsyncSqliteLink
 from tests.contract.world import until
 from tests.run.test_fork import in_child
 from tests.stores.sqlite.closer import MANY
-from tests.stores.sqlite.linking import Box, join, queued
+from tests.stores.sqlite.linking import Box, finish, join, queued, renew, start
 
 ROOT = Path(__file__).parents[3]
 RENEWED_S = 1.0
@@ -87,7 +90,7 @@ def folder(path: str) -> Folder:
 
 def numbers_of(link: Any) -> dict[str, int]:
     """Return what a link has open, by what it is for."""
-    session: FileSession = link._session
+    session: FileSession = link.session
     assert session._lifeline is not None
     assert session.bell is not None
     assert session.bell.socket is not None
@@ -169,9 +172,9 @@ def test_a_bell_reads_nothing_of_what_has_its_number_and_says_nothing_with_it(
     os.dup2(theirs.fileno(), number)
     sending.send(b"-x/1")
     assert bell.taken
-    assert bell.hear() == ([], [], False)
-    bell.ring("b", ["x/1"])
-    assert other.hear() == ([], [], False)
+    assert bell.hear() == ([], False)
+    bell.ring("b", [Gone("x/1")])
+    assert other.hear() == ([], False)
     bell.close()
     other.close()
     reading = socket.socket(fileno=number)
@@ -187,8 +190,8 @@ def test_a_session_whose_descriptor_was_closed_is_given_up_by_the_next_renewal(
     a = link("a")
     token = join(a, "a")
     theirs = stranger(numbers_of(a)[what])
-    with pytest.raises(NoSession, match="was closed by other code of this process"):
-        a.ask(Touch("a", (("x", token),)), 1.0)
+    with pytest.raises(SessionLost, match="was closed by other code of this process"):
+        a.ask(renew("a", token), 1.0)
     a.close()
     a.close()
     gc.collect()
@@ -202,9 +205,9 @@ def test_a_session_that_was_given_up_is_ended_for_all_that(link: Any, stranger: 
     box = Box()
     own = join(b, "b", box)
     stranger(numbers_of(a)[what])
-    a.ask(Finish("a"), 1.0)
+    a.ask(finish("a"), 1.0)
     assert box.rang.wait(5)
-    assert b.ask(Touch("b", (("x", own),)), 1.0) == (5.0, frozenset({own}))
+    assert b.ask(renew("b", own), 1.0) == Renewal(5.0)
 
 
 @pytest.mark.parametrize("what", LISTENER)
@@ -216,7 +219,7 @@ def test_a_listener_whose_socket_was_closed_tells_that_the_session_has_ended(
     numbers = numbers_of(a)
     theirs = stranger(numbers[what])
     join(a, "a", Box())  # somebody waits: the listener would have to be woken
-    b._session.bell.ring("a")  # as sooner or later anybody does
+    b.session.bell.ring("a")  # as sooner or later anybody does
     assert until(lambda: link.ended == [("a", TAKEN)], 5)
     listener = a._listener
     a.close()
@@ -254,11 +257,11 @@ def test_an_asyncio_session_whose_descriptor_was_closed_is_given_up(
     path: str, stranger: Any, what: str
 ) -> None:
     async def scenario() -> None:
-        link = AsyncSqliteLink(path, "label", lambda reason: None)
-        await link.ask(Start("a", 5.0), 1.0)
+        link = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
+        await link.ask(start("a"), 1.0)
         theirs = stranger(numbers_of(link)[what])
-        with pytest.raises(NoSession, match="was closed by other code"):
-            await link.ask(Touch("a", ()), 1.0)
+        with pytest.raises(SessionLost, match="was closed by other code"):
+            await link.ask(renew("a"), 1.0)
         await link.close()
         theirs.check()
 
@@ -267,13 +270,13 @@ def test_an_asyncio_session_whose_descriptor_was_closed_is_given_up(
 
 def test_what_is_heard_under_a_number_that_was_a_bells_is_heard_by_its_owner(path: str) -> None:
     async def scenario() -> None:
-        link = AsyncSqliteLink(path, "label", lambda reason: None)
-        await link.ask(Start("a", 5.0), 1.0)
+        link = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
+        await link.ask(start("a"), 1.0)
         number = numbers_of(link)["bell"]
         sending, theirs = socket.socketpair()
         os.dup2(theirs.fileno(), number)
-        with pytest.raises(NoSession):
-            await link.ask(Touch("a", ()), 1.0)
+        with pytest.raises(SessionLost):
+            await link.ask(renew("a"), 1.0)
         loop, heard = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(number, heard.set)
         await link.close()
@@ -291,8 +294,8 @@ def test_an_asyncio_link_that_hears_for_another_gives_up(path: str) -> None:
 
     async def scenario() -> None:
         ended: list[str] = []
-        link = AsyncSqliteLink(path, "label", ended.append)
-        await link.ask(Start("a", 5.0), 1.0)
+        link = AsyncQueueLink(FileSession(path, "label", ended.append))
+        await link.ask(start("a"), 1.0)
         number = numbers_of(link)["bell"]
         sending, theirs = socket.socketpair()
         os.dup2(theirs.fileno(), number)
@@ -359,8 +362,8 @@ def test_a_process_has_to_do_without_a_file_whose_locks_it_has_lost(
     stranger(numbers_of(a)["database"])
     for name, one in (("a", a), ("b", b)):  # the kernel dropped the locks of both
         for _ in range(2):
-            with pytest.raises(NoSession, match="was closed by other code"):
-                one.ask(Touch(name, ()), 1.0)
+            with pytest.raises(SessionLost, match="was closed by other code"):
+                one.ask(renew(name), 1.0)
     with pytest.raises(StoreRefused, match=r"os\.closerange.*restart it, and connect after that code"):
         recipes.connect(f"sqlite://{path}").open()
 
@@ -368,8 +371,8 @@ def test_a_process_has_to_do_without_a_file_whose_locks_it_has_lost(
 def test_another_file_is_used_as_before(link: Any, tmp_path: Path, stranger: Any) -> None:
     a = link("a")
     stranger(numbers_of(a)["log"])
-    with pytest.raises(NoSession):
-        a.ask(Touch("a", ()), 1.0)
+    with pytest.raises(SessionLost):
+        a.ask(renew("a"), 1.0)
     with recipes.connect(f"sqlite://{tmp_path}/other.db") as client:
         assert client.lock("x").acquire(timeout=1)
 
@@ -377,7 +380,7 @@ def test_another_file_is_used_as_before(link: Any, tmp_path: Path, stranger: Any
 @pytest.mark.parametrize("what", ["database", "log", "memory"])
 def test_a_transaction_is_not_undone_in_anothers_file(link: Any, stranger: Any, what: str) -> None:
     a = link("a")
-    database = a._session._database
+    database = a.session._database
     assert database.acquire(1.0)
     database.connection().execute("BEGIN IMMEDIATE")
     theirs = stranger(numbers_of(a)[what])
@@ -431,7 +434,7 @@ def test_a_child_has_nothing_open_that_its_parent_has(
     assert len(ours) >= len(SESSION) + len(LISTENER) + 1
     assert in_child(lambda: sum(what in ours for what in open_files().values())) == 0
     join(a, "a", Box())
-    assert a.ask(Touch("a", ()), 1.0)
+    assert a.ask(renew("a"), 1.0)
 
 
 def test_other_connections_of_the_process_come_and_go(link: Any, path: str) -> None:
@@ -443,9 +446,9 @@ def test_other_connections_of_the_process_come_and_go(link: Any, path: str) -> N
         link(f"b{_}").close()
         c = link(f"c{_}")
         db.close()
-        assert c.ask(Touch(f"c{_}", ()), 1.0)
+        assert c.ask(renew(f"c{_}"), 1.0)
         c.close()
-        assert a.ask(Touch("a", ()), 1.0)
+        assert a.ask(renew("a"), 1.0)
 
 
 def test_a_connection_that_another_thread_opened_at_the_same_time_may_go(
@@ -464,15 +467,15 @@ def test_a_connection_that_another_thread_opened_at_the_same_time_may_go(
     with monkeypatch.context() as patched:
         patched.setattr("recipes.stores.sqlite.database.connect", connect_beside)
         a = link("a")
-    assert max(len(candidates) for candidates in a._session._database._files._any_of) == 2
-    assert a.ask(Touch("a", ()), 1.0)
+    assert max(len(candidates) for candidates in a.session._database._files._any_of) == 2
+    assert a.ask(renew("a"), 1.0)
     others[0].close()
-    assert a.ask(Touch("a", ()), 1.0)
+    assert a.ask(renew("a"), 1.0)
 
 
 def test_where_the_system_does_not_say_what_is_open_nothing_is_missed(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(descriptors, "OPEN", "/nowhere")
+    monkeypatch.setattr("recipes.stores.sqlite.descriptors.OPEN", "/nowhere")
     assert open_files() == {}
     assert Files(path, {}).whole

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import recipes
+from recipes._contract.operations import Renewal
 from recipes.stores.sqlite.database import Database
-from recipes.stores.sqlite.requests import Touch
 from tests.run.leaving import run
 from tests.run.test_fork import in_child
-from tests.stores.sqlite.linking import join
+from tests.stores.sqlite.linking import join, renew
 
 
 def on_the_file(path: str) -> int:
@@ -31,7 +31,7 @@ def test_a_link_that_was_closed_stays_closed(link: Any, path: str) -> None:
     a = link("a")
     a.close()
     with pytest.raises(recipes.StoreUnavailable, match="the link is closed"):
-        a.ask(Touch("a", ()), 1.0)
+        a.ask(renew("a"), 1.0)
     assert on_the_file(path) == 0
 
 
@@ -40,7 +40,7 @@ def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
     token = join(a, "a")
     assert on_the_file(path) >= 3
     assert in_child(lambda: on_the_file(path)) == 0
-    assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
+    assert a.ask(renew("a", token), 1.0) == Renewal(5.0)
 
 
 def test_no_connection_is_made_by_another_thread_during_a_fork(
@@ -63,7 +63,7 @@ def test_no_connection_is_made_by_another_thread_during_a_fork(
     threads[0].join(5)
     assert blocked == [True]
     assert not threads[0].is_alive()
-    assert a.ask(Touch("a", ()), 1.0)
+    assert a.ask(renew("a"), 1.0)
 
 
 def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
@@ -74,7 +74,7 @@ def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
     begun, over = threading.Event(), threading.Event()
 
     def write() -> None:
-        database = a._session._database
+        database = a.session._database
         database.acquire(1.0)
         database.connection().execute("BEGIN IMMEDIATE")
         begun.set()
@@ -95,7 +95,7 @@ def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
     assert "forked amid a transaction" in in_child(child)
     over.set()
     thread.join()
-    assert a.ask(Touch("a", ()), 1.0)
+    assert a.ask(renew("a"), 1.0)
     assert in_child(lambda: recipes.connect(f"sqlite://{path}").open() and "opened") == "opened"
 
 

@@ -14,9 +14,8 @@ import pytest
 
 import recipes
 from recipes import StoreFull
-from recipes.stores.sqlite.requests import Touch
 from tests.pace import taking
-from tests.stores.sqlite.linking import queued
+from tests.stores.sqlite.linking import queued, renew
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="NOT TESTED: mounting a small disk needs root"
@@ -91,7 +90,7 @@ def test_long_after_the_log_was_to_begin_again(disk: Path) -> None:
         fill(disk)
         link: Any = client._runtime.board.epoch.link  # type: ignore[union-attr]
         for _ in range(1000):  # renewals: far more than the log has room for
-            link.ask(Touch(client.session.id or "", ()), 1.0)
+            link.ask(renew(client.session.id or ""), 1.0)
         assert grant.verify()
         assert grant.release()
 

@@ -15,43 +15,46 @@ import pytest
 
 import recipes
 from recipes import StoreFull, StoreUnavailable
+from recipes._contract.operations import Checked, List, Renewal
 from recipes._contract.wakeups import Changed, Gone
-from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.clock import boot_time
+from recipes.errors import SessionLost
+from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.session import Observe
+from recipes.stores._kit.tasks import AsyncQueueLink
 from recipes.stores.sqlite import bell as bells
 from recipes.stores.sqlite.bell import Bell
-from recipes.stores.sqlite.blocking import SqliteLink
-from recipes.stores.sqlite.book import Book
 from recipes.stores.sqlite.lifeline import Folder
-from recipes.stores.sqlite.requests import (
-    Demote,
-    Finish,
-    Join,
-    NoSession,
-    Present,
-    Remove,
-    Start,
-    Touch,
-    Watched,
-)
 from recipes.stores.sqlite.session import FileSession
-from recipes.stores.sqlite.tasks import AsyncSqliteLink
-from recipes.stores.sqlite.transactions import carry_out
+from recipes.stores.sqlite.transactions import Transaction
 from tests.contract.world import until
 from tests.pace import Pace, taking
-from tests.stores.sqlite.linking import Box, join, queued
+from tests.stores.sqlite.linking import (
+    Box,
+    checking,
+    command,
+    downgrading,
+    finish,
+    join,
+    joining,
+    leaving,
+    queued,
+    renew,
+    start,
+)
 
 
 def test_a_release_is_told_at_once_and_so_is_a_downgrade(link: Any, path: str) -> None:
     a, b, box = link("a"), link("b"), Box()
     token = join(a, "a")
     own = join(b, "b", box)
+    stands = Checked(mine=True, present=frozenset({f"x/{token}"}))
     with taking(bells.TICK_S):
-        assert a.ask(Demote("a", "x", token), 10.0)
+        assert a.ask(downgrading("a", token), 10.0)
         assert box.rang.wait(10)
         box.rang.clear()
-        assert b.ask(Present("b", (("x", token),), ("x", own), box), 10.0) == {token, own}
-        assert a.ask(Remove("a", "x", "id-a", token), 10.0)
+        assert b.ask(checking("b", own, token, box), 10.0) == stands
+        assert a.ask(leaving("a", token), 10.0)
         assert box.rang.wait(10)
     assert box.events == [Changed(f"x/{token}"), Gone(f"x/{token}")]
 
@@ -67,7 +70,7 @@ def test_what_was_not_told_is_found_and_so_is_a_death(link: Any, path: str) -> N
     c = link("c")
     c_box = Box()
     join(c, "c", c_box)
-    b._session._lifeline.drop()  # as its process would by dying
+    b.session._lifeline.drop()  # as its process would by dying
     assert c_box.rang.wait(10)
     assert c_box.events == [Gone(f"x/{own}")]
     assert until(lambda: not list(Path(f"{path}-clients").glob("b.*")), 10)
@@ -79,13 +82,55 @@ def test_a_downgrade_that_was_not_told_is_found_once(
     a, b, box = link("a"), link("b"), Box()
     token = join(a, "a")
     own = join(b, "b", box)
+    stands = Checked(mine=True, present=frozenset({f"x/{token}"}))
     monkeypatch.setattr(Bell, "ring", lambda *_: None)
-    assert a.ask(Demote("a", "x", token), 10.0)
+    assert a.ask(downgrading("a", token), 10.0)
     assert box.rang.wait(2 * bells.TICK_S)
     assert box.events == [Changed(f"x/{token}")]
-    assert b.ask(Present("b", (("x", token),), ("x", own), box), 10.0) == {token, own}
+    assert b.ask(checking("b", own, token, box), 10.0) == stands
     time.sleep(2 * bells.TICK_S)
     assert box.events == [Changed(f"x/{token}")]  # a writer knows it, and goes on waiting
+
+
+def observe(link: Any, session: str, queue: str = "x") -> Box:
+    box = Box()
+    link.ask(command(session, List(queue, 10, watch=True), box), 10.0)
+    return box
+
+
+def test_who_observes_a_queue_is_told_at_once_of_what_another_process_did(link: Any) -> None:
+    a, b = link("a"), link("b")
+    box, elsewhere = observe(b, "b"), observe(b, "b", "~election/x")
+    with taking(bells.TICK_S):
+        token = join(a, "a")
+        assert box.rang.wait(10)
+        box = observe(b, "b")
+        a.ask(leaving("a", token), 10.0)
+        assert box.rang.wait(10)
+        assert not elsewhere.events
+        a.ask(joining("a", queue="~election/x"), 10.0)
+        assert elsewhere.rang.wait(10)
+    assert (box.events, elsewhere.events) == ([Changed("x")], [Changed("~election/x")])
+
+
+@pytest.mark.parametrize("change", ["not told", "by hand", "death"])
+def test_who_observes_a_queue_finds_what_it_was_not_told(
+    link: Any, path: str, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    a, b = link("a"), link("b")
+    token = join(a, "a")
+    box = observe(b, "b")
+    if change == "not told":
+        monkeypatch.setattr(Bell, "ring", lambda *_: None)
+        a.ask(downgrading("a", token), 10.0)
+    elif change == "by hand":
+        with sqlite3.connect(path) as db:
+            db.execute("DELETE FROM contender WHERE token = ?", (token,))
+        db.close()
+    else:
+        a.session._lifeline.drop()  # as its process would by dying
+    assert box.rang.wait(10)
+    assert box.events == [Changed("x")]
 
 
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])
@@ -96,15 +141,15 @@ def test_who_hears_and_asks_all_the_time_still_looks(link: Any, path: str, face:
 
     def chatter() -> None:
         while not over.wait(bells.TICK_S / 10):
-            a._session.bell.ring("b", ["x/1"])
+            a.session.bell.ring("b", [Gone("x/1")])
 
     async def wait_busily() -> None:
-        waiter = AsyncSqliteLink(path, "label", lambda reason: None)
-        await waiter.ask(Start("b", 5.0), 10.0)
-        await waiter.ask(Join("b", "x", "W", "id-b", EXCLUSIVE, mailbox=box), 10.0)
-        a._session._lifeline.drop()
+        waiter = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
+        await waiter.ask(start("b"), 10.0)
+        await waiter.ask(joining("b", box), 10.0)
+        a.session._lifeline.drop()
         for _ in range(30):
-            await waiter.ask(Touch("b", ()), 10.0)
+            await waiter.ask(renew("b"), 10.0)
             await asyncio.sleep(bells.TICK_S / 10)
         await waiter.close()
 
@@ -114,7 +159,7 @@ def test_who_hears_and_asks_all_the_time_still_looks(link: Any, path: str, face:
         asyncio.run(wait_busily())
     else:
         join(link("b"), "b", box)
-        a._session._lifeline.drop()
+        a.session._lifeline.drop()
     assert box.rang.wait(10)
     over.set()
     thread.join()
@@ -128,9 +173,9 @@ def test_a_waiter_whose_session_ended_behind_its_back_is_told(link: Any, path: s
         db.execute("DELETE FROM session WHERE id = 'b'")
     db.close()
     assert until(lambda: link.ended, 10)
-    assert link.ended == [("b", "it was removed from the file")]
-    with pytest.raises(NoSession):
-        b.ask(Touch("b", ()), 10.0)
+    assert link.ended == [("b", "the session has ended on the store")]
+    with pytest.raises(SessionLost):
+        b.ask(renew("b"), 10.0)
 
 
 def test_while_another_writes_it_is_asked_again_and_given_up_in_time(link: Any, path: str) -> None:
@@ -139,10 +184,10 @@ def test_while_another_writes_it_is_asked_again_and_given_up_in_time(link: Any, 
     writer.execute("BEGIN IMMEDIATE")
     refused = pytest.raises(StoreUnavailable, match="others were writing all the time")
     with taking(2, at_least_s=0.25), refused:
-        a.ask(Touch("a", ()), 0.3)
+        a.ask(renew("a"), 0.3)
     writer.execute("COMMIT")
     writer.close()
-    assert a.ask(Touch("a", ()), 10.0) == (5.0, frozenset())
+    assert a.ask(renew("a"), 10.0) == Renewal(5.0)
 
 
 def test_a_request_that_takes_long_holds_up_others_no_longer_than_they_allow(link: Any) -> None:
@@ -150,32 +195,32 @@ def test_a_request_that_takes_long_holds_up_others_no_longer_than_they_allow(lin
     taken, over = threading.Event(), threading.Event()
 
     def hog() -> None:
-        a._session._database.acquire(1.0)
+        a.session._database.acquire(1.0)
         taken.set()
         over.wait(5)
-        a._session._database.release()
+        a.session._database.release()
 
     thread = threading.Thread(target=hog)
     thread.start()
     assert taken.wait(5)
     with pytest.raises(StoreUnavailable, match="earlier requests take too long"):
-        a.ask(Touch("a", ()), 0.15)
+        a.ask(renew("a"), 0.15)
     over.set()
     thread.join()
-    assert a.ask(Touch("a", ()), 10.0)
+    assert a.ask(renew("a"), 10.0)
 
 
 def test_an_interrupt_amid_a_transaction_undoes_it(link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = link("a"), link("b")
     with monkeypatch.context() as patched:
-        patched.setattr("recipes.stores.sqlite.session.carry_out", interrupt)
+        patched.setattr(Transaction, "carry_out", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            a.ask(Touch("a", ()), 10.0)
-    assert a._session._database._db.in_transaction is False
-    a._session._database.acquire(1.0)
-    a._session._database._db.execute("BEGIN IMMEDIATE")  # as if it struck between two lines
-    a._session._database.release()
-    assert b.ask(Touch("b", ()), 10.0)
+            a.ask(renew("a"), 10.0)
+    assert a.session._database._db.in_transaction is False
+    a.session._database.acquire(1.0)
+    a.session._database._db.execute("BEGIN IMMEDIATE")  # as if it struck between two lines
+    a.session._database.release()
+    assert b.ask(renew("b"), 10.0)
 
 
 def interrupt(*_: object) -> None:
@@ -186,13 +231,13 @@ def test_who_writes_looks_at_nothing_before_it_is_the_only_writer(
     link: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, looked = link("a"), []
-    monkeypatch.setattr("recipes.stores.sqlite.session.carry_out", lambda *_: looked.append("looked"))
+    monkeypatch.setattr(Transaction, "carry_out", lambda _: looked.append("looked"))
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable, match="others were writing all the time"):
-        a.ask(Touch("a", ()), 0.1)
+        a.ask(renew("a"), 0.1)
     assert looked == []
-    a.ask(Watched("a", ()), 1.0)  # who only reads waits for nobody
+    a.ask(command("a", Observe((), ())), 1.0)  # who only reads waits for nobody
     assert looked == ["looked"]
     writer.execute("COMMIT")
     writer.close()
@@ -202,7 +247,7 @@ def test_a_session_is_timed_by_the_clock_that_all_processes_share(
     link: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes.stores.sqlite.session.boot_time", lambda: boot_time() + 1000)
-    link("a").ask(Touch("a", ()), 1.0)
+    link("a").ask(renew("a"), 1.0)
     with sqlite3.connect(path) as db:
         ((expires_at,),) = db.execute("SELECT expires_at FROM session").fetchall()
     db.close()
@@ -212,15 +257,16 @@ def test_a_session_is_timed_by_the_clock_that_all_processes_share(
 def test_a_session_can_be_seen_to_live_before_it_is_in_the_file(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look(*given: Any) -> Any:
+    def look(work: Transaction) -> Any:
         folder = Folder(path)
         seen.append((folder.living(["a"]), Path(folder.address_of("a")).is_socket()))
-        return carry_out(*given)
+        return carry_out(work)
 
     seen: list[tuple[bool, bool]] = []
-    monkeypatch.setattr("recipes.stores.sqlite.session.carry_out", look)
-    one = SqliteLink(path, "label", lambda reason: None)
-    one.ask(Start("a", 5.0), 1.0)
+    carry_out = Transaction.carry_out
+    monkeypatch.setattr(Transaction, "carry_out", look)
+    one = QueueLink(FileSession(path, "label", lambda reason: None))
+    one.ask(start("a"), 1.0)
     one.close()
     assert seen == [(True, True)]
 
@@ -241,13 +287,13 @@ def test_without_room_nobody_joins_and_everybody_is_renewed_and_leaves(
     a = link("a")
     token = join(a, "a")
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=1, f_frsize=4096))
-    for grows in (Start("b", 5.0), Join("a", "y", "W", "id", EXCLUSIVE)):
+    for grows in (start("b"), joining("a", queue="y")):
         with pytest.raises(StoreFull, match="the disk is full"):
             a.ask(grows, 1.0)
-    assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
-    assert a.ask(Demote("a", "x", token), 1.0)
-    assert a.ask(Remove("a", "x", "id-a", token), 1.0)
-    a.ask(Finish("a"), 1.0)
+    assert a.ask(renew("a", token), 1.0) == Renewal(5.0)
+    assert a.ask(downgrading("a", token), 1.0)
+    assert a.ask(leaving("a", token), 1.0)
+    a.ask(finish("a"), 1.0)
 
 
 def test_another_file_in_the_place_of_the_first_is_seen(link: Any, path: str) -> None:
@@ -256,12 +302,12 @@ def test_another_file_in_the_place_of_the_first_is_seen(link: Any, path: str) ->
     Path(path).rename(f"{path}.old")
     for beside in ("wal", "shm"):
         Path(f"{path}-{beside}").unlink()
-    with pytest.raises(NoSession, match="the file was deleted, or another was put in its place"):
-        a.ask(Touch("a", (("x", token),)), 10.0)
+    with pytest.raises(SessionLost, match="the file was deleted, or another was put in its place"):
+        a.ask(renew("a", token), 10.0)
     with recipes.connect(f"sqlite://{path}") as client:
         assert client.lock("x").acquire(timeout=5)
-    with pytest.raises(NoSession):
-        a.ask(Touch("a", ()), 10.0)
+    with pytest.raises(SessionLost):
+        a.ask(renew("a"), 10.0)
 
 
 def test_a_client_whose_file_was_replaced_loses_its_grants_and_goes_on(path: str) -> None:
@@ -281,7 +327,7 @@ def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     with recipes.connect(f"sqlite://{deep}/locks.db") as a, recipes.connect(f"sqlite://{deep}/locks.db") as b:
-        assert [c._runtime.board.epoch.link._session.bell._directory is not None for c in (a, b)] == [
+        assert [c._runtime.board.epoch.link.session.bell._directory is not None for c in (a, b)] == [
             True,
             True,
         ]  # type: ignore[union-attr]
@@ -343,51 +389,19 @@ def test_who_hears_is_woken_if_it_found_nobody_waiting_just_before(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[float | None] = []
-    session = FileSession(path, "label", lambda reason: None, lambda: woken.append(session.tick_s))
-    session._listen(Box(), ("x", 1))
-    session._listen(Box(), ("x", 1))
+    session = FileSession(path, "label", lambda reason: None)
+    session.on_listen = lambda: woken.append(session.tick_s)
+    session.listen(Box(), "x/1")
+    session.listen(Box(), "x/1")
     assert len(woken) == 1
-    listen = session.book.listen
+    add = session.subscriptions.add
 
-    def listen_late(*given: Any) -> None:
-        session.book.gone(["x/1"])
+    def add_late(*given: Any) -> None:
+        session.post([Gone("x/1")])
         assert session.tick_s is None
-        listen(*given)
+        add(*given)
 
-    monkeypatch.setattr(session.book, "listen", listen_late)
-    session._listen(Box(), ("x", 2))
+    monkeypatch.setattr(session.subscriptions, "add", add_late)
+    session.listen(Box(), "x/2")
     assert len(woken) == 2
     assert None not in woken
-
-
-def test_a_mailbox_that_listens_while_the_contender_goes_is_told_of_its_next_news() -> None:
-    class Slow(Box):
-        """At which the contender goes while it is noted: as another thread, or a signal handler, does it."""
-
-        def __hash__(self) -> int:
-            if goes:
-                book.gone([goes.pop()])
-            return id(self)
-
-    book, goes = Book(), ["x/1"]
-    slow = Slow()
-    book.listen(slow, ("x", 1))
-    assert goes == []
-    assert book.targets() == (("x", 1),)
-    book.gone(["x/1"])
-    assert slow.events == [Gone("x/1")]
-
-
-def test_the_book_forgets_and_tells_once() -> None:
-    book, one, other = Book(), Box(), Box()
-    book.listen(one, ("x", 1))
-    book.listen(other, ("x", 1))
-    book.listen(other, ("x", 2))
-    book.forget(one)
-    book.gone(["x/1", "x/9"])
-    book.gone(["x/1"])
-    assert (one.events, other.events) == ([], [Gone("x/1")])
-    assert book.targets() == (("x", 2),)
-    book.changed(["x/2"])
-    assert other.events[1:] == [Changed("x/2")]
-    assert not book

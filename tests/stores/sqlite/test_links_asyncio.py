@@ -9,38 +9,39 @@ import threading
 import pytest
 
 from recipes import StoreUnavailable
+from recipes._contract.operations import Renewal
 from recipes._contract.wakeups import Gone
-from recipes._rules.exclusive import EXCLUSIVE
+from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.tasks import AsyncQueueLink
 from recipes.stores.sqlite import bell as bells
-from recipes.stores.sqlite.blocking import SqliteLink
-from recipes.stores.sqlite.requests import Finish, Join, Start, Touch
-from recipes.stores.sqlite.tasks import AsyncSqliteLink
+from recipes.stores.sqlite.session import FileSession
+from recipes.stores.sqlite.transactions import Transaction
 from tests.pace import taking
-from tests.stores.sqlite.linking import Box, join
+from tests.stores.sqlite.linking import Box, finish, join, joining, renew, start
 
 
 def test_a_request_of_a_task_is_bounded_and_given_up(path: str) -> None:
     async def scenario() -> None:
-        link = AsyncSqliteLink(path, "label", lambda reason: None)
-        await link.ask(Start("a", 5.0), 10.0)
+        link = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
+        await link.ask(start("a"), 10.0)
         writer = sqlite3.connect(path, isolation_level=None)
         writer.execute("BEGIN IMMEDIATE")
         with taking(1), pytest.raises(StoreUnavailable):
-            await link.ask(Touch("a", ()), 0.2)
-        cut = asyncio.create_task(link.ask(Touch("a", ()), 0.5))
-        never = asyncio.create_task(link.ask(Finish("a"), 5.0))
+            await link.ask(renew("a"), 0.2)
+        cut = asyncio.create_task(link.ask(renew("a"), 0.5))
+        never = asyncio.create_task(link.ask(finish("a"), 5.0))
         await asyncio.sleep(0.05)
         never.cancel()
         cut.cancel()
         await asyncio.gather(cut, never, return_exceptions=True)
         writer.execute("COMMIT")
         writer.close()
-        assert await link.ask(Touch("a", ()), 10.0) == (5.0, frozenset())  # what was given up was not done
+        assert await link.ask(renew("a"), 10.0) == Renewal(5.0)  # what was given up was not done
         link.forget(Box())
         await link.close()
         await link.close()
         with pytest.raises(StoreUnavailable, match="closed"):
-            await link.ask(Touch("a", ()), 10.0)
+            await link.ask(renew("a"), 10.0)
 
     asyncio.run(scenario())
 
@@ -54,11 +55,11 @@ def test_a_task_waits_no_longer_than_it_said_for_a_file_that_hangs(
     over = threading.Event()
 
     async def scenario() -> None:
-        link = AsyncSqliteLink(path, "label", lambda reason: None)
-        await link.ask(Start("a", 5.0), 1.0)
-        monkeypatch.setattr("recipes.stores.sqlite.session.carry_out", hang)
+        link = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
+        await link.ask(start("a"), 1.0)
+        monkeypatch.setattr(Transaction, "carry_out", hang)
         with pytest.raises(StoreUnavailable, match="no answer in time"):
-            await link.ask(Touch("a", ()), 0.1)
+            await link.ask(renew("a"), 0.1)
         assert not over.is_set()  # it hangs still
         over.set()
         await link.close()
@@ -68,25 +69,25 @@ def test_a_task_waits_no_longer_than_it_said_for_a_file_that_hangs(
 
 def test_a_link_that_was_never_used_closes(path: str) -> None:
     async def scenario() -> None:
-        await AsyncSqliteLink(path, "label", lambda reason: None).close()
+        await AsyncQueueLink(FileSession(path, "label", lambda reason: None)).close()
 
     asyncio.run(scenario())
-    SqliteLink(path, "label", lambda reason: None).close()
+    QueueLink(FileSession(path, "label", lambda reason: None)).close()
 
 
 def test_hearing_too_much_makes_an_asyncio_client_look(path: str) -> None:
     async def scenario() -> None:
-        link = AsyncSqliteLink(path, "label", lambda reason: None)
-        other = SqliteLink(path, "label", lambda reason: None)
-        other.ask(Start("b", 5.0), 10.0)
+        link = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
+        other = QueueLink(FileSession(path, "label", lambda reason: None))
+        other.ask(start("b"), 10.0)
         token = join(other, "b")
-        await link.ask(Start("a", 5.0), 10.0)
+        await link.ask(start("a"), 10.0)
         box = Box()
-        await link.ask(Join("a", "x", "W", "id-a", EXCLUSIVE, mailbox=box), 10.0)
+        await link.ask(joining("a", box), 10.0)
         with sqlite3.connect(path) as db:
             db.execute("DELETE FROM contender WHERE token = ?", (token,))
         db.close()
-        bell = other._session.bell
+        bell = other.session.bell
         assert bell is not None
         bell.ring("a")  # says nothing: look
         with taking(bells.TICK_S):

@@ -12,9 +12,9 @@ import pytest
 from recipes import StoreFull
 from recipes.stores.sqlite import schema
 from recipes.stores.sqlite import session as sessions
-from recipes.stores.sqlite.requests import Touch
 from recipes.stores.sqlite.schema import connect, meaning
-from tests.stores.sqlite.linking import join
+from recipes.stores.sqlite.transactions import Transaction
+from tests.stores.sqlite.linking import join, renew
 
 
 def test_a_reader_that_does_not_end_is_warned_of_once(
@@ -26,11 +26,11 @@ def test_a_reader_that_does_not_end_is_warned_of_once(
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM machine").fetchall()
-    a.ask(Touch("a", ()), 1.0)
+    a.ask(renew("a"), 1.0)
     assert not caplog.records  # it is small yet
     monkeypatch.setattr(sessions, "LOG_WARNS", 1000)
     for _ in range(3):
-        a.ask(Touch("a", ()), 1.0)
+        a.ask(renew("a"), 1.0)
     (said,) = caplog.messages
     assert said.startswith("label: the log has grown to 0 MB, as some process does not end its transaction")
     assert f"{path}-wal" in said
@@ -41,7 +41,7 @@ def test_a_reader_that_does_not_end_is_warned_of_once(
 def test_a_log_that_is_not_there_is_no_matter(link: Any, path: str) -> None:
     a = link("a")
     Path(f"{path}-wal").unlink()
-    a._session._look_at_log()
+    a.session._look_at_log()
 
 
 def test_what_deleting_a_damaged_file_costs_is_said() -> None:
@@ -86,10 +86,10 @@ def test_a_log_that_is_full_is_begun_again_once(
 
     tried: list[str] = []
     a = link("a")
-    monkeypatch.setattr(sessions, "carry_out", full)
+    monkeypatch.setattr(Transaction, "carry_out", full)
     monkeypatch.setattr(sessions, "checkpoint", lambda db: made)
     with pytest.raises(StoreFull):
-        a.ask(Touch("a", ()), 1.0)
+        a.ask(renew("a"), 1.0)
     assert len(tried) == 1 + made
     with pytest.raises(StoreFull):
         join(a, "a")

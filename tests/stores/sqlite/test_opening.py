@@ -10,14 +10,17 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import recipes
 from recipes import StoreRefused
+from recipes.stores._kit.session import Busy
 from recipes.stores.sqlite import location, schema
-from recipes.stores.sqlite.schema import EPOCH, Busy, connect, meaning
+from recipes.stores.sqlite.schema import EPOCH, connect, meaning
 
 
 def opening(path: Path) -> str:
@@ -162,22 +165,114 @@ def test_another_programs_database(tmp_path: Path) -> None:
 
 def test_a_newer_schema(tmp_path: Path) -> None:
     db = made(tmp_path / "locks.db")
-    db.execute("PRAGMA user_version = 3")
+    db.execute("PRAGMA user_version = 4")
     db.close()
-    assert "made by a newer version of this package (schema 3); upgrade here" in opening(
+    assert "made by a newer version of this package (schema 4); upgrade here" in opening(
         tmp_path / "locks.db"
     )
 
 
-def test_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
-    db = made(tmp_path / "locks.db")
-    db.execute("ALTER TABLE contender DROP COLUMN note")
-    db.execute("PRAGMA user_version = 1")
+OLDER = """
+DROP TABLE contender;
+DROP TABLE observer;
+CREATE TABLE contender (
+    queue TEXT NOT NULL, token INTEGER NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, session TEXT NOT NULL,
+    downgraded INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', PRIMARY KEY (queue, token)
+) WITHOUT ROWID;
+PRAGMA user_version = 2;
+"""
+
+
+def older(path: Path) -> sqlite3.Connection:
+    """Return a connection of a client of version 2, which has the file open."""
+    db = made(path)
+    db.executescript(OLDER)
+    return db
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_schema_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "locks.db"
+    db = older(path)
+    db.execute("INSERT INTO session VALUES ('s', 1e9, 1e9)")
+    for token, kind, downgraded in ((5, "W", 1), (6, "R", 0), (7, "W", 0)):
+        row = ("x", token, f"id-{token}", kind, "s", downgraded, f"note {token}")
+        db.execute("INSERT INTO contender VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    if version == 1:
+        db.execute("ALTER TABLE contender DROP COLUMN note")
+    db.execute(f"PRAGMA user_version = {version}")
     db.close()
     for _ in range(2):
-        with recipes.connect(f"sqlite://{tmp_path}/locks.db", owner="me") as client:
-            client.lock("x").acquire()
-            assert [one.owner for one in client.lock("x").holders()] == ["me"]
+        new = made(path)
+        assert new.execute("SELECT * FROM contender ORDER BY token").fetchall() == [
+            ("x", 5, "id-5", "W", "s", "downgraded", "note 5" * (version > 1), b"", 1),
+            ("x", 6, "id-6", "R", "s", "", "note 6" * (version > 1), b"", 0),
+            ("x", 7, "id-7", "W", "s", "", "note 7" * (version > 1), b"", 0),
+        ]
+        assert new.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        new.close()
+    with recipes.connect(f"sqlite://{path}", owner="me") as client:
+        assert client.rwlock("x").reader.try_acquire() is None  # the last writer waits behind a reader
+        assert client.lock("x").try_acquire() is None
+        client.lock("y").acquire()
+        assert [one.owner for one in client.lock("y").holders()] == ["me"]
+
+
+def test_an_upgrade_that_breaks_leaves_the_older_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = older(tmp_path / "locks.db")
+    db.execute("INSERT INTO contender (queue, token, id, kind, session) VALUES ('x', 5, 'id', 'W', 's')")
+    monkeypatch.setattr(schema, "CONTENDER", schema.CONTENDER + ";\nSELECT nothing")
+    with pytest.raises(sqlite3.OperationalError):
+        made(tmp_path / "locks.db")
+    assert db.execute("SELECT downgraded, note FROM contender").fetchall() == [(0, "")]
+    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    db.close()
+
+
+def test_many_may_bring_the_schema_up_to_date_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = schema.transaction
+
+    @contextmanager
+    def after_another(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[None]:
+        monkeypatch.setattr(schema, "transaction", real)
+        made(tmp_path / "locks.db").close()
+        with real(db, how):
+            yield
+
+    older(tmp_path / "locks.db").close()
+    monkeypatch.setattr(schema, "transaction", after_another)
+    made(tmp_path / "locks.db").close()
+
+
+def test_a_client_of_the_older_schema_releases_what_it_holds_and_is_refused_the_rest(tmp_path: Path) -> None:
+    """With the statements that it has."""
+    db = older(tmp_path / "locks.db")
+    db.execute("INSERT INTO session VALUES ('s', 1e9, 1e9)")
+    db.execute("INSERT INTO contender (queue, token, id, kind, session) VALUES ('x', 5, 'id', 'W', 's')")
+    with recipes.connect(f"sqlite://{tmp_path}/locks.db") as client:
+        assert client.lock("x").try_acquire() is None
+        for statement in (
+            "SELECT token, id, kind, session, downgraded FROM contender WHERE queue = 'x'",
+            "UPDATE contender SET downgraded = 1 WHERE queue = 'x'",
+            "INSERT INTO contender (queue, token, id, kind, session, note) VALUES ('', 9, '', '', '', '')",
+        ):
+            with pytest.raises(sqlite3.OperationalError) as refused:
+                db.execute(statement)
+            assert isinstance(meaning(refused.value, "label"), StoreRefused)
+        assert db.execute("SELECT ttl_s FROM session WHERE id = 's'").fetchone() == (1e9,)
+        assert db.execute("UPDATE session SET expires_at = 1e9 WHERE id = 's'").rowcount == 1
+        assert db.execute("SELECT session FROM contender WHERE queue = 'x' AND token = 5").fetchone() == (
+            "s",
+        )
+        assert db.execute("SELECT session FROM watch WHERE token = 5 ORDER BY waiter").fetchall() == []
+        gone = "DELETE FROM contender WHERE queue = 'x' AND token = 5 AND session = 's'"
+        assert db.execute(gone).rowcount == 1
+        assert client.lock("x").try_acquire()
+    db.close()
 
 
 def test_a_table_that_somebody_dropped(tmp_path: Path) -> None:
@@ -330,7 +425,8 @@ def test_after_a_restart_nobody_holds_and_tokens_are_larger_than_ever(
     assert row(db, "SELECT token FROM machine") == (EPOCH,)
     db.execute("UPDATE machine SET token = token + 77")
     db.execute("INSERT INTO session VALUES ('s', 15, 1e9)")
-    db.execute("INSERT INTO contender VALUES ('x', 5, 'id', 'W', 's', 0, '')")
+    db.execute("INSERT INTO contender VALUES ('x', 5, 'id', 'W', 's', '', '', '', 0)")
+    db.execute("INSERT INTO observer VALUES ('x', 's', NULL)")
     db.execute("INSERT INTO watch VALUES (5, 's', 6)")
     db.close()
     again = made(tmp_path / "locks.db")  # the same boot: nothing happens
@@ -344,7 +440,7 @@ def test_after_a_restart_nobody_holds_and_tokens_are_larger_than_ever(
     monkeypatch.setattr(schema, "machine", lambda: "the next boot")
     after = made(tmp_path / "locks.db")
     assert row(after, "SELECT token FROM machine") == (2 * EPOCH,)
-    for table in ("session", "contender", "watch"):
+    for table in ("session", "contender", "watch", "observer"):
         assert row(after, f"SELECT COUNT(*) FROM {table}") == (0,)
     assert row(after, "PRAGMA synchronous") == (1,)
     after.close()

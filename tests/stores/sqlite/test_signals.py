@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from recipes import ReentrantCall
-from recipes.stores.sqlite import transactions
+from recipes._contract.operations import Place, Renewal
 from recipes.stores.sqlite.database import Database
-from recipes.stores.sqlite.requests import Touch
+from recipes.stores.sqlite.transactions import Transaction
 from tests.run.test_fork import in_child
-from tests.stores.sqlite.linking import join
+from tests.stores.sqlite.linking import join, renew
 
 Handle = Callable[[Callable[[], object]], None]
 
@@ -22,15 +22,15 @@ Handle = Callable[[Callable[[], object]], None]
 @pytest.fixture
 def amid_joining(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handle]:
     """Have a handler called once, within the next transaction that inserts a row."""
-    inserting = transactions._insert
+    placing = Transaction._place
     handlers: list[Callable[[], object]] = []
 
-    def insert(*given: Any) -> int:
+    def place(*given: Any) -> Place:
         if handlers:
             os.kill(os.getpid(), signal.SIGUSR1)
-        return inserting(*given)
+        return placing(*given)
 
-    monkeypatch.setattr(transactions, "_insert", insert)
+    monkeypatch.setattr(Transaction, "_place", place)
     before = signal.signal(signal.SIGUSR1, lambda *_: handlers.pop()())
     yield handlers.append
     signal.signal(signal.SIGUSR1, before)
@@ -43,23 +43,23 @@ def test_a_request_of_a_signal_handler_leaves_what_it_interrupted_alone(
 
     def ask() -> None:
         with pytest.raises(ReentrantCall, match="a signal handler or finalizer"):
-            a.ask(Touch("a", ()), 1.0)
-        refused.append(a._session._database.mine)
+            a.ask(renew("a"), 1.0)
+        refused.append(a.session._database.mine)
 
     refused: list[bool] = []
     amid_joining(ask)
     token = join(a, "a")
     assert refused == [True]
-    assert a._session._database.mine is False
-    assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
+    assert a.session._database.mine is False
+    assert a.ask(renew("a", token), 1.0) == Renewal(5.0)
 
 
 def test_closing_in_a_signal_handler_lets_what_it_interrupted_end(link: Any, amid_joining: Handle) -> None:
     a, b = link("a"), link("b")
-    amid_joining(lambda: a._session.close(0.1))
+    amid_joining(lambda: a.session.close(0.1))
     token = join(a, "a")
-    assert a._session._database._db is None
-    assert b.ask(Touch("b", ()), 1.0)
+    assert a.session._database._db is None
+    assert b.ask(renew("b"), 1.0)
     assert join(b, "b") > token
 
 
@@ -88,9 +88,9 @@ def test_a_fork_in_a_signal_handler_leaves_the_transaction_to_the_parent(
     token, said = join_in_both()
     os.waitpid(children[0], 0)
     assert "not authorized" in said
-    assert a.ask(Touch("a", (("x", token),)), 1.0) == (5.0, frozenset({token}))
+    assert a.ask(renew("a", token), 1.0) == Renewal(5.0)
     assert join(b, "b") == token + 1
-    assert in_child(lambda: a._session._database._db is None) is True
+    assert in_child(lambda: a.session._database._db is None) is True
 
 
 def test_an_interrupt_of_the_release_leaves_no_lock_behind(
@@ -105,6 +105,6 @@ def test_an_interrupt_of_the_release_leaves_no_lock_behind(
     a, times, real = link("a"), [1], Database.release
     monkeypatch.setattr(Database, "release", release)
     with pytest.raises(KeyboardInterrupt):
-        a.ask(Touch("a", ()), 1.0)
-    assert a._session._database.mine is False
-    assert a.ask(Touch("a", ()), 1.0)
+        a.ask(renew("a"), 1.0)
+    assert a.session._database.mine is False
+    assert a.ask(renew("a"), 1.0)

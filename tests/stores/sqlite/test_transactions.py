@@ -1,40 +1,44 @@
-"""What requests do to the tables, one transaction after the other, with the time in the test's hand."""
+"""What operations do to the tables, one transaction after the other, with the time in the test's hand."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recipes._contract.connection import Mailbox
-from recipes._contract.rule import Order
-from recipes._contract.wakeups import Event
-from recipes._rules.exclusive import EXCLUSIVE
-from recipes.stores.sqlite.layout import Target
-from recipes.stores.sqlite.requests import (
-    Ask,
-    Demote,
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import (
+    Check,
+    Checked,
+    End,
+    Enqueue,
     Evict,
-    Finish,
-    Join,
     List,
-    ListQueues,
-    NoSession,
-    Present,
-    Remove,
-    See,
-    Seen,
-    Standing,
-    Start,
-    Touch,
-    Watched,
+    Look,
+    Open,
+    Place,
+    Probe,
+    Queues,
+    Renew,
+    Renewal,
+    Rewrite,
+    Spot,
+    View,
+    Watch,
+    Withdraw,
 )
+from recipes._contract.rule import Order
+from recipes._contract.wakeups import Changed, Event, Gone
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes.errors import SessionLost
+from recipes.stores._kit.queue import Command
+from recipes.stores._kit.session import Observe, Observed
 from recipes.stores.sqlite.schema import EPOCH, connect, transaction
-from recipes.stores.sqlite.transactions import carry_out, writes
-from recipes.stores.sqlite.work import Work
+from recipes.stores.sqlite.transactions import Sweep, Transaction, writes
 
 READER = Order("R", exclusive_only=True)
 
@@ -54,35 +58,56 @@ class File:
         self.db = connect(str(path), "label", lambda db: False)
         self.now = 100.0
         self.died: set[str] = set()
-        self.listening: list[Target] = []
-        self.work: Work | None = None
+        self.listening: list[str] = []
+        self.work: Transaction | None = None
 
-    def do(self, request: Ask[Any]) -> Any:
+    def do(self, session: str, op: Any, *, again: bool = False, promised: bool = False) -> Any:
+        command = Command(op, session, BOX, again, promised)
         with transaction(self.db):
-            self.work = Work(
-                self.db, self.now, lambda sessions: [s for s in set(sessions) if s in self.died], self.listen
-            )
-            return carry_out(request, self.work)
+            self.work = Transaction(command, self.db, self.now, self.dead, self.listen)
+            return self.work.carry_out()
 
-    def listen(self, mailbox: Mailbox, target: Target) -> None:
-        self.listening.append(target)
+    def dead(self, sessions: Iterable[str]) -> list[str]:
+        return [session for session in set(sessions) if session in self.died]
+
+    def listen(self, mailbox: Mailbox, ref: str) -> None:
+        self.listening.append(ref)
 
     def start(self, *sessions: str, ttl_s: float = 10.0) -> None:
         for session in sessions:
-            self.do(Start(session, ttl_s))
+            self.do(session, Open(ttl_s))
 
-    def join(self, session: str, id_: str = "", **options: Any) -> Seen:
-        order = options.pop("order", EXCLUSIVE)
-        kind = options.pop("kind", "W")
-        seen: Seen = self.do(Join(session, "x", kind, id_ or f"id-{session}", order, **options))
-        return seen
+    def join(
+        self, session: str, id_: str = "", queue: str = "x", order: Order = EXCLUSIVE, again: bool = False
+    ) -> View:
+        spot = Spot(queue, order.kind, id_ or f"id-{session}", f"owner-{session}", b"data")
+        view: View = self.do(session, Enqueue(spot, order), again=again)
+        return view
 
-    def told(self) -> dict[str, list[str]]:
+    def place(self, session: str, id_: str = "", order: Order = EXCLUSIVE, again: bool = False) -> Place:
+        mine = self.join(session, id_, order=order, again=again).mine
+        assert mine is not None
+        return mine
+
+    def leave(self, session: str, mine: Place) -> bool:
+        left: bool = self.do(session, Withdraw(mine.spot, mine))
+        return left
+
+    def news(self, kind: type[Event] = Gone) -> dict[str, list[str]]:
         assert self.work is not None
-        return {session: [ref.rpartition("/")[0] for ref in refs] for session, refs in self.work.gone.items()}
+        news = {
+            session: [event.ref for event in events if type(event) is kind]
+            for session, events in self.work.news.items()
+        }
+        return {session: refs for session, refs in news.items() if refs}
 
     def standing(self) -> list[str]:
         return [s for (s,) in self.db.execute("SELECT session FROM contender ORDER BY token").fetchall()]
+
+    def waiting(self, token: int) -> list[str]:
+        """Return the sessions that are notified when a contender goes."""
+        rows = self.db.execute("SELECT session FROM watch WHERE token = ? ORDER BY waiter", (token,))
+        return [session for (session,) in rows.fetchall()]
 
 
 @pytest.fixture
@@ -92,112 +117,113 @@ def file(tmp_path: Path) -> Iterator[File]:
     one.db.close()
 
 
-def refs(seen: Seen) -> list[str]:
-    return [contender.session for contender in seen.ahead]
+def ahead(view: View) -> list[str]:
+    return [contender.session for contender in view.ahead]
+
+
+def at(number: int) -> str:
+    return f"x/{EPOCH + number}"
 
 
 def test_tokens_rise_whatever_is_deleted(file: File) -> None:
     file.start("a")
     tokens = []
     for number in range(3):
-        own = file.join("a", f"id-{number}").own
-        assert own is not None
-        tokens.append(own)
-        assert file.do(Remove("a", "x", f"id-{number}", own))
+        mine = file.place("a", f"id-{number}")
+        tokens.append(mine.token)
+        assert file.leave("a", mine)
     assert tokens == [EPOCH + 1, EPOCH + 2, EPOCH + 3]
 
 
-def test_who_joins_sees_the_nearest_ahead_and_watches_the_second(file: File) -> None:
+def test_one_that_joins_sees_the_nearest_ahead_and_watches_the_second(file: File) -> None:
     file.start(*"abcd")
-    assert file.join("a") == Seen(EPOCH + 1)
-    b = file.join("b", mailbox=BOX)
-    assert (refs(b), b.complete, b.position) == (["a"], True, 1)
-    assert b.armed == (f"x/{EPOCH + 1}",)
-    assert b.known == (f"x/{EPOCH + 1}",) * 2  # now, and later
-    assert file.listening == [("x", EPOCH + 1)]
-    c = file.join("c", mailbox=BOX)
-    assert (refs(c), c.complete, c.position, c.armed) == (["b", "a"], True, 2, (f"x/{EPOCH + 1}",))
-    d = file.join("d", mailbox=BOX)
-    assert (refs(d), d.complete, d.position, d.armed) == (["c", "b"], False, 3, (f"x/{EPOCH + 2}",))
+    mine = Place(Spot("x", "lock", "id-a", "owner-a", b"data"), at(1), EPOCH + 1)
+    assert file.join("a") == View(mine, (), complete=True, position=0)
+    b = file.join("b")
+    assert b.ahead == (Contender(at(1), "id-a", "W", "a"),)
+    assert (b.complete, b.position) == (True, 1)
+    assert file.listening == [at(1)]
+    assert file.waiting(EPOCH + 1) == ["b"]
+    c = file.join("c")
+    assert (ahead(c), c.complete, c.position) == (["b", "a"], True, 2)
+    assert file.listening == [at(1)] * 2
+    assert file.waiting(EPOCH + 2) == ["c"]  # it watches this one next
+    d = file.join("d")
+    assert (ahead(d), d.complete, d.position) == (["c", "b"], False, 3)
+    assert file.listening == [at(1), at(1), at(2)]
 
 
 def test_the_nearest_waiter_is_told_first_and_each_once(file: File) -> None:
     file.start(*"acb")
-    own = file.join("a").own
-    file.join("c", mailbox=BOX)
-    file.join("b", mailbox=BOX)
-    assert own is not None
-    assert file.do(Remove("a", "x", "id-a", own))
-    assert list(file.told().items()) == [("c", ["x"]), ("b", ["x"])]
-    assert file.db.execute("SELECT COUNT(*) FROM watch WHERE token = ?", (own,)).fetchone() == (0,)
-    assert not file.do(Remove("a", "x", "id-a", own))
+    mine = file.place("a")
+    file.join("c")
+    file.join("b")
+    assert file.leave("a", mine)
+    assert list(file.news().items()) == [("c", [at(1)]), ("b", [at(1)])]
+    assert file.waiting(mine.token) == []
+    assert not file.leave("a", mine)
 
 
 def test_who_waits_again_is_told_in_the_turn_of_its_first(file: File) -> None:
     file.start(*"abc")
-    own = file.join("a").own
+    mine = file.place("a")
     for session in "bc":
-        file.join(session, f"id-{session}", mailbox=BOX)
-    last = file.join("b", "id-again").own
-    assert own is not None
-    assert last is not None
-    file.do(Present("b", (("x", own),), ("x", last), BOX))
-    file.do(Remove("a", "x", "id-a", own))
-    assert list(file.told()) == ["b", "c"]
+        file.join(session)
+    last = file.place("b", "id-again")
+    assert file.do("b", Watch(last, (Contender(mine.ref),)))
+    file.leave("a", mine)
+    assert list(file.news()) == ["b", "c"]
 
 
-def test_who_steps_up_finds_written_that_it_is_told(file: File) -> None:
+def test_one_that_moves_up_finds_written_that_it_is_told(file: File) -> None:
     file.start(*"abc")
-    first, middle = file.join("a").own, file.join("b", mailbox=BOX).own
-    assert first is not None
-    assert middle is not None
-    c = file.join("c", mailbox=BOX)
-    assert (c.armed, c.known) == ((f"x/{first}",), (f"x/{first}", f"x/{middle}"))
-    file.do(Remove("a", "x", "id-a", first))
-    assert list(file.told()) == ["b", "c"]
-    assert c.own is not None
-    up = See("c", "x", c.own, EXCLUSIVE, (("x", middle),), BOX, known=True)
-    assert not writes(up)
+    first, middle, last = (file.place(session) for session in "abc")
+    file.leave("a", first)
+    assert list(file.news()) == ["b", "c"]
+    up = Look(last, EXCLUSIVE, (Contender(middle.ref),))
+    assert not writes(Command(up, "c", BOX, promised=True))
     file.listening.clear()
-    looked: list[list[Target]] = []
+    looked: list[list[str]] = []
     file.db.set_trace_callback(lambda sql: looked.append([*file.listening]) if "SELECT" in sql else None)
-    assert refs(file.do(up)) == ["b"]
-    assert looked[0] == [("x", middle)]  # what a look does not show is heard
+    assert ahead(file.do("c", up, promised=True)) == ["b"]
+    assert looked[0] == [middle.ref]  # what a look does not show is heard
     file.db.set_trace_callback(None)
-    assert file.listening == [("x", middle)]
-    file.do(Remove("b", "x", "id-b", middle))
-    assert list(file.told()) == ["c"]
+    assert file.listening == [middle.ref]
+    file.leave("b", middle)
+    assert list(file.news()) == ["c"]
 
 
 def test_contenders_of_the_same_session_are_not_watched(file: File) -> None:
     file.start("a")
     file.join("a", "id-1")
-    seen = file.join("a", "id-2", mailbox=BOX)
-    assert (refs(seen), seen.armed, file.listening) == (["a"], (), [])
+    assert (ahead(file.join("a", "id-2")), file.listening) == (["a"], [])
+    assert file.waiting(EPOCH + 1) == []
 
 
 def test_joining_again_finds_the_own_row_and_no_other_sessions(file: File) -> None:
     file.start("a", "b")
-    own = file.join("a", "id-1").own
-    assert file.join("a", "id-1", again=True).own == own
-    assert file.join("b", "id-1", again=True).own != own
+    mine = file.place("a", "id-1")
+    assert file.place("a", "id-1", again=True) == mine
+    probed = file.do("a", Probe(mine.spot, EXCLUSIVE), again=True)
+    assert probed == View(mine, (), complete=True, position=0)
+    assert file.place("b", "id-1", again=True).token != mine.token
     assert file.standing() == ["a", "b"]
 
 
 def test_starting_again_after_a_lost_reply_keeps_what_stands(file: File) -> None:
     file.start("a")
-    file.join("a")
+    mine = file.place("a")
     file.now += 9
     file.start("a")
     file.now += 9
-    assert file.do(Touch("a", (("x", EPOCH + 1),))) == (10.0, frozenset({EPOCH + 1}))
+    assert file.do("a", Renew((mine,), 1.0)) == Renewal(10.0)
 
 
 def test_nobody_removes_what_is_anothers(file: File) -> None:
     file.start("a", "b")
-    own = file.join("a").own
-    assert not file.do(Remove("b", "x", "id-a", own))
-    assert not file.do(Remove("a", "y", "id-a", own))
+    mine = file.place("a")
+    assert not file.leave("b", mine)
+    assert not file.leave("a", Place(Spot("y", "lock", "id-a"), f"y/{mine.token}", mine.token))
     assert file.standing() == ["a"]
 
 
@@ -206,73 +232,84 @@ def test_queues_are_apart(file: File) -> None:
     for session in "abc":
         file.join(session)
     for number in range(3):
-        seen = file.do(Join("d", "y", "W", f"id-{number}", EXCLUSIVE))
-        assert (seen.position, seen.complete) == (number, number < 3)
-    assert file.do(See("d", "y", seen.own, EXCLUSIVE, (), BOX)).position == 2
-    assert file.do(Join("d", "y", "W", "id-3", EXCLUSIVE)).position == 3
+        view = file.join("d", f"id-{number}", queue="y")
+        assert (view.position, view.complete) == (number, number < 3)
+    assert view.mine is not None
+    assert file.do("d", Look(view.mine, EXCLUSIVE, ())).position == 2
+    assert file.join("d", "id-3", queue="y").position == 3
     assert file.join("d").position == 3
 
 
 def test_a_queue_is_listed_from_its_head(file: File) -> None:
     file.start(*"abc")
     for session in "abc":
-        file.join(session, note=f"note-{session}")
-    file.do(Join("c", "a", "R", "id", READER))
-    rows = file.do(List("a", "x", 2))
-    assert [(row[0], row[3], row[5]) for row in rows] == [
-        (EPOCH + 1, "a", "note-a"),
-        (EPOCH + 2, "b", "note-b"),
-    ]
-    assert file.do(ListQueues("a", 5)) == ("a", "x")
-    assert file.do(ListQueues("a", 1)) == ("a",)
+        file.join(session)
+    file.join("c", "id", queue="a", order=READER)
+    assert file.do("a", List("x", 2)).contenders == tuple(
+        Contender(at(token), f"id-{one}", "W", one, "", EPOCH + token, f"owner-{one}", b"data")
+        for token, one in enumerate("ab", 1)
+    )
+    assert file.do("a", Queues(5)) == ("a", "x")
+    assert file.do("a", Queues(1)) == ("a",)
 
 
 def test_who_joins_only_if_free_leaves_no_trace_if_not(file: File) -> None:
     file.start("a", "b")
-    assert file.join("a", only_free=True).own
-    assert file.do(Join("b", "x", "W", "id-b", EXCLUSIVE, only_free=True)) is None
+    assert file.do("a", Probe(Spot("x", "lock", "id-a"), EXCLUSIVE)).mine
+    assert file.do("b", Probe(Spot("x", "lock", "id-b"), EXCLUSIVE)) is None
     assert file.standing() == ["a"]
-    assert file.do(Join("b", "y", "W", "id-b", EXCLUSIVE, only_free=True)) is not None
+    assert file.do("b", Probe(Spot("y", "lock", "id-b"), EXCLUSIVE)) is not None
 
 
 def test_readers_see_past_readers(file: File) -> None:
     file.start(*"abcd")
-    file.join("a", kind="R", order=READER)
-    b = file.join("b", kind="R", order=READER)
-    assert (refs(b), b.complete, b.position) == ([], True, 0)
+    file.join("a", order=READER)
+    b = file.join("b", order=READER)
+    assert (ahead(b), b.complete, b.position) == ([], True, 0)
     file.join("c")
-    d = file.join("d", kind="R", order=READER, mailbox=BOX)
-    assert (refs(d), d.position, d.armed) == (["c"], 1, (f"x/{EPOCH + 3}",))
+    d = file.join("d", order=READER)
+    assert (ahead(d), d.position, file.listening[-1]) == (["c"], 1, at(3))
+
+
+def test_a_kind_that_is_not_known_excludes_readers(file: File) -> None:
+    file.start(*"abc")
+    assert file.join("a", order=Order("S2.10")).mine
+    b = file.join("b", order=READER)
+    assert [contender.kind for contender in b.ahead] == ["S2.10"]
+    for number in range(3):
+        file.join("c", f"id-{number}", order=Order("Z"))
+    assert file.join("b", "id-last", order=READER).position == 4
 
 
 def test_a_session_ends_at_its_time_by_whoever_writes(file: File) -> None:
     file.start("a", ttl_s=5.0)
     file.start("b")
-    file.join("a")
-    file.join("b", mailbox=BOX)
+    mine = file.place("a")
+    file.join("b")
     file.now += 5
-    with pytest.raises(NoSession, match="has expired"):
-        file.do(Present("a", (), ("x", EPOCH + 1)))  # a reader sees it too, and leaves it to a writer
+    with pytest.raises(SessionLost, match="has expired"):
+        file.do("a", Check(mine))  # one that only reads sees it too, and leaves it to a writer
     assert file.standing() == ["a", "b"]
-    assert file.do(Watched("b", (("x", EPOCH + 1),))) == Standing({("x", EPOCH + 1): "a"}, due=True)
-    file.do(Evict("b"))
+    assert file.do("b", Observe((at(1),), ())) == Observed(
+        frozenset({at(1)}), {}, (), frozenset("a"), due=True
+    )
+    file.do("b", Sweep())
     assert file.standing() == ["b"]
-    assert file.told() == {"b": ["x"]}
+    assert file.news() == {"b": [at(1)]}
     assert file.work is not None
     assert file.work.ended == ["a"]
-    with pytest.raises(NoSession):
-        file.do(Touch("a", ()))
+    with pytest.raises(SessionLost, match="has ended on the store"):
+        file.do("a", Renew((), 1.0))
 
 
-def test_a_renewal_counts_from_now_and_tells_what_stands(file: File) -> None:
+def test_a_renewal_counts_from_now_and_says_what_is_missing(file: File) -> None:
     file.start("a", "b")
-    file.join("a")
-    file.join("b")
+    mine, others = file.place("a"), file.place("b")
+    gone = Place(mine.spot, at(9), EPOCH + 9)
     file.now += 9
-    places = (("x", EPOCH + 1), ("x", EPOCH + 2), ("x", EPOCH + 9))
-    assert file.do(Touch("a", places)) == (10.0, frozenset({EPOCH + 1}))
+    assert file.do("a", Renew((mine, others, gone), 1.0)) == Renewal(10.0, (others, gone))
     file.now += 9
-    assert file.do(Touch("a", ())) == (10.0, frozenset())
+    assert file.do("a", Renew((), 1.0)) == Renewal(10.0)
     assert file.standing() == ["a"]  # the other was not renewed
 
 
@@ -280,17 +317,20 @@ def test_a_session_from_a_clock_that_was_set_back_is_over(file: File) -> None:
     file.start("a")
     file.now -= 50  # as after a restart of a machine that cannot say that it was
     file.start("b")
-    with pytest.raises(NoSession):
-        file.do(Touch("a", ()))
+    with pytest.raises(SessionLost):
+        file.do("a", Renew((), 1.0))
 
 
 def test_the_end_of_a_session_takes_all_it_had(file: File) -> None:
     file.start("a", "b")
     file.join("a", "id-1")
-    file.join("b", mailbox=BOX)
-    file.do(Finish("b"))
-    file.do(Finish("b"))
-    assert file.db.execute("SELECT COUNT(*) FROM watch").fetchone() == (0,)
+    file.join("b")
+    for queue in "xy":
+        file.do("b", List(queue, 1, watch=True))
+    file.do("b", End())
+    file.do("b", End())
+    for table in ("watch", "observer"):
+        assert file.db.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,)
     assert file.standing() == ["a"]
 
 
@@ -299,10 +339,10 @@ def test_the_dead_are_ended_by_whom_they_would_block(file: File) -> None:
     for session in "ab":
         file.join(session)
     file.died = {"a", "b"}
-    seen = file.join("c", mailbox=BOX)
-    assert (seen.ahead, seen.armed) == ((), ())
+    file.listening.clear()
+    assert (file.join("c").ahead, file.listening) == ((), [])
     file.died.add("c")
-    assert file.join("d", only_free=True).own == EPOCH + 4
+    assert file.do("d", Probe(Spot("x", "lock", "id-d"), EXCLUSIVE)).mine.token == EPOCH + 4
 
 
 def test_the_dead_who_block_nobody_are_ended_by_who_comes(file: File) -> None:
@@ -318,7 +358,7 @@ def test_where_one_has_died_all_the_dead_are_ended(file: File) -> None:
     for session in "abc":
         file.join(session)
     file.died = {"a", "b"}
-    file.do(Evict("d", ("a",)))
+    file.do("d", Sweep(("a",)))
     assert file.standing() == ["c"]
     assert file.work is not None
     assert sorted(file.work.ended) == ["a", "b"]
@@ -326,67 +366,167 @@ def test_where_one_has_died_all_the_dead_are_ended(file: File) -> None:
 
 def test_the_dead_are_ended_by_who_steps_up(file: File) -> None:
     file.start(*"abc")
-    for session in "abc":
-        own = file.join(session).own
-    assert own is not None
+    first, middle, last = (file.place(session) for session in "abc")
     file.died = {"b"}
-    target = ("x", EPOCH + 1)
-    seen = file.do(See("c", "x", own, EXCLUSIVE, (target, ("x", EPOCH + 2)), BOX))
-    assert (refs(seen), file.listening) == (["a"], [target])
-    assert file.do(See("c", "x", EPOCH + 1, EXCLUSIVE, (), BOX)) == Seen(None)  # another's place
+    file.listening.clear()
+    targets = (Contender(first.ref), Contender(middle.ref))
+    view = file.do("c", Look(last, EXCLUSIVE, targets))
+    assert (ahead(view), file.listening) == (["a"], [first.ref])
+    assert file.do("c", Look(first, EXCLUSIVE, ())).mine is None  # another's place
 
 
 def test_a_dead_contender_without_a_session_does_not_hold_up_for_ever(file: File) -> None:
     file.start("a", "b")
     file.join("a")
     file.db.execute("DELETE FROM session WHERE id = 'a'")
-    assert refs(file.join("b")) == ["a"]  # nothing is known of it
+    assert ahead(file.join("b")) == ["a"]  # nothing is known of it
     file.died = {"a"}
-    assert refs(file.join("b", "id-2")) == ["b"]
+    assert ahead(file.join("b", "id-2")) == ["b"]
 
 
 def test_presence_is_asked_with_and_without_watching(file: File) -> None:
     file.start("a", "b")
-    file.join("a")
-    file.join("b")
-    mine, ahead, none = ("x", EPOCH + 2), ("x", EPOCH + 1), ("x", 1)
-    reading = Present("b", (ahead, none), mine)
-    assert file.do(reading) == frozenset({EPOCH + 1, EPOCH + 2})
-    assert file.listening == []
-    watching = Present("b", (ahead, none), mine, BOX)
-    assert file.do(watching) == frozenset({EPOCH + 1, EPOCH + 2})
-    assert file.listening == [ahead]
-    assert file.do(Present("a", (), mine, BOX)) == frozenset()  # another's is not mine
-    assert [writes(request) for request in (reading, watching, Present("b", (), mine, BOX))] == [
-        False,
-        True,
-        False,
+    first = file.place("a")
+    mine = file.place("b")
+    targets = (Contender(first.ref), Contender("x/1"))
+    file.listening.clear()
+    reading, watching = Check(mine, targets, Gone("x/1")), Check(mine, targets)
+    for check, listening in ((reading, []), (watching, [first.ref])):
+        assert file.do("b", check) == Checked(mine=True, present=frozenset({first.ref}))
+        assert file.listening == listening
+    assert not file.do("b", Watch(mine, targets))
+    assert file.do("b", Watch(mine, targets[:1]))
+    assert file.do("a", Check(mine)) == Checked(mine=False, present=frozenset())  # another's is not mine
+
+
+def test_only_what_writes_waits_for_other_writers(file: File) -> None:
+    file.start("a")
+    mine = file.place("a")
+    target = (Contender(at(2)),)
+    reading = [
+        Look(mine, EXCLUSIVE, ()),
+        Check(mine),
+        Check(mine, target, Gone(at(2))),
+        Watch(mine, ()),
+        List("x", 1),
+        Queues(1),
+        Observe((), ()),
     ]
-    assert not writes(Watched("b", ()))
+    writing = [
+        Look(mine, EXCLUSIVE, target),
+        Check(mine, target),
+        Watch(mine, target),
+        List("x", 1, watch=True),
+        Enqueue(mine.spot, EXCLUSIVE),
+        Probe(mine.spot, EXCLUSIVE),
+        Withdraw(mine.spot),
+        Rewrite(mine, ""),
+        Evict("x", mine.ref, mine.token),
+        Renew((), 1.0),
+        Open(1.0),
+        End(),
+        Sweep(),
+    ]
+    assert [op for op in (*reading, *writing) if writes(Command(op, "a", BOX))] == writing
+    assert not writes(Command(Look(mine, EXCLUSIVE, target), "a", BOX, promised=True))
 
 
-def test_a_downgrade_keeps_place_and_token_and_tells_who_waits(file: File) -> None:
+def test_a_rewrite_keeps_place_and_token_and_tells_who_waits(file: File) -> None:
     file.start("a", "b")
-    file.join("a")
-    file.join("b", mailbox=BOX)
-    assert file.do(Demote("a", "x", EPOCH + 1))
-    assert file.work is not None
-    assert file.work.changed == {"b": [f"x/{EPOCH + 1}"]}
-    assert not file.do(Demote("b", "x", EPOCH + 1))
-    a, b, none = (("x", EPOCH + number) for number in (1, 2, 3))
-    assert file.do(Watched("b", (a, b, none))) == Standing({a: "a", b: "b"}, frozenset({a}))
-    assert file.db.execute("SELECT token, downgraded FROM contender ORDER BY token").fetchall() == [
-        (EPOCH + 1, 1),
-        (EPOCH + 2, 0),
+    mine, others = file.place("a"), file.place("b")
+    assert file.do("a", Rewrite(mine, "downgraded", b"new")) == 1
+    assert file.news(Changed) == {"b": [mine.ref]}
+    assert file.do("a", Rewrite(mine, "granted", b"newer", 1)) == 2
+    assert file.do("a", Rewrite(mine, "lost", b"", 1)) is None  # it has been rewritten since
+    assert file.do("b", Rewrite(mine, "lost", b"")) is None  # another's
+    found = file.do("a", List("x", 2)).contenders
+    assert [(one.token, one.mark, one.data, one.version) for one in found] == [
+        (EPOCH + 1, "granted", b"newer", 2),
+        (EPOCH + 2, "", b"data", 0),
     ]
+    assert file.do("b", Look(others, EXCLUSIVE, ())).ahead[0].mark == "granted"
+    observed = file.do("b", Observe((mine.ref, others.ref, at(3)), ()))
+    assert observed == Observed(frozenset({mine.ref, others.ref}), {mine.ref: "granted"}, (), frozenset("ab"))
+
+
+def test_a_mark_matters_to_some_kinds_only(file: File) -> None:
+    file.start("a", "b")
+    mine = file.place("a")
+    seen = (Contender(mine.ref),)
+    file.do("a", Rewrite(mine, "granted"))
+    minding = Place(Spot("x", "S1.2", "id", minds_marks=True), at(7), EPOCH + 7)
+    plain = Place(Spot("x", "lock", "id"), at(8), EPOCH + 8)
+    assert not file.do("b", Watch(minding, seen))
+    assert file.do("b", Watch(minding, (Contender(mine.ref, mark="granted"),)))
+    assert file.do("b", Watch(plain, seen))
+
+
+def watch_queue(file: File, session: str, queue: str = "x") -> None:
+    file.do(session, List(queue, 10, watch=True))
+
+
+@pytest.mark.parametrize("change", ["join", "leave", "rewrite", "evict", "end", "death", "expiry"])
+def test_an_observer_is_told_of_any_change_once(file: File, change: str) -> None:
+    file.start("a", ttl_s=20.0)
+    file.start("b", "c", ttl_s=30.0)
+    mine = file.place("a")
+    watch_queue(file, "b")
+    watch_queue(file, "b", "y")
+    watch_queue(file, "c")
+    assert file.listening == ["x", "y", "x"]
+    file.died = {"a"} if change == "death" else set()
+    file.now += 20 if change == "expiry" else 0
+    session, op = {
+        "join": ("a", Enqueue(Spot("x", "R", "id-2"), READER)),
+        "leave": ("a", Withdraw(mine.spot, mine)),
+        "rewrite": ("a", Rewrite(mine, "granted")),
+        "evict": ("b", Evict("x", mine.ref, mine.token)),
+        "end": ("a", End()),
+        "death": ("b", Sweep(("a",))),
+        "expiry": ("b", Sweep()),
+    }[change]
+    file.do(session, op)
+    assert file.news(Changed) == {"b": ["x"], "c": ["x"]}
+    file.do("b", Evict("x", mine.ref, mine.token))
+    file.do("b", Probe(Spot("x", "R", "id-3"), READER))
+    assert file.news(Changed) == {}
+
+
+def test_an_observer_finds_what_it_was_not_told(file: File) -> None:
+    file.start(*"ab")
+    mine = file.place("a")
+    watch_queue(file, "b")
+    watch_queue(file, "b", "y")
+    observe = Observe((), ("x", "y"))
+    assert file.do("b", observe).changed == ()
+    file.db.execute("UPDATE contender SET version = 1")
+    assert file.do("b", observe).changed == ("x",)
+    watch_queue(file, "b")  # another call of the session has not seen it yet
+    assert file.news(Changed) == {"b": ["x"]}
+    assert file.do("b", observe).changed == ()
+    file.do("a", Rewrite(mine, "granted"))
+    assert file.do("b", observe).changed == ("x",)  # it was told: the notification may be on its way
+    watch_queue(file, "b")
+    file.db.execute("DELETE FROM contender")
+    file.db.execute("INSERT INTO contender (queue, token, id, kind, session) VALUES ('y', 1, 'i', 'W', 's')")
+    found = file.do("b", observe)
+    assert (found.changed, found.owners) == (("x", "y"), {"s"})
 
 
 def test_without_a_token_the_attempt_is_found_by_its_name(file: File) -> None:
     file.start("a", "b")
-    file.join("a", "id-1")
-    assert not file.do(Remove("b", "x", "id-1"))
-    assert file.do(Remove("a", "x", "id-1"))
-    assert not file.do(Remove("a", "x", "id-1"))
+    spot = file.place("a", "id-1").spot
+    assert not file.do("b", Withdraw(spot))
+    assert file.do("a", Withdraw(spot))
+    assert not file.do("a", Withdraw(spot))
+
+
+def test_anybody_may_evict_by_the_token(file: File) -> None:
+    file.start("a", "b")
+    mine = file.place("a")
+    assert not file.do("b", Evict("x", mine.ref, mine.token + 1))
+    assert file.do("b", Evict("x", mine.ref, mine.token))
+    assert not file.do("b", Evict("x", mine.ref, mine.token))
 
 
 def test_a_transaction_that_breaks_leaves_no_trace(file: File) -> None:

@@ -1,0 +1,159 @@
+"""The protocol of queue stores: those that carry out an operation on a whole queue in one step.
+
+The step is a transaction, a script, or what a lock in memory guards. Nothing is translated: the operation
+is the request, and the store answers with what the operation returns. It does two things besides:
+
+* `Enqueue` also watches, in the same step, those that `watched_on_joining` names. So the `Watch` that
+  follows, and the `Look` of a contender that moves up, have nothing to write.
+* What an operation watches is noted before the step ends: no change comes in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipes._contract.connection import Mailbox, Request
+from recipes._contract.contenders import Ahead
+from recipes._contract.operations import (
+    Enqueue,
+    Evict,
+    Look,
+    Op,
+    Open,
+    Opened,
+    Spot,
+    View,
+    Watch,
+    Withdraw,
+)
+from recipes._contract.protocol import Steps, StoreProtocol, Turn
+from recipes._contract.record import record
+from recipes._contract.rule import Order
+
+__all__ = [
+    "ENDED",
+    "Command",
+    "QueueProtocol",
+    "is_queue",
+    "kind_of",
+    "ref_of",
+    "target_of",
+    "watched_on_joining",
+]
+
+ENDED = "the session has ended on the store"
+
+
+@record
+class Command(Request[Any]):
+    """An operation as it is, carried out whole or not at all.
+
+    The reply is what the operation returns; ``SessionLost`` is raised if the session has ended.
+
+    Attributes:
+        op: The operation.
+        session: The id of the session that asks. For `Open` the id that was chosen for it; empty if
+            the store chooses.
+        mailbox: Where the events of watches go.
+        again: It was asked before, and it is not known what came of it.
+        promised: The session is notified of the targets in any case: nothing has to be written.
+    """
+
+    op: Op[Any]
+    session: str
+    mailbox: Mailbox
+    again: bool = False
+    promised: bool = False
+
+
+def kind_of(spot: Spot) -> str:
+    """Return the kind that a store notes: a plain lock excludes as a writer does."""
+    return "W" if spot.kind == "lock" else spot.kind
+
+
+def ref_of(queue: str, token: int) -> str:
+    """Return the reference of a contender; that of a queue is its name."""
+    return f"{queue}/{token}"
+
+
+def target_of(ref: str) -> tuple[str, int]:
+    """Return the queue and the token of the contender that a reference names."""
+    queue, _, token = ref.rpartition("/")
+    return queue, int(token)
+
+
+def is_queue(ref: str) -> bool:
+    """Whether a reference names a queue: names of recipes' queues have one slash, and no other has any."""
+    return ref.count("/") == ref.startswith("~")
+
+
+def watched_on_joining(order: Order, ahead: Ahead, session: str) -> tuple[Ahead, Ahead]:
+    """Return the contenders that one which joins behind these watches at once, and those it watches next.
+
+    Those of its own session are not among them: the client notifies itself.
+    """
+    now, later = (
+        tuple(contender for contender in some if contender.session != session)
+        for some in (order.targets(ahead), order.blockers(ahead))
+    )
+    return now, later
+
+
+class QueueProtocol(StoreProtocol):
+    """One session with a queue store.
+
+    Args:
+        session_id: Chosen before the store is asked, so that the session can be ended if the reply is
+            lost. Empty: the store chooses it.
+    """
+
+    def __init__(self, session_id: str = "") -> None:
+        self.session_id = session_id
+        self._armed: dict[str, frozenset[str]] = {}  # by the contender's id: what joining watched,
+        self._promised: dict[str, frozenset[str]] = {}  # and that with what it watches next
+
+    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+        """Start a session."""
+        opened: Opened = yield from self._pass_on(op, turn)
+        self.session_id = opened.id
+        return opened
+
+    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+        """Join the queue, once, and watch what blocks."""
+        view: View = yield from self._pass_on(op, turn)
+        now, later = watched_on_joining(op.order, view.ahead, self.session_id)
+        armed = frozenset(contender.ref for contender in now)
+        self._armed[op.spot.id] = armed
+        self._promised[op.spot.id] = armed.union(contender.ref for contender in later)
+        return view
+
+    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+        """Watch, unless joining has done so; once, for a watch notifies once."""
+        armed = self._armed.pop(op.mine.spot.id, frozenset())
+        if all(target.ref in armed for target in op.targets):
+            return True
+        return (yield from self._pass_on(op, turn))  # type: ignore[no-any-return]
+
+    def look(self, op: Look, turn: Turn) -> Steps[View]:
+        """Watch and read in one step."""
+        self._armed.pop(op.mine.spot.id, None)
+        promised = self._promised.pop(op.mine.spot.id, frozenset())
+        known = all(target.ref in promised for target in op.targets)
+        return (yield from self._pass_on(op, turn, promised=known))  # type: ignore[no-any-return]
+
+    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+        """Delete the own contender; asked again, the first try may have done it."""
+        self._armed.pop(op.spot.id, None)
+        self._promised.pop(op.spot.id, None)
+        removed: bool = yield from self._pass_on(op, turn)
+        return removed or turn.again
+
+    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
+        """Delete another's contender; asked again, the first try may have done it."""
+        removed: bool = yield from self._pass_on(op, turn)
+        return removed or turn.again
+
+    def _pass_on(self, op: Op[Any], turn: Turn, *, promised: bool = False) -> Steps[Any]:
+        return (yield Command(op, self.session_id, turn.mailbox, turn.again, promised))
+
+    renew = end = probe = check = rewrite = listing = queues = _pass_on

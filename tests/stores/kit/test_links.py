@@ -1,0 +1,164 @@
+"""The links of the kit, over a store that nothing notifies: the JSON file of "How to add a store"."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recipes import StoreUnavailable
+from recipes._contract.operations import End, Enqueue, List, Open, Place, Rewrite, Spot, Withdraw
+from recipes._contract.wakeups import Changed, Event, Gone
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.queue import Command
+from recipes.stores._kit.session import NOBODY, Session
+from recipes.stores._kit.tasks import AsyncQueueLink
+from tests.stores.json_file import JsonSession, kept
+from tests.stores.stepping import MAILBOX
+
+
+class Box:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.rang = threading.Event()
+
+    def post(self, event: Event) -> None:
+        self.events.append(event)
+        self.rang.set()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "locks.json")
+
+
+@pytest.fixture
+def link(path: str) -> Iterator[Callable[[str], QueueLink]]:
+    links: list[QueueLink] = []
+
+    def started(session: str) -> QueueLink:
+        links.append(QueueLink(JsonSession(path, "label", ended.append)))
+        links[-1].ask(Command(Open(5.0), session, MAILBOX), 5.0)
+        return links[-1]
+
+    ended: list[str] = []
+    started.ended = ended  # type: ignore[attr-defined]
+    yield started
+    for one in links:
+        one.close()
+
+
+def join(link: QueueLink, session: str, box: Any = MAILBOX) -> Place:
+    spot = Spot("x", "lock", f"id-{session}")
+    place: Place = link.ask(Command(Enqueue(spot, EXCLUSIVE), session, box), 5.0).mine
+    return place
+
+
+def test_what_is_watched_is_looked_after(link: Any) -> None:
+    a, b, box = link("a"), link("b"), Box()
+    first = join(a, "a")
+    join(b, "b", box)
+    a.ask(Command(Rewrite(first, "downgraded"), "a", MAILBOX), 5.0)
+    assert box.rang.wait(5)
+    box.rang.clear()
+    assert box.events == [Changed(first.ref)]
+    again = Box()
+    b.ask(Command(Enqueue(Spot("x", "lock", "id-b"), EXCLUSIVE), "b", again, again=True), 5.0)
+    a.ask(Command(Withdraw(first.spot, first), "a", MAILBOX), 5.0)
+    assert again.rang.wait(5)
+    assert again.events == [Gone(first.ref)]
+
+
+def test_a_queue_is_watched_before_anybody_stands_in_it(link: Any) -> None:
+    a, b, box = link("a"), link("b"), Box()
+    for _ in range(2):
+        assert b.ask(Command(List("x", 5, watch=True), "b", box), 5.0).contenders == ()
+    join(a, "a")
+    assert box.rang.wait(5)
+    assert box.events == [Changed("x")]
+
+
+def test_the_end_of_a_session_is_noticed_while_a_call_waits_and_told_once(link: Any, path: str) -> None:
+    a, b = link("a"), link("b")
+    join(a, "a")
+    join(b, "b", Box())
+    a.ask(Command(End(), "b", MAILBOX), 5.0)
+    while not link.ended:
+        b.session.tick()
+    b.session.tick()
+    assert link.ended == ["the session has ended on the store"]
+
+
+def test_a_tick_that_finds_no_answer_is_followed_by_another(
+    link: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        monkeypatch.undo()
+        raise StoreUnavailable("label", "it hangs")
+
+    a, b, box = link("a"), link("b"), Box()
+    first = join(a, "a")
+    monkeypatch.setattr(b.session, "try_once", fail)
+    b.session.listen(box, first.ref)
+    b.session.tick()
+    assert box.events == []
+    a.ask(Command(Withdraw(first.spot, first), "a", MAILBOX), 5.0)
+    assert box.rang.wait(5)
+
+
+def test_a_command_waits_for_another_process_and_no_longer_than_it_may(link: Any, path: str) -> None:
+    a = link("a")
+    with kept(path), pytest.raises(StoreUnavailable, match="others were writing all the time"):
+        a.ask(Command(List("x", 1), "a", MAILBOX), 0.05)
+    a.forget(MAILBOX)
+    assert a.ask(Command(List("x", 1), "a", MAILBOX), 5.0).contenders == ()
+
+
+def test_a_session_says_by_itself_that_nothing_is_heard(path: str) -> None:
+    session: Session = JsonSession(path, "label", lambda reason: None)
+    assert (session.socket, session.taken, session.hear(), session.tick_s) == (None, False, False, None)
+    session.listen(Box(), "x/1")  # without a link nothing is woken
+    NOBODY.post(Gone("x/1"))
+
+
+def test_tasks_are_notified_too(path: str) -> None:
+    async def scenario() -> None:
+        a, b = (AsyncQueueLink(JsonSession(path, "label", lambda reason: None)) for _ in "ab")
+        for session, link in (("a", a), ("b", b)):
+            await link.ask(Command(Open(5.0), session, MAILBOX), 5.0)
+        box = Box()
+        await b.ask(Command(List("x", 5, watch=True), "b", box), 5.0)
+        await a.ask(Command(Enqueue(Spot("x", "lock", "id"), EXCLUSIVE), "a", MAILBOX), 5.0)
+        assert await asyncio.to_thread(box.rang.wait, 5)
+        assert box.events == [Changed("x")]
+        assert b.for_another_loop() is None
+        b.forget(box)
+        for link in (a, b, b):
+            await link.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_comes_when_the_loop_is_gone_is_dropped(path: str) -> None:
+    hangs, over = threading.Event(), threading.Event()
+
+    class Hanging(JsonSession):
+        def try_once(self, command: Command, until: float) -> Any:
+            hangs.set()
+            over.wait(5)
+
+    async def scenario() -> AsyncQueueLink:
+        link = AsyncQueueLink(Hanging(path, "label", lambda reason: None))
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            await link.ask(Command(Open(5.0), "a", MAILBOX), 0.05)
+        assert hangs.wait(5)
+        return link
+
+    link = asyncio.run(scenario())
+    over.set()
+    asyncio.run(link.close())

@@ -1,0 +1,55 @@
+"""Which calls are notified of what."""
+
+from __future__ import annotations
+
+from recipes._contract.wakeups import Changed, Event, Gone
+from recipes.stores._kit.subscriptions import Subscriptions
+
+
+class Box:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def post(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def test_a_mailbox_that_subscribes_while_the_contender_goes_is_notified_of_its_next_news() -> None:
+    class Slow(Box):
+        """At which the contender goes while it is noted: as another thread, or a signal handler, does it."""
+
+        def __hash__(self) -> int:
+            if goes:
+                subscriptions.post(Gone(goes.pop()))
+            return id(self)
+
+    subscriptions, goes = Subscriptions(), ["x/1"]
+    slow = Slow()
+    subscriptions.add(slow, "x/1")
+    assert goes == []
+    assert subscriptions.refs() == ("x/1",)
+    subscriptions.post(Gone("x/1"))
+    assert slow.events == [Gone("x/1")]
+
+
+def test_each_watch_notifies_once_and_none_that_was_forgotten() -> None:
+    subscriptions, one, other = Subscriptions(), Box(), Box()
+    subscriptions.add(one, "x/1")
+    subscriptions.add(other, "x/1")
+    subscriptions.add(other, "x")
+    subscriptions.forget(one)
+    subscriptions.post(Gone("x/1"))
+    for event in (Gone("x/1"), Gone("x/9")):
+        subscriptions.post(event)
+    assert (one.events, other.events) == ([], [Gone("x/1")])
+    assert subscriptions.refs() == ("x",)
+    subscriptions.post(Changed("x"))
+    assert other.events[1:] == [Changed("x")]
+    assert not subscriptions
+
+
+def test_nothing_is_left_of_a_mailbox_that_was_alone() -> None:
+    subscriptions, one = Subscriptions(), Box()
+    subscriptions.add(one, "x/1")
+    subscriptions.forget(one)
+    assert not subscriptions
