@@ -57,10 +57,10 @@ class _BaseSemaphore(LockBase):
         self._order = permits(1, limit)
 
     def of(self, weight: int) -> Self:
-        """Return this semaphore to be acquired by so many permits at once, as in ``with semaphore.of(2)``.
+        """Return this semaphore with another weight, as for ``with semaphore.of(2)``.
 
-        Raises:
-            ValueError: The weight is not from 1 to the limit.
+        Args:
+            weight: How many permits it acquires at once: from 1 to the limit, else a ValueError.
         """
         limit, options = self._again_with
         other = type(self)(self._runtime, self._name, limit, **options)

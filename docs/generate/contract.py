@@ -24,7 +24,7 @@ FILES = {
     "tests/contract/test_sqlite.py": "sqlite",
     "integration/test_contract.py": "",  # names its servers in each test
 }
-RECIPES = {"lock": "Exclusion", "rlock": "Reentry", "rwlock": "Reading"}
+RECIPES = {"lock": "Exclusion", "rlock": "Reentry", "rwlock": "Reading", "semaphore": "Permits"}
 """The part of the contract that is about each recipe; the other parts are about all."""
 GUARDS = {"etcd": recipes.etcd.guard, "zookeeper": recipes.zookeeper.guard}
 BOTH = ["asyncio", "blocking"]
@@ -66,7 +66,7 @@ def _recipes() -> dict[str, str]:
         for name, member in vars(recipes.Client).items()
         if inspect.isfunction(member) and not name.startswith("_")
     }
-    found = {name for name, kind in made.items() if kind.endswith("Lock")}
+    found = {name for name, kind in made.items() if kind.endswith(("Lock", "Semaphore"))}
     assert found == set(RECIPES), f"recipes and parts of the contract differ: {found ^ set(RECIPES)}"
     return RECIPES
 
