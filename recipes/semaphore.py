@@ -28,7 +28,7 @@ class _BaseSemaphore(Held):
         self._order = permits(1, limit)
 
     def of(self, weight: int) -> Self:
-        """Return this semaphore for so many permits at once, 1 to the limit: ``with semaphore.of(2)``."""
+        """Return this semaphore with another weight, from 1 to the limit, as for ``with semaphore.of(2)``."""
         limit, options = self._again_with
         other = type(self)(self._runtime, self._name, limit, **options)
         other._order = permits(weight, limit)  # noqa: SLF001 - one of its own
@@ -79,7 +79,7 @@ class Semaphore(_BaseSemaphore, BlockingHeld[SemaphoreGrant]):
             max_waiters: How many may wait, with this one.
             on_session_lost: What to do when the place in the queue is gone: "requeue", or "fail".
             on_queued: Called with the number of those ahead if it has to wait.
-            on_position: Called when that number is seen to change.
+            on_position: Called when that number changes.
 
         Raises:
             WouldDeadlock: This thread or task holds permits without which this contender, or one ahead

@@ -58,6 +58,7 @@ SAYS = {
     "on_one_machine.py": "one process of this machine at a time; token",
     "watching.py": '"event": "lock.acquired"',
     "gating.py": "a book",
+    "permits.py": "2 permits are held by",
     "sharing_reads.py": "holds lock 'catalog' shared",
 }
 

@@ -99,10 +99,12 @@ def _marked(*, writes: bool, waits: bool = True) -> list[Any]:
 
 def _marked_as_it_comes_in_line() -> list[Any]:
     def listed(order: Any, mine: Any, view: Any) -> Any:
-        yield from Rewrite(mine, program.GRANTED, mine.spot.data)
+        if mine.ref not in marked:
+            marked.add(mine.ref)
+            yield from Rewrite(mine, program.GRANTED, mine.spot.data)
         return (yield from original(order, mine, view))
 
-    original = program.listed
+    original, marked = program.listed, set[str]()
     return swap(program, "listed", listed)
 
 

@@ -25,7 +25,7 @@ def blocking() -> None:
         with lock as grant:
             assert_type(grant, recipes.Grant)
             assert_type(grant.token, int | None)
-            assert_type(grant.id, int)
+            assert_type(grant.id, str)
             assert_type(grant.held, bool)
             assert_type(grant.remaining, float)
             assert_type(grant.name, str)
@@ -88,6 +88,25 @@ def inspecting(client: recipes.Client) -> None:
     assert_type(lock.expel(7), bool)
     assert_type(client.locks(), dict[str, list[recipes.ContenderInfo]])
     lock.acquire(on_queued=print, on_position=print).release(wait=False)
+
+
+def taking_permits(client: recipes.Client) -> None:
+    semaphore = client.semaphore("x", limit=4, max_hold=5)
+    assert_type(semaphore, recipes.Semaphore)
+    assert_type(semaphore.acquire(2, timeout=1, max_waiters=3), recipes.SemaphoreGrant)
+    assert_type(semaphore.try_acquire(weight=2), recipes.SemaphoreGrant | None)
+    with semaphore.of(3) as grant:
+        assert_type(grant, recipes.SemaphoreGrant)
+        assert_type((grant.id, grant.weight), tuple[str, int])
+        assert_type(semaphore.expel(grant.id), bool)
+    client.semaphore("x")  # type: ignore[call-arg]
+    semaphore.acquire("2")  # type: ignore[arg-type]
+
+
+async def taking_permits_awaiting(client: recipes.AsyncClient) -> None:
+    async with client.semaphore("x", 4, on_lost="tell").of(2) as grant:
+        assert_type(grant, recipes.AsyncSemaphoreGrant)
+    assert_type(await client.semaphore("x", 4).acquire(2), recipes.AsyncSemaphoreGrant)
 
 
 def entering_again(client: recipes.Client) -> None:
