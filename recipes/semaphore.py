@@ -49,8 +49,7 @@ class Semaphore(_BaseSemaphore, BlockingHeld[SemaphoreGrant]):
     Args:
         name: The semaphore's name.
         limit: How many permits there are.
-        max_hold: Seconds after which a holder that has neither released its permits nor called
-            ``progress`` gives them up. At least 0.1; None: never.
+        max_hold: Seconds after which a holder that makes no ``progress`` gives its permits up.
 
     Raises:
         ValueError: The name, the limit or ``max_hold`` does not fit.
