@@ -62,8 +62,8 @@ _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
         _HELD | {"downgraded": ("debug", ("token", "held_s"), "a writer lets readers in beside it")},
     ),
     "semaphore": (
-        _RECIPE,
-        _HELD | {"limit_differs": ("warning", ("reason", "weight"), "not all clients name the same limit")},
+        (*_RECIPE, "weight"),
+        _HELD | {"limit_differs": ("warning", ("reason",), "not all clients name the same limit")},
     ),
     "session": (
         ("store", "session"),

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime
 
-__all__ = ["AsyncGrant", "AsyncLost", "AsyncWriteGrant", "Grant", "Lost", "WriteGrant"]
+__all__ = [
+    "AsyncGrant",
+    "AsyncLost",
+    "AsyncSemaphoreGrant",
+    "AsyncWriteGrant",
+    "Grant",
+    "Lost",
+    "SemaphoreGrant",
+    "WriteGrant",
+]
 
 
 class _BaseLost:

@@ -28,7 +28,7 @@ class _BaseSemaphore(Held):
         self._order = permits(1, limit)
 
     def of(self, weight: int) -> Self:
-        """Return this semaphore with another weight, from 1 to the limit, as for ``with semaphore.of(2)``."""
+        """Return this semaphore with a ``weight`` of 1 to the limit, as for ``with semaphore.of(2)``."""
         limit, options = self._again_with
         other = type(self)(self._runtime, self._name, limit, **options)
         other._order = permits(weight, limit)  # noqa: SLF001 - one of its own

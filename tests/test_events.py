@@ -26,6 +26,7 @@ from tests.programs.test_keep import Keeping
 from tests.run.doubles import SETTINGS, FaultyEngine
 
 LOCK = {"name", "recipe", "mode", "attempt", "store"}
+PERMITS = {*LOCK, "weight"}
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,15 @@ def test_the_list_of_events_is_frozen() -> None:
         "lock.suspect": ("warning", {*LOCK, "token"}),
         "lock.lost": ("warning", {*LOCK, "token", "reason"}),
         "lock.requeued": ("warning", {*LOCK, "reason"}),
-        "semaphore.limit_differs": ("warning", {*LOCK, "reason", "weight"}),
+        "semaphore.queued": ("debug", {*PERMITS, "position"}),
+        "semaphore.acquired": ("debug", {*PERMITS, "token", "waited_s"}),
+        "semaphore.released": ("debug", {*PERMITS, "token", "held_s"}),
+        "semaphore.timeout": ("info", {*PERMITS, "waited_s"}),
+        "semaphore.cancelled": ("info", {*PERMITS, "waited_s", "reason"}),
+        "semaphore.suspect": ("warning", {*PERMITS, "token"}),
+        "semaphore.lost": ("warning", {*PERMITS, "token", "reason"}),
+        "semaphore.requeued": ("warning", {*PERMITS, "reason"}),
+        "semaphore.limit_differs": ("warning", {*PERMITS, "reason"}),
         "session.started": ("info", {"store", "session", "timeout_s"}),
         "session.suspect": ("warning", {"store", "session"}),
         "session.lost": ("warning", {"store", "session", "reason"}),

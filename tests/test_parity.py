@@ -34,6 +34,7 @@ RECIPES: dict[str, tuple[Any, Any]] = {
     "lock": (recipes.Lock, recipes.AsyncLock),
     "rlock": (recipes.RLock, recipes.AsyncRLock),
     "rwlock": (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
+    "semaphore": (recipes.Semaphore, recipes.AsyncSemaphore),
 }
 """What the methods of the clients make."""
 
@@ -45,6 +46,7 @@ MORE = {
     ("Client", "semaphore"): {"on_lost"},
     ("Lock", "__init__"): {"on_lost"},
     ("RLock", "__init__"): {"on_lost"},
+    ("Semaphore", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
     ("WriteLock", "__init__"): {"on_lost"},
     ("ReadWriteLock", "__init__"): {"on_lost"},

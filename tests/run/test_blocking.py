@@ -190,7 +190,7 @@ def test_a_waiter_gets_it_in_order(engine: FaultyEngine, client: Client) -> None
 def test_a_waiter_of_the_same_client_is_woken_without_a_watch(engine: FaultyEngine, client: Client) -> None:
     grant = client.lock("x").acquire()
     waiter = queued(engine, client)
-    assert engine.server.watches == {}
+    assert not engine.server.watches
     grant.release()
     assert waiter.outcome().release()
 

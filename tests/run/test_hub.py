@@ -88,10 +88,10 @@ def test_a_thousand_observers_are_one_watch(client: Client, engine: FaultyEngine
     client.open()
     many = [observing(client) for _ in range(SO_MANY)]
     assert all(one.next() == [] for one in many)
-    assert (lists(engine), len(engine.server.watches), len(threads())) == (1, 1, 1)
+    assert (lists(engine), len(engine.server.watches.refs()), len(threads())) == (1, 1, 1)
     grant = client.lock("x").acquire()
     assert all(one.next() == [grant.token] for one in many)
-    assert (lists(engine), len(engine.server.watches["x"])) == (2, 1)
+    assert (lists(engine), len(engine.server.watches._waiting["x"])) == (2, 1)
     for one in many[1:]:
         one.close()
     assert grant.release()
@@ -99,7 +99,7 @@ def test_a_thousand_observers_are_one_watch(client: Client, engine: FaultyEngine
     many[0].close()
     many[0].close()
     until_ended("recipes-observer", 10)
-    assert engine.server.watches == {}
+    assert not engine.server.watches
     assert client._runtime.board.calls.keys() <= {client._runtime.board.keeper}
 
 
@@ -111,7 +111,7 @@ def test_a_thousand_observers_are_one_watch_in_asyncio(engine: FaultyEngine) -> 
             assert all([await one.next() == [] for one in many])
             waiting = [asyncio.ensure_future(one.next()) for one in many]
             await asyncio.sleep(0)
-            assert (lists(engine), len(engine.server.watches["x"])) == (1, 1)
+            assert (lists(engine), len(engine.server.watches._waiting["x"])) == (1, 1)
             async with client.lock("x") as grant:
                 assert await asyncio.gather(*waiting) == [[grant.token]] * SO_MANY
             assert [await anext(aiter(one)) for one in many] == [[]] * SO_MANY
@@ -122,7 +122,7 @@ def test_a_thousand_observers_are_one_watch_in_asyncio(engine: FaultyEngine) -> 
                     other.close()
                 assert await one.next(0.01) is None
             await asyncio.wait(client._runtime._behind)
-            assert engine.server.watches == {}
+            assert not engine.server.watches
 
     asyncio.run(main())
 
@@ -303,7 +303,7 @@ def test_it_looks_again_in_time_whatever_is_notified() -> None:
         with observing(client) as seen:
             assert seen.next() == []
             store.clock.advance(0)
-            store._server.watches.clear()  # a watch that was lost, and nobody knows
+            store._server.watches._waiting.clear()  # a watch that was lost, and nobody knows
             grant = store.connect().lock("x").acquire()
             store.clock.advance(9.9)
             assert seen.next(0) is None
@@ -318,7 +318,7 @@ def test_it_looks_as_often_as_is_wanted_in_asyncio() -> None:
             seen = async_observing(client, Observed("x", 100, every_s=2.0))
             assert await seen.next() == []
             await store.clock.advance_async(0)
-            store._server.watches.clear()
+            store._server.watches._waiting.clear()
             grant = await store.connect_async().lock("x").acquire()
             await store.clock.advance_async(1.9)
             assert await seen.next(0) is None

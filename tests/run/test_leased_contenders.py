@@ -71,7 +71,7 @@ class LeasingServer(MemoryServer):
 
     def _remove(self, queue: dict[str, Any], ref: str) -> bool:
         was_head = ref == next(iter(queue), None)
-        self.watches.pop(ref, None)  # what says who holds needs no other notification
+        self.watches._waiting.pop(ref, None)  # what says who holds needs no other notification
         removed = super()._remove(queue, ref)
         if removed and was_head and queue:
             head = next(iter(queue))

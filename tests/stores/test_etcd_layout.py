@@ -40,7 +40,7 @@ def test_a_queue_of_another_recipe_is_below_its_own_place() -> None:
     layout, queue = Layout("app"), queue_of("semaphore", "x")
     key = layout.contender(Spot(queue, "W", ID), "1f")
     assert key == b"app/~semaphore/x/W-1f-" + ID.encode()
-    assert layout.parse(queue, key) == Contender(ref_of(key), ID, "W", "1f")
+    assert layout.parse(queue, Kv(key, 3, b"", 31, 3, 1)) == Contender(ref_of(key), ID, "W", "1f")
     start, end = layout.locks
     assert not start <= key < end
     assert layout.name_of(key) is None

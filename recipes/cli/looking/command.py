@@ -223,7 +223,7 @@ def _console() -> Console:
 
 
 def _counted(queue: Queue) -> dict[str, Any]:
-    tokens = [one.key for one in queue.holders]
+    tokens = [one.token for one in queue.holders]
     return {"lock": queue.lock, "holders": len(tokens), "waiters": len(queue.waiters), "tokens": tokens}
 
 
