@@ -136,7 +136,7 @@ async def awaiting() -> None:
         assert_type(lock, recipes.AsyncLock)
         async with lock as grant:
             assert_type(grant, recipes.AsyncGrant)
-            assert_type(grant.token, int)
+            assert_type(grant.token, int | None)
             assert_type(await grant.verify(), bool)
             assert_type(grant.lost.is_set(), bool)
             assert_type(await grant.lost.wait(1), bool)
@@ -206,7 +206,7 @@ def gating(grant: recipes.Grant, database: Any) -> None:
     sql = fencing.SqlGate("app.fences", paramstyle="format")
     assert_type(sql.ddl(), str)
     sql.admit(database, "reports", grant)
-    sql.admit(database, "reports", grant.token, shared=True)
+    sql.admit(database, "reports", grant.token or 0, shared=True)
     file = fencing.FileGate(Path("catalog.json"))
     file.write(grant, b"")
     assert_type(file.read(grant, shared=True), bytes)
@@ -246,7 +246,7 @@ class Guarded:
         self._lock: recipes.Lock = client.lock("x")
         self._grant: recipes.Grant | None = None
 
-    def start(self) -> int:
+    def start(self) -> int | None:
         self._grant = self._lock.acquire()
         return self._grant.token
 
