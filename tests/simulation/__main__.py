@@ -24,7 +24,7 @@ from tests.simulation.exhaustive import ALL, QUICK, replay, search
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, Verdict, run
 from tests.simulation.sweep import sweep
-from tests.simulation.users import MIXED
+from tests.simulation.users import ORDERS
 
 STORES = ("etcd", "zookeeper")
 CHUNK = 100
@@ -143,7 +143,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="nox -s simulate --", description=__doc__)
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
     parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
-    parser.add_argument("--mixed", action="store_true", help="readers, writers and locks in every schedule")
+    parser.add_argument(
+        "--of", choices=ORDERS, default="by turns", help="what the users of every schedule acquire"
+    )
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
     parser.add_argument("--count", type=int, default=10_000, help="how many schedules a store")
     parser.add_argument(
@@ -171,7 +173,7 @@ def main(argv: list[str] | None = None) -> int:
         print("\n".join(line for one in swept for line in one.lines()))
         return int(any(one.violations for one in swept))
     if options.seed is not None:
-        orders = MIXED if options.mixed else ()
+        orders = ORDERS[options.of]
         verdicts = [run(Schedule(store, options.seed, trace=True, orders=orders)) for store in stores]
         for verdict in verdicts:
             show(verdict)
@@ -201,7 +203,7 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     """Run many schedules; show the first violation in its shortest form."""
     if options.out is not None:
         seeds = range(options.first, options.first + options.count)
-        orders, recipe = (MIXED, "mixed") if options.mixed else ((), "by turns")
+        orders, recipe = ORDERS[options.of], options.of
         done = [
             bulk.run(
                 options.out,
@@ -217,7 +219,7 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     broken = 0
     for store in stores:
         began = time.monotonic()
-        orders = MIXED if options.mixed else ()
+        orders = ORDERS[options.of]
         tally = many(store, options.first, options.count, options.jobs, orders)
         if options.json:
             print(json.dumps(tally.numbers()), flush=True)

@@ -192,7 +192,7 @@ def _visit(client: ExploredClient, task: Task, role: str, ready: list[Task]) -> 
     ready.append(task)
     yield Receive(LONG_S)
     began = oracle.asking(client)
-    attempt = Attempt("q", order, client.new_id, LABELS[order.kind != "R"], None)
+    attempt = Attempt("q", order, client.new_id, LABELS[order.mode], None)
     try:
         hold = yield from client.run(task, runtime.begin(task, None), acquire(attempt))
     except (StoreError, SessionLost):

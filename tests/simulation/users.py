@@ -11,6 +11,7 @@ from recipes._contract.rule import Order
 from recipes._programs.queueing import Attempt, acquire, downgrade, release, try_acquire
 from recipes._programs.reentry import Entries, Entry
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
+from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
 from recipes._run.interpreter import Receive
 from recipes.errors import LockLost, LockTimeout, SessionLost, StoreError
@@ -20,15 +21,18 @@ if TYPE_CHECKING:
     from recipes._programs.hold import Hold
     from tests.simulation.moving import Task
 
-__all__ = ["FLAVOURS", "Flavour", "flavour", "mixture", "user"]
+__all__ = ["FLAVOURS", "ORDERS", "Flavour", "flavour", "mixture", "user"]
 
 LABELS = {
-    exclusive: {"name": "q", "recipe": "lock", "mode": mode, "store": "model"}
-    for exclusive, mode in ((True, "exclusive"), (False, "shared"))
+    mode: {"name": "q", "recipe": "lock", "mode": mode, "store": "model"} for mode in ("exclusive", "shared")
 }
 MOST_ROUNDS = 60
 DOWNGRADES = 0.5
 MIXED = (SHARED, SHARED, SHARED, WRITER, WRITER, EXCLUSIVE)
+PERMITS = (permits(1, 2), permits(1, 2), permits(2, 2), permits(1, 3), permits(3, 3))
+"""Of a semaphore of which some say that there is one permit more, as in a rolling restart."""
+ORDERS: dict[str, tuple[Order, ...]] = {"by turns": (), "mixed": MIXED, "permits": PERMITS}
+"""What users acquire, by name; by turns: what the seed of a schedule says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ def _acquire(client: Client, task: Task, order: Order, kind: Flavour) -> Generat
     way = random()
     if way < kind.tries:
         call = runtime.begin(task, 1.0, fail_fast=True)
-        attempt = Attempt("q", order, client.new_id, LABELS[order.kind != "R"], 0.0)
+        attempt = Attempt("q", order, client.new_id, LABELS[order.mode], 0.0)
         attempt.max_hold_s = kind.max_hold_s
         return (yield from client.run(task, call, try_acquire(attempt)))
     timeout = None
@@ -163,6 +167,6 @@ def _acquire(client: Client, task: Task, order: Order, kind: Flavour) -> Generat
         least, most = kind.timeouts
         timeout = least + (most - least) * random()
     call = runtime.begin(task, timeout)
-    attempt = Attempt("q", order, client.new_id, LABELS[order.kind != "R"], timeout)
+    attempt = Attempt("q", order, client.new_id, LABELS[order.mode], timeout)
     attempt.max_hold_s = kind.max_hold_s
     return (yield from client.run(task, call, acquire(attempt)))
