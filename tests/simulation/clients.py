@@ -75,6 +75,9 @@ class SimRuntime(Runtime):
         self.client.epochs.append(epoch)
         return epoch
 
+    def run_behind(self, program: Any, call: Any) -> None:
+        raise AssertionError("no simulated user should observe by the hub: they list, and watch, themselves")
+
     def begin(self, task: Task, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         client = self.client
         deadline = Deadline.after(timeout_s, client.local)
