@@ -199,7 +199,7 @@ SQLITE = [
     _bug("a rewrite ignores the version", T, A, "_rewrite", ("op.version not in (None, version)", "False")),
     _bug("a rewrite is not counted", T, A, "_rewrite", ("version = version + 1", "version = version")),
     _bug(
-        "an observer is not told of a rewrite",
+        "an observer is not notified of a rewrite",
         T,
         A,
         "_rewrite",
@@ -216,7 +216,7 @@ SQLITE = [
         ("self._tell_observers(spot.queue)", "pass"),
     ),
     _bug(
-        "an observer is told for ever",
+        "an observer is notified for ever",
         T,
         A,
         "_tell_observers",
@@ -237,7 +237,7 @@ SQLITE = [
         ("if seen not in (None, state):", "if False:"),
     ),
     _bug(
-        "a change that was not told is not found in a queue",
+        "a change of a queue that was not notified is not found",
         T,
         A,
         "_observe",

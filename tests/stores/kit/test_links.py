@@ -83,7 +83,7 @@ def test_a_queue_is_watched_before_anybody_stands_in_it(link: Any) -> None:
     assert box.events == [Changed("x")]
 
 
-def test_the_end_of_a_session_is_noticed_while_a_call_waits_and_told_once(link: Any, path: str) -> None:
+def test_the_end_of_a_session_is_noticed_while_a_call_waits_and_said_once(link: Any, path: str) -> None:
     a, b = link("a"), link("b")
     join(a, "a")
     join(b, "b", Box())

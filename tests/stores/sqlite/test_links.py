@@ -98,7 +98,7 @@ def observe(link: Any, session: str, queue: str = "x") -> Box:
     return box
 
 
-def test_who_observes_a_queue_is_told_at_once_of_what_another_process_did(link: Any) -> None:
+def test_an_observer_is_notified_at_once_of_what_another_process_did(link: Any) -> None:
     a, b = link("a"), link("b")
     box, elsewhere = observe(b, "b"), observe(b, "b", "~election/x")
     with taking(bells.TICK_S):
@@ -114,7 +114,7 @@ def test_who_observes_a_queue_is_told_at_once_of_what_another_process_did(link: 
 
 
 @pytest.mark.parametrize("change", ["not told", "by hand", "death"])
-def test_who_observes_a_queue_finds_what_it_was_not_told(
+def test_an_observer_finds_what_it_was_not_notified_of(
     link: Any, path: str, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     a, b = link("a"), link("b")

@@ -175,7 +175,7 @@ def test_who_waits_again_is_told_in_the_turn_of_its_first(file: File) -> None:
     assert list(file.news()) == ["b", "c"]
 
 
-def test_one_that_moves_up_finds_written_that_it_is_told(file: File) -> None:
+def test_one_that_moves_up_finds_its_watch_written(file: File) -> None:
     file.start(*"abc")
     first, middle, last = (file.place(session) for session in "abc")
     file.leave("a", first)
@@ -431,7 +431,7 @@ def test_only_what_writes_waits_for_other_writers(file: File) -> None:
     assert not writes(Command(Look(mine, EXCLUSIVE, target), "a", BOX, promised=True))
 
 
-def test_a_rewrite_keeps_place_and_token_and_tells_who_waits(file: File) -> None:
+def test_a_rewrite_keeps_place_and_token_and_notifies_waiters(file: File) -> None:
     file.start("a", "b")
     mine, others = file.place("a"), file.place("b")
     assert file.do("a", Rewrite(mine, "downgraded", b"new")) == 1
@@ -466,7 +466,7 @@ def watch_queue(file: File, session: str, queue: str = "x") -> None:
 
 
 @pytest.mark.parametrize("change", ["join", "leave", "rewrite", "evict", "end", "death", "expiry"])
-def test_an_observer_is_told_of_any_change_once(file: File, change: str) -> None:
+def test_an_observer_is_notified_of_any_change_once(file: File, change: str) -> None:
     file.start("a", ttl_s=20.0)
     file.start("b", "c", ttl_s=30.0)
     mine = file.place("a")
@@ -492,7 +492,7 @@ def test_an_observer_is_told_of_any_change_once(file: File, change: str) -> None
     assert file.news(Changed) == {}
 
 
-def test_an_observer_finds_what_it_was_not_told(file: File) -> None:
+def test_an_observer_finds_what_it_was_not_notified_of(file: File) -> None:
     file.start(*"ab")
     mine = file.place("a")
     watch_queue(file, "b")
