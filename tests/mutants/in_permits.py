@@ -97,17 +97,6 @@ def _marked(*, writes: bool, waits: bool = True) -> list[Any]:
     return swap(program, "mark", mark)
 
 
-def _marked_as_it_comes_in_line() -> list[Any]:
-    def listed(order: Any, mine: Any, view: Any) -> Any:
-        if mine.ref not in marked:
-            marked.add(mine.ref)
-            yield from Rewrite(mine, program.GRANTED, mine.spot.data)
-        return (yield from original(order, mine, view))
-
-    original, marked = program.listed, set[str]()
-    return swap(program, "listed", listed)
-
-
 def _looks_and_lists() -> list[Any]:
     def listed(order: Any, mine: Any, view: Any) -> Any:
         yield from Look(mine, order, ())
@@ -165,7 +154,6 @@ IN_PERMITS = [
             "none marks itself": lambda: _marked(writes=False),
             "one that joins and holds never marks itself": lambda: _marked(writes=True, waits=False),
             "one that is gone marks itself and holds": lambda: _marked(writes=True),
-            "it marks itself as it comes in line": _marked_as_it_comes_in_line,
             "the queue is listed and not watched": lambda: _listed(lambda op: replace(op, watch=False)),
             "the queue is looked at before it is listed": _looks_and_lists,
             "a mark ahead is not looked into": lambda: _unheard(Changed),
