@@ -88,11 +88,12 @@ def _listed(change: Any) -> list[Any]:
     return swap(program, "listed", listed)
 
 
-def _marked(*, writes: bool, waits: bool = True) -> list[Any]:
+def _marked(*, writes: bool, at_once: bool = True, minds: bool = True) -> list[Any]:
     def mark(mine: Any, view: Any, *, waited: bool) -> Any:
-        if writes and (waited or waits):
-            yield from Rewrite(mine, program.GRANTED, mine.spot.data)
-        return True
+        if not writes or not (waited or at_once):
+            return True
+        times = yield from Rewrite(mine, program.GRANTED, mine.spot.data)
+        return times is not None or not minds
 
     return swap(program, "mark", mark)
 
@@ -152,8 +153,8 @@ IN_PERMITS = [
                 *swap(program, "limit_of", lambda one: 999),
             ],
             "none marks itself": lambda: _marked(writes=False),
-            "one that joins and holds never marks itself": lambda: _marked(writes=True, waits=False),
-            "one that is gone marks itself and holds": lambda: _marked(writes=True),
+            "one that joins and holds never marks itself": lambda: _marked(writes=True, at_once=False),
+            "one that is gone marks itself and holds": lambda: _marked(writes=True, minds=False),
             "the queue is listed and not watched": lambda: _listed(lambda op: replace(op, watch=False)),
             "the queue is looked at before it is listed": _looks_and_lists,
             "a mark ahead is not looked into": lambda: _unheard(Changed),
