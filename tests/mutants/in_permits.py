@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from recipes._contract.contenders import GRANTED
 from recipes._contract.operations import List, Look, Rewrite, View
 from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes._programs import permits as program
@@ -92,7 +93,7 @@ def _marked(*, writes: bool, at_once: bool = True, minds: bool = True) -> list[A
     def mark(mine: Any, view: Any, *, waited: bool) -> Any:
         if not writes or not (waited or at_once):
             return True
-        times = yield from Rewrite(mine, program.GRANTED, mine.spot.data)
+        times = yield from Rewrite(mine, GRANTED, mine.spot.data)
         return times is not None or not minds
 
     return swap(program, "mark", mark)
