@@ -28,7 +28,7 @@ from tests.contract.stores import Store
 from tests.contract.strangers import Strangers
 from tests.contract.telling import Telling
 from tests.contract.waiting import Waiting
-from tests.stores.json_file import engine, kept
+from tests.stores.json_file import kept
 
 T = TypeVar("T")
 
@@ -41,8 +41,7 @@ class JsonStore(Store):
 
     prelude: ClassVar[str] = """
 from recipes.stores import registry
-from tests.stores.json_file import engine
-registry.SCHEMES["json"] = engine
+registry.SCHEMES["json"] = "tests.stores.json_file:engine"
 """
 
     def __init__(self, folder: Path) -> None:
@@ -110,7 +109,7 @@ registry.SCHEMES["json"] = engine
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setitem(registry.SCHEMES, "json", engine)
+    monkeypatch.setitem(registry.SCHEMES, "json", "tests.stores.json_file:engine")
     return JsonStore(tmp_path)
 
 

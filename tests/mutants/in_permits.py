@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from recipes._contract.contenders import GRANTED
 from recipes._contract.operations import List, Look, Rewrite, View
 from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes._programs import permits as program
@@ -88,24 +89,14 @@ def _listed(change: Any) -> list[Any]:
     return swap(program, "listed", listed)
 
 
-def _marked(*, writes: bool, waits: bool = True) -> list[Any]:
+def _marked(*, writes: bool, at_once: bool = True, minds: bool = True) -> list[Any]:
     def mark(mine: Any, view: Any, *, waited: bool) -> Any:
-        if writes and (waited or waits):
-            yield from Rewrite(mine, program.GRANTED, mine.spot.data)
-        return True
+        if not writes or not (waited or at_once):
+            return True
+        times = yield from Rewrite(mine, GRANTED, mine.spot.data)
+        return times is not None or not minds
 
     return swap(program, "mark", mark)
-
-
-def _marked_as_it_comes_in_line() -> list[Any]:
-    def listed(order: Any, mine: Any, view: Any) -> Any:
-        if mine.ref not in marked:
-            marked.add(mine.ref)
-            yield from Rewrite(mine, program.GRANTED, mine.spot.data)
-        return (yield from original(order, mine, view))
-
-    original, marked = program.listed, set[str]()
-    return swap(program, "listed", listed)
 
 
 def _looks_and_lists() -> list[Any]:
@@ -163,9 +154,8 @@ IN_PERMITS = [
                 *swap(program, "limit_of", lambda one: 999),
             ],
             "none marks itself": lambda: _marked(writes=False),
-            "one that joins and holds never marks itself": lambda: _marked(writes=True, waits=False),
-            "one that is gone marks itself and holds": lambda: _marked(writes=True),
-            "it marks itself as it comes in line": _marked_as_it_comes_in_line,
+            "one that joins and holds never marks itself": lambda: _marked(writes=True, at_once=False),
+            "one that is gone marks itself and holds": lambda: _marked(writes=True, minds=False),
             "the queue is listed and not watched": lambda: _listed(lambda op: replace(op, watch=False)),
             "the queue is looked at before it is listed": _looks_and_lists,
             "a mark ahead is not looked into": lambda: _unheard(Changed),

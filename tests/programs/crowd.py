@@ -62,14 +62,14 @@ class Guest:
     def __init__(self, crowd: Crowd, order: Order, *, tries: bool = False) -> None:
         self.crowd = crowd
         self.order = order
-        self.name = f"{order.kind}-{next(crowd.numbers)}"
+        self.name = self.came = ""
         self.granted = self.over = self.found_gone = False
         self.asked: Counter[type] = Counter()
         self.watching: set[str] = set()
         self.events: deque[Event] = deque()
         self.noted: list[Any] = []
         labels = {"name": "q", "recipe": "semaphore", "mode": "shared", "store": "list"}
-        self.attempt = Attempt(QUEUE, order, lambda: self.name, labels)
+        self.attempt = Attempt(QUEUE, order, self._name_anew, labels)
         self.program: Any = (try_acquire if tries else acquire)(self.attempt)
         self.op: Any = next(self.program)
 
@@ -102,8 +102,12 @@ class Guest:
         self.program.close()
         self.crowd.remove(self.name)
 
+    def _name_anew(self) -> str:
+        self.name = f"{self.order.kind}-{next(self.crowd.numbers)}"
+        return self.name
+
     def _comes_apart(self, op: Enqueue | Probe) -> bool:
-        if self.crowd.shows.at_once or self._stands():
+        if self.crowd.shows.at_once or self.came == self.name:
             return False
         return isinstance(op, Enqueue) or not op.order.blockers(self.crowd.queue[::-1])
 
@@ -111,7 +115,7 @@ class Guest:
         return any(one.ref == self.name for one in self.crowd.queue)
 
     def _come(self) -> None:
-        crowd = self.crowd
+        crowd, self.came = self.crowd, self.name
         crowd.queue = (
             *crowd.queue,
             Contender(self.name, self.name, self.order.kind, token=next(crowd.tokens)),
@@ -128,7 +132,7 @@ class Guest:
                 self.found_gone = False
                 return self._joined(op.spot)
             case Probe():
-                blocked = not self._stands() and op.order.blockers(self.crowd.queue[::-1])
+                blocked = self.came != self.name and op.order.blockers(self.crowd.queue[::-1])
                 return None if blocked else self._joined(op.spot)
             case Watch():
                 return self._arm(op.targets)
@@ -162,12 +166,12 @@ class Guest:
                 raise AssertionError(f"a semaphore should not ask {op!r}")
 
     def _joined(self, spot: Spot) -> View:
-        apart = self._stands()
-        if not apart:
-            self._come()
+        if self.came == self.name:
+            return self._view(spot, self.order)
+        self._come()
         view = self._view(spot, self.order)
         assert view.mine is not None, "it has just come"
-        return replace(view, as_of=0 if apart else view.mine.token)
+        return replace(view, as_of=view.mine.token)
 
     def _view(self, spot: Spot, order: Order) -> View:
         at = next((at for at, one in enumerate(self.crowd.queue) if one.ref == self.name), None)

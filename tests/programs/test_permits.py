@@ -68,6 +68,21 @@ def test_granted_as_its_contender_was_made_it_writes_no_mark() -> None:
     assert settled(apart, permits(1, 2)).asked == {Enqueue: 1, Rewrite: 1}
 
 
+def test_one_that_came_free_before_its_first_view_says_so_to_the_one_behind() -> None:
+    """Which has come in between, and has seen it wait: without the mark it would hear of nothing."""
+    crowd = Crowd(shows=Shows(at_once=False))
+    heavy = settled(crowd, permits(2, 2))
+    first = crowd.come(permits(1, 2))
+    while first.name not in [one.ref for one in crowd.queue]:
+        first.step()
+    second = crowd.come(permits(1, 2))
+    while not second.waits:
+        second.step()
+    crowd.go(heavy)
+    crowd.settle()
+    assert [one.granted for one in (first, second)] == [True, True]
+
+
 def test_deep_in_the_queue_one_contender_is_watched_and_few_are_read() -> None:
     crowd = Crowd()
     guests = [settled(crowd, permits(1, 2)) for _ in range(9)]
