@@ -161,19 +161,7 @@ def enqueue(
 def test_enqueue_alone_is_one_round_trip(zk: ZooKeeperProtocol) -> None:
     steps = enqueue(zk, ((OWN, STAT), (node(5),)))
     assert steps == [Batch((CREATE, LISTING))]
-    assert steps.result == View(MINE, (), complete=True, position=0, as_of=500)
-
-
-def test_a_view_is_as_of_the_own_create_where_nobody_is_behind(zk: ZooKeeperProtocol) -> None:
-    """All that come later see it hold, if it does; of one that came in between nothing is known."""
-    assert enqueue(zk, ((OWN, STAT), (node(2, OTHER), node(5)))).result.as_of == 500
-    assert enqueue(zk, ((OWN, STAT), (node(5), node(6, OTHER)))).result.as_of == 0
-    stuck = (node(LAST), node(LAST, OTHER))
-    own = (f"{QUEUE}/{stuck[0]}", STAT)
-    listed = [name for _, name in Layout("app").children(stuck)]
-    for czxid, as_of in ((400, 500), (600, 0)):
-        stats = {stuck[0]: STAT, stuck[1]: Stat(czxid, 99, 0)}
-        assert enqueue(zk, (own, stuck), tuple(stats[name] for name in listed)).result.as_of == as_of
+    assert steps.result == View(MINE, (), complete=True, position=0)
 
 
 def test_enqueue_sees_who_is_ahead_and_not_who_came_later(zk: ZooKeeperProtocol) -> None:
@@ -267,7 +255,7 @@ FIND = Batch((Sync("/"), LISTING))
 def test_enqueue_again_finds_the_own_node_behind_a_sync(zk: ZooKeeperProtocol) -> None:
     steps = enqueue(zk, (None, (node(2, OTHER), node(5))), (STAT,), turn=AGAIN)
     assert steps == [FIND, Batch((Exists(OWN),))]
-    assert steps.result == View(MINE, (contender(node(2, OTHER)),), complete=True, position=1, as_of=500)
+    assert steps.result == View(MINE, (contender(node(2, OTHER)),), complete=True, position=1)
 
 
 @pytest.mark.parametrize("names", [(node(2, OTHER),), (), NoNode()], ids=["others", "empty", "no queue"])
@@ -456,12 +444,12 @@ def test_watch_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> 
 def test_look_arms_before_it_lists(zk: ZooKeeperProtocol) -> None:
     steps = feed(zk.look(Look(MINE, EXCLUSIVE, (A, B)), TURN), (THERE, NoNode(), (node(2, OTHER), node(5))))
     assert steps == [Batch((*GETS, LISTING))]
-    assert steps.result == View(MINE, (A,), complete=True, position=1, as_of=500)
+    assert steps.result == View(MINE, (A,), complete=True, position=1)
 
 
 def test_look_without_targets(zk: ZooKeeperProtocol) -> None:
     steps = feed(zk.look(Look(MINE, EXCLUSIVE, ()), TURN), ((node(5),),))
-    assert steps.result == View(MINE, (), complete=True, position=0, as_of=500)
+    assert steps.result == View(MINE, (), complete=True, position=0)
 
 
 @pytest.mark.parametrize("names", [(), NoNode(), (node(6, OTHER),)])

@@ -304,20 +304,21 @@ class ZooKeeperProtocol(StoreProtocol):
         own = mine.ref.rpartition("/")[2]
         children = self._layout.children(names)
         self._notice(mine.spot.queue, names, children)
-        if dubious(children):
-            children = yield from self._by_czxid(mine.spot.queue, children)
-        place = next((place for place, child in enumerate(children) if child[1] == own), None)
-        if place is None:
+        places = [place for place, child in enumerate(children) if child[1] == own]
+        if not places:
             return View(None, (), complete=True, position=0)
-        ahead = children[place + 1 :]
+        if dubious(children):
+            dated = yield from self._by_czxid(mine.spot.queue, children)
+            ahead = [child for child in dated if child[0] < mine.token]
+        else:
+            ahead = children[places[0] + 1 :]
         visible = self._visible(mine.spot.queue, order, ahead)
         nearest = visible[: order.reach]
         complete = len(nearest) < order.reach
         if minding:
             nearest = yield from self._with_states(mine.spot.queue, nearest, order)
         position = len(visible) if order.exclusive_only else len(ahead)
-        # Where nobody is behind, all that come will see what is so now: as if it had been read at the create.
-        return View(mine, nearest, complete, position, as_of=0 if place else mine.token)
+        return View(mine, nearest, complete, position)
 
     def _visible(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
         """Return those who count; where everybody does, no more than have to be seen."""
