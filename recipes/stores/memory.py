@@ -124,13 +124,12 @@ class MemoryServer:
             raise SessionLost("its contender was withdrawn")
         queue = self.queues.setdefault(op.spot.queue, {})
         ref = _ref(op.spot)
-        if ref not in queue:
-            spot, token = op.spot, next(self._revision)
-            queue[ref] = Contender(
-                ref, spot.id, kind_of(spot), command.session, "", token, spot.owner, spot.data
-            )
-            self.watches.post(Changed(spot.queue))
-        return self._view(ops.Place(op.spot, ref, queue[ref].token), op.order)
+        if ref in queue:
+            return self._view(ops.Place(op.spot, ref, queue[ref].token), op.order)
+        spot, token = op.spot, next(self._revision)
+        queue[ref] = Contender(ref, spot.id, kind_of(spot), command.session, "", token, spot.owner, spot.data)
+        self.watches.post(Changed(spot.queue))
+        return replace(self._view(ops.Place(spot, ref, token), op.order), as_of=token)
 
     def _probe(self, op: ops.Probe, command: Command) -> ops.View | None:
         queue = self.queues.get(op.spot.queue, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from recipes._contract import operations as ops
@@ -165,13 +166,18 @@ class Transaction:
             self._arm(contender, mine)
         for contender in later:  # one that moves up finds this done, and has nothing to write
             self._want(contender, mine)
-        return self._view(mine, ahead, op.order)
+        return self._joined(mine, own, ahead, op.order)
 
     def _probe(self, op: ops.Probe) -> ops.View | None:
         own, ahead = self._look_around(op.spot, op.order)
         if own is None and op.order.blockers(ahead):
             return None
-        return self._view(self._place(op.spot, own), ahead, op.order)
+        return self._joined(self._place(op.spot, own), own, ahead, op.order)
+
+    def _joined(self, mine: ops.Place, before: int | None, ahead: Ahead, order: Order) -> ops.View:
+        """Return the view of a contender: if it was not there ``before``, of the moment it was made."""
+        view = self._view(mine, ahead, order)
+        return view if before is not None else replace(view, as_of=mine.token)
 
     def _look_around(self, spot: ops.Spot, order: Order) -> tuple[int | None, Ahead]:
         """Return the token of an attempt, if it was asked before and stands, and the nearest ahead."""

@@ -138,7 +138,7 @@ def test_tokens_rise_whatever_is_deleted(file: File) -> None:
 def test_one_that_joins_sees_the_nearest_ahead_and_watches_the_second(file: File) -> None:
     file.start(*"abcd")
     mine = Place(Spot("x", "lock", "id-a", "owner-a", b"data"), at(1), EPOCH + 1)
-    assert file.join("a") == View(mine, (), complete=True, position=0)
+    assert file.join("a") == View(mine, (), complete=True, position=0, as_of=mine.token)
     b = file.join("b")
     assert b.ahead == (Contender(at(1), "id-a", "W", "a"),)
     assert (b.complete, b.position) == (True, 1)
