@@ -103,11 +103,11 @@ def _etcd(words: str, table: str, theirs: str, figure: str, bar: float, stretch:
     return _pair(f"etcd, {words}", table, "recipes-etcd", theirs, figure, bar, stretch)
 
 
-def _footprint(store: str, face: str) -> list[Bar]:
+def _footprint(store: str, api: str) -> list[Bar]:
     most = 3 if store == "etcd" else 1
     bars = []
     for which, words in (("one", "one lock"), ("apart", "a lock each")):
-        who, said = f"{store}-{face}-{which}", f"{store}, 1 000 asyncio waiters, {words}"
+        who, said = f"{store}-{api}-{which}", f"{store}, 1 000 asyncio waiters, {words}"
         bars.append(Bar(f"{said}: KiB a waiter", ("footprint", who, "KiB a waiter"), None, 8, 4))
         bars.append(Bar(f"{said}: connections", ("footprint", who, "connections"), None, most))
         bars.append(Bar(f"{said}: threads", ("footprint", who, "threads"), None, 4))
@@ -146,14 +146,14 @@ BARS = (
     ),
     *(
         Bar(
-            f"{store}, hand-over at 1 000 waiters ({face}) vs at 10, p50",
-            ("waiters", f"{store}-{face}-1000", P50),
-            ("waiters", f"{store}-{face}-10", P50),
+            f"{store}, hand-over at 1 000 waiters ({api}) vs at 10, p50",
+            ("waiters", f"{store}-{api}-1000", P50),
+            ("waiters", f"{store}-{api}-10", P50),
             2.5,
             1.5,
         )
         for store in ("zookeeper", "etcd")
-        for face in ("threads", "asyncio")
+        for api in ("threads", "asyncio")
     ),
     Bar(
         "etcd, join of a queue of 1 000 vs of 10, p50",

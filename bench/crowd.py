@@ -21,8 +21,8 @@ PATIENCE_S = 300.0
 class Many:
     """One process with many waiters."""
 
-    def __init__(self, face: str, url: str) -> None:
-        self._process = Process([sys.executable, "-m", "bench.many", face, url])
+    def __init__(self, api: str, url: str) -> None:
+        self._process = Process([sys.executable, "-m", "bench.many", api, url])
         assert self.answer() == "hello"
 
     def tell(self, *words: object) -> None:
@@ -56,10 +56,10 @@ def holding(url: str, *names: str) -> Iterator[contextlib.ExitStack]:
         yield held
 
 
-def together(face: str, url: str, name: str, sizes: list[int], for_s: float, hold_s: float) -> Turn:
+def together(api: str, url: str, name: str, sizes: list[int], for_s: float, hold_s: float) -> Turn:
     """Have processes of so many waiters each hand a lock around, once all stand in the queue."""
     with contextlib.ExitStack() as crowd:
-        many = [Many(face, url) for _ in sizes]
+        many = [Many(api, url) for _ in sizes]
         for one in many:
             crowd.callback(one.close)
         with holding(url, name) as held:

@@ -191,9 +191,9 @@ def size() -> dict[str, float]:
     }
 
 
-def serve(face: str, url: str) -> None:
+def serve(api: str, url: str) -> None:
     """Do what the lines say, with threads."""
-    many = Kazoo(url) if face == "kazoo" else Threads(url)
+    many = Kazoo(url) if api == "kazoo" else Threads(url)
     _say("hello")
     for line in sys.stdin:
         match line.split():

@@ -16,8 +16,8 @@ from typing import Any
 import recipes
 from bench.takers import SESSION_S
 from recipes._run.blocking import ThreadMailbox
-from recipes.stores.etcd.blocking import EtcdLink
-from recipes.stores.zookeeper.blocking import KazooLink
+from recipes.stores.etcd.blocking import EtcdConnection
+from recipes.stores.zookeeper.blocking import KazooConnection
 
 WARM_CYCLES = 50
 now = time.monotonic_ns
@@ -32,7 +32,7 @@ def contend(url: str, start: int, end: int, hold_ns: int) -> Marks:
         for _ in range(WARM_CYCLES):
             own.acquire().release()
         _mark_tellings(marks)
-        for link in (KazooLink, EtcdLink):
+        for link in (KazooConnection, EtcdConnection):
             _mark_asking(marks, link)
         time.sleep(max(0, start - now()) / 1e9)
         while now() < end:

@@ -14,7 +14,7 @@ from integration.harness import finding
 from integration.needing import needed
 from integration.proxy import Proxy
 from integration.stores import ServerStore, store_on
-from tests.contract.fixtures import face, side, world  # noqa: F401 - fixtures
+from tests.contract.fixtures import api, side, world  # noqa: F401 - fixtures
 from tests.foreground import as_in_the_foreground
 
 as_in_the_foreground()

@@ -56,10 +56,10 @@ class Cost:
     waiter_bytes: int
 
 
-def measured(face: str, url: str) -> Cost:
+def measured(api: str, url: str) -> Cost:
     """Measure in a fresh process."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
-    program = [sys.executable, "-m", "integration.cost", face, url]
+    program = [sys.executable, "-m", "integration.cost", api, url]
     done = subprocess.run(program, env=clean, capture_output=True, text=True, check=False, timeout=WITHIN_S)
     assert done.returncode == 0, done.stderr
     return Cost(**json.loads(done.stdout))
@@ -134,7 +134,7 @@ async def _peak_of(cycle: Cycle) -> int:
 
 
 def blocking(url: str) -> Cost:
-    """Measure the blocking face."""
+    """Measure the blocking API."""
     tracing = Tracing()
     with recipes.connect(url, session_timeout=60) as client:
         lock = client.lock("cost")
@@ -152,7 +152,7 @@ def blocking(url: str) -> Cost:
 
 
 async def tasks(url: str) -> Cost:
-    """Measure the asyncio face."""
+    """Measure the asyncio API."""
     tracing = Tracing()
     async with recipes.connect_async(url, session_timeout=60) as client:
         lock = client.lock("cost")

@@ -1,7 +1,7 @@
 """Counting what is asked: by a client's calls, where they ask it, and by the client, on the wire.
 
 One round trip is one ``ask`` of a link; a batch is sent back to back and counts once. What
-keeper and cleaner ask (renewals) is not counted, except on the wire.
+keepalive loop and cleaner ask (renewals) is not counted, except on the wire.
 """
 
 from __future__ import annotations

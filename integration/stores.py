@@ -17,7 +17,7 @@ from tests.contract.tap import Tap
 
 __all__ = ["EtcdStore", "ServerStore", "ZooKeeperStore", "store_on"]
 
-STRANGER = "6f1d5e0c"
+FOREIGN = "6f1d5e0c"
 
 
 class ServerStore(Store):
@@ -69,7 +69,7 @@ class EtcdStore(ServerStore):
             lease = self.server.grant(60)
             key += f"{int(lease):x}"
         elif kind == "orphan":
-            key += f"W-{STRANGER}-{uuid.uuid4()}"
+            key += f"W-{FOREIGN}-{uuid.uuid4()}"
         else:
             key += "no / layout"
         self.server.put(key, lease=lease)
@@ -131,7 +131,7 @@ class ZooKeeperStore(ServerStore):
 
     def end_session(self, client: Any) -> None:
         """Take the session over with its id and password, and close it."""
-        own = client._runtime.board.epoch.link.inner._session._client
+        own = client._runtime.state.session.connection.inner._session._client
         thief = KazooClient(self.server.address, client_id=own.client_id, **self.server.kazoo_options)
         thief.start(timeout=10)
         thief.stop()

@@ -95,4 +95,4 @@ def test_a_handover_is_cut_into_its_parts() -> None:
     assert handed_in_parts([[*giver, (40, "got")]]) == []  # to itself
     assert (
         handed_in_parts([giver, [(5, "asked"), (29, "got")]]) == []
-    )  # it came just then, and was told of nothing
+    )  # it came just then, and was notified of nothing

@@ -23,7 +23,7 @@ from integration.counting import (
 from integration.proxy import Proxy
 from integration.stores import ServerStore
 from recipes.stores.etcd.protocol import READ_WHOLE, EtcdProtocol
-from tests.contract.faces import Running
+from tests.contract.apis import Running
 from tests.contract.tap import Asked
 from tests.contract.world import Party, World, until
 
@@ -196,11 +196,11 @@ def test_waiting_asks_nothing(proxy: Proxy, world: World, store: ServerStore, ki
     with proxy.counting() as joining:
         waiting = [party.acquiring(name, timeout=None) for name in names]
         party.tap.wait_parked(length)
-    if world.face.is_async:
+    if world.api.is_async:
         assert threading.active_count() == threads
     if kind == "etcd":
         assert joining.requests["/v3/watch"] == 1
-        assert not world.face.is_async or not threads_of_ours()
+        assert not world.api.is_async or not threads_of_ours()
     before = len(party.tap.asked)
     quiet = threading.Event()
     with proxy.counting() as counts:

@@ -26,7 +26,7 @@ from integration.proxy import Counts, Proxy
 from integration.stores import ServerStore
 from recipes._contract.contenders import Contender
 from recipes._rules.exclusive import WRITER
-from tests.contract.faces import Running
+from tests.contract.apis import Running
 from tests.contract.tap import Asked
 from tests.contract.world import Party, World, until
 

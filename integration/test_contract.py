@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.calling_back import CallingBack
 from tests.contract.exclusion import Exclusion
+from tests.contract.foreign import Foreign
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -17,7 +18,6 @@ from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
-from tests.contract.strangers import Strangers
 from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 from tests.contract.waiting import Waiting
@@ -75,7 +75,7 @@ class TestSessions(Sessions):
     """See the base."""
 
 
-class TestStrangers(Strangers):
+class TestForeign(Foreign):
     """See the base."""
 
 

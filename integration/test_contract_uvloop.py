@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.exclusion import Exclusion
 from tests.contract.fixtures import OnUvloop
+from tests.contract.foreign import Foreign
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -15,7 +16,6 @@ from tests.contract.naming import Naming
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
-from tests.contract.strangers import Strangers
 from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 from tests.contract.waiting import Waiting
@@ -67,7 +67,7 @@ class TestSessions(OnUvloop, Sessions):
     """See the base."""
 
 
-class TestStrangers(OnUvloop, Strangers):
+class TestForeign(OnUvloop, Foreign):
     """See the base."""
 
 

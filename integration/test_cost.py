@@ -35,11 +35,11 @@ BYTES = {"zookeeper": (300, 320), "etcd": (1_650, 1_400)}
 """Up and down, with names as long as here; the gateway speaks JSON. 150 bytes up compare the anchor."""
 
 
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
 def test_what_a_cycle_costs(
-    server: servers.Server, prefix: str, face: str, figure: Callable[[str], None]
+    server: servers.Server, prefix: str, api: str, figure: Callable[[str], None]
 ) -> None:
-    most, found = MOST[server.scheme, face], measured(face, server.url(prefix))
+    most, found = MOST[server.scheme, api], measured(api, server.url(prefix))
     figure(str(found))
     assert found.instructions <= most.instructions
     assert found.system_calls <= most.system_calls

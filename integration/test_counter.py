@@ -78,7 +78,7 @@ def test_numbers_stick_or_turn_negative_and_the_order_stays(world: World) -> Non
     assert len(set(numbers(world))) < 25
     left = dict(enumerate(coming))
     for _ in itertools.repeat(None, 24):
-        world.face.do(grant.release)
+        world.api.do(grant.release)
         assert until(lambda: any(running.done for running in left.values()), 30)
         (number,) = [n for n, running in left.items() if running.done]
         grant = left.pop(number).result()

@@ -60,8 +60,8 @@ def crowd(url: str, folder: Path, seed: str, rounds: int) -> Iterator[list[Worke
                 "readers": len(range(number, READERS, PROCESSES)),
                 "writers": len(range(number, WRITERS, PROCESSES)),
             }
-            face = ("blocking", "asyncio")[number % 2]
-            worker = Worker("crowd.process", face, url, json.dumps(settings))
+            api = ("blocking", "asyncio")[number % 2]
+            worker = Worker("crowd.process", api, url, json.dumps(settings))
             workers.append(stack.enter_context(worker))
         yield workers
 

@@ -25,7 +25,7 @@ PEERS = [*FIXTURES]
 PATIENCE_S = 60
 
 
-class Stranger(ABC):
+class ForeignNode(ABC):
     """One contender by another client; it stands in the queue, or is about to, when made."""
 
     @abstractmethod
@@ -37,7 +37,7 @@ class Stranger(ABC):
         """Give up what it holds or waits for."""
 
 
-class Etcdctl(Stranger):
+class Etcdctl(ForeignNode):
     """``etcdctl lock``, which prints its key when it holds."""
 
     def __init__(self, store: ServerStore, name: str) -> None:
@@ -67,7 +67,7 @@ class Etcdctl(Stranger):
         self._reader.join(PATIENCE_S)
 
 
-class Kazoo(Stranger):
+class Kazoo(ForeignNode):
     """Kazoo's lock, told to mind our contenders."""
 
     def __init__(self, store: ServerStore, name: str) -> None:
@@ -106,11 +106,11 @@ def store(request: pytest.FixtureRequest, prefix: str) -> Iterator[ServerStore]:
 
 
 @pytest.fixture
-def stranger(store: ServerStore) -> Iterator[Callable[..., Stranger]]:
+def foreign(store: ServerStore) -> Iterator[Callable[..., ForeignNode]]:
     """Yield what makes a contender of the other client, which is in the queue when it returns."""
-    made: list[Stranger] = []
+    made: list[ForeignNode] = []
 
-    def make(name: str = NAME) -> Stranger:
+    def make(name: str = NAME) -> ForeignNode:
         before = len(store.contenders(name))
         one = (Etcdctl if isinstance(store.server, servers.Etcd) else Kazoo)(store, name)
         made.append(one)
@@ -122,12 +122,12 @@ def stranger(store: ServerStore) -> Iterator[Callable[..., Stranger]]:
         one.leave()
 
 
-MakeStranger = Callable[..., Stranger]
+MakeForeign = Callable[..., ForeignNode]
 
 
-def test_ours_waits_for_theirs(world: World, stranger: MakeStranger) -> None:
+def test_ours_waits_for_theirs(world: World, foreign: MakeForeign) -> None:
     ours = world.client()
-    other = stranger()
+    other = foreign()
     assert other.holds(PATIENCE_S)
     assert ours.try_acquire(NAME) is None
     waiting = ours.queue_up(NAME)
@@ -137,27 +137,27 @@ def test_ours_waits_for_theirs(world: World, stranger: MakeStranger) -> None:
 
 
 def test_theirs_does_not_wait_for_idle_clients_of_a_root_inside(
-    world: World, store: ServerStore, stranger: MakeStranger
+    world: World, store: ServerStore, foreign: MakeForeign
 ) -> None:
     idle = world.client(url=store.below("app"))
-    assert stranger("app").holds(PATIENCE_S)
+    assert foreign("app").holds(PATIENCE_S)
     assert idle.client.session.id is not None
 
 
-def test_theirs_waits_for_ours(world: World, stranger: MakeStranger) -> None:
+def test_theirs_waits_for_ours(world: World, foreign: MakeForeign) -> None:
     ours = world.client()
     grant = ours.acquire(NAME)
-    other = stranger()
+    other = foreign()
     assert not other.holds(0.3)
     assert ours.release(grant)
     assert other.holds(PATIENCE_S)
     assert ours.try_acquire(NAME) is None
 
 
-def test_a_mixed_queue_is_served_in_order(world: World, stranger: MakeStranger) -> None:
+def test_a_mixed_queue_is_served_in_order(world: World, foreign: MakeForeign) -> None:
     a, b = world.client(), world.client()
     grant = a.acquire(NAME)
-    second, third, fourth = stranger(), b.queue_up(NAME), stranger()
+    second, third, fourth = foreign(), b.queue_up(NAME), foreign()
     fifth = a.queue_up(NAME)
     a.release(grant)
     assert second.holds(PATIENCE_S)
@@ -173,11 +173,11 @@ def test_a_mixed_queue_is_served_in_order(world: World, stranger: MakeStranger) 
 
 
 def test_one_of_theirs_that_gives_up_in_the_middle_holds_up_nobody(
-    world: World, stranger: MakeStranger
+    world: World, foreign: MakeForeign
 ) -> None:
     a, b = world.client(), world.client()
     grant = a.acquire(NAME)
-    other, last = stranger(), b.queue_up(NAME)
+    other, last = foreign(), b.queue_up(NAME)
     other.leave()
     assert not last.wait(0.2)
     a.release(grant)

@@ -12,26 +12,26 @@ from integration import servers
 from integration.conftest import FIXTURES
 from integration.stores import store_on
 from recipes import AsyncLock, Lock, LockTimeout, WouldDeadlock
-from recipes._contract.rule import Nearest, Order
-from tests.contract.faces import Running
+from recipes._contract.rule import Nearest, Rule
+from tests.contract.apis import Running
 from tests.contract.stores import MemoryStore, Store
 from tests.contract.tap import Act
 from tests.contract.world import Party, World, until
 
-TWO = Order(kind="P", blocked_by=Nearest(2), depth=2)
+TWO = Rule(kind="P", blocked_by=Nearest(2), depth=2)
 
 
 class Pair(Lock):
     """Two at a time, in threads."""
 
-    _order = TWO
+    _rule = TWO
     _recipe = "pair"
 
 
 class AsyncPair(AsyncLock):
     """Two at a time, in tasks."""
 
-    _order = TWO
+    _rule = TWO
     _recipe = "pair"
 
 
@@ -51,26 +51,26 @@ def store(request: pytest.FixtureRequest, prefix: str) -> Iterator[Store]:
 def pair(party: Party, name: str = "x") -> Any:
     """Return the recipe on a client."""
     runtime = party.client._runtime
-    return (AsyncPair if party.face.is_async else Pair)(runtime, name)
+    return (AsyncPair if party.api.is_async else Pair)(runtime, name)
 
 
 def acquire(party: Party, timeout: float | None = 10) -> Any:
     """Acquire as this thread."""
     lock = pair(party)
-    return party.face.do(lambda: lock.acquire(timeout=timeout))
+    return party.api.do(lambda: lock.acquire(timeout=timeout))
 
 
 def queue_up(party: Party, timeout: float | None = 20) -> Running:
     """Acquire beside the test, and wait until it waits."""
     lock, waiting = pair(party), party.tap.waiting
-    running = party.face.start(lambda: lock.acquire(timeout=timeout))
+    running = party.api.start(lambda: lock.acquire(timeout=timeout))
     party.tap.wait_parked(waiting + 1)
     return running
 
 
 def try_acquire(party: Party) -> Any:
     """Try as this thread."""
-    return party.face.do(pair(party).try_acquire)
+    return party.api.do(pair(party).try_acquire)
 
 
 def test_two_hold_and_a_third_waits_for_either(world: World) -> None:
@@ -115,9 +115,9 @@ def test_never_more_than_two_and_at_times_two(world: World) -> None:
     def work(party: Party) -> None:
         for _ in range(6):
             lock = pair(party)
-            party.face.enter(lambda lock=lock: lock, body)
+            party.api.enter(lambda lock=lock: lock, body)
 
-    for running in [world.face.spawn(lambda c=client: work(c)) for client in clients for _ in range(2)]:
+    for running in [world.api.spawn(lambda c=client: work(c)) for client in clients for _ in range(2)]:
         running.result(60)
     assert max(most) == 2
     assert len(set(tokens)) == 36
@@ -155,7 +155,7 @@ def test_a_lost_reply_and_an_interrupt_leave_nothing(world: World) -> None:
         fault = b.tap.fail(act)
         try:
             grant = acquire(b, timeout=5)
-        except world.face.interrupts:
+        except world.api.interrupts:
             assert act is not Act.LOSE_REPLY
         else:
             b.release(grant)

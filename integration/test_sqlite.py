@@ -67,7 +67,7 @@ def figure(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
 @pytest.fixture(params=["blocking", "asyncio"])
 def lab(request: pytest.FixtureRequest, server: servers.Files, prefix: str, figure: Any) -> Iterator[Lab]:
-    """Yield a lab for a test that has to be alone in the process, for each face in turn."""
+    """Yield a lab for a test that has to be alone in the process, for each API in turn."""
     with Lab(server, prefix, request.param, figure, threading.Barrier(1)) as one:
         yield one
 
@@ -189,7 +189,7 @@ def test_fault_02_a_stopped_holder_is_alive_until_its_session_ends(lab: Lab) -> 
 def test_fault_26_27_interruptions(lab: Lab, prefix: str) -> None:
     lab.session_s = STORM_SESSION_S
     with Pace() as pace, churn(lab, prefix):
-        blocking, tasks = (lab.actor(face=face) for face in ("blocking", "asyncio"))
+        blocking, tasks = (lab.actor(api=api) for api in ("blocking", "asyncio"))
         assert isinstance(tasks, AsyncActor)
         script = lab.worker("shot", "calls", 150, prefix)
         timed, timed_tasks, cancelled = (Tally(count, pace) for count in (60, 60, 100))

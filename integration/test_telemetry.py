@@ -1,4 +1,4 @@
-"""Metrics and spans on every server, in both faces: what ``tests/telemetry`` has without one."""
+"""Metrics and spans on every server, in both APIs: what ``tests/telemetry`` has without one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.telemetry.looking import seen_by_otel, seen_by_prometheus, spans_of
-from tests.telemetry.scenes import FACES
+from tests.telemetry.scenes import APIS
 
 
-@pytest.mark.parametrize("scene", list(FACES.values()), ids=list(FACES))
+@pytest.mark.parametrize("scene", list(APIS.values()), ids=list(APIS))
 def test_what_happened_is_measured_and_traced(url: str, scene: Any, nothing_left: None) -> None:
     queued: list[int] = []
 

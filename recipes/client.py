@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
-    from recipes._contract.backend import Engine
+    from recipes._contract.backend import Backend
     from recipes._run.runtime import Settings
     from recipes._run.tasks import AsyncRuntime
     from recipes.grant import AsyncGrant, Grant
@@ -64,7 +64,7 @@ def connect(
             `Grant.release` and `Grant.verify`.
         require: What the store has to give, one or several of "fencing", "linearizable", "durable",
             "many_processes", "many_machines", "fair", "shared" and "proven" (see `Guarantees`).
-        owner: A label that `Lock.holders` and the like show to whoever looks, with the name of this
+        owner: A label that `Lock.holders` and the like show to those who look, with the name of this
             machine, the process's number, and when it joined: 1 to 200 characters, stored beside
             each contender. None: nothing of that is stored.
         username: Whom to log in as, on a store on a network; with ``password``. Both may also be in
@@ -121,9 +121,9 @@ class Client(BaseClient):
 
     _runtime: BlockingRuntime
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._runtime = (engine.blocking_driver or BlockingRuntime)(engine, settings)
-        self._runtime.face = self
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self._runtime = (backend.blocking_driver or BlockingRuntime)(backend, settings)
+        self._runtime.client = self
 
     lock = Recipe(Lock)
     rlock = Recipe(RLock)
@@ -151,7 +151,7 @@ class Client(BaseClient):
     def grants(self) -> list[Grant]:
         """The grants this client holds."""
         self._runtime.sweep()
-        return [grant for hold in self._runtime.holds for grant in hold.faces]
+        return [grant for hold in self._runtime.holds for grant in hold.grants]
 
     def open(self) -> Self:
         """Start the session now; fails fast.
@@ -197,11 +197,11 @@ class AsyncClient(BaseClient):
 
     _runtime: AsyncRuntime
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, backend: Backend, settings: Settings) -> None:
         from recipes._run.tasks import AsyncRuntime  # noqa: PLC0415 - asyncio is slow to import
 
-        self._runtime = (engine.asyncio_driver or AsyncRuntime)(engine, settings)
-        self._runtime.face = self
+        self._runtime = (backend.asyncio_driver or AsyncRuntime)(backend, settings)
+        self._runtime.client = self
 
     lock = Recipe(AsyncLock)
     rlock = Recipe(AsyncRLock)
@@ -215,7 +215,7 @@ class AsyncClient(BaseClient):
     @property
     def grants(self) -> list[AsyncGrant]:
         """The grants this client holds."""
-        return [grant for hold in self._runtime.holds for grant in hold.faces]
+        return [grant for hold in self._runtime.holds for grant in hold.grants]
 
     @like(Client.open)
     async def open(self) -> Self:

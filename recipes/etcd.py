@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
-from recipes._programs.hold import Hold
-from recipes.stores.etcd import EtcdEngine
+from recipes._programs.hold import HeldState
+from recipes.stores.etcd import EtcdBackend
 
 if TYPE_CHECKING:
     from recipes.grant import AsyncGrant, Grant
@@ -29,15 +29,15 @@ def guard(grant: Grant | AsyncGrant) -> dict[str, Any]:
     Raises:
         TypeError: The grant is of another store.
     """
-    hold: Hold = grant._hold  # noqa: SLF001 - the two are one package
-    if not isinstance(grant._runtime.engine, EtcdEngine):  # noqa: SLF001
+    hold: HeldState = grant._hold  # noqa: SLF001 - the two are one package
+    if not isinstance(grant._runtime.backend, EtcdBackend):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for etcd takes one of etcd")
-    token = str(hold.place.token)
+    token = str(hold.entry.token)
     if hold.rewritten:
         standing = {"target": "CREATE", "create_revision": token}
     else:  # as it was created, and not rewritten since
         standing = {"target": "MOD", "mod_revision": token}
-    key = hold.place.ref.encode("utf-8", "surrogateescape")
+    key = hold.entry.ref.encode("utf-8", "surrogateescape")
     return {
         "key": b64encode(key).decode("ascii"),
         "result": "EQUAL",

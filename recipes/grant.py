@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from types import TracebackType
 
-    from recipes._programs.hold import Hold
+    from recipes._programs.hold import HeldState
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime
@@ -37,7 +37,7 @@ __all__ = [
 class _BaseLost:
     """What the event of a grant is in both runtimes."""
 
-    def __init__(self, runtime: Any, hold: Hold, grant: Any) -> None:
+    def __init__(self, runtime: Any, hold: HeldState, grant: Any) -> None:
         self._runtime = runtime
         self._hold = hold
         self._grant = grant
@@ -140,12 +140,12 @@ class _BaseGrant:
     _fences: ClassVar[bool] = True
     """Whether its token fences: not where several hold, and a later one does not end the earlier."""
     _runtime: Any
-    _hold: Hold
+    _hold: HeldState
 
-    def __init__(self, runtime: Any, hold: Hold, lost: Any) -> None:
+    def __init__(self, runtime: Any, hold: HeldState, lost: Any) -> None:
         self._runtime = runtime
         self._hold = hold
-        hold.face = self
+        hold.grant = self
         hold.on_end = lost._on_end  # noqa: SLF001 - the two are one
         if hold.ended:
             lost._on_end()  # noqa: SLF001 - it ended before it could be told
@@ -158,12 +158,12 @@ class _BaseGrant:
         seen: this alone protects where clocks, pauses and networks do not. None where none can
         protect: of several holders of a semaphore, a gate would refuse all but the last.
         """
-        return self._hold.place.token if self._fences else None
+        return self._hold.entry.token if self._fences else None
 
     @property
     def id(self) -> str:
-        """What names its contender, also where it has no token: in `ContenderInfo`, and for `Lock.expel`."""
-        return self._hold.place.spot.id
+        """What names its contender, also where it has no token: in `ContenderInfo`, and for `Lock.evict`."""
+        return self._hold.entry.ticket.id
 
     @property
     def name(self) -> str:
@@ -238,11 +238,11 @@ class _BaseGrant:
     def _asking(self) -> Call:
         """Return a call that asks the store about this grant, once or twice."""
         call: Call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
-        call.epoch = self._hold.epoch
+        call.session = self._hold.session
         return call
 
     def _releasing(self, call: Call) -> Call:
-        call.epoch, call.spot, call.place = self._hold.epoch, self._hold.place.spot, self._hold.place
+        call.session, call.ticket, call.entry = self._hold.session, self._hold.entry.ticket, self._hold.entry
         return call
 
     def __repr__(self) -> str:
@@ -264,7 +264,7 @@ class Grant(_BaseGrant):
     _block: Block | None = None
     lost: Lost
 
-    def __init__(self, runtime: BlockingRuntime, hold: Hold) -> None:
+    def __init__(self, runtime: BlockingRuntime, hold: HeldState) -> None:
         self.lost = Lost(runtime, hold, self)
         super().__init__(runtime, hold, self.lost)
 
@@ -353,7 +353,7 @@ class AsyncGrant(_BaseGrant):
     _runtime: AsyncRuntime
     lost: AsyncLost
 
-    def __init__(self, runtime: AsyncRuntime, hold: Hold, *, cancels: bool) -> None:
+    def __init__(self, runtime: AsyncRuntime, hold: HeldState, *, cancels: bool) -> None:
         self._cancels = cancels
         self._body: asyncio.Task[Any] | None = None
         self._interrupted = False
@@ -449,7 +449,7 @@ class _Permits:
     """What the proof of holding permits is in both runtimes."""
 
     _fences: ClassVar[bool] = False
-    _hold: Hold
+    _hold: HeldState
 
     @property
     def weight(self) -> int:

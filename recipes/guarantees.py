@@ -23,7 +23,7 @@ class Guarantees:
 
     Attributes:
         linearizable: What was granted or released is seen by every request that is asked
-            later, whoever asks.
+            later, whichever client asks.
         fencing: Grants carry tokens that rise from holder to holder.
         scope: Who can share a lock: the threads and tasks of one "process", the processes
             of one "machine", or the machines of a "cluster".

@@ -28,19 +28,19 @@ class ContenderInfo:
     Attributes:
         lock: The lock's name.
         position: How many stand ahead.
-        holds: Whether he holds the lock as the store shows it; he may not know yet, or have given
-            it up by his own clock already.
+        holds: Whether it holds the lock as the store shows it; it may not know yet, or have given
+            it up by its own clock already.
         mode: "exclusive" or "shared" (a reader, a writer that downgraded, or what holds permits).
         token: The fencing token that he has, or will have; None of what takes permits.
-        mine: He belongs to the session of the client that looks.
-        ours: He is of this package's layout; of others nothing else is known than what is here.
-        session: The store's id of his session in hexadecimal; empty where it is not shown.
-        key: His node, key or row.
-        owner: The label his client gave as ``connect(owner=...)``; None without. Of other clients'
+        mine: Whether it belongs to the session of the client that looks.
+        ours: Whether it is of this package's layout; of others nothing else is known than what is here.
+        session: The store's id of its session in hexadecimal; empty where it is not shown.
+        key: Its node, key or row.
+        owner: The label that its client gave as ``connect(owner=...)``; None without. Of other clients'
             contenders the text that they left, if they did (kazoo's ``identifier``).
-        host: The name of his machine; None unless his client was given an ``owner``.
-        pid: His process; None likewise.
-        since: When he joined the queue, by the wall clock of his machine, in seconds since 1970;
+        host: The name of its machine; None unless its client was given an ``owner``.
+        pid: Its process; None likewise.
+        since: When it joined the queue, by the wall clock of its machine, in seconds since 1970;
             None likewise.
         id: What names it where it has no token, in a semaphore; empty for other clients' contenders.
         weight: How many permits it takes; None outside of semaphores.
@@ -98,8 +98,8 @@ def observe(held: Any, *, limit: int, every_s: float) -> Observing[list[Contende
     runtime, queue = held._runtime, held._queue  # noqa: SLF001 - the two are one
 
     def shown(contenders: Iterable[Contender]) -> list[ContenderInfo]:
-        epoch = runtime.board.epoch
-        return described(held.name, contenders, None if epoch is None else epoch.id)
+        session = runtime.state.session
+        return described(held.name, contenders, None if session is None else session.id)
 
     return Observing(runtime, Observed(queue, checked_limit(limit), every_s, fail_fast=True), shown)
 

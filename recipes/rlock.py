@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from recipes._api.held import Held
 from recipes._api.held_tasks import AsyncHeld
 from recipes._api.held_threads import BlockingHeld
-from recipes._programs.reentry import Entries
+from recipes._programs.reentry import Reentries
 from recipes.grant import AsyncGrant, Grant
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Program
-    from recipes._programs.hold import Hold
+    from recipes._programs.hold import HeldState
     from recipes._run.runtime import Call
 
 __all__ = ["AsyncRLock", "RLock"]
@@ -27,39 +27,39 @@ class _BaseRLock(Held):
     _recipe: ClassVar[str] = "rlock"
 
     def _again(self, owner: object) -> Any:
-        entries = self._runtime.entries.get((owner, self._queue))
-        if entries is None:
+        reentries = self._runtime.reentries.get((owner, self._queue))
+        if reentries is None:
             return None
-        entry = entries.new()
+        reentry = reentries.new()
         try:
-            return self._granted(entry) if entries.enter(entry, self._runtime.now()) else None
+            return self._granted(reentry) if reentries.enter(reentry, self._runtime.now()) else None
         except BaseException:
-            entry.release(self._runtime.now())  # nobody else would leave it
-            if entry.freed:
-                self._runtime.withdraw_behind(entry)
+            reentry.release(self._runtime.now())  # nobody else would leave it
+            if reentry.freed:
+                self._runtime.withdraw_behind(reentry)
             raise
 
-    def _grantable(self, hold: Hold) -> Hold:
-        known = self._runtime.entries
-        for key, entries in list(known.items()):
-            if entries.whole.ended and self._is_over(key[0]):
+    def _grantable(self, hold: HeldState) -> HeldState:
+        known = self._runtime.reentries
+        for key, reentries in list(known.items()):
+            if reentries.whole.ended and self._is_over(key[0]):
                 known.pop(key, None)  # lost, and its owner went without leaving
         key = (hold.owner, self._queue)
-        known[key] = entries = Entries(hold, self._guard(), self._left)
-        entry = entries.new()
-        entered = entries.enter(entry, self._runtime.now())
-        return entry if entered else hold  # it ended at once: whoever asks will see
+        known[key] = reentries = Reentries(hold, self._guard(), self._left)
+        reentry = reentries.new()
+        entered = reentries.enter(reentry, self._runtime.now())
+        return reentry if entered else hold  # it ended at once: the next call will see
 
-    def _left(self, entries: Entries) -> None:
-        key = (entries.whole.owner, self._queue)
-        if self._runtime.entries.get(key) is entries:
-            self._runtime.entries.pop(key, None)
+    def _left(self, reentries: Reentries) -> None:
+        key = (reentries.whole.owner, self._queue)
+        if self._runtime.reentries.get(key) is reentries:
+            self._runtime.reentries.pop(key, None)
 
     def _disown(self, call: Call) -> None:
         """Forget what a call was granted that ends in an exception."""
-        entries = self._runtime.entries.get((call.owner, self._queue))
-        if entries is not None and entries.whole is call.hold:
-            self._left(entries)
+        reentries = self._runtime.reentries.get((call.owner, self._queue))
+        if reentries is not None and reentries.whole is call.hold:
+            self._left(reentries)
 
     @staticmethod
     @abstractmethod
@@ -97,7 +97,7 @@ class RLock(_BaseRLock, BlockingHeld[Grant]):
 
     _grant = Grant
 
-    def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> Grant | None:
+    def _take(self, call: Call, program: Program[HeldState] | Program[HeldState | None]) -> Grant | None:
         try:
             return super()._take(call, program)
         except BaseException:
@@ -134,7 +134,9 @@ class AsyncRLock(_BaseRLock, AsyncHeld[AsyncGrant]):
 
     _grant = AsyncGrant
 
-    async def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AsyncGrant | None:
+    async def _take(
+        self, call: Call, program: Program[HeldState] | Program[HeldState | None]
+    ) -> AsyncGrant | None:
         try:
             return await super()._take(call, program)
         except BaseException:

@@ -29,25 +29,25 @@ RECIPE = "rwlock"
 class ReadLock(BlockingHeld[Grant]):
     """The shared side of a `ReadWriteLock`: held together with other readers, with no writer beside."""
 
-    _order, _recipe, _grant = SHARED, RECIPE, Grant
+    _rule, _recipe, _grant = SHARED, RECIPE, Grant
 
 
 class WriteLock(BlockingHeld[WriteGrant]):
     """The exclusive side of a `ReadWriteLock`; its grants can be downgraded."""
 
-    _order, _recipe, _grant = WRITER, RECIPE, WriteGrant
+    _rule, _recipe, _grant = WRITER, RECIPE, WriteGrant
 
 
 class AsyncReadLock(AsyncHeld[AsyncGrant]):
     """The shared side of an `AsyncReadWriteLock`: held with other readers, with no writer beside."""
 
-    _order, _recipe, _grant = SHARED, RECIPE, AsyncGrant
+    _rule, _recipe, _grant = SHARED, RECIPE, AsyncGrant
 
 
 class AsyncWriteLock(AsyncHeld[AsyncWriteGrant]):
     """The exclusive side of an `AsyncReadWriteLock`; its grants can be downgraded."""
 
-    _order, _recipe, _grant = WRITER, RECIPE, AsyncWriteGrant
+    _rule, _recipe, _grant = WRITER, RECIPE, AsyncWriteGrant
 
 
 class _BaseReadWriteLock:

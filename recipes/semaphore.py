@@ -9,7 +9,7 @@ from recipes._api.acquiring import Acquiring
 from recipes._api.held import Held
 from recipes._api.held_tasks import AsyncHeld
 from recipes._api.held_threads import BlockingHeld
-from recipes._api.options import Manner
+from recipes._api.options import AcquireOptions
 from recipes._api.signatures import like
 from recipes._rules.permits import permits
 from recipes.grant import AsyncSemaphoreGrant, SemaphoreGrant
@@ -25,13 +25,13 @@ class _BaseSemaphore(Held):
     def __init__(self, runtime: Any, name: str, limit: int, **options: Any) -> None:
         super().__init__(runtime, name, **options)
         self._again_with = limit, options
-        self._order = permits(1, limit)
+        self._rule = permits(1, limit)
 
     def of(self, weight: int) -> Self:
         """Return this semaphore with a ``weight`` of 1 to the limit, as for ``with semaphore.of(2)``."""
         limit, options = self._again_with
         other = type(self)(self._runtime, self._name, limit, **options)
-        other._order = permits(weight, limit)  # noqa: SLF001 - one of its own
+        other._rule = permits(weight, limit)  # noqa: SLF001 - one of its own
         return other
 
     def _weighing(self, weight: int | None) -> Self:
@@ -85,7 +85,7 @@ class Semaphore(_BaseSemaphore, BlockingHeld[SemaphoreGrant]):
                 of it that waits, can never have theirs.
             RecipesError: As for `Lock.acquire`; a ValueError if the weight or an option does not fit.
         """
-        how = Manner(timeout, max_waiters, on_session_lost, on_queued, on_position)
+        how = AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position)
         return self._weighing(weight)._acquire(how)  # noqa: SLF001 - one of its own
 
     def try_acquire(
@@ -140,7 +140,7 @@ class AsyncSemaphore(_BaseSemaphore, AsyncHeld[AsyncSemaphoreGrant]):
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
     ) -> Acquiring[AsyncSemaphoreGrant]:
-        how = Manner(timeout, max_waiters, on_session_lost, on_queued, on_position)
+        how = AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position)
         return self._weighing(weight)._acquiring(how)  # noqa: SLF001 - one of its own
 
     @like(Semaphore.try_acquire)

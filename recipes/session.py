@@ -24,31 +24,31 @@ class Session:
         renewals went by unanswered. "lost": given up, and no other started yet. "closed": the
         client was closed.
         """
-        board = self._runtime.board
-        if board.closed is not None:
+        state = self._runtime.state
+        if state.closed is not None:
             return "closed"
-        epoch = board.last
-        if epoch is None or epoch.clock is None:
+        session = state.last
+        if session is None or session.clock is None:
             return "none"
-        return "lost" if epoch.ended is not None else epoch.clock.state(self._runtime.now())
+        return "lost" if session.ended is not None else session.clock.state(self._runtime.now())
 
     @property
     def id(self) -> str | None:
         """Its id on the store in hexadecimal (the lease, the session id); None if there is none."""
-        epoch = self._runtime.board.epoch
-        return None if epoch is None else epoch.id
+        session = self._runtime.state.session
+        return None if session is None else session.id
 
     @property
     def timeout(self) -> float | None:
         """Seconds after which the store ends it unheard of, as granted; None if there is none."""
-        epoch = self._runtime.board.epoch
-        return None if epoch is None or epoch.clock is None else epoch.clock.ttl_s
+        session = self._runtime.state.session
+        return None if session is None or session.clock is None else session.clock.ttl_s
 
     @property
     def remaining(self) -> float:
         """Seconds for which it is proven without another renewal."""
-        epoch = self._runtime.board.epoch
-        return 0.0 if epoch is None else epoch.remaining(self._runtime.now())
+        session = self._runtime.state.session
+        return 0.0 if session is None else session.remaining(self._runtime.now())
 
     def __repr__(self) -> str:
         return f"<Session {self.id}: {self.state}, {self.remaining:.1f} s proven>"

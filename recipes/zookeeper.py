@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recipes._programs.hold import Hold
-from recipes.stores.zookeeper import ZooKeeperEngine
+from recipes._programs.hold import HeldState
+from recipes.stores.zookeeper import ZooKeeperBackend
 
 if TYPE_CHECKING:
     from recipes.grant import AsyncGrant, Grant
@@ -31,7 +31,7 @@ def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
     Raises:
         TypeError: The grant is of another store.
     """
-    hold: Hold = grant._hold  # noqa: SLF001 - the two are one package
-    if not isinstance(grant._runtime.engine, ZooKeeperEngine):  # noqa: SLF001
+    hold: HeldState = grant._hold  # noqa: SLF001 - the two are one package
+    if not isinstance(grant._runtime.backend, ZooKeeperBackend):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for ZooKeeper takes one of it")
-    transaction.check(hold.place.ref, ANY_VERSION if hold.rewritten else AS_GRANTED)
+    transaction.check(hold.entry.ref, ANY_VERSION if hold.rewritten else AS_GRANTED)

@@ -11,7 +11,7 @@ from recipes import events
 from recipes.client import AsyncClient, Client
 from recipes.errors import LockLost, StoreUnavailable, WouldDeadlock
 from tests.rules.test_rules import permits
-from tests.run.doubles import SETTINGS, FaultyEngine
+from tests.run.doubles import SETTINGS, FaultyBackend
 from tests.run.test_blocking import SOON_S, cut, on
 from tests.run.test_tasks import in_loop, until
 
@@ -80,26 +80,26 @@ def test_names_are_opaque_and_prefixes_do_not_meet() -> None:
 
 def test_a_client_that_cannot_be_entered_stops_trying() -> Never:
     """Nobody has it: ``with connect(...) as client`` never got as far as binding it."""
-    engine = FaultyEngine()
-    client = Client(engine, SETTINGS)
-    engine.before = on("Open", cut, times=10**9)
+    backend = FaultyBackend()
+    client = Client(backend, SETTINGS)
+    backend.before = on("Open", cut, times=10**9)
     with pytest.raises(StoreUnavailable), client:
         raise AssertionError("the body was entered")
-    keeper = client._runtime._keeper
+    keepalive = client._runtime._keepalive
     try:
         assert client.session.state == "closed"
-        assert keeper is not None
-        keeper.join(SOON_S)
-        assert not keeper.is_alive()
+        assert keepalive is not None
+        keepalive.join(SOON_S)
+        assert not keepalive.is_alive()
     finally:
         client.close()
 
 
 @in_loop
 async def test_an_asyncio_client_that_cannot_be_entered_stops_trying() -> Never:
-    engine = FaultyEngine()
-    client = AsyncClient(engine, SETTINGS)
-    engine.before = on("Open", cut, times=10**9)
+    backend = FaultyBackend()
+    client = AsyncClient(backend, SETTINGS)
+    backend.before = on("Open", cut, times=10**9)
     with pytest.raises(StoreUnavailable):
         async with client:
             raise AssertionError("the body was entered")
@@ -113,7 +113,7 @@ def test_the_body_is_never_entered_with_a_grant_that_is_not_held() -> None:
     client = recipes.connect("memory://")
     with client:
         grant = client.lock("x").acquire()
-        client._runtime.session_gone(client._runtime.board.epoch, "revoked")  # type: ignore[arg-type]
+        client._runtime.session_gone(client._runtime.state.session, "revoked")  # type: ignore[arg-type]
         entered = False
         with pytest.raises(LockLost, match="revoked"), grant:
             entered = True
@@ -125,7 +125,7 @@ async def test_the_asyncio_body_is_never_entered_with_a_grant_that_is_not_held()
     async with recipes.connect_async("memory://") as client:
         for on_lost in ("cancel", "tell"):
             grant = await client.lock("x", on_lost=on_lost).acquire()  # type: ignore[arg-type]
-            client._runtime.session_gone(client._runtime.board.epoch, "revoked")  # type: ignore[arg-type]
+            client._runtime.session_gone(client._runtime.state.session, "revoked")  # type: ignore[arg-type]
             entered = False
             with pytest.raises(LockLost, match="revoked"):
                 async with grant:
@@ -149,7 +149,7 @@ async def test_a_lock_that_could_not_be_entered_keeps_no_grant(monkeypatch: pyte
         assert lock._entered == {}
 
 
-def test_a_grant_that_ended_before_its_face_was_made_is_told() -> None:
+def test_a_grant_that_ended_before_its_api_was_made_is_told() -> None:
     """The session may be lost in another thread between the admission and the return."""
     with recipes.connect("memory://") as client:
         first = client.lock("x").acquire()
@@ -165,7 +165,7 @@ def test_a_grant_that_does_not_block_is_no_deadlock() -> None:
     """Two permits, as a recipe of later may have them: the first does not stand in the way of the second."""
     with recipes.connect("memory://") as client:
         lock = client.lock("x")
-        lock._order = permits(2)
+        lock._rule = permits(2)
         with lock as one, lock as other:
             assert one.token < other.token
             with pytest.raises(WouldDeadlock):
@@ -187,7 +187,7 @@ def test_closing_tells_of_a_holder_that_hung_till_then() -> None:
     stop = events.subscribe(told.append)
     client = recipes.connect("memory://").open()
     grant = client.lock("x", max_hold=60).acquire()
-    grant._hold.overheld = True  # seen, and the keeper had no time yet
+    grant._hold.overheld = True  # seen, and the keepalive loop had no time yet
     client.close()
     stop()
     assert [(one.event, one.reason) for one in told if one.name == "x" and one.event != "lock.acquired"] == [

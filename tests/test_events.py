@@ -23,7 +23,7 @@ from recipes.client import Client
 from recipes.errors import LockTimeout, StoreUnavailable
 from recipes.events import EVENTS, Transition, log_json, subscribe
 from tests.programs.test_keep import Keeping
-from tests.run.doubles import SETTINGS, FaultyEngine
+from tests.run.doubles import SETTINGS, FaultyBackend
 
 LOCK = {"name", "recipe", "mode", "attempt", "store"}
 PERMITS = {*LOCK, "weight"}
@@ -74,7 +74,7 @@ def test_the_list_of_events_is_frozen() -> None:
     }
 
 
-def lose_the_reply(engine: FaultyEngine, kind: str) -> None:
+def lose_the_reply(backend: FaultyBackend, kind: str) -> None:
     left = [kind]
 
     def after(request: Any) -> None:
@@ -82,24 +82,24 @@ def lose_the_reply(engine: FaultyEngine, kind: str) -> None:
             left.clear()
             raise StoreUnavailable("memory://", "cut")
 
-    engine.after = after
+    backend.after = after
 
 
-def live_through(engine: FaultyEngine) -> None:
+def live_through(backend: FaultyBackend) -> None:
     """A client's life in which most things happen."""
-    with Client(engine, SETTINGS) as client:
+    with Client(backend, SETTINGS) as client:
         lock = client.lock("x")
-        lose_the_reply(engine, "Enqueue")
+        lose_the_reply(backend, "Enqueue")
         held = lock.acquire()
-        other = Client(engine, SETTINGS)
+        other = Client(backend, SETTINGS)
         other.open()
         with pytest.raises(LockTimeout):
             other.lock("x").acquire(timeout=0.1)
         held.release()
-        engine.before = cancel
+        backend.before = cancel
         with pytest.raises(KeyboardInterrupt):
             lock.acquire()
-        engine.before = lambda request: None
+        backend.before = lambda request: None
         other.close()
         lock.acquire()
 
@@ -110,7 +110,7 @@ def cancel(request: Any) -> None:
 
 
 def test_every_emitted_record_has_exactly_the_fields_that_are_declared(seen: list[Transition]) -> None:
-    live_through(FaultyEngine())
+    live_through(FaultyBackend())
     names = {transition.event for transition in seen}
     assert names == {
         "lock.queued",
@@ -126,8 +126,8 @@ def test_every_emitted_record_has_exactly_the_fields_that_are_declared(seen: lis
         assert set(transition.fields()) == set(EVENTS[transition.event].fields), transition
 
 
-def test_the_records_of_the_keeper_have_them_too() -> None:
-    """As the keeper makes them; the runtime adds the store."""
+def test_the_records_of_the_keepalive_loop_have_them_too() -> None:
+    """As the keepalive loop makes them; the runtime adds the store."""
     keeping = Keeping(renewals=2)
     keeping.at[101.0] = keeping.grant
 
@@ -135,7 +135,7 @@ def test_the_records_of_the_keeper_have_them_too() -> None:
         keeping.now = 112.0
         raise AssertionError
 
-    keeping._answers = [StoreUnavailable("s", "x")] * 6 + [lambda op: Renewal(15.0, op.places)]
+    keeping._answers = [StoreUnavailable("s", "x")] * 6 + [lambda op: Renewal(15.0, op.entries)]
     played = keeping.run()
     records = [op.transition for op in played.ops if hasattr(op, "transition")]
     assert [r.event for r in records] == ["session.started", "session.suspect", "lock.suspect", "lock.lost"]

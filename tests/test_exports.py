@@ -190,11 +190,11 @@ def test_locks_print_nothing_by_default() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("face", ["connect", "connect_async"])
+@pytest.mark.parametrize("api", ["connect", "connect_async"])
 @pytest.mark.parametrize(
     "url", ["etcd://127.0.0.1:1/app", "etcds://h/app", "zookeeper://127.0.0.1:1/app", "sqlite:///no/x"]
 )
-def test_connect_does_no_io(face: Any, url: str) -> None:
-    client = getattr(recipes, face)(url)
+def test_connect_does_no_io(api: Any, url: str) -> None:
+    client = getattr(recipes, api)(url)
     assert client.session.state == "none"
     assert "session none" in repr(client)

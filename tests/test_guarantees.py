@@ -12,7 +12,7 @@ import pytest
 import recipes
 from recipes import Guarantees, TooWeak
 from recipes.guarantees import STORES
-from recipes.stores.memory import MemoryEngine
+from recipes.stores.memory import MemoryBackend
 
 URLS = {
     "zookeeper": "zookeeper://h/app",
@@ -78,7 +78,7 @@ def test_the_weakest_that_does_is_named_too() -> None:
 def test_a_store_without_a_queue_or_a_clock_is_refused(
     connect: Any, need: Any, weaker: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(MemoryEngine, "guarantees", replace(STORES["memory"], **weaker))
+    monkeypatch.setattr(MemoryBackend, "guarantees", replace(STORES["memory"], **weaker))
     assert connect("memory://", require="fencing").guarantees != STORES["memory"]
     with pytest.raises(TooWeak, match=f"memory:// does not give {need}; use zookeeper://"):
         connect("memory://", require=need)

@@ -171,7 +171,7 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     awaited = {"open", "close", "acquire", "try_acquire", "release", "verify", "wait", "downgrade"}
     awaited |= {"admit", "eval", "transaction"}
     awaited |= {"holders", "waiters", "locks"}
-    awaited |= {"contenders", "expel", "holders", "waiters", "locks"}
+    awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
     assert not inspect.iscoroutinefunction(one)
     assert (inspect.iscoroutinefunction(other) or name == "acquire") == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")

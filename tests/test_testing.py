@@ -248,7 +248,7 @@ class TestClockInAsyncio:
                 with pytest.raises(recipes.LockLost):
                     await working
 
-    def test_clients_of_both_faces_share_one_time(self, store: testing.Store) -> None:
+    def test_clients_of_both_apis_share_one_time(self, store: testing.Store) -> None:
         with store.connect() as client, client.lock("x") as grant:
 
             async def wait() -> None:
@@ -423,7 +423,7 @@ class TestBreaking:
             theirs.release()
             waiting.result(SOON_S).release()
         assert store.holders("x") == []
-        assert client._runtime.engine.faults == []  # type: ignore[attr-defined]
+        assert client._runtime.backend.faults == []  # type: ignore[attr-defined]
 
     @pytest.mark.parametrize("lose", ["drop_reply", "drop_request"])
     def test_a_lost_opening_is_made_good_by_a_call_and_told_by_open(
@@ -465,15 +465,15 @@ class TestBreaking:
             assert client.lock("x").acquire().held
 
     def test_what_makes_no_sense_is_refused(self, store: testing.Store) -> None:
-        with store.connect() as client, recipes.connect("memory://") as stranger:
+        with store.connect() as client, recipes.connect("memory://") as foreign:
             with pytest.raises(ValueError, match="unknown operation 'eat': use one of acquire, "):
                 store.drop_reply(client, "eat")  # type: ignore[arg-type]
             with pytest.raises(TypeError, match="StoreError"):
                 store.fail(client, ValueError("no"))  # type: ignore[arg-type]
             with pytest.raises(ValueError, match="no client of this store"):
-                store.drop_request(stranger, "acquire")
+                store.drop_request(foreign, "acquire")
             with pytest.raises(ValueError, match="no client of this store"):
-                store.expire(stranger)
+                store.expire(foreign)
             with (
                 testing.Store() as another,
                 pytest.raises(ValueError, match="no client"),
@@ -591,7 +591,7 @@ class TestLooking:
 
 
 class TestLifetime:
-    def test_stores_are_strangers(self) -> None:
+    def test_stores_are_foreign_contenders(self) -> None:
         with (
             testing.Store() as one,
             testing.Store() as two,
@@ -613,11 +613,11 @@ class TestLifetime:
         with pytest.raises(recipes.ClientClosed):
             waiting.result(SOON_S)
         assert store.clients == []
-        with recipes.connect(store.url) as stranger:
-            assert stranger.lock("x").try_acquire()
+        with recipes.connect(store.url) as foreign:
+            assert foreign.lock("x").try_acquire()
 
     @in_loop
-    async def test_closing_in_asyncio_closes_clients_of_both_faces(self) -> None:
+    async def test_closing_in_asyncio_closes_clients_of_both_apis(self) -> None:
         async with testing.Store() as store:
             client = await store.connect_async().open()
             blocking = store.connect()

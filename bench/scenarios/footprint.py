@@ -22,13 +22,13 @@ def footprint(stage: Stage, plan: Plan) -> list[Table]:
     count = plan.count(WAITERS)
     table = Table("footprint", f"What {count:,} waiters of one client take")
     for store in ("zookeeper", "etcd"):
-        for face in ("asyncio", "threads"):
+        for api in ("asyncio", "threads"):
             for apart in (False, True):
-                label = f"{store}, {face}, {'each for a lock of its own' if apart else 'all for one lock'}"
+                label = f"{store}, {api}, {'each for a lock of its own' if apart else 'all for one lock'}"
                 table.add(
-                    f"{store}-{face}-{'apart' if apart else 'one'}",
+                    f"{store}-{api}-{'apart' if apart else 'one'}",
                     label=label,
-                    **_ours(stage, store, face, count, apart=apart),
+                    **_ours(stage, store, api, count, apart=apart),
                 )
     table.add(
         "kazoo-one", label="zookeeper, kazoo `Lock`, a thread each, all for one lock", **_kazoo(stage, count)
@@ -40,14 +40,14 @@ def footprint(stage: Stage, plan: Plan) -> list[Table]:
     return [table]
 
 
-def _ours(stage: Stage, store: str, face: str, count: int, *, apart: bool) -> dict[str, float | None]:
+def _ours(stage: Stage, store: str, api: str, count: int, *, apart: bool) -> dict[str, float | None]:
     url = stage.server(store).url("bench")
-    name = f"footprint-{store}-{face}-{apart}"
+    name = f"footprint-{store}-{api}-{apart}"
     names = [f"{name}-{number}" for number in range(count)] if apart else [name]
     with holding(url, *names):
-        found = _grown(Many(face, url), name, count, apart=apart)
-        if face == "asyncio":
-            traced = Many(face, url)
+        found = _grown(Many(api, url), name, count, apart=apart)
+        if api == "asyncio":
+            traced = Many(api, url)
             traced.tell("trace")
             found["live KiB a waiter"] = _grown(traced, name, count, apart=apart)["live KiB a waiter"]
     return found

@@ -30,7 +30,7 @@ Marks = list[tuple[int, str]]
 
 
 def parts(stage: Stage, plan: Plan) -> list[Table]:
-    """Measure the blocking face on both stores."""
+    """Measure the blocking API on both stores."""
     table = Table("parts", "Where a hand-over between processes spends its time (p50 us of each part)")
     for store in ("zookeeper", "etcd"):
         for usual, hold_s in SIZES:

@@ -14,7 +14,7 @@ __all__ = ["waiters"]
 PROCESSES = 4
 HOLD_S, FOR_S = 0.01, 2.0
 STORES = ("zookeeper", "etcd")
-FACES = ("threads", "asyncio")
+APIS = ("threads", "asyncio")
 
 
 def waiters(stage: Stage, plan: Plan) -> list[Table]:
@@ -24,16 +24,16 @@ def waiters(stage: Stage, plan: Plan) -> list[Table]:
     names = itertools.count()
     for _ in range(max(1, plan.rounds // 2)):
         for size in sizes:
-            for store, face in itertools.product(STORES, FACES):
-                turn = _turn(stage, plan, store, face, size, f"waiters-{next(names)}")
-                turns.setdefault((store, face, size), []).append(turn)
+            for store, api in itertools.product(STORES, APIS):
+                turn = _turn(stage, plan, store, api, size, f"waiters-{next(names)}")
+                turns.setdefault((store, api, size), []).append(turn)
     if plan.long:
         for store in STORES:
             turns[store, "asyncio", 10_000] = [_turn(stage, plan, store, "asyncio", 10_000, f"long-{store}")]
     table = Table("waiters", f"Hand-over between {PROCESSES} processes with many waiters each, holding 10 ms")
-    for (store, face, size), found in turns.items():
+    for (store, api, size), found in turns.items():
         sample = summary(one for turn in found for one in handed(turn))
-        table.add(f"{store}-{face}-{size}", sample, label=f"{store}, {face}: {size:,} waiters")
+        table.add(f"{store}-{api}-{size}", sample, label=f"{store}, {api}: {size:,} waiters")
     table.rows.sort(key=lambda row: row.label.partition(":")[0])
     table.notes.append(
         "Measured is what passed from one process to another. Threads: the blocking face, a thread a waiter."
@@ -41,8 +41,8 @@ def waiters(stage: Stage, plan: Plan) -> list[Table]:
     return [table]
 
 
-def _turn(stage: Stage, plan: Plan, store: str, face: str, size: int, name: str) -> Turn:
+def _turn(stage: Stage, plan: Plan, store: str, api: str, size: int, name: str) -> Turn:
     count = plan.processes(PROCESSES)
     sizes = [size // count + (number < size % count) for number in range(count)]
     url = stage.server(store).url("bench")
-    return together(face, url, name, sizes, max(plan.seconds(FOR_S), 0.5), HOLD_S)
+    return together(api, url, name, sizes, max(plan.seconds(FOR_S), 0.5), HOLD_S)

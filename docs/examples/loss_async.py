@@ -8,7 +8,7 @@ async def main() -> None:
         lock = client.lock("reports/nightly")
         try:
             async with lock as grant:
-                await lock.expel(grant.token)  # here an operator takes the lock away
+                await lock.evict(grant.token)  # here an operator takes the lock away
                 try:
                     await asyncio.sleep(60)  # the work: cancelled when the lock is lost
                 finally:

@@ -8,7 +8,7 @@ with recipes.connect("sqlite://./locks.db", session_timeout=3) as client:
                 grant.check()  # raises LockLost; asks the local clock, not the store
                 print("page", page, "under token", grant.token)
                 if page == 2:  # here an operator takes the lock away
-                    lock.expel(grant.token)
+                    lock.evict(grant.token)
                     grant.lost.wait(timeout=10)  # the next renewal finds it out
     except recipes.LockLost as lost:
         print("stopped before page", page, "-", lost.reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.generate.tables import table
 from recipes._contract.names import encode
-from recipes._contract.operations import Spot
+from recipes._contract.operations import Ticket
 from recipes.stores.etcd.layout import Layout as Keys
 from recipes.stores.zookeeper.layout import Layout as Nodes
 
@@ -21,12 +21,13 @@ KINDS = {"lock": "`lock`, `rlock`", "W": "`rwlock(...).writer`", "R": "`rwlock(.
 def keys() -> str:
     """Return the tables: of names, of ZooKeeper's nodes and of etcd's keys."""
     nodes, here, queue = Nodes(ROOT), Keys(ROOT), encode(NAMES[0])
-    spots = {who: Spot(queue, kind, ID) for kind, who in KINDS.items()}
+    tickets = {who: Ticket(queue, kind, ID) for kind, who in KINDS.items()}
     zookeeper = [
-        (f"a contender of {who}", _code(nodes.contender(spot) + COUNTED)) for who, spot in spots.items()
+        (f"a contender of {who}", _code(nodes.contender(ticket) + COUNTED)) for who, ticket in tickets.items()
     ]
     etcd = [
-        (f"a contender of {who}", _code(here.contender(spot, LEASE).decode())) for who, spot in spots.items()
+        (f"a contender of {who}", _code(here.contender(ticket, LEASE).decode()))
+        for who, ticket in tickets.items()
     ]
     marks = [
         ("a session, as long as it lives", _code(here.anchor(LEASE).decode())),

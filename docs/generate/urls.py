@@ -24,10 +24,10 @@ def urls() -> str:
     """Return the table."""
     rows = []
     for scheme in SCHEMES:
-        engine, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), {})
+        backend, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), {})
         if not scheme.endswith("s"):
             options -= tls.NAMES  # refused there: nothing is encrypted
-        rows.append((f"`{SAMPLES[scheme]}`", f"`{engine.label}`", code(sorted(options), "none")))
+        rows.append((f"`{SAMPLES[scheme]}`", f"`{backend.label}`", code(sorted(options), "none")))
     heads = (
         "a URL",
         "the store that it names, as events and errors write it",

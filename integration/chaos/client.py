@@ -22,7 +22,7 @@ import recipes.stores.zookeeper
 from integration.chaos.history import Book
 from integration.chaos.lanes import LANES, Lane, Shape
 from integration.chaos.resources import Bank, Registers
-from integration.crowd.visits import FACES, Threads
+from integration.crowd.visits import APIS, Threads
 from recipes.stores.zookeeper import kazoo_client  # noqa: F401 - imported before anybody forks
 
 __all__ = ["Spec", "main"]
@@ -37,7 +37,7 @@ class Spec:
     """What a client has to know."""
 
     who: str
-    face: str
+    api: str
     url: str
     session_s: float
     seed: str
@@ -54,7 +54,7 @@ def main(spec: Spec, told: Connection) -> None:
         filename=spec.folder / f"{spec.who}.log", format="%(created).3f %(message)s", level=logging.WARNING
     )
     with contextlib.suppress(EOFError, BrokenPipeError):  # nobody is there any more
-        if spec.face == "blocking":
+        if spec.api == "blocking":
             _blocking(spec, told)
         else:
             asyncio.run(_tasks(spec, told))
@@ -68,7 +68,7 @@ def _lanes(spec: Spec, client: Any) -> list[Lane]:
     lanes = []
     for number, name in enumerate(spec.lanes):
         chance = random.Random(f"{spec.seed} {spec.who} {number}")
-        lane = LANES[name](client, FACES[spec.face](), book, spec.shape, chance)
+        lane = LANES[name](client, APIS[spec.api](), book, spec.shape, chance)
         vars(lane).update(registers=registers, bank=bank)
         lanes.append(lane)
     return lanes

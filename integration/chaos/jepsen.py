@@ -42,7 +42,7 @@ TTL_S = 2.0
 EVERY_S = 5.0
 PROCESSES = 5
 SHAPE = Shape(wait_s=20.0, update_s=2.0)
-FACES = ("blocking", "asyncio")
+APIS = ("blocking", "asyncio")
 
 
 class Group:
@@ -76,8 +76,8 @@ class Group:
 
     def _client(self, number: int) -> Process:
         url = self._stage.server.url(self._prefix)
-        face = FACES[number % len(FACES)]
-        spec = Spec(f"c{number}", face, url, TTL_S, self._seed, self._folder, ("counting",), SHAPE)
+        api = APIS[number % len(APIS)]
+        spec = Spec(f"c{number}", api, url, TTL_S, self._seed, self._folder, ("counting",), SHAPE)
         return Process(spec)
 
     def _pause(self, clients: list[Process], seconds: float) -> int:

@@ -1,4 +1,4 @@
-"""What a client does all the while, in the words of either face: three lanes beside each other.
+"""What a client does all the while, in the words of either API: three lanes beside each other.
 
 Each turn takes a lock in some way, does its work, asking now and then whether it still holds,
 and gives it back. Whatever the faults do to it is noted; what they may not do is noted as wrong.
@@ -68,8 +68,8 @@ class Held:
 class Lane(ABC):
     """One thread or task of a client."""
 
-    def __init__(self, client: Any, face: Any, book: Book, shape: Shape, chance: random.Random) -> None:
-        self.client, self.face, self.book, self.shape, self.chance = client, face, book, shape, chance
+    def __init__(self, client: Any, api: Any, book: Book, shape: Shape, chance: random.Random) -> None:
+        self.client, self.api, self.book, self.shape, self.chance = client, api, book, shape, chance
 
     async def go(self, over: threading.Event) -> None:
         """Take turns until it is over."""
@@ -79,7 +79,7 @@ class Lane(ABC):
             except BaseException as error:
                 self.book.line({"id": self.book.who, "is": "wrong", "at": now_ns(), "why": repr(error)})
                 raise
-            await self.face.pause(self.chance.uniform(0, 0.002))
+            await self.api.pause(self.chance.uniform(0, 0.002))
 
     @abstractmethod
     async def turn(self) -> None:
@@ -93,20 +93,20 @@ class Lane(ABC):
         asked = self.book.invoke("acquire", lock=lock.name, mode=mode, way=way)
         try:
             if way == "try":
-                grant = await self.face.call(lock.try_acquire)
+                grant = await self.api.call(lock.try_acquire)
             elif way == "cancel":
-                grant = await self.face.cancel(lock, short_s)
+                grant = await self.api.cancel(lock, short_s)
             else:
                 within_s = self.shape.wait_s if way == "wait" else short_s
-                grant = await self.face.call(lock.acquire, timeout=within_s)
+                grant = await self.api.call(lock.acquire, timeout=within_s)
         except EXPECTED as error:
             asked.fail(type(error).__name__)
-            await self.face.pause(self.chance.uniform(0, 0.02))
+            await self.api.pause(self.chance.uniform(0, 0.02))
             return None
         if grant is None:
             asked.fail("not granted")
             return None
-        asked.ok(token=grant.token, session=grant._hold.epoch.id)
+        asked.ok(token=grant.token, session=grant._hold.session.id)
         return Held(grant, asked.name)
 
     async def release(self, held: Held) -> None:
@@ -114,7 +114,7 @@ class Lane(ABC):
         still = held.held()
         asked = self.book.invoke("release", of=held.name, held=still, seen=held.seen)
         try:
-            asked.ok(was_held=await self.face.call(held.grant.release))
+            asked.ok(was_held=await self.api.call(held.grant.release))
         except EXPECTED as error:
             asked.unknown(type(error).__name__)
 
@@ -131,7 +131,7 @@ class Lane(ABC):
 
     async def work(self, held: Held, at_most_s: float | None = None) -> None:
         """Take the time that work takes."""
-        await self.face.pause(self.chance.uniform(0, at_most_s or self.shape.hold_s))
+        await self.api.pause(self.chance.uniform(0, at_most_s or self.shape.hold_s))
         held.held()
 
 
@@ -225,7 +225,7 @@ class Banking(Lane):
             return False
         asked: Asked = self.book.invoke("downgrade", of=held.name)
         try:
-            await self.face.call(held.grant.downgrade)
+            await self.api.call(held.grant.downgrade)
         except (*EXPECTED, recipes.LockLost) as error:
             asked.unknown(type(error).__name__)
             return False

@@ -25,7 +25,7 @@ from integration.harness.process import eventually
 
 __all__ = ["Result", "Run"]
 
-FACES = ("blocking", "asyncio")
+APIS = ("blocking", "asyncio")
 CLIENTS = 5
 GONE_S = 5.0
 
@@ -93,10 +93,10 @@ class Run:
 
     def _born_at(self, slot: int) -> Process:
         who = f"c{self._born}"
-        face = FACES[self._born % len(FACES)]
+        api = APIS[self._born % len(APIS)]
         self._born += 1
         url = self.ways[slot].url(self.prefix)
-        return Process(Spec(who, face, url, self.stage.session_s, self.seed, self.folder))
+        return Process(Spec(who, api, url, self.stage.session_s, self.seed, self.folder))
 
     def _rage(self) -> Storm:
         storm, over = Storm(self, self.theme), threading.Event()

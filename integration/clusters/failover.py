@@ -30,7 +30,7 @@ from functools import partial
 from typing import Any
 
 from integration.clusters.labs import MADE, SESSION_S, ClusterLab, cluster_of
-from integration.faults.actors import FACES, Held
+from integration.faults.actors import APIS, Held
 from recipes._run.clock import boot_time
 
 __all__ = ["Figures", "measured"]
@@ -80,7 +80,7 @@ def attached_to(cluster: Any, held: Held) -> Any:
     """Return the member that the holder's session is attached to."""
     runtime = held.owner.client._runtime
     if cluster.scheme == "etcd":
-        port = runtime.engine._endpoints.current().port
+        port = runtime.backend._endpoints.current().port
         return next(member for member in cluster.members if member.port == port)
     session = f"sid=0x{held.owner.client.session.id}"
     return next(member for member in cluster.members if session in member.ask("cons"))
@@ -92,9 +92,9 @@ def _labs(cluster: Any) -> Iterator[list[ClusterLab]]:
     with ExitStack() as stack:
         yield [
             stack.enter_context(
-                ClusterLab(cluster, f"{prefix}/{face}", face, lambda _text: None, threading.Barrier(1))
+                ClusterLab(cluster, f"{prefix}/{api}", api, lambda _text: None, threading.Barrier(1))
             )
-            for face in FACES
+            for api in APIS
         ]
 
 

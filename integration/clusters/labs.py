@@ -86,7 +86,7 @@ class ClusterLab(Lab):
 
     def made(self, url: str, **options: Any) -> Actor:
         """Return a client, not open yet; closed with the lab."""
-        one = actor(self.face, url, **{"session_timeout": SESSION_S, **options})
+        one = actor(self.api, url, **{"session_timeout": SESSION_S, **options})
         self._stack.callback(one.close)
         return one
 
@@ -117,7 +117,7 @@ class ClusterLab(Lab):
 
     def renewed_since(self, held: Held, since: float, within_s: float = 4 * SESSION_S) -> bool:
         """Wait until the session of a grant counts from what was sent after ``since``; whether it does."""
-        return servers.eventually(lambda: held.grant._hold.epoch.clock.counted > since, within_s)
+        return servers.eventually(lambda: held.grant._hold.session.clock.counted > since, within_s)
 
     def when_served(self, ask: Callable[[], T], within_s: float = 30.0) -> T:
         """Ask until the store serves again, and return the answer."""

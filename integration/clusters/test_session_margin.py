@@ -17,7 +17,7 @@ import pytest
 
 from integration import servers
 from integration.clusters.labs import ClusterLab
-from integration.faults.actors import FACES
+from integration.faults.actors import APIS
 from integration.faults.looking import hold_fault
 from recipes._programs.lease import SessionClock
 from recipes._run.clock import boot_time
@@ -61,7 +61,7 @@ def test_fault_39_sessions_of_two_ticks_are_given_up_in_time(
     for turn in range(
         KILLS
     ):  # an ensemble for each: how its batches lie to its ticks stays as it was at the start
-        found += deleted(FACES[turn % 2], f"{prefix}/{turn}")
+        found += deleted(APIS[turn % 2], f"{prefix}/{turn}")
     after_last_s = min(at - clock._answered[-1][0] for at, clock in found)
     after_counted_s = min(at - clock.counted for at, clock in found)
     spare_s = min(at - clock.counted - RATES * (clock.deadline - clock.counted) for at, clock in found)
@@ -74,22 +74,22 @@ def test_fault_39_sessions_of_two_ticks_are_given_up_in_time(
     assert spare_s > 0
 
 
-def deleted(face: str, prefix: str) -> list[tuple[float, SessionClock]]:
+def deleted(api: str, prefix: str) -> list[tuple[float, SessionClock]]:
     """Kill a follower; return when the leader deleted the node of each client, and the client's clock."""
     cluster = servers.ZooKeeperCluster("zookeeper-margin", servers.zookeeper_38().java, tick_ms=TICK_MS)
     with cluster, ExitStack() as stack:
         leader = cluster.leader()
         follower = cluster.others(leader)[0]
-        alone = (cluster, prefix, face, lambda _text: None, threading.Barrier(1))
+        alone = (cluster, prefix, api, lambda _text: None, threading.Barrier(1))
         lab = stack.enter_context(ClusterLab(*alone))
         clients = [lab.client(follower, session_timeout=SESSION_S) for _ in range(CLIENTS)]
         holds = [one.acquire(f"lock-{number}").grant._hold for number, one in enumerate(clients)]
-        clocks: list[SessionClock] = [hold.epoch.clock for hold in holds]
-        deletions = Deletions(leader, [hold.place.ref for hold in holds], stack)
+        clocks: list[SessionClock] = [hold.session.clock for hold in holds]
+        deletions = Deletions(leader, [hold.entry.ref for hold in holds], stack)
         began = boot_time()
         assert servers.eventually(lambda: all(clock.counted > began for clock in clocks), SESSION_S)
         hold_fault(random.random() * TICK_MS / 1000)  # until somewhere between two batches
         follower.kill()
         deletions.wait()
         follower.start()
-        return [(deletions.at[hold.place.ref], clock) for hold, clock in zip(holds, clocks, strict=True)]
+        return [(deletions.at[hold.entry.ref], clock) for hold, clock in zip(holds, clocks, strict=True)]

@@ -6,12 +6,12 @@ import pytest
 
 from integration.test_contract import (  # noqa: F401 - the same tests, on the servers of this folder
     TestExclusion,
+    TestForeign,
     TestInterrupts,
     TestManners,
     TestNaming,
     TestReading,
     TestSessions,
-    TestStrangers,
     TestTiming,
     TestWritersExclusion,
     TestWritersInterrupts,

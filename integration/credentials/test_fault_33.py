@@ -14,7 +14,7 @@ from kazoo.security import make_digest_acl
 import recipes
 from integration import servers
 from integration.credentials.servers import SENTINEL, USER, SecureEtcd, SecureZooKeeper
-from integration.faults.actors import FACES, Actor, actor
+from integration.faults.actors import APIS, Actor, actor
 from integration.proxy import Proxy, matching
 from tests.pace import Pace, taking
 
@@ -27,16 +27,16 @@ EXPIRED_S = 5.0
 
 
 class Clients:
-    """Makes clients of one face, and closes them."""
+    """Makes clients of one API, and closes them."""
 
-    def __init__(self, face: str, stack: contextlib.ExitStack) -> None:
-        self.face = face
+    def __init__(self, api: str, stack: contextlib.ExitStack) -> None:
+        self.api = api
         self._stack = stack
 
     def __call__(self, url: str, **options: Any) -> Actor:
         """Return a client, not opened."""
         told = {"session_timeout": SESSION_S, "request_timeout": 2, **options}
-        one = actor(self.face, url, **told)
+        one = actor(self.api, url, **told)
         self._stack.callback(one.close)
         return one
 
@@ -45,7 +45,7 @@ class Clients:
         return self._stack.enter_context(Proxy.of(server))
 
 
-@pytest.fixture(params=FACES)
+@pytest.fixture(params=APIS)
 def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
     with contextlib.ExitStack() as stack:
         yield Clients(request.param, stack)
@@ -177,7 +177,7 @@ def test_fault_33_all_that_is_created_has_the_acl(digest: SecureZooKeeper, prefi
 def test_fault_33_token_expired_while_holding(etcd: SecureEtcd, prefix: str) -> None:
     with contextlib.ExitStack() as stack:
         proxy = stack.enter_context(Proxy.of(etcd))
-        one, other = (Clients(face, stack)(proxy.url(prefix), **etcd.options) for face in FACES)
+        one, other = (Clients(api, stack)(proxy.url(prefix), **etcd.options) for api in APIS)
         held = one.acquire("x")
         kept = other.acquire("y")
         waiting, back = other.start_acquire("x"), one.start_acquire("y")
@@ -260,7 +260,7 @@ def test_fault_33_a_password_that_changes(clients: Clients, forgetful: SecureEtc
         assert waiting.result(PATIENCE_S).release()
     finally:
         forgetful.change_password(SENTINEL)
-    if clients.face == "asyncio":
+    if clients.api == "asyncio":
         assert not any(thread.name == "actor-loop" for thread in asked_by), "it may block"
 
 

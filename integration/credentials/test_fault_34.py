@@ -13,7 +13,7 @@ import recipes
 from integration import servers
 from integration.credentials.authority import Authority
 from integration.credentials.servers import SENTINEL, SecureEtcd, SecureZooKeeper
-from integration.faults.actors import FACES, actor
+from integration.faults.actors import APIS, actor
 from tests.pace import taking
 
 SOON_S = 4.0
@@ -63,7 +63,7 @@ def plain(kind: str) -> Iterator[servers.Server]:
         yield server
 
 
-@pytest.fixture(params=FACES)
+@pytest.fixture(params=APIS)
 def refused(request: pytest.FixtureRequest) -> Callable[..., str]:
     """Return what opens a client, sees that it fails at once, and returns the message."""
 
@@ -125,8 +125,8 @@ def test_fault_34_no_certificate_of_ours(mutual: Any, prefix: str, refused: Call
 def test_fault_34_a_certificate_of_ours_from_elsewhere(
     mutual: Any, prefix: str, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    stranger = Authority(tmp_path / "stranger").issue("client")
-    said = refused(recipes.StoreUntrusted, mutual.url(prefix), {**mutual.options, "tls_cert": stranger})
+    foreign = Authority(tmp_path / "stranger").issue("client")
+    said = refused(recipes.StoreUntrusted, mutual.url(prefix), {**mutual.options, "tls_cert": foreign})
     assert mutual.address in said
     assert "client" in said
     assert "certificate" in said

@@ -20,7 +20,7 @@ import recipes
 from integration import servers
 from integration.credentials.finding import disguises, shown
 from integration.credentials.servers import SENTINEL, USER
-from integration.faults.actors import FACES, Actor, actor
+from integration.faults.actors import APIS, Actor, actor
 from integration.proxy import Proxy
 from recipes import events
 
@@ -118,13 +118,13 @@ def shaken(one: Actor, proxy: Proxy) -> list[str]:
 
 def tokens(one: Actor) -> list[str]:
     """Return the token of an etcd client."""
-    link = one.client._runtime.board.epoch.link
+    link = one.client._runtime.state.session.connection
     login = getattr(link, "_login", None)
     return [str(login.token())] if login is not None else []
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_no_secret_shows(server: servers.Server, prefix: str, heard: Heard, face: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_no_secret_shows(server: servers.Server, prefix: str, heard: Heard, api: str) -> None:
     options = {**server.options, "session_timeout": 8, "request_timeout": 1}
     told: list[str] = []
     secrets = [SENTINEL]
@@ -132,7 +132,7 @@ def test_no_secret_shows(server: servers.Server, prefix: str, heard: Heard, face
         in_url = proxy.url(prefix).replace("://", f"://{USER}:{quote(SENTINEL, safe='')}@")
         rest = {name: value for name, value in options.items() if name not in ("username", "password")}
         for url, given in ((proxy.url(prefix), options), (in_url, rest)):
-            one = actor(face, url, **given)
+            one = actor(api, url, **given)
             stack.callback(one.close)
             told += shaken(one, proxy) if given is options else []
             assert one.acquire("z").release()
@@ -145,10 +145,10 @@ def test_no_secret_shows(server: servers.Server, prefix: str, heard: Heard, face
             failing(recipes.connect, proxy.url().replace("://", f"://{USER}:{SENTINEL}@"), **rest),
         ]
         wrong = {**options, "password": SENTINEL + SENTINEL}
-        denied = actor(face, proxy.url(prefix), **wrong)
+        denied = actor(api, proxy.url(prefix), **wrong)
         stack.callback(denied.close)
         told.append(failing(denied.acquire, "x"))
-        gone = actor(face, f"{server.scheme}://127.0.0.1:1/{prefix}", **options)
+        gone = actor(api, f"{server.scheme}://127.0.0.1:1/{prefix}", **options)
         stack.callback(gone.close)
         told.append(failing(gone.open))
         ours = ("recipes.", "kazoo.", "etcd3gw.", "h11.", "puresasl.")

@@ -17,13 +17,13 @@ from typing import Any
 import recipes
 from integration import servers
 from integration.crowd.bank import Bank, Witness
-from integration.crowd.visits import FACES, Found, Member, Tasks, Threads
+from integration.crowd.visits import APIS, Found, Member, Tasks, Threads
 
 SESSION_S = 30
 SETTLED_S = 5
 
 
-def members(client: Any, face: Tasks | Threads, settings: dict[str, Any], found: Found) -> list[Member]:
+def members(client: Any, api: Tasks | Threads, settings: dict[str, Any], found: Found) -> list[Member]:
     """Return the members of this process; the same seed has them draw the same."""
     folder, name = Path(settings["folder"]), settings["name"]
     bank, witness = Bank(folder / "accounts"), Witness(folder)
@@ -33,7 +33,7 @@ def members(client: Any, face: Tasks | Threads, settings: dict[str, Any], found:
         writes = number < settings["writers"]
         who = f"{name}-{'W' if writes else 'R'}{number}"
         chance = random.Random(f"{settings['seed']} {who}")
-        crew.append(Member(who, client.rwlock("crowd"), writes, face, bank, witness, found, chance))
+        crew.append(Member(who, client.rwlock("crowd"), writes, api, bank, witness, found, chance))
     return crew
 
 
@@ -57,9 +57,9 @@ def _ours() -> list[str]:
 
 def blocking(url: str, settings: dict[str, Any]) -> None:
     """Be threads."""
-    face, found = Threads(), Found()
+    api, found = Threads(), Found()
     with recipes.connect(url, session_timeout=SESSION_S) as client:
-        crew = members(client, face, settings, found)
+        crew = members(client, api, settings, found)
         print("ready", flush=True)
         sys.stdin.readline()
         threads = [threading.Thread(target=_run, args=(one, settings, found)) for one in crew]
@@ -80,9 +80,9 @@ def _run(member: Member, settings: dict[str, Any], found: Found) -> None:
 
 async def tasks(url: str, settings: dict[str, Any]) -> None:
     """Be tasks."""
-    face, found = Tasks(), Found()
+    api, found = Tasks(), Found()
     async with recipes.connect_async(url, session_timeout=SESSION_S) as client:
-        crew = members(client, face, settings, found)
+        crew = members(client, api, settings, found)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         ended = await asyncio.gather(*(one.go(settings["rounds"]) for one in crew), return_exceptions=True)
@@ -95,7 +95,7 @@ async def tasks(url: str, settings: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     _, chosen, address, described = sys.argv
-    assert chosen in FACES
+    assert chosen in APIS
     if chosen == "blocking":
         blocking(address, json.loads(described))
     else:

@@ -1,4 +1,4 @@
-"""What one member of the crowd does, round after round, in the words of either face."""
+"""What one member of the crowd does, round after round, in the words of either API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from integration.crowd.bank import Bank, Witness
 from recipes._run.clock import boot_time
 from tests.histories.checks import Visit
 
-__all__ = ["FACES", "Found", "Member", "Tasks", "Threads"]
+__all__ = ["APIS", "Found", "Member", "Tasks", "Threads"]
 
 WAYS = {"wait": 10, "timeout": 4, "try": 3, "cancel": 3}
 SHORTEST_S, LONGEST_S = 0.001, 3.0
@@ -78,7 +78,7 @@ class Threads:
         raise AssertionError("a blocking call should not suspend")
 
 
-FACES: dict[str, type[Tasks | Threads]] = {"asyncio": Tasks, "blocking": Threads}
+APIS: dict[str, type[Tasks | Threads]] = {"asyncio": Tasks, "blocking": Threads}
 
 
 @dataclass
@@ -97,7 +97,7 @@ class Member:
     who: str
     rwlock: Any
     writes: bool
-    face: Tasks | Threads
+    api: Tasks | Threads
     bank: Bank
     witness: Witness
     found: Found
@@ -111,7 +111,7 @@ class Member:
             if grant is not None:
                 await self._inside(grant, asked, boot_time())
             if self.writes:  # so that there are moments without one, and readers may try
-                await self.face.pause(self.chance.uniform(0, LULL_S))
+                await self.api.pause(self.chance.uniform(0, LULL_S))
 
     async def _acquire(self) -> Any:
         lock = self.rwlock.writer if self.writes else self.rwlock.reader
@@ -119,17 +119,17 @@ class Member:
         moment_s = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** self.chance.random()
         grant = None
         if way == "wait":
-            grant = await self.face.call(lock.acquire)
+            grant = await self.api.call(lock.acquire)
         elif way == "try":
             try:
-                grant = await self.face.call(lock.try_acquire)
+                grant = await self.api.call(lock.try_acquire)
             except recipes.StoreUnavailable:
                 way = "try without an answer"
         elif way == "cancel":
-            grant = await self.face.cancel(lock, moment_s)
+            grant = await self.api.cancel(lock, moment_s)
         else:
             try:
-                grant = await self.face.call(lock.acquire, timeout=moment_s)
+                grant = await self.api.call(lock.acquire, timeout=moment_s)
             except recipes.LockTimeout:
                 pass
         self.found.counts[f"{way}: {'granted' if grant else 'given up'}"] += 1
@@ -148,7 +148,7 @@ class Member:
             if total != self.bank.total:
                 self.found.wrong.append(f"{self.who} read a total of {total}")
         released = boot_time()
-        if not await self.face.call(grant.release):
+        if not await self.api.call(grant.release):
             self.found.wrong.append(f"{self.who} lost its grant: {grant.lost_reason}")
         visit = Visit(self.writes, grant.token, asked, granted, released, downgraded, self.who)
         self.found.visits.append(visit)
@@ -169,9 +169,9 @@ class Member:
     async def _downgrade(self, grant: Any) -> None:
         while True:
             try:
-                return await self.face.call(grant.downgrade)
+                return await self.api.call(grant.downgrade)
             except recipes.StoreUnavailable:
                 self.found.counts["downgrade asked again"] += 1
 
     async def _pause(self) -> None:
-        await self.face.pause(self.chance.uniform(0, 0.002))
+        await self.api.pause(self.chance.uniform(0, 0.002))

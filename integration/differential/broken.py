@@ -8,7 +8,7 @@ from typing import Any
 
 from recipes.stores.zookeeper.requests import Create, Delete, SetData, Stat
 from tests.simulation.etcd_model import EtcdServer
-from tests.simulation.zookeeper_link import ZooKeeperLink
+from tests.simulation.zookeeper_connection import ZooKeeperConnection
 from tests.simulation.zookeeper_model import ZooKeeperStore
 
 __all__ = ["ETCD", "ZOOKEEPER"]
@@ -133,9 +133,9 @@ class EveryTxnCounts(EtcdServer):
 class CountsItsNumbers(ZooKeeperStore):
     """Only sequential nodes take a number, as in the model before."""
 
-    def _create(self, link: ZooKeeperLink, request: Create) -> Any:
+    def _create(self, connection: ZooKeeperConnection, request: Create) -> Any:
         before = dict(self.counters)
-        reply = super()._create(link, request)
+        reply = super()._create(connection, request)
         if not request.sequence:
             self.counters = before
         return reply
@@ -153,8 +153,8 @@ class NumbersOutlive(ZooKeeperStore):
 class DeletesAnyVersion(ZooKeeperStore):
     """A delete does not look at the version."""
 
-    def _delete(self, link: ZooKeeperLink, request: Delete) -> Any:
-        return super()._delete(link, replace(request, version=-1))
+    def _delete(self, connection: ZooKeeperConnection, request: Delete) -> Any:
+        return super()._delete(connection, replace(request, version=-1))
 
 
 class EphemeralsStay(ZooKeeperStore):
@@ -168,8 +168,8 @@ class EphemeralsStay(ZooKeeperStore):
 class SetMovesCzxid(ZooKeeperStore):
     """A set looks like a creation."""
 
-    def _setdata(self, link: ZooKeeperLink, request: SetData) -> Any:
-        reply = super()._setdata(link, request)
+    def _setdata(self, connection: ZooKeeperConnection, request: SetData) -> Any:
+        reply = super()._setdata(connection, request)
         return Stat(self.zxid, reply.owner, reply.version) if isinstance(reply, Stat) else reply
 
 
@@ -187,8 +187,8 @@ class SetsUntold(ZooKeeperStore):
 class OwnWritesUnread(ZooKeeperStore):
     """A follower answers a write before it has it, and the next read of the session does not show it."""
 
-    def commit(self, link: ZooKeeperLink, request: Any) -> tuple[Any, int]:
-        return super().commit(link, request)[0], 0
+    def commit(self, connection: ZooKeeperConnection, request: Any) -> tuple[Any, int]:
+        return super().commit(connection, request)[0], 0
 
 
 ETCD = (

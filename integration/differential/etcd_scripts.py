@@ -14,9 +14,9 @@ from integration.differential.script import Forget, Script, Step
 from recipes._contract.connection import Batch
 from recipes.stores.etcd.requests import Post, Watch
 
-__all__ = ["LINKS", "etcd_script"]
+__all__ = ["CONNECTIONS", "etcd_script"]
 
-LINKS = 3
+CONNECTIONS = 3
 KEYS = ("q/R-a", "q/R-b", "q/W-c", "q/e", "q", "r/f")
 """Six at most: from seven on, etcd 3.5 sorts keys of one revision in an order of its own; see README."""
 RANGES = (
@@ -45,7 +45,7 @@ class _Author:
         steps = [Step(0, _grant(lease, "60")) for lease in LEASES[: self.rng.randint(2, 4)]]
         length = self.rng.randint(15, 40)
         while len(steps) < length:
-            steps.append(Step(self.rng.randrange(LINKS), self.request()))
+            steps.append(Step(self.rng.randrange(CONNECTIONS), self.request()))
         return Script(self.seed, tuple(steps))
 
     def request(self) -> Any:

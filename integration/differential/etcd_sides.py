@@ -1,4 +1,4 @@
-"""etcd as scripts see it: the model, and a real server through the package's own link."""
+"""etcd as scripts see it: the model, and a real server through the package's own connection."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from integration.differential.etcd_scripts import LEASES, LINKS, NEVER_GRANTED
+from integration.differential.etcd_scripts import CONNECTIONS, LEASES, NEVER_GRANTED
 from integration.differential.model_world import InOrder
 from integration.differential.script import Box, Forget, Outcome, Script, Told
 from integration.servers import Etcd
 from recipes._contract.connection import Batch
-from recipes.stores.etcd.blocking import EtcdLink
+from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.codec import number, put, revision, text, txn
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from tests.simulation.etcd_model import EtcdServer
@@ -36,7 +36,7 @@ class EtcdSide(ABC):
     """What both sides share: names in, names out.
 
     Watch events come over another connection than replies. Before a step that would meet
-    them, the link is settled on both sides: a key that nobody has used is watched and put,
+    them, the connection is settled on both sides: a key that nobody has used is watched and put,
     and its event comes behind all others.
     """
 
@@ -48,22 +48,22 @@ class EtcdSide(ABC):
         self.names = {number: name for name, number in self.leases.items()}
         self.seen: dict[str, int] = {}
         self.modified: dict[str, int] = {}
-        self.logs: list[list[Told]] = [[] for _ in range(LINKS)]
+        self.logs: list[list[Told]] = [[] for _ in range(CONNECTIONS)]
         self.boxes: dict[tuple[int, str], Box] = {}
         self.barriers = 0
         self.step = 0
         self.open()
         self.start = revision(self.send(0, Post("/kv/txn", txn())))
 
-    def ask(self, step: int, link: int, request: Any) -> Outcome:
+    def ask(self, step: int, connection: int, request: Any) -> Outcome:
         self.step = step
         parts = request.parts if isinstance(request, Batch) else (request,)
-        told = self.settle(link) if any(isinstance(part, Watch | Forget) for part in parts) else []
+        told = self.settle(connection) if any(isinstance(part, Watch | Forget) for part in parts) else []
         if isinstance(request, Forget):
-            self.forget(link, self.box(link, request.mailbox))
+            self.forget(connection, self.box(connection, request.mailbox))
             return Outcome(None, told)
         try:
-            reply = self.send(link, self.real(link, request))
+            reply = self.send(connection, self.real(connection, request))
         except Exception as error:
             reply = error
         if isinstance(request, Batch) and isinstance(reply, tuple):
@@ -71,9 +71,9 @@ class EtcdSide(ABC):
         return Outcome(self.plain(request, reply), told)
 
     def end(self, outcomes: list[Outcome]) -> list[Outcome]:
-        last = [told for link in range(LINKS) for told in self.settle(link)]
-        for (link, _), box in self.boxes.items():
-            self.forget(link, box)
+        last = [told for connection in range(CONNECTIONS) for told in self.settle(connection)]
+        for (connection, _), box in self.boxes.items():
+            self.forget(connection, box)
         self.close()
         if outcomes:
             outcomes[-1].told += last
@@ -81,49 +81,49 @@ class EtcdSide(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Have links ready."""
+        """Have connections ready."""
 
     @abstractmethod
-    def send(self, link: int, request: Any) -> Any:
-        """Ask over a link."""
+    def send(self, connection: int, request: Any) -> Any:
+        """Ask over a connection."""
 
     @abstractmethod
-    def forget(self, link: int, box: Box) -> None:
+    def forget(self, connection: int, box: Box) -> None:
         """End what a mailbox watches."""
 
     @abstractmethod
     def close(self) -> None:
         """Leave nothing behind that concerns another script."""
 
-    def settle(self, link: int) -> list[Told]:
+    def settle(self, connection: int) -> list[Told]:
         """Wait until every event so far has come; return what was told since the last time."""
         self.barriers += 1
         key = f"{self.prefix}~{self.barriers}".encode()
-        barrier = Box("barrier", self.logs[link], lambda: -1)
-        self.send(link, Watch(key, barrier, changes=True))
-        self.send(link, Post("/kv/txn", txn(then=[put(key, b"", 0)])))
+        barrier = Box("barrier", self.logs[connection], lambda: -1)
+        self.send(connection, Watch(key, barrier, changes=True))
+        self.send(connection, Post("/kv/txn", txn(then=[put(key, b"", 0)])))
         patience = time.monotonic() + REQUEST_S
-        while not any(told.step == -1 for told in self.logs[link]):
+        while not any(told.step == -1 for told in self.logs[connection]):
             assert time.monotonic() < patience, "the event of a barrier should have come"
             time.sleep(0.0001)
-        told = [told for told in self.logs[link] if told.step != -1]
-        self.logs[link].clear()
+        told = [told for told in self.logs[connection] if told.step != -1]
+        self.logs[connection].clear()
         return [replace(one, event=str(one.event).replace(self.prefix, "")) for one in told]
 
     # Names in.
 
-    def box(self, link: int, name: str) -> Box:
-        if (link, name) not in self.boxes:
-            self.boxes[link, name] = Box(name, self.logs[link], lambda: self.step)
-        return self.boxes[link, name]
+    def box(self, connection: int, name: str) -> Box:
+        if (connection, name) not in self.boxes:
+            self.boxes[connection, name] = Box(name, self.logs[connection], lambda: self.step)
+        return self.boxes[connection, name]
 
-    def real(self, link: int, request: Any) -> Any:
+    def real(self, connection: int, request: Any) -> Any:
         if isinstance(request, Batch):
-            return Batch(tuple(self.real(link, part) for part in request.parts))
+            return Batch(tuple(self.real(connection, part) for part in request.parts))
         if isinstance(request, Watch):
             box: Any = request.mailbox
             key, end = (self.prefix.encode() + name if name else b"" for name in (request.key, request.end))
-            return replace(request, key=key, end=end, mailbox=self.box(link, box))
+            return replace(request, key=key, end=end, mailbox=self.box(connection, box))
         return Post(request.path, self.filled(request.body))
 
     def filled(self, body: Any) -> Any:
@@ -230,33 +230,33 @@ class EtcdModel(EtcdSide):
         world: Any = self.world
         store = EtcdStore(world)
         store.server = self._make(floor=self._floor)
-        self.links = [store.link(self.world.client, None) for _ in range(LINKS)]
+        self.connections = [store.connection(self.world.client, None) for _ in range(CONNECTIONS)]
 
-    def send(self, link: int, request: Any) -> Any:
-        return self.world.ask(self.links[link], request)
+    def send(self, connection: int, request: Any) -> Any:
+        return self.world.ask(self.connections[connection], request)
 
-    def forget(self, link: int, box: Box) -> None:
-        self.links[link].forget(box)
+    def forget(self, connection: int, box: Box) -> None:
+        self.connections[connection].forget(box)
         self.world.settle()
 
     def close(self) -> None:
-        assert not self.links[0].server.watches, "every watch should be forgotten"
+        assert not self.connections[0].server.watches, "every watch should be forgotten"
 
 
 class RealEtcd(EtcdSide):
-    """A real server; the links stay for script after script."""
+    """A real server; the connections stay for script after script."""
 
     def __init__(self, server: Etcd) -> None:
-        self.links = [EtcdLink([(server.host, server.port)]) for _ in range(LINKS)]
+        self.connections = [EtcdConnection([(server.host, server.port)]) for _ in range(CONNECTIONS)]
 
     def open(self) -> None:
-        """The links open themselves."""
+        """The connections open themselves."""
 
-    def send(self, link: int, request: Any) -> Any:
-        return self.links[link].ask(request, REQUEST_S)
+    def send(self, connection: int, request: Any) -> Any:
+        return self.connections[connection].ask(request, REQUEST_S)
 
-    def forget(self, link: int, box: Box) -> None:
-        self.links[link].forget(box)
+    def forget(self, connection: int, box: Box) -> None:
+        self.connections[connection].forget(box)
 
     def close(self) -> None:
         for lease in self.leases.values():
@@ -269,6 +269,6 @@ class RealEtcd(EtcdSide):
         self.send(0, Post("/kv/txn", txn(then=[{"request_delete_range": rest}])))
 
     def shut(self) -> None:
-        """Close the links."""
-        for link in self.links:
-            link.close()
+        """Close the connections."""
+        for connection in self.connections:
+            connection.close()

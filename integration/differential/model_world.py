@@ -12,7 +12,7 @@ __all__ = ["InOrder"]
 
 
 class _Client:
-    """What the model links read of their client."""
+    """What the model connections read of their client."""
 
     paused = dead = False
 
@@ -57,9 +57,9 @@ class InOrder:
         """Take the answer to the one request under way."""
         self._answers.append((value, error))
 
-    def ask(self, link: Any, request: Any) -> Any:
-        """Send a request over a model link; return the reply or raise, when all is quiet again."""
-        link.send(_Task(), request)
+    def ask(self, connection: Any, request: Any) -> Any:
+        """Send a request over a model connection; return the reply or raise, when all is quiet again."""
+        connection.send(_Task(), request)
         self.settle()
         answers, self._answers = self._answers, []
         if len(answers) != 1:

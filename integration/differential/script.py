@@ -20,20 +20,20 @@ __all__ = ["Box", "Difference", "Forget", "Outcome", "Replay", "Script", "Side",
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The link shall forget what this mailbox watches."""
+    """The connection shall forget what this mailbox watches."""
 
     mailbox: str
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing asked over one link; the next begins when it is answered."""
+    """One thing asked over one connection; the next begins when it is answered."""
 
-    link: int
+    connection: int
     request: Any
 
     def __str__(self) -> str:
-        return f"link {self.link}: {_said(self.request)}"
+        return f"link {self.connection}: {_said(self.request)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Told:
 
 @dataclass(slots=True)
 class Outcome:
-    """The reply to one step, and what the mailboxes of its link had been told by then."""
+    """The reply to one step, and what the mailboxes of its connection had been told by then."""
 
     reply: Any
     told: list[Told] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Replay:
 
 
 class Box:
-    """A mailbox of a script; what it is told is kept by its link."""
+    """A mailbox of a script; what it is told is kept by its connection."""
 
     def __init__(self, name: str, log: list[Told], step: Callable[[], int]) -> None:
         self.name = name
@@ -91,10 +91,10 @@ class Side(Protocol):
     """A model or a real server, as a script sees it."""
 
     def begin(self, script: Script) -> None:
-        """Make links and a place that no other script has used."""
+        """Make connections and a place that no other script has used."""
 
-    def ask(self, step: int, link: int, request: Any) -> Outcome:
-        """Ask, and return the reply and what the link's mailboxes have been told up to now."""
+    def ask(self, step: int, connection: int, request: Any) -> Outcome:
+        """Ask, and return the reply and what the connection's mailboxes have been told up to now."""
 
     def end(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Clean up; return the outcomes with the last names put in."""
@@ -132,7 +132,7 @@ def replay(script: Script, side: Side) -> Replay:
     outcomes: list[Outcome] = []
     try:
         for number, step in enumerate(script.steps):
-            outcomes.append(side.ask(number, step.link, step.request))
+            outcomes.append(side.ask(number, step.connection, step.request))
     finally:
         outcomes = side.end(outcomes)
     return Replay(outcomes, time.monotonic() - began)

@@ -88,7 +88,7 @@ def test_a_report_has_the_seed_the_script_and_both_replies() -> None:
 
 def test_what_breaks_in_a_model_is_a_difference_and_no_crash() -> None:
     class Raises(ZooKeeperStore):
-        def _setdata(self, link: Any, request: Any) -> Any:
+        def _setdata(self, connection: Any, request: Any) -> Any:
             raise KeyError(request.path)
 
     run = differences(

@@ -23,9 +23,9 @@ from recipes.stores.zookeeper.requests import (
     Sync,
 )
 
-__all__ = ["LINKS", "zookeeper_script"]
+__all__ = ["CONNECTIONS", "zookeeper_script"]
 
-LINKS = 3
+CONNECTIONS = 3
 TIMEOUT_S = 20.0
 PARENTS = ("", "/a", "/b", "/a/x")
 NODES = ("/a", "/b", "/c", "/a/x", "/a/y", "/b/x", "/a/x/z")
@@ -47,7 +47,7 @@ class _Author:
 
     def script(self) -> Script:
         rng = self.rng
-        self.steps += [Step(link, Connect(TIMEOUT_S)) for link in range(LINKS)]
+        self.steps += [Step(connection, Connect(TIMEOUT_S)) for connection in range(CONNECTIONS)]
         self.likely += rng.choice(((), ("/a",), ("/a", "/b"), ("/a", "/b", "/a/x")))
         self.steps += [Step(0, Create(path)) for path in ("", *self.likely)]
         length = rng.randint(20, 37)
@@ -58,11 +58,12 @@ class _Author:
         while len(self.steps) < length:
             if len(self.steps) == anew:
                 self.steps += self.anew()
-            self.steps.append(Step(rng.randrange(LINKS), self.request()))
-        last = rng.sample(range(LINKS), LINKS)  # one session ends, and the others see its nodes go
+            self.steps.append(Step(rng.randrange(CONNECTIONS), self.request()))
+        # one session ends, and the others see its nodes go
+        last = rng.sample(range(CONNECTIONS), CONNECTIONS)
         self.steps += [
             Step(last[0], Close()),
-            *(Step(link, Children(rng.choice(("", "/a")))) for link in last[1:]),
+            *(Step(connection, Children(rng.choice(("", "/a")))) for connection in last[1:]),
         ]
         return Script(self.seed, tuple(self.steps))
 
@@ -78,7 +79,7 @@ class _Author:
             Create("/p"),
             Create("/p/n-", sequence=True),
         )
-        return [Step(self.rng.randrange(LINKS), request) for request in requests]
+        return [Step(self.rng.randrange(CONNECTIONS), request) for request in requests]
 
     def request(self) -> Any:
         rng = self.rng

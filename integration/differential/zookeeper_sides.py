@@ -1,4 +1,4 @@
-"""ZooKeeper as scripts see it: the model, and a real server through the package's own link."""
+"""ZooKeeper as scripts see it: the model, and a real server through the package's own connection."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 from integration.differential.model_world import InOrder
 from integration.differential.script import Box, Forget, Outcome, Script, Told
-from integration.differential.zookeeper_scripts import LINKS
+from integration.differential.zookeeper_scripts import CONNECTIONS
 from integration.servers import ZooKeeper
 from recipes._contract.connection import Batch
 from recipes.errors import StoreError
-from recipes.stores.zookeeper.blocking import KazooLink
+from recipes.stores.zookeeper.blocking import KazooConnection
 from recipes.stores.zookeeper.requests import (
     Children,
     Close,
@@ -38,8 +38,8 @@ class ZooKeeperSide(ABC):
     """What both sides share: names in, names out.
 
     The event of what happened before a request comes before the reply, on every session: so
-    what a link's mailboxes were told is compared at each reply. An event under way meets what
-    the link itself does at once (a close, a mailbox added or forgotten), so a reply is awaited
+    what a connection's mailboxes were told is compared at each reply. An event under way meets what
+    the connection itself does at once (a close, a mailbox added or forgotten), so a reply is awaited
     before those.
     """
 
@@ -47,23 +47,23 @@ class ZooKeeperSide(ABC):
         self.root = f"/diff-{script.seed}-{secrets.token_hex(6)}"
         self.made: dict[str, str] = {}
         self.sessions: dict[int, str] = {0: "nobody"}
-        self.logs: list[list[Told]] = [[] for _ in range(LINKS)]
+        self.logs: list[list[Told]] = [[] for _ in range(CONNECTIONS)]
         self.boxes: dict[tuple[int, str], Box] = {}
         self.zxids: set[int] = set()
         self.step = 0
-        self.links: list[Any] = []
+        self.connections: list[Any] = []
         self.open(script)
 
-    def ask(self, step: int, link: int, request: Any) -> Outcome:
+    def ask(self, step: int, connection: int, request: Any) -> Outcome:
         self.step = step
         parts = request.parts if isinstance(request, Batch) else (request,)
         if any(isinstance(part, Close | Forget) or getattr(part, "mailbox", None) for part in parts):
-            self.settle(link)
+            self.settle(connection)
         if isinstance(request, Forget):
-            self.links[link].forget(self.box(link, request.mailbox))
+            self.connections[connection].forget(self.box(connection, request.mailbox))
             return Outcome(None)
         try:
-            reply = self.send(link, self.real(link, request))
+            reply = self.send(connection, self.real(connection, request))
         except Exception as error:
             reply = error
         several = isinstance(request, Batch) and isinstance(reply, tuple)
@@ -71,14 +71,14 @@ class ZooKeeperSide(ABC):
         for number, (part, one) in enumerate(zip(parts, reply if several else (reply,), strict=several)):
             if isinstance(part, Create) and isinstance(one, tuple):
                 self.made[f"#{step}.{number}" if several else f"#{step}"] = one[0]
-            plain.append(self.plain(link, part, one))
-        return Outcome(plain if several else plain[0], self.told(link))
+            plain.append(self.plain(connection, part, one))
+        return Outcome(plain if several else plain[0], self.told(connection))
 
     def end(self, outcomes: list[Outcome]) -> list[Outcome]:
-        for link in range(LINKS):
-            self.settle(link)
+        for connection in range(CONNECTIONS):
+            self.settle(connection)
             if outcomes:
-                outcomes[-1].told += self.told(link)
+                outcomes[-1].told += self.told(connection)
         self.close()
         ranks = {zxid: rank for rank, zxid in enumerate(sorted(self.zxids))}
         for outcome in outcomes:
@@ -87,42 +87,42 @@ class ZooKeeperSide(ABC):
 
     @abstractmethod
     def open(self, script: Script) -> None:
-        """Make the links."""
+        """Make the connections."""
 
     @abstractmethod
-    def send(self, link: int, request: Any) -> Any:
-        """Ask over a link."""
+    def send(self, connection: int, request: Any) -> Any:
+        """Ask over a connection."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close the links; the nodes that stay are below a root that no other script looks at."""
+        """Close the connections; the nodes that stay are below a root that no other script looks at."""
 
-    def settle(self, link: int) -> None:
+    def settle(self, connection: int) -> None:
         """Have a reply, and with it all events up to now."""
         try:
-            self.send(link, Exists("/"))
+            self.send(connection, Exists("/"))
         except (SessionExpired, StoreError):
             return
 
-    def on_end(self, link: int, reason: str) -> None:
-        """Be told by a link that its session has ended."""
-        self.logs[link].append(Told(self.step, "the link", "end"))
+    def on_end(self, connection: int, reason: str) -> None:
+        """Be told by a connection that its session has ended."""
+        self.logs[connection].append(Told(self.step, "the link", "end"))
 
-    def told(self, link: int) -> list[Told]:
-        found = [replace(one, event=self.without_root(str(one.event))) for one in self.logs[link]]
-        self.logs[link].clear()
+    def told(self, connection: int) -> list[Told]:
+        found = [replace(one, event=self.without_root(str(one.event))) for one in self.logs[connection]]
+        self.logs[connection].clear()
         return found
 
     # Names in.
 
-    def box(self, link: int, name: str) -> Box:
-        if (link, name) not in self.boxes:
-            self.boxes[link, name] = Box(name, self.logs[link], lambda: self.step)
-        return self.boxes[link, name]
+    def box(self, connection: int, name: str) -> Box:
+        if (connection, name) not in self.boxes:
+            self.boxes[connection, name] = Box(name, self.logs[connection], lambda: self.step)
+        return self.boxes[connection, name]
 
-    def real(self, link: int, request: Any) -> Any:
+    def real(self, connection: int, request: Any) -> Any:
         if isinstance(request, Batch):
-            return Batch(tuple(self.real(link, part) for part in request.parts))
+            return Batch(tuple(self.real(connection, part) for part in request.parts))
         names = {one.name for one in fields(request)}
         changes: dict[str, Any] = {}
         if "path" in names:
@@ -130,18 +130,18 @@ class ZooKeeperSide(ABC):
             missing = f"{self.root}/missing"
             changes["path"] = self.made.get(path, missing) if path.startswith("#") else self.root + path
         if getattr(request, "mailbox", None) is not None:
-            changes["mailbox"] = self.box(link, request.mailbox)
+            changes["mailbox"] = self.box(connection, request.mailbox)
         return replace(request, **changes)
 
     # Names out.
 
-    def plain(self, link: int, request: Any, reply: Any) -> Any:
+    def plain(self, connection: int, request: Any, reply: Any) -> Any:
         if isinstance(reply, ZooKeeperError):
             return f"error {reply.code}"
         if isinstance(reply, Exception):
             return type(reply).__name__
         if isinstance(reply, SessionInfo):
-            self.sessions[reply.id] = f"link {link}"
+            self.sessions[reply.id] = f"link {connection}"
             return f"granted {reply.timeout_s:g} s"
         if isinstance(request, Children):
             return sorted(reply)
@@ -172,7 +172,7 @@ def _ranked(reply: Any, ranks: dict[int, int]) -> Any:
 
 
 class ZooKeeperModel(ZooKeeperSide):
-    """The model of the simulation, each link on some server of it; ``make`` may make a broken one."""
+    """The model of the simulation, each connection on some server of it; ``make`` may make a broken one."""
 
     def __init__(self, make: Callable[..., ZooKeeperStore] = ZooKeeperStore) -> None:
         self._make = make
@@ -180,30 +180,30 @@ class ZooKeeperModel(ZooKeeperSide):
     def open(self, script: Script) -> None:
         self.world = InOrder(random.Random(script.seed).random)
         store = self._make(self.world)
-        for link in range(LINKS):
-            self.links.append(store.link(self.world.client, partial(self.on_end, link)))
+        for connection in range(CONNECTIONS):
+            self.connections.append(store.connection(self.world.client, partial(self.on_end, connection)))
 
-    def send(self, link: int, request: Any) -> Any:
-        return self.world.ask(self.links[link], request)
+    def send(self, connection: int, request: Any) -> Any:
+        return self.world.ask(self.connections[connection], request)
 
     def close(self) -> None:
         """There is nothing that another script could meet."""
 
 
 class RealZooKeeper(ZooKeeperSide):
-    """A real server; a link is a session, so each script has its own."""
+    """A real server; a connection is a session, so each script has its own."""
 
     def __init__(self, server: ZooKeeper) -> None:
         self._hosts = f"{server.host}:{server.port}"
 
     def open(self, script: Script) -> None:
-        for link in range(LINKS):
-            self.links.append(KazooLink(self._hosts, on_end=partial(self.on_end, link)))
+        for connection in range(CONNECTIONS):
+            self.connections.append(KazooConnection(self._hosts, on_end=partial(self.on_end, connection)))
 
-    def send(self, link: int, request: Any) -> Any:
-        return self.links[link].ask(request, REQUEST_S)
+    def send(self, connection: int, request: Any) -> Any:
+        return self.connections[connection].ask(request, REQUEST_S)
 
     def close(self) -> None:
-        for link in self.links:
-            link.ask(Close(), REQUEST_S)
-            link.close()
+        for connection in self.connections:
+            connection.ask(Close(), REQUEST_S)
+            connection.close()

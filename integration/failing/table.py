@@ -1,4 +1,4 @@
-"""What is told when something fails, as the documentation says it, and as it was observed.
+"""What is notified when something fails, as the documentation says it, and as it was observed.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What the documentation says is told when something fails is what is told."""
+"""What the documentation says is notified when something fails is what is told."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Clients of both faces in the same words, so that a fault is written down once.
+"""Clients of both APIs in the same words, so that a fault is written down once.
 
-An `Actor` is one client. Its calls block the test, whatever the face: those of an
+An `Actor` is one client. Its calls block the test, whatever the API: those of an
 asyncio client run in a loop of its own, on a thread of its own. What needs no I/O
 (``held``, ``lost.is_set()``) is read from the grant itself.
 """
@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 import recipes
 
-__all__ = ["FACES", "Actor", "AsyncActor", "BlockingActor", "Held", "actor"]
+__all__ = ["APIS", "Actor", "AsyncActor", "BlockingActor", "Held", "actor"]
 
 T = TypeVar("T")
-FACES = ("blocking", "asyncio")
+APIS = ("blocking", "asyncio")
 PATIENCE_S = 60  # no call of a test takes that long, and a hang is a failure
 
 
@@ -57,7 +57,7 @@ class Held:
     @property
     def deadline(self) -> float:
         """Return the boot time at which its session is given up, as its clock counts now."""
-        deadline: float = self.grant._hold.epoch.clock.deadline
+        deadline: float = self.grant._hold.session.clock.deadline
         return deadline
 
 
@@ -68,7 +68,7 @@ class Actor(ABC):
 
     @abstractmethod
     def call(self, method: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Call ``method`` as its face wants it, and return what it returned."""
+        """Call ``method`` as its API wants it, and return what it returned."""
 
     @abstractmethod
     def start(self, method: Callable[..., Any], *args: Any, **options: Any) -> Future[Any]:
@@ -178,6 +178,6 @@ async def _awaited(method: Callable[..., Any], *args: Any, **options: Any) -> An
     return await method(*args, **options)
 
 
-def actor(face: str, url: str, **options: Any) -> Actor:
-    """Return a client of that face; makes no connection yet."""
-    return BlockingActor(url, **options) if face == "blocking" else AsyncActor(url, **options)
+def actor(api: str, url: str, **options: Any) -> Actor:
+    """Return a client of that API; makes no connection yet."""
+    return BlockingActor(url, **options) if api == "blocking" else AsyncActor(url, **options)

@@ -45,8 +45,8 @@ async def tasks(url: str, session_s: float, how: str) -> None:
 
 
 if __name__ == "__main__":
-    _, face, address, length, mode = sys.argv
-    if face == "blocking":
+    _, api, address, length, mode = sys.argv
+    if api == "blocking":
         blocking(address, float(length), mode)
     else:
         asyncio.run(tasks(address, float(length), mode))

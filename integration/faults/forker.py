@@ -122,8 +122,8 @@ async def tasks(url: str, session_s: float, name: str) -> None:
 
 
 if __name__ == "__main__":
-    _, face, address, length, lock_name = sys.argv
-    if face == "blocking":
+    _, api, address, length, lock_name = sys.argv
+    if api == "blocking":
         blocking(address, float(length), lock_name)
     else:
         asyncio.run(tasks(address, float(length), lock_name))

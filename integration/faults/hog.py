@@ -27,7 +27,7 @@ def hog(grant: Any) -> None:
     while grant.held and now < began + ENOUGH_S:
         seen_at, now = now, boot_time()  # read before it was looked at
     sys.setswitchinterval(usual)
-    deadline = grant._hold.epoch.clock.deadline
+    deadline = grant._hold.session.clock.deadline
     print(json.dumps({"seen_at": seen_at, "deadline": deadline}), flush=True)
 
 
@@ -54,8 +54,8 @@ def blocking(url: str, session_s: float) -> None:
 
 
 if __name__ == "__main__":
-    _, face, address, length = sys.argv
-    if face == "blocking":
+    _, api, address, length = sys.argv
+    if api == "blocking":
         blocking(address, float(length))
     else:
         asyncio.run(tasks(address, float(length)))

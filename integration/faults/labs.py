@@ -1,6 +1,6 @@
-"""Where a scenario happens: a face, a prefix of its own, a proxy of its own, and the clients it makes.
+"""Where a scenario happens: a API, a prefix of its own, a proxy of its own, and the clients it makes.
 
-A scenario mostly waits (for a session to end), so a test runs it for both faces, and all other
+A scenario mostly waits (for a session to end), so a test runs it for both APIs, and all other
 cases that it names, at the same time, each in a lab and a thread of its own::
 
     @at_once(how=("cut", "blackhole"))
@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 from integration import servers
-from integration.faults.actors import FACES, Actor, actor
+from integration.faults.actors import APIS, Actor, actor
 from integration.faults.looking import L5_S, Seen, contenders
 from integration.faults.workers import Worker
 from integration.proxy import Proxy
@@ -36,7 +36,7 @@ class Lab:
     Attributes:
         server: The server, or the cluster.
         prefix: The path of the URLs of its clients.
-        face: "blocking" or "asyncio".
+        api: "blocking" or "asyncio".
         name: A name for its lock.
         seen: The events of its clients.
         pace: By how much this machine is late.
@@ -51,13 +51,13 @@ class Lab:
         self,
         server: Any,
         prefix: str,
-        face: str,
+        api: str,
         note: Callable[[str], None],
         together: threading.Barrier,
     ) -> None:
         self.server = server
         self.prefix = prefix
-        self.face = face
+        self.api = api
         self.together = together
         self.figure = note
         self._stack = contextlib.ExitStack()
@@ -73,7 +73,7 @@ class Lab:
         """Return a client; straight to the server, or through the proxy."""
         url = (self.proxy if proxied else self.server).url(self.prefix)
         options = {"session_timeout": self.session_s, "request_timeout": REQUEST_S, **options}
-        one = actor(options.pop("face", self.face), url, **options)
+        one = actor(options.pop("api", self.api), url, **options)
         self._stack.callback(one.close)
         if is_open:
             one.open()
@@ -85,7 +85,7 @@ class Lab:
         """Return a client in a process of its own."""
         url = (self.proxy if proxied else self.server).url(self.prefix)
         length = self.session_s if session_s is None else session_s
-        return self._stack.enter_context(Worker(f"faults.{program}", self.face, url, length, *args))
+        return self._stack.enter_context(Worker(f"faults.{program}", self.api, url, length, *args))
 
     def contenders(self) -> list[str]:
         """Return every contender of this lab, as the server shows it."""
@@ -128,18 +128,18 @@ def at_once(
     kind: type[Lab] = Lab, /, **cases: tuple[Any, ...]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a test of a scenario: for each server in turn, with all its cases side by side."""
-    values = list(itertools.product(FACES, *cases.values()))
+    values = list(itertools.product(APIS, *cases.values()))
 
     def decorate(scenario: Callable[..., None]) -> Callable[..., None]:
         def test(server: servers.Server, prefix: str, figure: Callable[[str], None]) -> None:
             failed: list[BaseException] = []
             together = threading.Barrier(len(values), timeout=LONGEST_SCENARIO_S)
 
-            def run(number: int, face: str, *case: Any) -> None:
-                named = ", ".join(map(str, (face, *case)))
+            def run(number: int, api: str, *case: Any) -> None:
+                named = ", ".join(map(str, (api, *case)))
                 note = partial(_note, figure, named)
                 try:
-                    with kind(server, f"{prefix}/case-{number}", face, note, together) as lab:
+                    with kind(server, f"{prefix}/case-{number}", api, note, together) as lab:
                         scenario(lab, **dict(zip(cases, case, strict=True)))
                 except BaseException as error:
                     together.abort()

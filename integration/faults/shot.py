@@ -99,7 +99,10 @@ def calls(url: str, session_s: float, count: int, seed: str) -> None:
 
 
 def starts(url: str, session_s: float, count: int, seed: str) -> None:
-    """Shoot at one client after another; each goes on to work, with one keeper, and ends without a trace."""
+    """Shoot at one client after another.
+
+    Each goes on to work, with one keepalive loop, and ends without a trace.
+    """
     strays, doubled, left = 0, 0, 0
     shooter = Shooter(Weather((seed, "shots")))
     with Pace() as pace:
@@ -110,7 +113,7 @@ def starts(url: str, session_s: float, count: int, seed: str) -> None:
             strays += fire(client, client.lock("own"), shooter, tally)[0]
             client.lock("own").acquire(timeout=20).release()
             # A thread that was started twice, since an interrupt hid the first, ends at once.
-            doubled += not servers.eventually(lambda: threads_named("recipes-keeper") == 1, 5)
+            doubled += not servers.eventually(lambda: threads_named("recipes-keepalive") == 1, 5)
             client.close()
             left += not servers.eventually(lambda: not threads_named("recipes-"), 10)
     tell(tally, strays=strays, doubled=doubled, left=left)

@@ -43,8 +43,8 @@ def blocking(url: str, session_s: float) -> None:
 
 
 if __name__ == "__main__":
-    _, face, address, length = sys.argv
-    if face == "blocking":
+    _, api, address, length = sys.argv
+    if api == "blocking":
         blocking(address, float(length))
     else:
         asyncio.run(tasks(address, float(length)))

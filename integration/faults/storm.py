@@ -95,7 +95,7 @@ def churn(lab: Lab, seed: object) -> Iterator[None]:
     """Have others hold and release the locks all the while: attempts wait, step up and are granted."""
     over = threading.Event()
     failed: list[BaseException] = []
-    client = lab.actor(face="blocking")
+    client = lab.actor(api="blocking")
 
     def hold(number: int, name: str) -> None:
         weather = Weather((seed, name, number))

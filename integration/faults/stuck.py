@@ -56,9 +56,9 @@ def blocking(url: str, session_s: float, how: str, max_hold_s: float, seconds: f
 
 
 if __name__ == "__main__":
-    _, face, address, length, manner, most, lasts = sys.argv
+    _, api, address, length, manner, most, lasts = sys.argv
     print("ready", flush=True)
-    if face == "blocking":
+    if api == "blocking":
         blocking(address, float(length), manner, float(most), float(lasts))
     else:
         asyncio.run(tasks(address, float(length), manner, float(most), float(lasts)))

@@ -111,10 +111,10 @@ def test_fault_38_three_faults_at_once(lab: Lab, seed: str) -> None:
 
 
 def client(lab: Lab, proxy: Proxy, number: int) -> Actor:
-    from integration.faults.actors import FACES, actor
+    from integration.faults.actors import APIS, actor
 
     options = {"session_timeout": SESSION_S, "request_timeout": 1.0}
-    one = actor(FACES[number % 2], proxy.url(lab.prefix), **options)
+    one = actor(APIS[number % 2], proxy.url(lab.prefix), **options)
     lab._stack.callback(one.close)
     one.open()
     return one

@@ -33,7 +33,7 @@ def test_fault_22_wall_clock_jumps_an_hour(lab: Lab, tmp_path: Path) -> None:
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     address = lab.server.url(lab.prefix)
-    with Worker("faults.worker", lab.face, address, SESSION_S, environment=environment) as holder:
+    with Worker("faults.worker", lab.api, address, SESSION_S, environment=environment) as holder:
         token = holder.ask("acquire", lab.name, SOON_S)
         waiting = lab.actor().start_acquire(lab.name)
         lab.seen.wait("lock.queued", name=lab.name)
@@ -61,10 +61,10 @@ def test_fault_29_renewing_ends(lab: Lab, how: str) -> None:
     waiting = lab.actor().start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name)
     if how == "raises":
-        with mock.patch.object(held.grant._hold.epoch.protocol, "renew", side_effect=ZeroDivisionError):
+        with mock.patch.object(held.grant._hold.session.protocol, "renew", side_effect=ZeroDivisionError):
             assert held.wait_lost(2 * SESSION_S)
     else:
-        end_keeper(one)
+        end_keepalive(one)
         hold_fault(SESSION_S)
     assert held.held is False
     granted = waiting.result(SESSION_S + SOON_S)
@@ -80,13 +80,13 @@ def test_fault_29_renewing_ends(lab: Lab, how: str) -> None:
     assert len(lab.seen.of("lock.lost", token=held.token)) == 1
 
 
-def end_keeper(one: object) -> None:
+def end_keepalive(one: object) -> None:
     """End the thread or task that renews, from outside."""
     runtime = one.client._runtime  # type: ignore[attr-defined]
     if isinstance(one, AsyncActor):
-        one._loop.call_soon_threadsafe(runtime._keeper.cancel)
+        one._loop.call_soon_threadsafe(runtime._keepalive.cancel)
         return
-    thread: threading.Thread = runtime._keeper
+    thread: threading.Thread = runtime._keepalive
     assert thread.ident is not None
     # It is raised between two steps of Python: when the thread wakes for the next renewal.
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))

@@ -185,13 +185,13 @@ def refuse() -> None:
 
 
 @pytest.mark.parametrize("disk", list(DISKS), indirect=True)
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
 def test_fault_21_disk_without_a_byte(
-    disk: servers.Server, face: str, prefix: str, figure: Callable[[str], None]
+    disk: servers.Server, api: str, prefix: str, figure: Callable[[str], None]
 ) -> None:
     from integration.faults.actors import actor
 
-    one = actor(face, disk.url(prefix), session_timeout=SESSION_S, request_timeout=1)
+    one = actor(api, disk.url(prefix), session_timeout=SESSION_S, request_timeout=1)
     try:
         held = one.acquire("x")
         filler = fill(disk.home)

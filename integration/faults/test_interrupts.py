@@ -21,7 +21,7 @@ from integration.faults.storm import LATE_S, STEADY, STORM_SESSION_S, Tally, Wea
 from recipes._run.clock import boot_time
 from tests.pace import Pace, taking
 
-BY_TIMEOUT, BY_CANCELLATION, BY_SIGNAL = 100, 150, 300  # timeouts: of each face
+BY_TIMEOUT, BY_CANCELLATION, BY_SIGNAL = 100, 150, 300  # timeouts: of each API
 STARTS = 50
 CREW = 4
 SOON_S = 5
@@ -39,7 +39,7 @@ def seed() -> str:
 def test_fault_26_27_five_hundred_interruptions(lab: Lab, seed: str) -> None:
     lab.session_s = STORM_SESSION_S
     with Pace() as pace, churn(lab, seed), losing_replies(lab, seed) as lost:
-        blocking, tasks = (lab.actor(proxied=True, face=face) for face in ("blocking", "asyncio"))
+        blocking, tasks = (lab.actor(proxied=True, api=api) for api in ("blocking", "asyncio"))
         assert isinstance(tasks, AsyncActor)
         script = lab.worker("shot", "calls", BY_SIGNAL, seed, proxied=True)
         wanted = (BY_TIMEOUT, BY_TIMEOUT, BY_CANCELLATION)

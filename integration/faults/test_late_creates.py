@@ -45,7 +45,7 @@ class TwoWays(Lab):
         ways = [self.proxy.address, self.second.address]
         scheme = self.server.url("").partition(":")[0]
         options: dict[str, Any] = {"session_timeout": self.session_s, "request_timeout": 3.0}
-        one = actor(self.face, url_of(scheme, ways, self.prefix), **options)
+        one = actor(self.api, url_of(scheme, ways, self.prefix), **options)
         self._stack.callback(one.close)
         one.open()
         return one
@@ -119,7 +119,7 @@ def test_fault_41_a_create_arrives_late_by_a_way_that_was_left(lab: TwoWays, end
 @at_once(TwoWays, end=ENDS)
 def test_fault_41_a_create_arrives_when_its_tombstone_was_swept(lab: TwoWays, end: str) -> None:
     one = lab.client()
-    protocol = one.client._runtime.board.epoch.protocol
+    protocol = one.client._runtime.state.session.protocol
     arrive = keep_back(lab, one, end)
     tombstones = f"/{protocol.session_id}/"
     assert [key for key in everything(lab) if tombstones in key]

@@ -28,8 +28,8 @@ PATIENCE_S = 300
 def test_fault_30_a_thousand_waiters(lab: Lab) -> None:
     few = hand_over(lab, "few", FEW)
     before = resident_kib()
-    many = hand_over(lab, "many", MANY[lab.face], lambda: resident_kib() - before)
-    lab.figure(f"{few:.2f} requests a hand-over with {FEW} waiters, {many:.2f} with {MANY[lab.face]}")
+    many = hand_over(lab, "many", MANY[lab.api], lambda: resident_kib() - before)
+    lab.figure(f"{few:.2f} requests a hand-over with {FEW} waiters, {many:.2f} with {MANY[lab.api]}")
     assert many <= REQUESTS_PER_HAND_OVER
     assert many <= few * 1.25 + 0.5  # L4: it does not depend on how many wait
 

@@ -98,7 +98,7 @@ def network() -> Iterator[Network]:
 def test_fault_07_08_one_direction_dropped_by_the_network(lab: Lab, network: Network, towards: str) -> None:
     with (
         Proxy.of(lab.server, at=network.here) as way,
-        Worker("faults.worker", lab.face, way.url(lab.prefix), SESSION_S, wrap=network.command) as holder,
+        Worker("faults.worker", lab.api, way.url(lab.prefix), SESSION_S, wrap=network.command) as holder,
     ):
         token = holder.ask("acquire", lab.name, SOON_S)
         waiting = lab.actor().start_acquire(lab.name)

@@ -73,7 +73,7 @@ def test_fault_32_contender_of_a_holder_deleted(lab: Lab) -> None:
     assert held.wait_lost(2 * SESSION_S)
     told_s = boot_time() - removed_at
     lab.figure(f"told {told_s:.2f} s after the deletion")
-    renewal_s = SESSION_S / held.grant._hold.epoch.protocol.renewals_per_ttl
+    renewal_s = SESSION_S / held.grant._hold.session.protocol.renewals_per_ttl
     assert told_s <= renewal_s + 0.25 + lab.pace.late_s(removed_at)
     assert held.held is False
     assert "removed" in held.grant.lost_reason

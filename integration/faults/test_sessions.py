@@ -57,7 +57,7 @@ def test_fault_15_session_ended_on_the_server(lab: Lab, asked: bool) -> None:
     waiting = lab.actor().start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name)
     session = one.client.session.id
-    renewal_s = one.client.session.timeout / held.grant._hold.epoch.protocol.renewals_per_ttl
+    renewal_s = one.client.session.timeout / held.grant._hold.session.protocol.renewals_per_ttl
 
     end(lab.server, session)
     ended_at = boot_time()

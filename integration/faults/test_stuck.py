@@ -27,7 +27,7 @@ def test_a_stuck_holder_is_replaced(lab: Lab, how: str) -> None:
     took_s = replaced_at - acquired_at
     lab.figure(f"{how}: replaced {took_s:.2f} s after it acquired (max_hold {MAX_HOLD_S} s)")
     assert replaced_at - asked_at >= MAX_HOLD_S  # nobody beside it while it may be at work
-    bound_s = MAX_HOLD_S + SOON_S * (1 if lab.face == "blocking" else 2)  # its watchdog has to connect
+    bound_s = MAX_HOLD_S + SOON_S * (1 if lab.api == "blocking" else 2)  # its watchdog has to connect
     assert took_s <= bound_s + lab.pace.late_s(acquired_at)
 
     found = json.loads(holder.next_line())

@@ -22,13 +22,13 @@ from typing import Any
 
 from recipes._contract.operations import Renewal
 from recipes._contract.protocol import Notices
-from recipes._programs.hold import Epoch
+from recipes._programs.hold import StoreSession
 from recipes._run.runtime import Runtime
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.stream_book import WatchBook
-from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from tests.simulation import bugs
 from tests.simulation import bugs_in_stores as in_stores
 from tests.simulation.bugs import swap
@@ -56,22 +56,22 @@ class Protection:
 
 
 def clock_not_asked() -> list[Any]:
-    return swap(Epoch, "remaining", lambda self, now: 0.0 if self.ended else 1.0)
+    return swap(StoreSession, "remaining", lambda self, now: 0.0 if self.ended else 1.0)
 
 
 def abandoned_is_forgotten() -> list[Any]:
-    def abandon(self: Any, call: Any, spot: Any, place: Any = None) -> None:
-        if spot is None:
-            original(self, call, spot, place)
+    def abandon(self: Any, call: Any, ticket: Any, place: Any = None) -> None:
+        if ticket is None:
+            original(self, call, ticket, place)
 
     original = Runtime.abandon
     return swap(Runtime, "abandon", abandon)
 
 
 def lost_session_is_left() -> list[Any]:
-    def abandon(self: Any, call: Any, spot: Any, place: Any = None) -> None:
-        if spot is not None:
-            original(self, call, spot, place)
+    def abandon(self: Any, call: Any, ticket: Any, place: Any = None) -> None:
+        if ticket is not None:
+            original(self, call, ticket, place)
 
     original = Runtime.abandon
     return swap(Runtime, "abandon", abandon)
@@ -132,7 +132,7 @@ PROTECTIONS = {
     "silence of a stream is noticed": Protection(
         17,
         "test_watches.py::test_fault_17_watch_stream_cut_in_silence[etcd-3.5]",
-        lambda: swap(Switch, "tick", nothing),
+        lambda: swap(Multiplexer, "tick", nothing),
     ),
     "waiters hear of their session": Protection(
         18,

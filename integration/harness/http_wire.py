@@ -148,7 +148,7 @@ class Reader:
 class HttpWire(Wire):
     """Requests in order, answered in order.
 
-    A streamed request is told when its head is complete (with an empty body) and again
+    A streamed request is notified when its head is complete (with an empty body) and again
     for each chunk, labelled ``<path> chunk``; the next chunk from the server answers a chunk.
     """
 

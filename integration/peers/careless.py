@@ -21,7 +21,7 @@ class Careless(Subject):
     """The lock recipe of etcd, as one writes it on an afternoon."""
 
     label = "a careless lock"
-    engine = "etcd"
+    backend = "etcd"
     shares = False
 
     def __init__(self, address: str, prefix: str, ttl_s: float = TTL_S) -> None:

@@ -21,7 +21,7 @@ __all__ = [
 
 
 def counter_ends(stage: Stage) -> None:
-    if stage.kind.engine != "ZooKeeper":
+    if stage.kind.backend != "ZooKeeper":
         raise DoesNotApply("etcd counts to 2 to the power of 63")
     handles = [stage.client().lock("x") for _ in range(2)]
     for turn in range(6):
@@ -51,7 +51,7 @@ def no_name_is_refused(stage: Stage) -> None:
         assert taking.ends(PATIENCE_S)
         where = {"ZooKeeper": "the root of the store", "etcd": "the directory of all locks"}
         if taking.error is None:
-            raise Broken(f"it locks {where[stage.kind.engine]}")
+            raise Broken(f"it locks {where[stage.kind.backend]}")
         raise Broken("it is refused only by the store")
 
 
@@ -64,12 +64,12 @@ def orphaned_contender(stage: Stage) -> None:
 
 
 def malformed_contender(stage: Stage) -> None:
-    stranger = stage.plant("malformed")
+    foreign = stage.plant("malformed")
     handle = stage.client().lock("x")
     taking = stage.doing(lambda: handle.acquire(1))
     if not taking.ends(PATIENCE_S) or taking.error is not None:
         raise Broken("`acquire` fails on it")
-    if stranger not in stage.contenders():
+    if foreign not in stage.contenders():
         raise Broken("it is deleted")
 
 
@@ -82,7 +82,7 @@ def reader_and_lock(stage: Stage) -> None:
 
 
 def removed_directory(stage: Stage) -> None:
-    if stage.kind.engine != "ZooKeeper":
+    if stage.kind.backend != "ZooKeeper":
         raise DoesNotApply("etcd has no directories")
     handle = stage.client().lock("x")
     primed(handle)
@@ -96,11 +96,11 @@ def removed_directory(stage: Stage) -> None:
 
 
 def _waits_for(stage: Stage, kind: str, otherwise: str) -> None:
-    stranger = stage.plant(kind)
+    foreign = stage.plant(kind)
     handle = stage.client().lock("x")
     if handle.acquire(0.5):
         raise Broken(otherwise)
-    assert servers.eventually(lambda: stage.contenders() == [stranger], 5), "it should be left alone"
-    stage.store.remove(stranger)
+    assert servers.eventually(lambda: stage.contenders() == [foreign], 5), "it should be left alone"
+    stage.store.remove(foreign)
     if not handle.acquire(3):
         raise Broken("the lock stays taken when it is gone")

@@ -152,7 +152,11 @@ class Stage:
             )
             self.server.revoke(str(session))
             return
-        own = client.client._runtime.board.epoch.link._session._client if isinstance(client, _Ours) else None
+        own = (
+            client.client._runtime.state.session.connection._session._client
+            if isinstance(client, _Ours)
+            else None
+        )
         thief = KazooClient(self.store.server.address, client_id=(own or client.client).client_id)
         thief.start(timeout=PATIENCE_S)
         thief.stop()
@@ -189,7 +193,7 @@ class Stage:
 
     @property
     def _zookeeper(self) -> bool:
-        return self.kind.engine == "ZooKeeper"
+        return self.kind.backend == "ZooKeeper"
 
     @staticmethod
     def _txn(request: Request) -> bool:

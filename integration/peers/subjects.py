@@ -1,4 +1,4 @@
-"""Locks of several packages behind one face, so that the same check runs on each.
+"""Locks of several packages behind one API, so that the same check runs on each.
 
 A subject is one client; its `Handle` is one lock object of it, used as its documentation says.
 """
@@ -56,14 +56,14 @@ class Subject(ABC):
 
     Attributes:
         label: How the documentation calls it, in Markdown.
-        engine: Which store it is for.
+        backend: Which store it is for.
         waits: It can wait at all.
         queues: Its waiters stand in a queue on the store.
         shares: It has a shared lock beside the exclusive one.
     """
 
     label: ClassVar[str]
-    engine: ClassVar[str]
+    backend: ClassVar[str]
     waits: ClassVar[bool] = True
     queues: ClassVar[bool] = True
     shares: ClassVar[bool] = True
@@ -135,7 +135,7 @@ class OursOnZooKeeper(_Ours):
     """This package, on ZooKeeper."""
 
     label = "`recipes` on ZooKeeper"
-    engine = "ZooKeeper"
+    backend = "ZooKeeper"
     scheme = "zookeeper"
 
 
@@ -143,7 +143,7 @@ class OursOnEtcd(_Ours):
     """This package, on etcd."""
 
     label = "`recipes` on etcd"
-    engine = "etcd"
+    backend = "etcd"
     scheme = "etcd"
 
 
@@ -151,7 +151,7 @@ class Kazoo(Subject):
     """kazoo's ``Lock``; a name is the last part of its path."""
 
     label = "kazoo `Lock`"
-    engine = "ZooKeeper"
+    backend = "ZooKeeper"
 
     def __init__(self, address: str, prefix: str, ttl_s: float = TTL_S) -> None:
         self._root = f"/{prefix}"
@@ -200,7 +200,7 @@ class Etcd3gw(Subject):
     """etcd3gw's ``Lock``, which its user keeps alive by ``refresh()``."""
 
     label = "etcd3gw `Lock`"
-    engine = "etcd"
+    backend = "etcd"
     waits = queues = shares = False
 
     def __init__(self, address: str, prefix: str, ttl_s: float = TTL_S) -> None:
@@ -248,7 +248,7 @@ class Tooz(Subject):
     """tooz's lock by its driver for etcd, which its user keeps alive by ``heartbeat()``."""
 
     label = "tooz on etcd"
-    engine = "etcd"
+    backend = "etcd"
     queues = shares = False
 
     def __init__(self, address: str, prefix: str, ttl_s: float = TTL_S) -> None:

@@ -59,7 +59,7 @@ def main() -> None:
         for bug in wanted:
             for name, subject in SUBJECTS.items():
                 start = time.monotonic()
-                server = etcd if subject.engine == "etcd" else worn if bug.worn else zookeeper
+                server = etcd if subject.backend == "etcd" else worn if bug.worn else zookeeper
                 cells[bug.said, name] = observe(server, bug, name)
                 took = time.monotonic() - start
                 print(f"{bug}, {name} ({took:.1f} s): {cells[bug.said, name]}", flush=True)

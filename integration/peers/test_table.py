@@ -39,8 +39,8 @@ def worn(zookeeper: servers.ZooKeeper) -> Iterator[WornZooKeeper]:
 
 @pytest.mark.parametrize(("bug", "name"), CASES)
 def test_what_the_page_says_is_observed(request: pytest.FixtureRequest, bug: Bug, name: str) -> None:
-    engine = SUBJECTS[name].engine
-    server = request.getfixturevalue("worn" if bug.worn and engine == "ZooKeeper" else FIXTURES[ON[engine]])
+    backend = SUBJECTS[name].backend
+    server = request.getfixturevalue("worn" if bug.worn and backend == "ZooKeeper" else FIXTURES[ON[backend]])
     assert observe(server.start(), bug, name) == TABLE.documented()[bug.said, name]
 
 

@@ -17,9 +17,9 @@ from recipes.session import Session
 from recipes.stores.registry import from_url
 
 if TYPE_CHECKING:
-    from recipes._contract.backend import Engine
+    from recipes._contract.backend import Backend
     from recipes._contract.operations import Program
-    from recipes._programs.session import Board
+    from recipes._programs.session import SessionState
     from recipes._run.runtime import Call
     from recipes.inspection import ContenderInfo
 
@@ -40,12 +40,12 @@ def checked(
     require: Need | Iterable[Need] = (),
     owner: str | None = None,
     **options: Any,
-) -> tuple[Engine, Settings]:
+) -> tuple[Backend, Settings]:
     """Return what a client is made of; the options hold nothing secret any more."""
     given = {name: value for name, value in options.items() if value is not None or name not in _OPTIONAL}
-    engine = from_url(url, given)
-    guarantees.require(require, engine.guarantees, f"{url.partition(':')[0].lower()}://")
-    return engine, _settings(session_timeout, request_timeout, owner)
+    backend = from_url(url, given)
+    guarantees.require(require, backend.guarantees, f"{url.partition(':')[0].lower()}://")
+    return backend, _settings(session_timeout, request_timeout, owner)
 
 
 def _settings(session_timeout: float, request_timeout: float, owner: str | None) -> Settings:
@@ -60,7 +60,7 @@ def _settings(session_timeout: float, request_timeout: float, owner: str | None)
     return Settings(session_s, request_s, owner)
 
 
-def _look_at_all(limit: int, board: Board) -> Program[dict[str, list[ContenderInfo]]]:
+def _look_at_all(limit: int, state: SessionState) -> Program[dict[str, list[ContenderInfo]]]:
     """Read the names of queues, then each of these."""
     found: dict[str, list[ContenderInfo]] = {}
     queues: tuple[str, ...] = yield from look_up(Queues(limit))
@@ -70,7 +70,9 @@ def _look_at_all(limit: int, board: Board) -> Program[dict[str, list[ContenderIn
             continue
         listing: Listing = yield from look_up(List(queue, limit))
         if listing.contenders:
-            found[name] = described(name, listing.contenders, None if board.epoch is None else board.epoch.id)
+            found[name] = described(
+                name, listing.contenders, None if state.session is None else state.session.id
+            )
     return found
 
 
@@ -87,7 +89,7 @@ class BaseClient:
     @property
     def guarantees(self) -> Guarantees:
         """What the store promises; no I/O."""
-        given: Guarantees = self._runtime.engine.guarantees
+        given: Guarantees = self._runtime.backend.guarantees
         return given
 
     @property
@@ -96,7 +98,7 @@ class BaseClient:
         return len(self._runtime.cleaning)
 
     def _locks(self, limit: int) -> Program[dict[str, list[ContenderInfo]]]:
-        return _look_at_all(checked_limit(limit), self._runtime.board)
+        return _look_at_all(checked_limit(limit), self._runtime.state)
 
     def _looking(self) -> Call:
         within = self._runtime.settings.request_timeout_s
@@ -104,4 +106,4 @@ class BaseClient:
         return call
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._runtime.engine.label}: session {self.session.state}>"
+        return f"<{type(self).__name__} of {self._runtime.backend.label}: session {self.session.state}>"

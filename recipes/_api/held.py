@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from recipes._contract.deadline import duration
 from recipes._contract.names import queue_of
 from recipes._contract.operations import List
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._programs.hold import SHARED
 from recipes._programs.observing import evict
 from recipes._programs.queueing import Attempt
@@ -20,10 +20,10 @@ from recipes.errors import UpgradeError, WouldDeadlock
 from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
-    from recipes._api.options import Manner, OnPlace
+    from recipes._api.options import AcquireOptions, OnPosition
     from recipes._contract.contenders import Ahead
     from recipes._contract.operations import Listing, Program
-    from recipes._programs.hold import Hold
+    from recipes._programs.hold import HeldState
     from recipes.inspection import ContenderInfo
 
 __all__ = ["Held"]
@@ -32,7 +32,7 @@ SHORTEST_HOLD_S = 0.1
 SHORTEST_TRY_S = 0.05
 
 
-def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPlace) -> Callable[[int], None]:
+def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPosition) -> Callable[[int], None]:
     """Return what has a user's callback called where it may block, after those before it."""
     return lambda position: in_turn(partial(callback, position))
 
@@ -43,7 +43,7 @@ class Held(ABC):
     A recipe says what it is by the attributes below; its order may be another for each object.
     """
 
-    _order: Order = EXCLUSIVE
+    _rule: Rule = EXCLUSIVE
     _recipe: ClassVar[str] = "lock"
     _grant: Any
 
@@ -59,28 +59,28 @@ class Held(ABC):
         """The name, as it was given."""
         return self._name
 
-    def _attempt(self, owner: object, manner: Manner) -> Attempt:
+    def _attempt(self, owner: object, options: AcquireOptions) -> Attempt:
         labels: dict[str, Any] = {
             "name": self._name,
             "recipe": self._recipe,
-            "mode": self._order.mode,
-            "store": self._runtime.engine.label,
+            "mode": self._rule.mode,
+            "store": self._runtime.backend.label,
         }
-        if self._order.weight is not None:
-            labels["weight"] = self._order.weight
+        if self._rule.weight is not None:
+            labels["weight"] = self._rule.weight
 
         before_waiting = partial(self._before_waiting, owner)
-        attempt = Attempt(self._queue, self._order, new_id, labels, manner.timeout, before_waiting)
+        attempt = Attempt(self._queue, self._rule, new_id, labels, options.timeout, before_waiting)
         attempt.max_hold_s = self._max_hold_s
         attempt.owner = self._runtime.note
-        attempt.max_waiters = manner.max_waiters
-        attempt.requeues = manner.on_session_lost == "requeue"
-        if manner.calls_back:
+        attempt.max_waiters = options.max_waiters
+        attempt.requeues = options.on_session_lost == "requeue"
+        if options.calls_back:
             in_turn = self._runtime.in_turn()
-            if manner.on_queued is not None:
-                attempt.on_queued = _calling(in_turn, manner.on_queued)
-            if manner.on_position is not None:
-                attempt.on_position = _calling(in_turn, manner.on_position)
+            if options.on_queued is not None:
+                attempt.on_queued = _calling(in_turn, options.on_queued)
+            if options.on_position is not None:
+                attempt.on_position = _calling(in_turn, options.on_position)
         return attempt
 
     def _within(self, timeout: float | None) -> float:
@@ -93,40 +93,40 @@ class Held(ABC):
         return List(self._queue, checked_limit(limit))
 
     def _described(self, listing: Listing) -> list[ContenderInfo]:
-        epoch = self._runtime.board.epoch
-        return described(self._name, listing.contenders, None if epoch is None else epoch.id)
+        session = self._runtime.state.session
+        return described(self._name, listing.contenders, None if session is None else session.id)
 
-    def _expulsion(self, named: int | str) -> Program[bool]:
+    def _eviction(self, named: int | str) -> Program[bool]:
         fences = self._grant._fences  # noqa: SLF001 - the two are one package
         if isinstance(named, bool) or not isinstance(named, int if fences else str):
             wanted = "a token is a whole number" if fences else "an id is text"
             raise TypeError(f"{wanted}, not {type(named).__name__}")
         return evict(self._queue, named, MOST)
 
-    def _held_by(self, owner: object) -> list[Hold]:
+    def _held_by(self, owner: object) -> list[HeldState]:
         now = self._runtime.now()
         return [
             hold
             for hold in self._runtime.holds
-            if hold.owner is owner and hold.place.spot.queue == self._queue and hold.remaining(now) > 0
+            if hold.owner is owner and hold.entry.ticket.queue == self._queue and hold.remaining(now) > 0
         ]
 
-    def _deadlock(self, mine: list[Hold]) -> WouldDeadlock:
+    def _deadlock(self, mine: list[HeldState]) -> WouldDeadlock:
         last = mine[-1]
-        upgrades = self._order.mode != SHARED and last.mode == SHARED
-        token = last.place.token if self._order.weight is None else None
+        upgrades = self._rule.mode != SHARED and last.mode == SHARED
+        token = last.entry.token if self._rule.weight is None else None
         return (UpgradeError if upgrades else WouldDeadlock)(self._name, token)
 
     def _refuse_deadlock(self, owner: object) -> None:
         """Raise if waiting would be for a grant of the same thread or task, and that is held."""
         mine = self._held_by(owner)
-        if self._order.blockers(tuple(hold.contender for hold in reversed(mine))):
+        if self._rule.blockers(tuple(hold.contender for hold in reversed(mine))):
             raise self._deadlock(mine)
 
     def _before_waiting(self, owner: object, waiting: Ahead) -> bool:
         """Raise if what turns out to have to wait would wait for ever; returns whether the owner holds."""
         mine = self._held_by(owner)
-        if self._order.stuck(tuple(hold.contender for hold in mine), waiting):
+        if self._rule.stuck(tuple(hold.contender for hold in mine), waiting):
             raise self._deadlock(mine)
         self._refuse_waiting_for_oneself()
         return bool(mine)
@@ -138,12 +138,12 @@ class Held(ABC):
         """Return a grant of what this owner holds already, if it may have that again."""
         return None
 
-    def _grantable(self, hold: Hold) -> Hold:
+    def _grantable(self, hold: HeldState) -> HeldState:
         """Return what the grant is made of."""
         return hold
 
     @abstractmethod
-    def _granted(self, hold: Hold) -> Any:
+    def _granted(self, hold: HeldState) -> Any:
         """Return the grant."""
 
     def _enter(self, owner: object, grant: Any) -> None:
@@ -167,4 +167,4 @@ class Held(ABC):
             self._entered.pop(owner, None)  # a signal handler may have entered and left it in between
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._name!r} on {self._runtime.engine.label}>"
+        return f"<{type(self).__name__} {self._name!r} on {self._runtime.backend.label}>"

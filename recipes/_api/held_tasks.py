@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from recipes._api.acquiring import Acquiring
 from recipes._api.held import Held
 from recipes._api.held_threads import BlockingHeld
-from recipes._api.options import ANYHOW, AT_ONCE_S, Manner
+from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
 from recipes._api.signatures import like
 from recipes._programs.observing import look_up
 from recipes._programs.queueing import acquire, try_acquire
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from recipes._contract.operations import Program
-    from recipes._programs.hold import Hold
+    from recipes._programs.hold import HeldState
     from recipes._run.runtime import Call
     from recipes._run.tasks import AsyncRuntime
     from recipes.inspection import ContenderInfo
@@ -67,15 +67,15 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
     ) -> Acquiring[AnyAsyncGrant]:
-        return self._acquiring(Manner(timeout, max_waiters, on_session_lost, on_queued, on_position))
+        return self._acquiring(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
 
-    def _acquiring(self, manner: Manner) -> Acquiring[AnyAsyncGrant]:
-        work: Any = self._acquire(manner)
+    def _acquiring(self, options: AcquireOptions) -> Acquiring[AnyAsyncGrant]:
+        work: Any = self._acquire(options)
         work.__qualname__ = f"{type(self).__name__}.acquire"  # what Python warns of if it is never awaited
         return Acquiring(work)
 
-    async def _acquire(self, manner: Manner) -> AnyAsyncGrant:
-        if manner.timeout == 0:
+    async def _acquire(self, options: AcquireOptions) -> AnyAsyncGrant:
+        if options.timeout == 0:
             try:
                 grant = await self._try_acquire(AT_ONCE_S)
             except StoreUnavailable as silent:
@@ -88,8 +88,8 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
         if again is not None:
             return again
         self._refuse_deadlock(owner)
-        call = self._runtime.call(owner, manner.timeout)
-        grant = await self._take(call, acquire(self._attempt(owner, manner)))
+        call = self._runtime.call(owner, options.timeout)
+        grant = await self._take(call, acquire(self._attempt(owner, options)))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -103,7 +103,7 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
         if again is not None:
             return again
         call = self._runtime.call(owner, within, fail_fast=True)
-        return await self._take(call, try_acquire(self._attempt(owner, ANYHOW)))
+        return await self._take(call, try_acquire(self._attempt(owner, DEFAULTS)))
 
     @like(BlockingHeld.holders)
     async def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
@@ -117,15 +117,17 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
     async def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
         return self._described(await self._outside(look_up(self._list(limit))))
 
-    @like(BlockingHeld.expel)
-    async def expel(self, token: int | str) -> bool:
-        return await self._outside(self._expulsion(token))
+    @like(BlockingHeld.evict)
+    async def evict(self, token: int | str) -> bool:
+        return await self._outside(self._eviction(token))
 
     async def _outside(self, program: Program[T]) -> T:
         call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
         return await self._runtime.run(program, call)
 
-    async def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyAsyncGrant | None:
+    async def _take(
+        self, call: Call, program: Program[HeldState] | Program[HeldState | None]
+    ) -> AnyAsyncGrant | None:
         try:
             hold = await self._runtime.run(program, call)
             return None if hold is None else self._granted(self._grantable(hold))
@@ -133,11 +135,11 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
             call.unwind()
             raise
 
-    def _granted(self, hold: Hold) -> AnyAsyncGrant:
+    def _granted(self, hold: HeldState) -> AnyAsyncGrant:
         return self._grant(self._runtime, hold, cancels=self._cancels)
 
     async def __aenter__(self) -> AnyAsyncGrant:
-        grant = await (await self._acquire(ANYHOW)).__aenter__()
+        grant = await (await self._acquire(DEFAULTS)).__aenter__()
         self._enter(_current_task(), grant)
         return grant
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from recipes._api.held import Held
 from recipes._api.leaving import ends, enters, looked_up, seen_leaving
-from recipes._api.options import ANYHOW, AT_ONCE_S, Manner
+from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
 from recipes._programs.observing import look_up
 from recipes._programs.queueing import acquire, try_acquire
 from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from recipes._contract.operations import Program
-    from recipes._programs.hold import Hold
+    from recipes._programs.hold import HeldState
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.runtime import Call
     from recipes.inspection import ContenderInfo
@@ -79,12 +79,12 @@ class BlockingHeld(Held, Generic[AnyGrant]):
             ValueError: The timeout is negative or not finite, or another option is none; nothing
                 was sent.
         """
-        return self._acquire(Manner(timeout, max_waiters, on_session_lost, on_queued, on_position))
+        return self._acquire(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
 
-    def _acquire(self, manner: Manner) -> AnyGrant:
+    def _acquire(self, options: AcquireOptions) -> AnyGrant:
         if self._runtime.left:
             self._runtime.sweep()  # what this thread has left does not stand in its way
-        if manner.timeout == 0:
+        if options.timeout == 0:
             try:
                 grant = self._try_acquire(AT_ONCE_S)
             except StoreUnavailable as silent:
@@ -97,8 +97,8 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         if again is not None:
             return again
         self._refuse_deadlock(owner)
-        call = self._runtime.call(owner, manner.timeout)
-        grant = self._take(call, acquire(self._attempt(owner, manner)))
+        call = self._runtime.call(owner, options.timeout)
+        grant = self._take(call, acquire(self._attempt(owner, options)))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -127,7 +127,7 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         if again is not None:
             return again
         call = self._runtime.call(owner, within, fail_fast=True)
-        return self._take(call, try_acquire(self._attempt(owner, ANYHOW)))
+        return self._take(call, try_acquire(self._attempt(owner, DEFAULTS)))
 
     def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Return what holds it as the store shows it: none, one, or several.
@@ -174,7 +174,7 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         """
         return self._described(self._outside(look_up(self._list(limit))))
 
-    def expel(self, token: int | str) -> bool:
+    def evict(self, token: int | str) -> bool:
         """Remove the contender with this token from the queue, whichever it is: for an operator.
 
         Its client learns of it by its next renewal, not before, and may go on until then: what is
@@ -192,13 +192,13 @@ class BlockingHeld(Held, Generic[AnyGrant]):
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
         """
-        return self._outside(self._expulsion(token))
+        return self._outside(self._eviction(token))
 
     def _outside(self, program: Program[T]) -> T:
         call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
         return self._runtime.run(program, call)
 
-    def _take(self, call: Call, program: Program[Hold] | Program[Hold | None]) -> AnyGrant | None:
+    def _take(self, call: Call, program: Program[HeldState] | Program[HeldState | None]) -> AnyGrant | None:
         try:
             hold = self._runtime.run(program, call)
             return None if hold is None else self._granted(self._grantable(hold))
@@ -206,7 +206,7 @@ class BlockingHeld(Held, Generic[AnyGrant]):
             call.unwind()
             raise
 
-    def _granted(self, hold: Hold) -> AnyGrant:
+    def _granted(self, hold: HeldState) -> AnyGrant:
         return self._grant(self._runtime, hold)
 
     def _refuse_waiting_for_oneself(self) -> None:
@@ -221,13 +221,13 @@ class BlockingHeld(Held, Generic[AnyGrant]):
 
     def _shares_queue(self, other: Any) -> bool:
         """Whether another lock, or a grant, is of the same client and name."""
-        queue = other._queue if isinstance(other, Held) else other._hold.place.spot.queue  # noqa: SLF001
+        queue = other._queue if isinstance(other, Held) else other._hold.entry.ticket.queue  # noqa: SLF001
         return queue == self._queue and other._runtime is self._runtime  # noqa: SLF001
 
     def __enter__(self) -> AnyGrant:
         found = looked_up(self)
         owner = threading.current_thread()
-        grant = self._acquire(ANYHOW)
+        grant = self._acquire(DEFAULTS)
         try:
             grant.check()
             self._enter(owner, grant)

@@ -8,21 +8,21 @@ from typing import Literal
 
 from recipes._contract.deadline import duration
 
-__all__ = ["ANYHOW", "AT_ONCE_S", "Manner", "OnPlace"]
+__all__ = ["AT_ONCE_S", "DEFAULTS", "AcquireOptions", "OnPosition"]
 
 AT_ONCE_S = 0.2  # that much later than 0 a call may return, whatever the network does
-OnPlace = Callable[[int], object]
+OnPosition = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class AcquireOptions:
     """How an acquire waits; raises unless it fits."""
 
     timeout: float | None = None
     max_waiters: int | None = None
     on_session_lost: Literal["requeue", "fail"] = "requeue"
-    on_queued: OnPlace | None = None
-    on_position: OnPlace | None = None
+    on_queued: OnPosition | None = None
+    on_position: OnPosition | None = None
 
     def __post_init__(self) -> None:
         duration("timeout", self.timeout)
@@ -40,4 +40,4 @@ class Manner:
         return self.on_queued is not None or self.on_position is not None
 
 
-ANYHOW = Manner()
+DEFAULTS = AcquireOptions()

@@ -32,7 +32,7 @@ class Recipe(Generic[P, Noun]):
         def __get__(self, client: object, kind: type | None = None) -> Callable[P, Noun]: ...
 
     def __set_name__(self, client: type, name: str) -> None:
-        """Put a method in its own place."""
+        """Put a method in its own entry."""
         noun: Any = self._noun
 
         def make(self: Any, *args: Any, **options: Any) -> Any:

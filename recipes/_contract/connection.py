@@ -2,25 +2,25 @@
 
 A store is three parts, and only the last does I/O.
 
-*Requests* are frozen values, one for each thing the engine can be asked. A
+*Requests* are frozen values, one for each thing the backend can be asked. A
 *protocol* turns an operation of ``recipes._contract.operations`` into a generator over
 requests: it is sent each reply, and decides. A *transport* carries requests out
-over *links*. A link belongs to one session of one client and asks one request at
+over *connections*. A connection belongs to one session of one client and asks one request at
 a time for each caller, from as many threads (or tasks) as like:
 
 * ``ask`` returns the reply within ``timeout_s`` seconds or raises. It never waits
   longer, whatever the network does.
 * No answer (refused, reset, cut, silent) is ``StoreUnavailable``. The request may
   have been carried out, or may yet be: the protocols are made for that.
-* An answer that the engine calls an error is the engine's own exception, declared
+* An answer that the backend calls an error is the backend's own exception, declared
   beside its requests; a protocol handles those it expects.
 * A ``Batch`` is sent back to back, in order. Its reply is a tuple with one reply for
   each part, where an exception stands for the part that failed.
-* A request that watches names a mailbox. The link posts ``Gone`` or ``Changed`` to it
+* A request that watches names a mailbox. The connection posts ``Gone`` or ``Changed`` to it
   with the reference that was watched, at most once for each arming, and ``Disturbed``
   whenever events may have been missed (connection lost, watch cancelled, compaction).
   ``forget`` ends whatever that mailbox still watches.
-* ``on_end`` is called at most once, from any thread, when the link knows that the
+* ``on_end`` is called at most once, from any thread, when the connection knows that the
   store has ended its session.
 """
 
@@ -32,20 +32,20 @@ from typing import Any, Generic, Protocol, TypeVar
 from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 
-__all__ = ["AsyncLink", "Batch", "Link", "Mailbox", "Request"]
+__all__ = ["AsyncConnection", "Batch", "Connection", "Mailbox", "Request"]
 
 T = TypeVar("T")
 
 
 class Mailbox(Protocol):
-    """Where a call in progress hears of events; one a call, made by the driver."""
+    """Where a call in progress receives events; one a call, made by the driver."""
 
     def post(self, event: Event) -> None:
         """Deliver ``event``; callable from any thread, never blocks."""
 
 
 class Request(Generic[T]):
-    """One thing asked of an engine; ``reply = yield from request`` in a protocol."""
+    """One thing asked of a backend; ``reply = yield from request`` in a protocol."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class Batch(Request[tuple[Any, ...]]):
     parts: tuple[Request[Any], ...]
 
 
-class Link(Protocol):
+class Connection(Protocol):
     """The blocking way to the store, for one session."""
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
@@ -71,13 +71,13 @@ class Link(Protocol):
         """End the watches of ``mailbox``; never blocks, never raises."""
 
     def close(self) -> None:
-        """Let go of connections and threads of this link, within a second; never raises."""
+        """Let go of the sockets and threads of this connection, within a second; never raises."""
 
 
-class AsyncLink(Protocol):
-    """The asyncio way to the store, for one session: as ``Link``, but ``ask`` and ``close`` are awaited."""
+class AsyncConnection(Protocol):
+    """The asyncio way to the store: a ``Connection`` whose ``ask`` and ``close`` are awaited."""
 
-    def for_another_loop(self) -> AsyncLink | None:
+    def for_another_loop(self) -> AsyncConnection | None:
         """Return the same way for another loop, if there can be one; when its own is gone."""
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
@@ -87,7 +87,7 @@ class AsyncLink(Protocol):
         """End the watches of ``mailbox``; never blocks, never raises."""
 
     async def close(self) -> None:
-        """Let go of connections and tasks of this link, within a second; never raises."""
+        """Let go of the sockets and tasks of this connection, within a second; never raises."""
 
 
 OnEnd = Callable[[str], None]

@@ -3,10 +3,10 @@
 A program is a generator: it yields an operation and is sent the result, or the
 failure is thrown in at that point. Operations read as calls::
 
-    view = yield from Enqueue(spot, order)
+    snapshot = yield from Enqueue(ticket, rule)
 
 `StoreOp` is what a store does (each store's protocol has one method for each), the
-others are done by whoever runs the program, without I/O. The union is closed: the
+others are done by the driver, without I/O. The union is closed: the
 interpreter ends in ``assert_never``.
 """
 
@@ -19,7 +19,7 @@ from recipes._contract.record import record
 
 if TYPE_CHECKING:
     from recipes._contract.contenders import Ahead, Contender
-    from recipes._contract.rule import Order
+    from recipes._contract.rule import Rule
     from recipes._contract.wakeups import Event
 
 
@@ -28,6 +28,7 @@ __all__ = [
     "Checked",
     "End",
     "Enqueue",
+    "Entry",
     "Evict",
     "List",
     "Listing",
@@ -35,16 +36,15 @@ __all__ = [
     "Op",
     "Open",
     "Opened",
-    "Place",
     "Probe",
     "Program",
     "Queues",
     "Renew",
     "Renewal",
     "Rewrite",
-    "Spot",
+    "Snapshot",
     "StoreOp",
-    "View",
+    "Ticket",
     "Watch",
     "Withdraw",
 ]
@@ -66,7 +66,7 @@ Program = Generator[Op[Any], Any, T]
 
 
 @record
-class Spot:
+class Ticket:
     """An attempt to stand in a queue, named before the store is asked; see `Contender` for the fields."""
 
     queue: str
@@ -78,31 +78,31 @@ class Spot:
 
 
 @record
-class Place:
-    """A spot that the store has confirmed: where it stands, and its fencing token."""
+class Entry:
+    """A ticket that the store has confirmed: where it stands, and its fencing token."""
 
-    spot: Spot
+    ticket: Ticket
     ref: str
     token: int
 
 
 @record
-class View:
+class Snapshot:
     """A queue as seen from one place, read no earlier than the operation was asked.
 
     Attributes:
-        mine: The own place; None if the own contender is not there any more.
+        mine: The own entry; None if the own contender is not there any more.
         ahead: The nearest contenders ahead, nearest first: all that count, or at least
-            ``order.reach`` of them.
+            ``rule.reach`` of them.
         complete: ``ahead`` shows everybody ahead who counts.
         position: How many are ahead who count for this recipe, as far as it is known.
         as_of: The store's revision at which this was read; 0 where there is none.
         due_s: Look again after so many seconds at the latest, whatever is notified; None: no need to.
-        cheap: Looking again costs no more than to find the own place standing alone, as has to be
+        cheap: Looking again costs no more than to find the own entry alone, as has to be
             done after a wake-up anyway.
     """
 
-    mine: Place | None
+    mine: Entry | None
     ahead: Ahead
     complete: bool
     position: int
@@ -138,7 +138,7 @@ class Opened:
 
     id: str
     ttl_s: float
-    sent_at: float = 0.0  # stamped by whoever runs the program
+    sent_at: float = 0.0  # stamped by the driver
 
 
 @record
@@ -146,7 +146,7 @@ class Renewal:
     """A renewal that the majority confirmed, and those of the places named that it did not find."""
 
     ttl_s: float
-    missing: tuple[Place, ...] = ()
+    missing: tuple[Entry, ...] = ()
 
 
 class StoreOp(Op[T]):
@@ -156,40 +156,40 @@ class StoreOp(Op[T]):
 
 
 @record
-class Enqueue(StoreOp[View]):
+class Enqueue(StoreOp[Snapshot]):
     """Join the queue at its tail, once, however often it is asked."""
 
-    spot: Spot
-    order: Order
+    ticket: Ticket
+    rule: Rule
 
 
 @record
-class Probe(StoreOp["View | None"]):
+class Probe(StoreOp["Snapshot | None"]):
     """Join only if that grants at once; None: somebody blocks, and nothing was written or will be.
 
-    A view that does not grant is one to withdraw after; so is one without a place, for an earlier try
+    A snapshot that does not grant is one to withdraw after; so is one without an entry, for an earlier try
     may land yet. The probe itself withdraws nothing, as it may be asked again.
     """
 
-    spot: Spot
-    order: Order
+    ticket: Ticket
+    rule: Rule
 
 
 @record
 class Watch(StoreOp[bool]):
     """Watch these contenders, seen at ``as_of``; False if one is not there as it was seen (look again)."""
 
-    mine: Place
+    mine: Entry
     targets: Ahead
     as_of: int = 0
 
 
 @record
-class Look(StoreOp[View]):
+class Look(StoreOp[Snapshot]):
     """Arm the watches on these contenders and read the queue, in one round trip."""
 
-    mine: Place
-    order: Order
+    mine: Entry
+    rule: Rule
     targets: Ahead
 
 
@@ -202,7 +202,7 @@ class Check(StoreOp[Checked]):
     there.
     """
 
-    mine: Place
+    mine: Entry
     targets: Ahead = ()
     evidence: Event | None = None
 
@@ -211,11 +211,11 @@ class Check(StoreOp[Checked]):
 class Withdraw(StoreOp[bool]):
     """Delete the own contender and no other; True if it was there.
 
-    Without a ``place`` the create may still be under way: it must not land later.
+    Without a ``entry`` the create may still be under way: it must not land later.
     """
 
-    spot: Spot
-    place: Place | None = None
+    ticket: Ticket
+    entry: Entry | None = None
 
 
 @record
@@ -227,7 +227,7 @@ class Rewrite(StoreOp["int | None"]):
     that was lost shows as None: list, and see what is there.
     """
 
-    place: Place
+    entry: Entry
     mark: str
     data: bytes = b""
     version: int | None = None
@@ -278,15 +278,15 @@ class Open(StoreOp[Opened]):
 
 @record
 class Renew(StoreOp[Renewal]):
-    """Renew the session, with the majority's word, and look after the held places.
+    """Renew the session, with the majority's word, and look after the held entries.
 
     A store that leases each contender by itself renews those in ``waiting`` too; other stores leave these
     alone. Asked once, not again: the session's clock plans the next try.
     """
 
-    places: tuple[Place, ...]
+    entries: tuple[Entry, ...]
     within_s: float
-    waiting: tuple[Place, ...] = ()
+    waiting: tuple[Entry, ...] = ()
 
 
 @record

@@ -1,6 +1,6 @@
 """The protocol of a store: one method for each store operation, each a pure generator.
 
-A method yields requests of its engine (and `Batch`) and is sent their replies. It
+A method yields requests of its backend (and `Batch`) and is sent their replies. It
 decides what a lost reply, an owner, an order or a tombstone means. One instance serves
 one session, from `open` on.
 """
@@ -31,14 +31,14 @@ from recipes._contract.operations import (
     Renew,
     Renewal,
     Rewrite,
+    Snapshot,
     StoreOp,
-    View,
     Watch,
     Withdraw,
 )
 from recipes._contract.record import record
 
-__all__ = ["MOST_TOLD", "Notices", "Steps", "StoreProtocol", "Turn"]
+__all__ = ["MOST_TOLD", "Notices", "RequestContext", "Steps", "StoreProtocol"]
 
 T = TypeVar("T")
 Steps = Generator[Request[Any], Any, T]
@@ -46,7 +46,7 @@ MOST_TOLD = 1000  # what others put among contenders has no end
 
 
 @record
-class Turn:
+class RequestContext:
     """The circumstances of an operation.
 
     Attributes:
@@ -96,41 +96,41 @@ class StoreProtocol(ABC):
     renewal_lag: ClassVar[float] = 0.0
     session_id: str = ""
 
-    def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:  # noqa: PLR0911, PLR0912 - one for each operation
+    def start(self, op: StoreOp[T], context: RequestContext) -> Steps[Any]:  # noqa: PLR0911, PLR0912 - one for each operation
         """Return the generator that carries out ``op``."""
         known: Any = op
         match known:
             case Enqueue():
-                return self.enqueue(known, turn)
+                return self.enqueue(known, context)
             case Look():
-                return self.look(known, turn)
+                return self.look(known, context)
             case Withdraw():
-                return self.withdraw(known, turn)
+                return self.withdraw(known, context)
             case Watch():
-                return self.watch(known, turn)
+                return self.watch(known, context)
             case Check():
-                return self.check(known, turn)
+                return self.check(known, context)
             case Probe():
-                return self.probe(known, turn)
+                return self.probe(known, context)
             case Renew():
-                return self.renew(known, turn)
+                return self.renew(known, context)
             case Rewrite():
-                return self.rewrite(known, turn)
+                return self.rewrite(known, context)
             case Open():
-                return self.open(known, turn)
+                return self.open(known, context)
             case List():
-                return self.listing(known, turn)
+                return self.listing(known, context)
             case Evict():
-                return self.evict(known, turn)
+                return self.evict(known, context)
             case Queues():
-                return self.queues(known, turn)
+                return self.queues(known, context)
             case End():
-                return self.end(known, turn)
+                return self.end(known, context)
             case _:
                 raise AssertionError(f"{op!r} should be an operation of a store")
 
     def noticed(self) -> Iterable[str]:
-        """Return what stands among contenders and an operator should know of; each is told once."""
+        """Return what stands among contenders and an operator should know of; each is reported once."""
         return self._notices.take()
 
     @cached_property
@@ -139,53 +139,53 @@ class StoreProtocol(ABC):
         return Notices()
 
     @abstractmethod
-    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+    def open(self, op: Open, context: RequestContext) -> Steps[Opened]:
         """Start a session."""
 
     @abstractmethod
-    def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
-        """Renew it, with the majority's word, and look after the held places."""
+    def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
+        """Renew it, with the majority's word, and look after the held entries."""
 
     @abstractmethod
-    def end(self, op: End, turn: Turn) -> Steps[None]:
+    def end(self, op: End, context: RequestContext) -> Steps[None]:
         """End it on the store."""
 
     @abstractmethod
-    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+    def enqueue(self, op: Enqueue, context: RequestContext) -> Steps[Snapshot]:
         """Join the queue, once."""
 
     @abstractmethod
-    def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
+    def probe(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
         """Join only if that grants at once."""
 
     @abstractmethod
-    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+    def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
         """Watch contenders, and say whether all are there as they were seen."""
 
     @abstractmethod
-    def look(self, op: Look, turn: Turn) -> Steps[View]:
+    def look(self, op: Look, context: RequestContext) -> Steps[Snapshot]:
         """Watch, and read the queue no earlier."""
 
     @abstractmethod
-    def check(self, op: Check, turn: Turn) -> Steps[Checked]:
+    def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
         """Read the own contender and a few others."""
 
     @abstractmethod
-    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+    def withdraw(self, op: Withdraw, context: RequestContext) -> Steps[bool]:
         """Delete the own contender; leave nothing that could land late."""
 
     @abstractmethod
-    def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
+    def rewrite(self, op: Rewrite, context: RequestContext) -> Steps[int | None]:
         """Write the own contender's mark and data, in place; None if it is gone or not as expected."""
 
     @abstractmethod
-    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
         """Delete another's contender, guarded by its token."""
 
     @abstractmethod
-    def listing(self, op: List, turn: Turn) -> Steps[Listing]:
+    def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
         """Read a queue from its head on, and watch it if asked to."""
 
     @abstractmethod
-    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+    def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
         """Read the names of queues in which anybody stands."""

@@ -2,7 +2,7 @@
 
 A lock is a queue of ephemeral, ordered contenders (the ZooKeeper recipe of
 predecessor watches; Go's ``concurrency.Mutex`` on etcd has the same shape). A recipe
-is one `Order`: what kind of contender it adds, and the predicate that names, among
+is one `Rule`: what kind of contender it adds, and the predicate that names, among
 the contenders ahead, those *any one of whose going may free me*. Nothing named means
 granted.
 
@@ -20,7 +20,7 @@ from typing import Literal
 
 from recipes._contract.contenders import Ahead
 
-__all__ = ["Mode", "Nearest", "Order"]
+__all__ = ["Mode", "Nearest", "Rule"]
 
 Mode = Literal["exclusive", "shared"]
 
@@ -54,7 +54,7 @@ def _holds_already(held: Ahead, waiting: Ahead) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Rule:
     """One recipe's way of queueing.
 
     Attributes:

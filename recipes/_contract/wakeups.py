@@ -14,7 +14,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Gone(Event):
-    """The store told, on this session, that the watched node or key was deleted."""
+    """The store reported, on this session, that the watched node or key was deleted."""
 
     ref: str
 
@@ -26,7 +26,7 @@ class LocallyGone(Gone):
 
 @dataclass(frozen=True, slots=True)
 class Changed(Event):
-    """The store told that the watched node or key has other data, or that anything in the queue changed."""
+    """The store reported that what is watched has other data, or that anything in the queue changed."""
 
     ref: str
 

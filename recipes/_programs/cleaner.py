@@ -1,6 +1,6 @@
 """The cleaner: withdraws, for certain, what interrupted calls left behind.
 
-A call that is cancelled leaves at once; its spot comes here. A job is done when the
+A call that is cancelled leaves at once; its ticket comes here. A job is done when the
 store has confirmed it, or when the session it belongs to has ended on the store: then
 nothing of it is left to withdraw.
 """
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import Expired
-from recipes._contract.operations import End, Place, Program, Spot, Withdraw
+from recipes._contract.operations import End, Entry, Program, Ticket, Withdraw
 from recipes._programs.steps import Emit, Wait
 from recipes.errors import SessionLost, StoreError
 from recipes.events import Transition
 
 if TYPE_CHECKING:
-    from recipes._programs.hold import Epoch
+    from recipes._programs.hold import StoreSession
 
 __all__ = ["Job", "clean"]
 
@@ -29,37 +29,37 @@ class Job:
     """One thing to settle.
 
     Attributes:
-        epoch: The session it belongs to.
-        spot: What to withdraw; None: the whole session is to be ended.
-        place: Where the spot stands, if the store has said so.
+        session: The session it belongs to.
+        ticket: What to withdraw; None: the whole session is to be ended.
+        entry: Where the ticket stands, if the store has said so.
         within_s: How long to try to end a session; None: as long as it may live.
     """
 
-    epoch: Epoch
-    spot: Spot | None
-    place: Place | None = None
+    session: StoreSession
+    ticket: Ticket | None
+    entry: Entry | None = None
     within_s: float | None = None
 
 
 def clean(job: Job) -> Program[bool]:
     """Do one job; returns whether it is done, or has to be done again behind the others.
 
-    A spot has no deadline: it is withdrawn, or its session ends. To end a session there
+    A ticket has no deadline: it is withdrawn, or its session ends. To end a session there
     is as much time as it is long: after that it has ended by itself, since nobody
     renews it.
     """
     try:
-        if job.spot is None:
+        if job.ticket is None:
             yield from End()
-            if job.epoch.id:  # else it never began, as far as anybody was told
-                yield from Emit(Transition("session.closed", session=job.epoch.id))
+            if job.session.id:  # else it never began, as far as anybody was told
+                yield from Emit(Transition("session.closed", session=job.session.id))
         else:
-            yield from Withdraw(job.spot, job.place)
+            yield from Withdraw(job.ticket, job.entry)
     except (SessionLost, Expired):
         return True
     except StoreError:
         # Refused, for now or for good; a contender that stands blocks others, so ask on.
-        if job.spot is None:
+        if job.ticket is None:
             return True
         yield from Wait(REFUSED_PAUSE_S)
         return False

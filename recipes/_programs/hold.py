@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._programs.lease import SessionClock
-from recipes._programs.local import Local
+from recipes._programs.waiters import InProcessWaiters
 from recipes._rules.registry import rule_of
 from recipes.events import Transition, happened
 
 if TYPE_CHECKING:
-    from recipes._contract.operations import Place
+    from recipes._contract.operations import Entry
     from recipes._contract.protocol import StoreProtocol
 
-__all__ = ["RELEASED", "REMOVED", "SHARED", "Epoch", "Hold"]
+__all__ = ["RELEASED", "REMOVED", "SHARED", "HeldState", "StoreSession"]
 
 NOT_RENEWED = "the session was not renewed in time"
 REMOVED = "its contender was removed from the store"
 
 
-class Epoch:
+class StoreSession:
     """One session of a client, from its start on the store to its end; never taken up again."""
 
-    def __init__(self, link: Any, protocol: StoreProtocol) -> None:
-        self.link = link
+    def __init__(self, connection: Any, protocol: StoreProtocol) -> None:
+        self.connection = connection
         self.protocol = protocol
         self.id = ""
         self.clock: SessionClock | None = None
         self.ended: str | None = None
-        self.holds: dict[str, Hold] = {}
-        self.local = Local()
+        self.holds: dict[str, HeldState] = {}
+        self.waiters = InProcessWaiters()
 
     def begin(self, session_id: str, ttl_s: float, sent_at: float) -> None:
         """Take up what the store granted."""
@@ -43,7 +43,7 @@ class Epoch:
     def remaining(self, now: float) -> float:
         """Seconds for which the session is proven without another renewal; 0 if it is not.
 
-        Whoever sees it unproven ends it for everybody: what was lost once stays lost, however
+        The first call that sees it unproven ends it for all: what was lost once stays lost, however
         late a renewal is counted.
         """
         if self.ended is not None or self.clock is None:
@@ -54,7 +54,7 @@ class Epoch:
             return 0.0
         return left
 
-    def overheld(self, now: float) -> list[Hold]:
+    def overheld(self, now: float) -> list[HeldState]:
         """Return the grants that were held for longer than they may be without progress."""
         return [hold for hold in list(self.holds.values()) if hold.is_overheld(now)]
 
@@ -73,10 +73,10 @@ RELEASED = "released"
 SHARED = "shared"
 
 
-class Hold:
-    """A place that was granted, until it is released or lost, whichever comes first.
+class HeldState:
+    """An entry that was granted, until it is released or lost, whichever comes first.
 
-    Safe from any thread without a lock: the end is one ``dict.setdefault``, and whoever
+    Safe from any thread without a lock: the end is one ``dict.setdefault``, and the call that
     gets its own mark back is the one that ended it.
     """
 
@@ -84,30 +84,30 @@ class Hold:
         "_end",
         "acquired_at",
         "entered",
-        "epoch",
-        "face",
+        "entry",
+        "grant",
         "labels",
         "mark",
         "max_hold_s",
         "on_end",
         "overheld",
         "owner",
-        "place",
+        "session",
         "until",
     )
 
     def __init__(
         self,
-        place: Place,
-        epoch: Epoch,
+        entry: Entry,
+        session: StoreSession,
         owner: object,
         acquired_at: float,
         labels: dict[str, Any],
         *,
         max_hold_s: float | None = None,
     ) -> None:
-        self.place = place
-        self.epoch = epoch
+        self.entry = entry
+        self.session = session
         self.owner = owner
         self.acquired_at = acquired_at
         self.labels = labels
@@ -115,7 +115,7 @@ class Hold:
         self.until = math.inf if max_hold_s is None else acquired_at + max_hold_s
         self.overheld = False  # somebody saw ``until`` pass; for ever, whatever is said later
         self.mark = ""  # as the store confirmed
-        self.face: Any = None
+        self.grant: Any = None
         self.entered: Callable[[], list[Any]] | None = None  # the grants of who may enter it again
         self.on_end: Callable[[], None] | None = None
         self._end: dict[str, tuple[str]] = {}
@@ -124,12 +124,12 @@ class Hold:
         """Seconds for which holding is proven without another renewal, and without progress."""
         if self._end or self.is_overheld(now):
             return 0.0
-        return min(self.epoch.remaining(now), self.until - now)
+        return min(self.session.remaining(now), self.until - now)
 
     def is_overheld(self, now: float) -> bool:
         """Whether ``max_hold`` has passed without progress.
 
-        Whoever sees that ends it for everybody: progress comes too late from then on.
+        The first call that sees it ends it for all: progress comes too late from then on.
         """
         if now >= self.until:
             self.overheld = True
@@ -155,13 +155,13 @@ class Hold:
     def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
         """End it as released; False if it had ended already, or the session no longer proves it.
 
-        ``tell`` hears of a loss that shows only now: nobody else will tell of it. Where it was
-        held for too long the keeper does, and has its contender withdrawn.
+        ``tell`` is called with a loss that shows only now: nothing else will report it. Where it was
+        held for too long the keepalive loop does, and has its contender withdrawn.
         """
         if not self._end and self.is_overheld(now):
             return False
-        if not self._end and self.epoch.remaining(now) <= 0:
-            reason = self.epoch.reason
+        if not self._end and self.session.remaining(now) <= 0:
+            reason = self.session.reason
             if self.lose(reason) and tell is not None:
                 tell(self.transition("lost", reason=reason))
         return self._finish(RELEASED)
@@ -175,8 +175,8 @@ class Hold:
     def settle(self) -> None:
         """Do what is left of its end; the second to come does it if an interrupt struck the first."""
         mark = (self._end["end"][0],)  # one of its own
-        if self.epoch.holds.get(self.place.spot.id) is self:
-            self.epoch.holds.pop(self.place.spot.id, None)
+        if self.session.holds.get(self.entry.ticket.id) is self:
+            self.session.holds.pop(self.entry.ticket.id, None)
         if self._end.setdefault("told", mark) is mark and self.on_end is not None:
             self.on_end()
 
@@ -187,24 +187,24 @@ class Hold:
             self.on_end()
 
     @property
-    def faces(self) -> list[Any]:
+    def grants(self) -> list[Any]:
         """The grants that users have of it."""
         if self.entered is not None:
             return self.entered()
-        return [] if self.face is None else [self.face]
+        return [] if self.grant is None else [self.grant]
 
     @property
     def contender(self) -> Contender:
         """What others see of it."""
-        spot = self.place.spot
-        kind = "W" if spot.kind == "lock" else spot.kind
+        ticket = self.entry.ticket
+        kind = "W" if ticket.kind == "lock" else ticket.kind
         mark = DOWNGRADED if kind == "W" and self.mode == SHARED else self.mark
-        return Contender(self.place.ref, spot.id, kind, self.epoch.id, mark)
+        return Contender(self.entry.ref, ticket.id, kind, self.session.id, mark)
 
     @property
     def rewritten(self) -> bool:
         """Whether its contender may be there with another mark than it was made with, and is held."""
-        return self.contender.downgraded or rule_of(self.place.spot.kind).weight is not None
+        return self.contender.downgraded or rule_of(self.entry.ticket.kind).weight is not None
 
     @property
     def mode(self) -> str:
@@ -218,7 +218,7 @@ class Hold:
 
     @property
     def ended(self) -> bool:
-        """Whether it was told to have ended, one way or the other."""
+        """Whether it was reported to have ended, one way or the other."""
         return bool(self._end)
 
     @property
@@ -233,17 +233,17 @@ class Hold:
 
     @property
     def reason(self) -> str | None:
-        """Why it was lost; None if it was not, as far as it was told."""
+        """Why it was lost; None if it was not, as far as it was reported."""
         end = self._end.get("end")
         return None if end is None or end[0] == RELEASED else end[0]
 
     def lost(self, now: float) -> str | None:
-        """Return why it is lost, by what was told or by the clock; None if it is not."""
+        """Return why it is lost, by what was reported or by the clock; None if it is not."""
         if self._end:
             return self.reason
         if self.is_overheld(now):
             return self._overheld_reason
-        return self.epoch.reason if self.epoch.remaining(now) <= 0 else None
+        return self.session.reason if self.session.remaining(now) <= 0 else None
 
     @property
     def _overheld_reason(self) -> str:
@@ -251,4 +251,4 @@ class Hold:
 
     def transition(self, what: str, **fields: Any) -> Transition:
         """Return the record of something that happens to it: "released", "lost" ..."""
-        return happened(what, self.labels, token=self.place.token, **fields)
+        return happened(what, self.labels, token=self.entry.token, **fields)

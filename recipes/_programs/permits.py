@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recipes._contract.contenders import GRANTED, Ahead, Contender
-from recipes._contract.operations import List, Listing, Look, Place, Program, Rewrite, View
-from recipes._contract.rule import Order
+from recipes._contract.operations import Entry, List, Listing, Look, Program, Rewrite, Snapshot
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._rules.permits import limit_of, may_hold
 
@@ -23,63 +23,63 @@ def whole(queue: str) -> Ahead:
     return (Contender(queue),)
 
 
-def targets(order: Order, queue: str, view: View) -> Ahead:
+def targets(rule: Rule, queue: str, snapshot: Snapshot) -> Ahead:
     """Return what to watch: nothing (granted), the contender directly ahead, or the whole queue.
 
     While the one ahead waits, nothing that happens ahead of it can free this one: holders are the head
     of the queue. When it comes to hold it marks itself.
     """
-    if not order.blockers(view.ahead):
+    if not rule.blockers(snapshot.ahead):
         return ()
-    if may_hold(view.ahead, complete=view.complete, position=view.position):
+    if may_hold(snapshot.ahead, complete=snapshot.complete, position=snapshot.position):
         return whole(queue)
-    return view.ahead[:1]
+    return snapshot.ahead[:1]
 
 
-def listed(order: Order, mine: Place, view: View) -> Program[tuple[View, Ahead]]:
-    """Watch the whole queue, and read its head; returns the view of it, and what is watched.
+def listed(rule: Rule, mine: Entry, snapshot: Snapshot) -> Program[tuple[Snapshot, Ahead]]:
+    """Watch the whole queue, and read its head; returns the snapshot of it, and what is watched.
 
     As many are read as show whether this one holds, or the one ahead: each holder takes a permit.
     """
-    queue = mine.spot.queue
-    most = max(order.depth, *(limit_of(one) or 1 for one in view.ahead[:1])) + 1
+    queue = mine.ticket.queue
+    most = max(rule.depth, *(limit_of(one) or 1 for one in snapshot.ahead[:1])) + 1
     listing: Listing = yield from List(queue, most, watch=True, kinds_only=True)
     found = listing.contenders
     refs = [one.ref for one in found]
     if mine.ref in refs and found[refs.index(mine.ref)].token in (0, mine.token):
         ahead = found[: refs.index(mine.ref)][::-1]
-        seen = View(mine, ahead, complete=True, position=len(ahead), due_s=listing.due_s)
+        seen = Snapshot(mine, ahead, complete=True, position=len(ahead), due_s=listing.due_s)
         return seen, whole(queue)
     # Deep in the queue, or gone. If the one ahead is the same, it did not hold when that was read.
-    deep = yield from Look(mine, order, ())
+    deep = yield from Look(mine, rule, ())
     return replace(deep, position=max(deep.position, len(found))), ()
 
 
 def woken(
-    order: Order, mine: Place, view: View, armed: Ahead, event: Event | None
-) -> Program[tuple[View, Ahead]]:
-    """Find out what an event means; returns the new view, and what is watched in it."""
-    if armed == whole(mine.spot.queue) or isinstance(event, Changed):
-        return (yield from listed(order, mine, view))
-    left = [one for one in view.ahead if not isinstance(event, Gone) or one.ref != event.ref]
+    rule: Rule, mine: Entry, snapshot: Snapshot, armed: Ahead, event: Event | None
+) -> Program[tuple[Snapshot, Ahead]]:
+    """Find out what an event means; returns the new snapshot, and what is watched in it."""
+    if armed == whole(mine.ticket.queue) or isinstance(event, Changed):
+        return (yield from listed(rule, mine, snapshot))
+    left = [one for one in snapshot.ahead if not isinstance(event, Gone) or one.ref != event.ref]
     # Also when no event came: one ahead that stopped before it marked itself may hold since.
     following = tuple(left[:1])
-    return (yield from Look(mine, order, following)), following
+    return (yield from Look(mine, rule, following)), following
 
 
-def mark(mine: Place, view: View, *, waited: bool) -> Program[bool]:
+def mark(mine: Entry, snapshot: Snapshot, *, waited: bool) -> Program[bool]:
     """Say that this one holds; False if it is gone.
 
     Written in place, it proves the grant, and it wakes the next. A contender that held in the same step
     that made it needs no mark: those behind came later, and have seen it hold. But where its queue was read
     after that, another may have come in between, and have seen it wait.
     """
-    if not waited and view.as_of == mine.token:
+    if not waited and snapshot.as_of == mine.token:
         return True
-    return (yield from Rewrite(mine, GRANTED, mine.spot.data)) is not None
+    return (yield from Rewrite(mine, GRANTED, mine.ticket.data)) is not None
 
 
-def another_limit(order: Order, ahead: Ahead) -> int | None:
+def another_limit(rule: Rule, ahead: Ahead) -> int | None:
     """Return a limit that one ahead carries, and that is not the own one; None if there is none."""
     known = (limit_of(one) for one in ahead)
-    return next((limit for limit in known if limit not in (None, order.depth)), None)
+    return next((limit for limit in known if limit not in (None, rule.depth)), None)

@@ -1,9 +1,9 @@
 """The programs of every recipe that queues: acquire, try, release, verify, downgrade.
 
-One loop serves them all; what differs is the `Order`'s predicate. The shape is the
+One loop serves them all; what differs is the `Rule`'s predicate. The shape is the
 ZooKeeper lock recipe (predecessor watches), with two turns of its own: a contender
 deep in the queue watches the *second* one ahead and moves up while the holder still
-holds, unless a look is cheap, and whatever interrupts an attempt hands its spot, named
+holds, unless a look is cheap, and whatever interrupts an attempt hands its ticket, named
 before the store was asked, to the cleaner.
 """
 
@@ -18,20 +18,20 @@ from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
     Enqueue,
+    Entry,
     Look,
-    Place,
     Probe,
     Program,
     Rewrite,
-    Spot,
-    View,
+    Snapshot,
+    Ticket,
     Watch,
     Withdraw,
 )
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted
 from recipes._programs import permits
-from recipes._programs.hold import REMOVED, Hold
+from recipes._programs.hold import REMOVED, HeldState
 from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.holding import waiting
@@ -70,7 +70,7 @@ class Attempt:
 
     Attributes:
         queue: The encoded name of the lock.
-        order: The recipe.
+        rule: The recipe.
         new_id: Makes the id of a contender; asked once for each time it queues.
         labels: The fields that all events of this call carry; ``name`` and ``recipe`` are always there.
         timeout_s: What the caller allowed, for the error.
@@ -86,7 +86,7 @@ class Attempt:
     """
 
     queue: str
-    order: Order
+    rule: Rule
     new_id: Callable[[], str]
     labels: dict[str, Any]
     timeout_s: float | None = None
@@ -101,27 +101,27 @@ class Attempt:
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
 
-    def next_spot(self) -> Spot:
+    def next_ticket(self) -> Ticket:
         """Name the next contender."""
         self.number += 1
-        return Spot(
-            self.queue, self.order.kind, self.new_id(), self.owner(), minds_marks=self.order.minds_marks
+        return Ticket(
+            self.queue, self.rule.kind, self.new_id(), self.owner(), minds_marks=self.rule.minds_marks
         )
 
     @property
     def takes_permits(self) -> bool:
         """Whether it is of a semaphore."""
-        return self.order.weight is not None
+        return self.rule.weight is not None
 
-    def stays(self, view: View) -> bool:
-        """Whether to look when the nearest goes, not to move up before; who is told his place does."""
-        return view.cheap and self.on_position is _tell_nobody
+    def stays(self, snapshot: Snapshot) -> bool:
+        """Whether to wait for the nearest contender only, and not to move up before it goes."""
+        return snapshot.cheap and self.on_position is _tell_nobody
 
-    def targets(self, view: View) -> Ahead:
+    def targets(self, snapshot: Snapshot) -> Ahead:
         """Return whom to watch; nobody: granted."""
         if self.takes_permits:
-            return permits.targets(self.order, self.queue, view)
-        return (self.order.blockers if self.stays(view) else self.order.targets)(view.ahead)
+            return permits.targets(self.rule, self.queue, snapshot)
+        return (self.rule.blockers if self.stays(snapshot) else self.rule.targets)(snapshot.ahead)
 
     def transition(self, what: str, **fields: Any) -> Transition:
         """Return the record of something that happens to this attempt: "queued", "timeout" ..."""
@@ -136,28 +136,28 @@ def open_session() -> Program[None]:
         raise _unanswered(expired) from None
 
 
-def acquire(attempt: Attempt) -> Program[Hold]:
+def acquire(attempt: Attempt) -> Program[HeldState]:
     """Queue until granted; queue again at the tail whenever the session or the contender goes."""
     attempt.started_at = yield from Now()
     while True:
-        spot = attempt.next_spot()
+        ticket = attempt.next_ticket()
         stood = False
         try:
             yield from Attach()
-            view = yield from Enqueue(spot, attempt.order)
+            snapshot = yield from Enqueue(ticket, attempt.rule)
             stood = True
-            mine = yield from _wait_turn(attempt, view)
+            mine = yield from _wait_turn(attempt, snapshot)
             return (yield from _admit(attempt, mine))
         except GeneratorExit:
             raise
         except SessionLost as lost:
-            yield from Abandon(spot)
+            yield from Abandon(ticket)
             if stood and not attempt.requeues:
                 yield from _tell_end(attempt, "cancelled", reason="SessionLost")
                 raise SessionLost(lost.reason, attempt.labels["name"]) from None
             yield from Emit(attempt.transition("requeued", reason=lost.reason))
         except Expired as expired:
-            yield from Abandon(spot)
+            yield from Abandon(ticket)
             yield from _tell_end(attempt, "timeout")
             timeout_s = attempt.timeout_s or 0.0
             raise LockTimeout(attempt.labels["name"], timeout_s, attempt.position) from expired.__cause__
@@ -165,42 +165,42 @@ def acquire(attempt: Attempt) -> Program[Hold]:
             yield from _tell_end(attempt, "cancelled", reason="QueueFull")
             raise
         except BaseException as error:
-            yield from Abandon(spot)
+            yield from Abandon(ticket)
             yield from _tell_end(attempt, "cancelled", reason=type(error).__name__)
             raise
 
 
-def try_acquire(attempt: Attempt) -> Program[Hold | None]:
+def try_acquire(attempt: Attempt) -> Program[HeldState | None]:
     """Take the lock if nobody blocks, in one look; never queues."""
     attempt.started_at = yield from Now()
     while True:
-        spot = attempt.next_spot()
+        ticket = attempt.next_ticket()
         try:
             yield from Attach()
-            return (yield from _try_once(attempt, spot))
+            return (yield from _try_once(attempt, ticket))
         except GeneratorExit:
             raise
         except SessionLost:
-            yield from Abandon(spot)  # and once more, on the next session, if there is time
+            yield from Abandon(ticket)  # and once more, on the next session, if there is time
         except Expired as expired:
-            yield from Abandon(spot)
+            yield from Abandon(ticket)
             raise _unanswered(expired) from None
         except BaseException:
-            yield from Abandon(spot)
+            yield from Abandon(ticket)
             raise
 
 
-def _try_once(attempt: Attempt, spot: Spot) -> Program[Hold | None]:
-    view = yield from Probe(spot, attempt.order)
-    if view is None:
+def _try_once(attempt: Attempt, ticket: Ticket) -> Program[HeldState | None]:
+    snapshot = yield from Probe(ticket, attempt.rule)
+    if snapshot is None:
         return None
-    if view.mine is None or attempt.order.blockers(view.ahead):
-        yield from Withdraw(spot, view.mine)
+    if snapshot.mine is None or attempt.rule.blockers(snapshot.ahead):
+        yield from Withdraw(ticket, snapshot.mine)
         return None
-    return (yield from _admit(attempt, (yield from _wait_turn(attempt, view))))
+    return (yield from _admit(attempt, (yield from _wait_turn(attempt, snapshot))))
 
 
-def release(hold: Hold, *, wait: bool = True) -> Program[bool]:
+def release(hold: HeldState, *, wait: bool = True) -> Program[bool]:
     """Delete the own contender; what cannot be settled in time is left to the cleaner.
 
     The caller has ended ``hold`` as released before. Returns whether the contender was
@@ -209,18 +209,18 @@ def release(hold: Hold, *, wait: bool = True) -> Program[bool]:
     lost: str | None = None
     try:
         if wait:
-            removed = yield from Withdraw(hold.place.spot, hold.place)
+            removed = yield from Withdraw(hold.entry.ticket, hold.entry)
             lost = None if removed else REMOVED
         else:
-            yield from Abandon(hold.place.spot, hold.place)
+            yield from Abandon(hold.entry.ticket, hold.entry)
     except GeneratorExit:
         raise
     except SessionLost as ended:
         lost = ended.reason
     except (StoreError, Expired):
-        yield from Abandon(hold.place.spot)
+        yield from Abandon(hold.entry.ticket)
     except BaseException:
-        yield from Abandon(hold.place.spot)
+        yield from Abandon(hold.entry.ticket)
         raise
     if lost is not None:
         hold.turned_out_lost(lost)
@@ -231,28 +231,28 @@ def release(hold: Hold, *, wait: bool = True) -> Program[bool]:
     return True
 
 
-def verify(hold: Hold) -> Program[bool]:
+def verify(hold: HeldState) -> Program[bool]:
     """Ask the store, linearizably, whether the own contender stands; if not, the grant is lost."""
     try:
-        checked = yield from Check(hold.place)
+        checked = yield from Check(hold.entry)
     except SessionLost:
         return False
     except Expired as expired:
         raise _unanswered(expired) from None
     if not checked.mine and hold.lose(REMOVED):
         yield from Emit(hold.transition("lost", reason=REMOVED))
-        yield from Abandon(hold.place.spot, hold.place)
+        yield from Abandon(hold.entry.ticket, hold.entry)
     return checked.mine
 
 
-def downgrade(hold: Hold) -> Program[bool]:
+def downgrade(hold: HeldState) -> Program[bool]:
     """Let readers in beside a writer's grant, in place; returns whether it stands.
 
     It counts as shared from the moment the store is asked, whatever comes of it.
     """
     hold.share()
     try:
-        stands = (yield from Rewrite(hold.place, DOWNGRADED, hold.place.spot.data)) is not None
+        stands = (yield from Rewrite(hold.entry, DOWNGRADED, hold.entry.ticket.data)) is not None
     except SessionLost:
         return False
     except Expired as expired:
@@ -263,7 +263,7 @@ def downgrade(hold: Hold) -> Program[bool]:
         yield from Emit(hold.transition("downgraded", held_s=now - hold.acquired_at))
     elif hold.lose(REMOVED):
         yield from Emit(hold.transition("lost", reason=REMOVED))
-        yield from Abandon(hold.place.spot, hold.place)
+        yield from Abandon(hold.entry.ticket, hold.entry)
     return stands
 
 
@@ -272,14 +272,14 @@ def _unanswered(expired: Expired) -> BaseException:
     return expired.__cause__ or StoreUnavailable("the store", "no answer within the request timeout")
 
 
-def _admit(attempt: Attempt, mine: Place) -> Program[Hold]:
+def _admit(attempt: Attempt, mine: Entry) -> Program[HeldState]:
     labels = {**attempt.labels, "attempt": attempt.number}
     hold = yield from Admit(mine, labels, attempt.max_hold_s)
     yield from Emit(hold.transition("acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
-        hold.lose(hold.epoch.reason)
-        raise SessionLost(hold.reason or hold.epoch.reason)
+        hold.lose(hold.session.reason)
+        raise SessionLost(hold.reason or hold.session.reason)
     return hold
 
 
@@ -288,25 +288,25 @@ def _tell_end(attempt: Attempt, what: str, **fields: Any) -> Program[None]:
     yield from Emit(attempt.transition(what, waited_s=now - attempt.started_at, **fields))
 
 
-def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
-    """Watch and wait, step by step, until nobody blocks; returns the place that is granted."""
-    mine = _standing(view)
+def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
+    """Watch and wait, step by step, until nobody blocks; returns the entry that is granted."""
+    mine = _standing(snapshot)
     armed: Ahead = ()
     told = joined = False
     disturbed = 0
-    due = yield from due_at(view.due_s)
+    due = yield from due_at(snapshot.due_s)
     if attempt.takes_permits:
-        yield from _compare_limits(attempt, view)
-    while targets := attempt.targets(view):
-        moved, attempt.position = view.position != attempt.position, view.position
+        yield from _compare_limits(attempt, snapshot)
+    while targets := attempt.targets(snapshot):
+        moved, attempt.position = snapshot.position != attempt.position, snapshot.position
         if not told:
             told = True
-            yield from Emit(attempt.transition("queued", position=view.position))
-            attempt.on_queued(view.position)
+            yield from Emit(attempt.transition("queued", position=snapshot.position))
+            attempt.on_queued(snapshot.position)
         if moved:
-            attempt.on_position(view.position)
+            attempt.on_position(snapshot.position)
         if targets != armed:
-            seen, armed = yield from _arm(attempt, mine, view, targets)
+            seen, armed = yield from _arm(attempt, mine, snapshot, targets)
         else:
             holds = attempt.before_waiting(())
             if not joined:
@@ -316,11 +316,11 @@ def _wait_turn(attempt: Attempt, view: View) -> Program[Place]:
             if isinstance(event, Granted) and event.ref == mine.ref:
                 break  # unless a renewal contradicts: then `Admit` refuses it
             disturbed = yield from calm(event, disturbed)
-            seen, armed = yield from _woken(attempt, mine, view, targets, event)
-        if seen is not view:
-            view, due = seen, (yield from due_at(seen.due_s))
-        mine = _standing(view)
-    if attempt.takes_permits and not (yield from permits.mark(mine, view, waited=told)):
+            seen, armed = yield from _woken(attempt, mine, snapshot, targets, event)
+        if seen is not snapshot:
+            snapshot, due = seen, (yield from due_at(seen.due_s))
+        mine = _standing(snapshot)
+    if attempt.takes_permits and not (yield from permits.mark(mine, snapshot, waited=told)):
         raise SessionLost(REMOVED)
     return mine
 
@@ -343,24 +343,26 @@ def calm(event: Event | None, disturbed: int) -> Program[int]:
     return disturbed
 
 
-def _arm(attempt: Attempt, mine: Place, view: View, targets: Ahead) -> Program[tuple[View, Ahead]]:
-    """Watch these; returns the view, a new one if they are not as they were seen, and what is watched."""
-    if targets != permits.whole(attempt.queue) and (yield from Watch(mine, targets, view.as_of)):
-        return view, targets
+def _arm(
+    attempt: Attempt, mine: Entry, snapshot: Snapshot, targets: Ahead
+) -> Program[tuple[Snapshot, Ahead]]:
+    """Watch these; returns the snapshot, a new one if they are not as they were seen, and what is watched."""
+    if targets != permits.whole(attempt.queue) and (yield from Watch(mine, targets, snapshot.as_of)):
+        return snapshot, targets
     if attempt.takes_permits:
-        return (yield from permits.listed(attempt.order, mine, view))
-    return (yield from Look(mine, attempt.order, ())), ()
+        return (yield from permits.listed(attempt.rule, mine, snapshot))
+    return (yield from Look(mine, attempt.rule, ())), ()
 
 
-def _compare_limits(attempt: Attempt, view: View) -> Program[None]:
+def _compare_limits(attempt: Attempt, snapshot: Snapshot) -> Program[None]:
     """Say so if not all name the same limit."""
-    other = permits.another_limit(attempt.order, view.ahead)
+    other = permits.another_limit(attempt.rule, snapshot.ahead)
     if other is not None:
-        reason = f"a contender ahead says that there are {other} permits, and this one {attempt.order.depth}"
+        reason = f"a contender ahead says that there are {other} permits, and this one {attempt.rule.depth}"
         yield from Emit(attempt.transition("limit_differs", reason=reason))
 
 
-def _join_if_there_is_room(attempt: Attempt, mine: Place, *, holds: bool) -> Program[None]:
+def _join_if_there_is_room(attempt: Attempt, mine: Entry, *, holds: bool) -> Program[None]:
     """Leave again if too many wait already, or for permits that the same owner holds, and say so.
 
     Judged by who stands ahead of the own contender, which no later one changes: of many that
@@ -368,72 +370,72 @@ def _join_if_there_is_room(attempt: Attempt, mine: Place, *, holds: bool) -> Pro
     """
     if attempt.max_waiters is None and not holds:
         return
-    view = yield from Look(mine, EVERYBODY, ())
-    _standing(view)
-    waiters = waiting(view.ahead)
+    snapshot = yield from Look(mine, EVERYBODY, ())
+    _standing(snapshot)
+    waiters = waiting(snapshot.ahead)
     attempt.before_waiting(waiters)
-    if attempt.max_waiters is None or not attempt.order.blockers(view.ahead):
+    if attempt.max_waiters is None or not attempt.rule.blockers(snapshot.ahead):
         return
     if len(waiters) >= attempt.max_waiters:
-        yield from Withdraw(mine.spot, mine)
-        raise QueueFull(attempt.labels["name"], attempt.max_waiters, view.position)
+        yield from Withdraw(mine.ticket, mine)
+        raise QueueFull(attempt.labels["name"], attempt.max_waiters, snapshot.position)
 
 
 def _woken(
-    attempt: Attempt, mine: Place, view: View, armed: Ahead, event: Event | None
-) -> Program[tuple[View, Ahead]]:
-    """Find out what an event means; returns the new view, and what is watched in it."""
-    order = attempt.order
+    attempt: Attempt, mine: Entry, snapshot: Snapshot, armed: Ahead, event: Event | None
+) -> Program[tuple[Snapshot, Ahead]]:
+    """Find out what an event means; returns the new snapshot, and what is watched in it."""
+    rule = attempt.rule
     ref = event.ref if isinstance(event, Gone | Changed) else None
     stale = ref is not None and all(target.ref != ref for target in armed)  # of what was watched earlier
     if stale or isinstance(event, Granted):  # or of the own contender of an earlier attempt
-        return view, armed
+        return snapshot, armed
     if attempt.takes_permits:
-        return (yield from permits.woken(order, mine, view, armed, event))
-    if isinstance(event, Gone) and not attempt.stays(view):
-        return (yield from _stepped_up(attempt, mine, view, armed, event))
+        return (yield from permits.woken(rule, mine, snapshot, armed, event))
+    if isinstance(event, Gone) and not attempt.stays(snapshot):
+        return (yield from _stepped_up(attempt, mine, snapshot, armed, event))
     if isinstance(event, Gone):
-        return (yield from Look(mine, order, ())), ()
-    return (yield from _reread(attempt, mine, view, armed, changed=ref is not None))
+        return (yield from Look(mine, rule, ())), ()
+    return (yield from _reread(attempt, mine, snapshot, armed, changed=ref is not None))
 
 
 def _stepped_up(
-    attempt: Attempt, mine: Place, view: View, armed: Ahead, event: Gone
-) -> Program[tuple[View, Ahead]]:
+    attempt: Attempt, mine: Entry, snapshot: Snapshot, armed: Ahead, event: Gone
+) -> Program[tuple[Snapshot, Ahead]]:
     """Find out what is left ahead when one of those watched has gone."""
-    order, ref = attempt.order, event.ref
-    left = tuple(contender for contender in view.ahead if contender.ref != ref)
-    targets = order.targets(left)
-    if targets or not view.complete:
+    rule, ref = attempt.rule, event.ref
+    left = tuple(contender for contender in snapshot.ahead if contender.ref != ref)
+    targets = rule.targets(left)
+    if targets or not snapshot.complete:
         # Not my turn yet, or not known to be: move up. The nearest holds, or will.
         return (yield from _look(attempt, mine, targets))
     gone = tuple(contender for contender in armed if contender.ref == ref)
     checked = yield from Check(mine, gone, event)
     if checked.mine and not checked.present:
-        return View(mine, left, complete=True, position=len(left)), ()
-    return (yield from Look(mine, order, ())), ()
+        return Snapshot(mine, left, complete=True, position=len(left)), ()
+    return (yield from Look(mine, rule, ())), ()
 
 
-def _look(attempt: Attempt, mine: Place, targets: Ahead) -> Program[tuple[View, Ahead]]:
-    """Watch these and look, in one round trip; returns the view, and what of it is watched."""
-    view = yield from Look(mine, attempt.order, targets)
-    return view, targets if targets == attempt.targets(view) else ()
+def _look(attempt: Attempt, mine: Entry, targets: Ahead) -> Program[tuple[Snapshot, Ahead]]:
+    """Watch these and look, in one round trip; returns the snapshot, and what of it is watched."""
+    snapshot = yield from Look(mine, attempt.rule, targets)
+    return snapshot, targets if targets == attempt.targets(snapshot) else ()
 
 
 def _reread(
-    attempt: Attempt, mine: Place, view: View, armed: Ahead, *, changed: bool
-) -> Program[tuple[View, Ahead]]:
+    attempt: Attempt, mine: Entry, snapshot: Snapshot, armed: Ahead, *, changed: bool
+) -> Program[tuple[Snapshot, Ahead]]:
     """Read the own contender and those watched, when no event can be trusted to come."""
-    if view.due_s is not None:  # what was watched may be there still, and not count any more
+    if snapshot.due_s is not None:  # what was watched may be there still, and not count any more
         return (yield from _look(attempt, mine, armed))
     if not changed:
         checked = yield from Check(mine, armed)
         if checked.mine and all(target.ref in checked.present for target in armed):
-            return view, armed
-    return (yield from Look(mine, attempt.order, ())), ()
+            return snapshot, armed
+    return (yield from Look(mine, attempt.rule, ())), ()
 
 
-def _standing(view: View) -> Place:
-    if view.mine is None:
+def _standing(snapshot: Snapshot) -> Entry:
+    if snapshot.mine is None:
         raise SessionLost(REMOVED)
-    return view.mine
+    return snapshot.mine

@@ -1,6 +1,6 @@
 """Re-entrance: one hold that its owner enters again and again; the last to leave releases it.
 
-The store sees one contender. Each entry is a `Hold` of its own to whoever has it: it is
+The store sees one contender. Each entry is a `HeldState` of its own to its holder: it is
 left once, by itself, and it is lost together with the whole.
 """
 
@@ -10,19 +10,19 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from recipes._programs.hold import RELEASED, Hold
+from recipes._programs.hold import RELEASED, HeldState
 from recipes.errors import LockLost
 
 if TYPE_CHECKING:
     from recipes.events import Transition
 
-__all__ = ["Entries", "Entry"]
+__all__ = ["Reentries", "Reentry"]
 
 NOT_LEFT = "and this thread or task has not released all of its grants yet"
 
 
-class Entries:
-    """All entries of one owner into one hold.
+class Reentries:
+    """All re-entries of one owner into one hold.
 
     Args:
         whole: What the store granted.
@@ -31,20 +31,20 @@ class Entries:
     """
 
     def __init__(
-        self, whole: Hold, guard: AbstractContextManager[Any], on_left: Callable[[Entries], None]
+        self, whole: HeldState, guard: AbstractContextManager[Any], on_left: Callable[[Reentries], None]
     ) -> None:
         self.whole = whole
         self._guard = guard
         self._on_left = on_left
-        self._inside: dict[Entry, None] = {}
+        self._inside: dict[Reentry, None] = {}
         whole.on_end = self._on_end
-        whole.entered = lambda: self.faces
+        whole.entered = lambda: self.grants
 
-    def new(self) -> Entry:
-        """Return an entry to enter with; whoever has it can leave it, entered or not."""
-        return Entry(self)
+    def new(self) -> Reentry:
+        """Return an entry to enter with; its holder can leave it, entered or not."""
+        return Reentry(self)
 
-    def enter(self, entry: Entry, now: float) -> bool:
+    def enter(self, reentry: Reentry, now: float) -> bool:
         """Enter once more; False if the hold was released: then it takes a new one.
 
         Raises:
@@ -55,56 +55,56 @@ class Entries:
         with self._guard:
             reason = whole.lost(now)
             if reason is None and not whole.ended:
-                self._inside[entry] = None
+                self._inside[reentry] = None
                 return True
         if reason is None:
             return False
-        raise LockLost(whole.labels["name"], whole.place.token, f"{reason}, {NOT_LEFT}")
+        raise LockLost(whole.labels["name"], whole.entry.token, f"{reason}, {NOT_LEFT}")
 
-    def leave(self, entry: Entry, now: float, tell: Callable[[Transition], None] | None) -> bool:
+    def leave(self, reentry: Reentry, now: float, tell: Callable[[Transition], None] | None) -> bool:
         """Leave; the last to leave releases the whole. False if it was left, or the whole lost."""
         told: list[Transition] = []
         if self.whole.ended:  # nobody enters any more; and in a forked child nobody frees the guard
-            self._inside.pop(entry, None)
+            self._inside.pop(reentry, None)
             self.whole.settle()
             held = False
         else:
             with self._guard:
-                if entry not in self._inside and self._inside:
-                    entry.left()  # it was, but for this, if an interrupt struck
+                if reentry not in self._inside and self._inside:
+                    reentry.left()  # it was, but for this, if an interrupt struck
                     return False
                 # If nobody is inside, an interrupt struck the last to leave: go on where it did.
-                self._inside.pop(entry, None)
-                entry.last = not self._inside
+                self._inside.pop(reentry, None)
+                reentry.last = not self._inside
                 held = self.whole.remaining(now) > 0 if self._inside else self.whole.release(now, told.append)
         if not self._inside:
             self._on_left(self)
         if held:
-            entry.left()
+            reentry.left()
         for transition in told:
             if tell is not None:
                 tell(transition)
         return held
 
     @property
-    def faces(self) -> list[Any]:
+    def grants(self) -> list[Any]:
         """The grants that were not released."""
-        return [entry.face for entry in list(self._inside) if entry.face is not None]
+        return [reentry.grant for reentry in list(self._inside) if reentry.grant is not None]
 
     def _on_end(self) -> None:
-        for entry in list(self._inside):
-            if entry.on_end is not None:
-                entry.on_end()
+        for reentry in list(self._inside):
+            if reentry.on_end is not None:
+                reentry.on_end()
 
 
-class Entry(Hold):
+class Reentry(HeldState):
     """One entry into a hold."""
 
     __slots__ = ("_among", "_whole", "last")
 
-    def __init__(self, among: Entries) -> None:
+    def __init__(self, among: Reentries) -> None:
         whole = among.whole
-        super().__init__(whole.place, whole.epoch, whole.owner, whole.acquired_at, whole.labels)
+        super().__init__(whole.entry, whole.session, whole.owner, whole.acquired_at, whole.labels)
         self._among = among
         self._whole = whole
         self.last = False  # nobody was inside any more as it was left
@@ -122,7 +122,7 @@ class Entry(Hold):
         return self._whole.lose(reason)
 
     def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
-        """Leave it; see `Entries.leave`."""
+        """Leave it; see `Reentries.leave`."""
         return not self._end and self._among.leave(self, now, tell)
 
     def left(self) -> None:
@@ -150,5 +150,5 @@ class Entry(Hold):
         return super().reason if self._end else self._whole.reason
 
     def lost(self, now: float) -> str | None:
-        """Return why it is lost, by what was told or by the clock; None if it is not."""
+        """Return why it is lost, by what was reported or by the clock; None if it is not."""
         return self.reason if self._end else self._whole.lost(now)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import Expired
-from recipes._contract.operations import Open, Place, Program, Renew
+from recipes._contract.operations import Entry, Open, Program, Renew
 from recipes._contract.wakeups import Event
-from recipes._programs.hold import NOT_RENEWED, REMOVED, Epoch
+from recipes._programs.hold import NOT_RENEWED, REMOVED, StoreSession
 from recipes._programs.lease import SessionClock
 from recipes._programs.steps import Abandon, Emit, Now, Wait
 from recipes.errors import ClientClosed, SessionLost, StoreError
@@ -21,10 +21,10 @@ from recipes.events import Transition
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
-    from recipes._programs.hold import Hold
+    from recipes._programs.hold import HeldState
 
 
-__all__ = ["Board", "OpenFailed", "SessionEvent", "keep"]
+__all__ = ["OpenFailed", "SessionEvent", "SessionState", "keep"]
 STILLBORN_S = 1.0
 EPSILON_S = 0.001  # sums of seconds are not exact
 
@@ -41,22 +41,22 @@ class OpenFailed(SessionEvent):
     error: StoreError
 
 
-class Board:
-    """What a client knows of its session, and who wants to hear of it.
+class SessionState:
+    """What a client knows of its session, and who wants to be notified of it.
 
-    Calls in progress stand in `calls`; all of them are told when anything changes.
+    Calls in progress stand in `calls`; all of them are notified when anything changes.
     Every method is safe from any thread: single assignments and dict operations.
     """
 
     def __init__(self) -> None:
-        self.epoch: Epoch | None = None
-        self.last: Epoch | None = None
-        self.keeper: Mailbox | None = None
+        self.session: StoreSession | None = None
+        self.last: StoreSession | None = None
+        self.keepalive: Mailbox | None = None
         self.closed: str | None = None
         self.refused: StoreError | None = None
         self.calls: dict[Mailbox, None] = {}
 
-    def live(self, now: float) -> Epoch | None:
+    def live(self, now: float) -> StoreSession | None:
         """Return the session that calls may use now, if there is one.
 
         Raises:
@@ -64,8 +64,8 @@ class Board:
         """
         if self.closed is not None:
             raise ClientClosed
-        epoch = self.epoch
-        return epoch if epoch is not None and epoch.remaining(now) > 0 else None
+        session = self.session
+        return session if session is not None and session.remaining(now) > 0 else None
 
     def join(self, mailbox: Mailbox) -> None:
         """Tell this call from now on."""
@@ -80,9 +80,9 @@ class Board:
         for mailbox in list(self.calls):
             mailbox.post(event)
 
-    def started(self, epoch: Epoch) -> None:
+    def started(self, session: StoreSession) -> None:
         """A session is live."""
-        self.epoch = self.last = epoch
+        self.session = self.last = session
         self.refused = None
         self.tell(SessionEvent())
 
@@ -90,12 +90,12 @@ class Board:
         """A session could not be started."""
         self.tell(OpenFailed(error))
 
-    def ended(self, epoch: Epoch, reason: str) -> list[Hold]:
+    def ended(self, session: StoreSession, reason: str) -> list[HeldState]:
         """Give the session up; returns the grants that are lost with it."""
-        epoch.ended = reason
-        if self.epoch is epoch:
-            self.epoch = None
-        lost = [hold for hold in list(epoch.holds.values()) if hold.lose(reason)]
+        session.ended = reason
+        if self.session is session:
+            self.session = None
+        lost = [hold for hold in list(session.holds.values()) if hold.lose(reason)]
         self.tell(SessionEvent())
         return lost
 
@@ -103,62 +103,62 @@ class Board:
         """Whether the store has refused a session, and nobody asked for one since."""
         return self.closed is None and self.refused is not None
 
-    def tell_keeper(self) -> None:
-        """Have the keeper look again (a call wants a session, one has ended, the client closes)."""
-        if self.keeper is not None:
-            self.keeper.post(SessionEvent())
+    def wake_keepalive(self) -> None:
+        """Have the keepalive loop look again (a call wants a session, one has ended, the client closes)."""
+        if self.keepalive is not None:
+            self.keepalive.post(SessionEvent())
 
 
-def keep(board: Board, ttl_s: float, current: Callable[[], Epoch]) -> Program[None]:
+def keep(state: SessionState, ttl_s: float, current: Callable[[], StoreSession]) -> Program[None]:
     """Keep a session: start one, renew it, give it up in time, start the next.
 
-    ``current`` returns the epoch that the last `Open` made.
+    ``current`` returns the session that the last `Open` made.
     """
-    while board.closed is None:
+    while state.closed is None:
         try:
             opened = yield from Open(ttl_s)
         except ClientClosed:
             return
         except StoreError as error:
-            yield from _refused(board, error)
+            yield from _refused(state, error)
             continue
-        epoch = current()
-        epoch.begin(opened.id, opened.ttl_s, opened.sent_at)
-        board.started(epoch)
-        yield from Emit(Transition("session.started", session=epoch.id, timeout_s=opened.ttl_s))
-        reason = yield from _renew(board, epoch)
-        if board.closed is None:
-            yield from _give_up(board, epoch, reason)
-            yield from _stillborn(board, opened.sent_at)
+        session = current()
+        session.begin(opened.id, opened.ttl_s, opened.sent_at)
+        state.started(session)
+        yield from Emit(Transition("session.started", session=session.id, timeout_s=opened.ttl_s))
+        reason = yield from _renew(state, session)
+        if state.closed is None:
+            yield from _give_up(state, session, reason)
+            yield from _stillborn(state, opened.sent_at)
 
 
-def _refused(board: Board, error: StoreError) -> Program[None]:
-    board.refused = error
-    board.failed(error)
-    while board.idle():
+def _refused(state: SessionState, error: StoreError) -> Program[None]:
+    state.refused = error
+    state.failed(error)
+    while state.idle():
         yield from Wait(3600.0)  # until a call wants a session again, and pokes
 
 
-def _give_up(board: Board, epoch: Epoch, reason: str) -> Program[None]:
-    lost = board.ended(epoch, reason)
+def _give_up(state: SessionState, session: StoreSession, reason: str) -> Program[None]:
+    lost = state.ended(session, reason)
     yield from Abandon(None)  # first of all: a dead grant must block nobody
-    yield from Emit(Transition("session.lost", session=epoch.id, reason=reason))
+    yield from Emit(Transition("session.lost", session=session.id, reason=reason))
     for hold in lost:
         yield from Emit(hold.transition("lost", reason=hold.reason))
 
 
-def _stillborn(board: Board, sent_at: float) -> Program[None]:
+def _stillborn(state: SessionState, sent_at: float) -> Program[None]:
     """Wait if the session hardly lived: a store that ends what it starts is not hurried."""
     now = yield from Now()
     until = now + STILLBORN_S if now - sent_at < STILLBORN_S else now
-    while now < until and board.closed is None:  # what it is told meanwhile may be about the last one
+    while now < until and state.closed is None:  # what it is told meanwhile may be about the last one
         yield from Wait(until - now)
         now = yield from Now()
 
 
-def _renew(board: Board, epoch: Epoch) -> Program[str]:
+def _renew(state: SessionState, session: StoreSession) -> Program[str]:
     """Renew until the session has to be given up; returns the reason."""
-    clock = epoch.clock
+    clock = session.clock
     assert clock is not None, "a started epoch has a clock"
     doubted, fresh = False, True
     while True:
@@ -166,39 +166,39 @@ def _renew(board: Board, epoch: Epoch) -> Program[str]:
         if fresh:
             clock.answered_in(now - clock.counted)  # the start of the session
             fresh = False
-        if epoch.ended is not None or board.closed is not None:
-            return epoch.ended or "the client was closed"
+        if session.ended is not None or state.closed is not None:
+            return session.ended or "the client was closed"
         if now >= clock.deadline:
             return NOT_RENEWED
-        yield from _give_back(epoch, now)
+        yield from _give_back(session, now)
         if now < clock.suspect_at:
             doubted = False
         elif not doubted:
             doubted = True
-            yield from _doubt(epoch)
+            yield from _doubt(session)
         if now >= clock.due:
-            reason = yield from _renew_once(epoch, clock, now)
+            reason = yield from _renew_once(session, clock, now)
         else:
             checkpoint = clock.deadline if doubted else clock.suspect_at
-            yield from Wait(max(min(clock.due, checkpoint, epoch.next_due) - now, 0.0))
+            yield from Wait(max(min(clock.due, checkpoint, session.next_due) - now, 0.0))
             reason = None
         if reason is not None:
             return reason
 
 
-def _doubt(epoch: Epoch) -> Program[None]:
-    yield from Emit(Transition("session.suspect", session=epoch.id))
-    for hold in list(epoch.holds.values()):
+def _doubt(session: StoreSession) -> Program[None]:
+    yield from Emit(Transition("session.suspect", session=session.id))
+    for hold in list(session.holds.values()):
         yield from Emit(hold.transition("suspect"))
 
 
-def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[str | None]:
+def _renew_once(session: StoreSession, clock: SessionClock, sent_at: float) -> Program[str | None]:
     """Ask once; returns the reason if the session turns out to have ended."""
     checkpoint = clock.suspect_at if sent_at < clock.suspect_at else clock.deadline
-    places = tuple(hold.place for hold in list(epoch.holds.values()))
-    cut_at = clock.cut_at(sent_at, epoch.next_due)
+    entries = tuple(hold.entry for hold in list(session.holds.values()))
+    cut_at = clock.cut_at(sent_at, session.next_due)
     try:
-        renewal = yield from Renew(places, min(checkpoint, cut_at) - sent_at, epoch.local.waiting)
+        renewal = yield from Renew(entries, min(checkpoint, cut_at) - sent_at, session.waiters.waiting)
     except (StoreError, Expired):
         now = yield from Now()
         if cut_at < min(now + EPSILON_S, checkpoint):
@@ -209,24 +209,25 @@ def _renew_once(epoch: Epoch, clock: SessionClock, sent_at: float) -> Program[st
     except SessionLost as lost:
         return lost.reason
     now = yield from Now()
-    if epoch.remaining(now) <= 0 or not clock.on_renewed(sent_at, renewal.ttl_s, now):
-        return epoch.reason
-    yield from _missing(epoch, renewal.missing)
+    if session.remaining(now) <= 0 or not clock.on_renewed(sent_at, renewal.ttl_s, now):
+        return session.reason
+    yield from _missing(session, renewal.missing)
     return None
 
 
-def _give_back(epoch: Epoch, now: float) -> Program[None]:
+def _give_back(session: StoreSession, now: float) -> Program[None]:
     """Have the contenders of holders that hang withdrawn, and tell."""
-    for hold in epoch.overheld(now):
+    for hold in session.overheld(now):
         if hold.lose(NOT_RENEWED):
-            yield from Abandon(hold.place.spot, hold.place)
+            yield from Abandon(hold.entry.ticket, hold.entry)
             yield from Emit(hold.transition("lost", reason=hold.reason))
 
 
-def _missing(epoch: Epoch, places: tuple[Place, ...]) -> Program[None]:
-    for place in places:
-        epoch.local.missed(place.spot.id)  # first: an admission asks for this once it is among the holds
-        hold = epoch.holds.get(place.spot.id)
+def _missing(session: StoreSession, entries: tuple[Entry, ...]) -> Program[None]:
+    for entry in entries:
+        # first: an admission asks for this once it is among the holds
+        session.waiters.missed(entry.ticket.id)
+        hold = session.holds.get(entry.ticket.id)
         if hold is not None and hold.lose(REMOVED):
             yield from Emit(hold.transition("lost", reason=hold.reason))
-            yield from Abandon(place.spot, place)
+            yield from Abandon(entry.ticket, entry)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recipes._contract.operations import Op, Place, Spot
+from recipes._contract.operations import Entry, Op, Ticket
 from recipes._contract.record import record
 
 if TYPE_CHECKING:
     from recipes._contract.wakeups import Event  # noqa: F401 - named in a string below
     from recipes._programs.hold import (
-        Epoch,  # noqa: F401 - named in a string below
-        Hold,  # noqa: F401 - named in a string below
+        HeldState,  # noqa: F401 - named in a string below
+        StoreSession,  # noqa: F401 - named in a string below
     )
     from recipes.events import Transition
 
@@ -20,7 +20,7 @@ __all__ = ["Abandon", "Admit", "Attach", "Emit", "Now", "Wait"]
 
 
 @record
-class Attach(Op["Epoch"]):
+class Attach(Op["StoreSession"]):
     """Wait for a live session; the store operations that follow use it."""
 
 
@@ -50,22 +50,22 @@ class Emit(Op[None]):
 
 @record
 class Abandon(Op[None]):
-    """Hand this spot to the cleaner, at once and without I/O: it withdraws it for certain.
+    """Hand this ticket to the cleaner, at once and without I/O: it withdraws it for certain.
 
     None hands over the whole session of the call, to be ended.
     """
 
-    spot: Spot | None
-    place: Place | None = None
+    ticket: Ticket | None
+    entry: Entry | None = None
 
 
 @record
-class Admit(Op["Hold"]):
+class Admit(Op["HeldState"]):
     """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``.
 
     It is lost ``max_hold_s`` after this, or after the last progress, unless that is None.
     """
 
-    place: Place
+    entry: Entry
     labels: dict[str, Any]
     max_hold_s: float | None = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 
 __all__ = ["EVERYBODY", "EXCLUSIVE", "WRITER"]
 
 
-EXCLUSIVE = Order("lock")
-WRITER = Order("W")
-EVERYBODY = Order("W", depth=2**31 - 2)
+EXCLUSIVE = Rule("lock")
+WRITER = Rule("W")
+EVERYBODY = Rule("W", depth=2**31 - 2)
 """Looks at all contenders ahead, of any kind; for counting them."""

@@ -16,7 +16,7 @@ from recipes.guarantees import STORES
 if TYPE_CHECKING:
     from recipes.grant import AsyncGrant, Grant
 
-__all__ = ["FIELDS", "LARGEST", "READER", "WRITER", "Pass", "Proof", "Rule", "Seen", "ask"]
+__all__ = ["FIELDS", "LARGEST", "READER", "WRITER", "Gating", "Pass", "Proof", "Seen", "ask"]
 
 Field = Literal["newest", "writer"]
 Proof: TypeAlias = "Grant | AsyncGrant | int"
@@ -28,15 +28,15 @@ LONGEST_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Gating:
     """What a token has to reach, and what it raises to itself when it passes."""
 
     floor: Field
     raises: tuple[Field, ...]
 
 
-WRITER = Rule("newest", ("newest", "writer"))
-READER = Rule("writer", ("newest",))
+WRITER = Gating("newest", ("newest", "writer"))
+READER = Gating("writer", ("newest",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Pass:
 
     name: str
     token: int
-    rule: Rule
+    rule: Gating
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def holders(queue: Iterable[Contender]) -> int:
 def granted(queue: Sequence[Contender]) -> list[bool]:
     """Return which of a queue hold, from its head on; see `holders`."""
     holding = holders(queue)
-    return [place < holding for place in range(len(queue))]
+    return [entry < holding for entry in range(len(queue))]
 
 
 def waiting(ahead: Ahead) -> Ahead:

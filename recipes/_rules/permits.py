@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from recipes._contract.contenders import GRANTED, Ahead, Contender
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 
 __all__ = ["Permits", "limit_of", "may_hold", "order_of", "permits"]
 
@@ -46,7 +46,7 @@ _EVERYTHING = Permits(MOST + 1, MOST + 1)
 """What a contender of an unknown kind takes: it holds alone, and nothing behind it does."""
 
 
-def permits(weight: int, limit: int) -> Order:
+def permits(weight: int, limit: int) -> Rule:
     """Return the rule of a contender that takes ``weight`` of ``limit`` permits.
 
     Raises:
@@ -59,7 +59,7 @@ def permits(weight: int, limit: int) -> Order:
         if not 1 <= number <= most:
             raise ValueError(f"{what}={number}: from 1 to {most} fit")
     taken = Permits(weight, limit)
-    return Order(
+    return Rule(
         f"S{weight}.{limit}",
         taken,
         depth=limit,
@@ -72,7 +72,7 @@ def permits(weight: int, limit: int) -> Order:
 
 
 @lru_cache(maxsize=1024)  # of kinds there is no end: others may write any
-def order_of(kind: str) -> Order | None:
+def order_of(kind: str) -> Rule | None:
     """Return the rule of a kind, ``S<weight>.<limit>``; None if it is not one of a semaphore."""
     found = _KIND.fullmatch(kind)
     weight, limit = (0, 0) if found is None else map(int, found.groups())
@@ -81,8 +81,8 @@ def order_of(kind: str) -> Order | None:
 
 def limit_of(contender: Contender) -> int | None:
     """Return how many permits there are, as a contender says; None if it says nothing of that."""
-    order = order_of(contender.kind)
-    return None if order is None else order.depth
+    rule = order_of(contender.kind)
+    return None if rule is None else rule.depth
 
 
 def may_hold(ahead: Ahead, *, complete: bool, position: int) -> bool:
@@ -101,8 +101,8 @@ def may_hold(ahead: Ahead, *, complete: bool, position: int) -> bool:
 
 
 def _taken_by(contender: Contender) -> Permits:
-    order = order_of(contender.kind)
-    return _EVERYTHING if order is None or order.weight is None else Permits(order.weight, order.depth)
+    rule = order_of(contender.kind)
+    return _EVERYTHING if rule is None or rule.weight is None else Permits(rule.weight, rule.depth)
 
 
 def _fit(queue: Iterable[Permits]) -> bool:

@@ -1,7 +1,7 @@
-"""The driver for threads: the only place of the blocking face that waits.
+"""The driver for threads: the only place of the blocking API that waits.
 
 A call's requests are asked in the caller's own thread. Two daemon threads serve a
-client: the keeper, which renews the session, and the cleaner, which settles what
+client: the keepalive loop, which renews the session, and the cleaner, which settles what
 interrupted calls left behind. Callbacks run in threads of their own (`Callbacks`).
 """
 
@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from recipes._contract.connection import Link
+from recipes._contract.connection import Connection
 from recipes._contract.deadline import Deadline
 from recipes._contract.operations import Program
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job, clean
-from recipes._programs.hold import Hold
+from recipes._programs.hold import HeldState
 from recipes._programs.session import keep
 from recipes._run.callbacks import Callbacks
 from recipes._run.interpreter import Receive, interpret
@@ -31,36 +31,36 @@ __all__ = ["BlockingRuntime"]
 
 T = TypeVar("T")
 CLOSE_WITHIN_S = 2.0
-KEEPER_PAUSE_S = 1.0
+KEEPALIVE_PAUSE_S = 1.0
 log = logging.getLogger("recipes")
 
 
 class ThreadMailbox:
-    """Where a blocking call hears of events; one thread receives.
+    """Where a blocking call receives events; one thread receives.
 
     Not a ``queue.SimpleQueue``: up to Python 3.12 its ``get`` waits for ever if a signal
     comes while its time runs out (a process that is stopped and continued, say).
     """
 
-    __slots__ = ("_bell", "_events")
+    __slots__ = ("_events", "_waker")
 
     def __init__(self) -> None:
         self._events: list[Event] = []  # a deque is ten times as large, and here are one or two
-        self._bell = threading.Lock()  # free once it was rung
-        self._bell.acquire()
+        self._waker = threading.Lock()  # free once it was rung
+        self._waker.acquire()
 
     def post(self, event: Event) -> None:
         """Deliver ``event``; from any thread."""
         self._events.append(event)
         try:
-            self._bell.release()
+            self._waker.release()
         except RuntimeError:  # it rings already
             pass
 
     def receive(self, at_most_s: float | None) -> Event | None:
         """Wait for an event; None if none came in time."""
         while not self._events:  # it may have rung for an event that was taken without waiting: once
-            if not acquire(self._bell, at_most_s):
+            if not acquire(self._waker, at_most_s):
                 return None
         return self._events.pop(0)
 
@@ -74,7 +74,7 @@ class BlockingRuntime(Runtime):
 
     def _start_threads_afresh(self) -> None:
         self._starting = threading.RLock()  # a signal handler may close the client
-        self._keeper: threading.Thread | None = None
+        self._keepalive: threading.Thread | None = None
         self._cleaner: threading.Thread | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._callbacks = Callbacks()
@@ -107,7 +107,7 @@ class BlockingRuntime(Runtime):
                     if type(effect) is Receive:
                         result = mailbox.receive(call.deadline.bound(effect.at_most_s, self.now()))
                     else:
-                        result = call.epoch.link.ask(effect, call.bound())  # type: ignore[union-attr]
+                        result = call.session.connection.ask(effect, call.bound())  # type: ignore[union-attr]
                 except BaseException as error:
                     effect = effects.throw(error)
                 else:
@@ -119,58 +119,59 @@ class BlockingRuntime(Runtime):
             call.unwind()  # an interrupt may strike between the program's own clauses
             raise
         finally:
-            if waits:  # else it hears of nothing, and the link may be what a signal handler interrupted
+            if waits:  # else it is not notified, and the connection may be what a signal handler interrupted
                 call.finish()
 
-    def make_link(self, on_end: Callable[[str], None]) -> Link:
-        """Return a new link of the engine."""
-        return self.engine.link(on_end)
+    def make_connection(self, on_end: Callable[[str], None]) -> Connection:
+        """Return a new connection of the backend."""
+        return self.backend.connection(on_end)
 
     def want_session(self) -> None:
-        """Have the keeper at work."""
+        """Have the keepalive loop at work."""
         with section.mark, self._starting:
             if not self._keeping():
-                _thread("keeper", self._keep)
-        if self.board.refused is not None:
-            self.board.refused = None
-            self.board.tell_keeper()
+                _thread("keepalive", self._keep)
+        if self.state.refused is not None:
+            self.state.refused = None
+            self.state.wake_keepalive()
 
     def _keep(self) -> None:
-        # A thread says itself that it is at work: an interrupt may strike whoever waits for its start.
+        # A thread says itself that it is at work: an interrupt may strike the thread that waits for its
+        # start.
         with section.mark, self._starting:
-            if self._keeping() or self.board.closed is not None:
+            if self._keeping() or self.state.closed is not None:
                 return
-            self._keeper = threading.current_thread()
+            self._keepalive = threading.current_thread()
         try:
             self._keep_on()
         except BaseException:  # somebody ends threads; the next call that needs one starts another
             # First: what follows notifies the waiting calls, and they ask at once.
             with section.mark, self._starting:
-                self._keeper = None
+                self._keepalive = None
             self.give_up("the thread that renews was ended")
             raise
 
     def _keeping(self) -> bool:
-        return self._keeper is not None and self._keeper.is_alive()
+        return self._keepalive is not None and self._keepalive.is_alive()
 
     def _keep_on(self) -> None:
-        while self.board.closed is None:
+        while self.state.closed is None:
             call = self.call(None, None)
-            self.board.keeper = call.mailbox
+            self.state.keepalive = call.mailbox
             try:
                 self._keep_session(call)
             except Exception as error:  # a mistake of ours: give up what cannot be kept, and start anew
-                log.exception("the keeper of the session failed")
-                self.keeper_failed(error)
-                call.mailbox.receive(KEEPER_PAUSE_S)  # type: ignore[attr-defined]
+                log.exception("the keepalive loop of the session failed")
+                self.keepalive_failed(error)
+                call.mailbox.receive(KEEPALIVE_PAUSE_S)  # type: ignore[attr-defined]
 
     def _keep_session(self, call: Call) -> None:
         def current() -> Any:
-            return call.epoch
+            return call.session
 
-        program = keep(self.board, self.settings.session_timeout_s, current)
+        program = keep(self.state, self.settings.session_timeout_s, current)
         self.run(program, call)
-        late = self.board.epoch
+        late = self.state.session
         if late is not None:  # it began while the client was being closed
             self._end(late)
 
@@ -180,12 +181,12 @@ class BlockingRuntime(Runtime):
 
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a thread of its own if it ends a session; never blocks."""
-        if job.spot is None:
+        if job.ticket is None:
             _thread("closer", self._clean_one, job)
             return
         with section.mark, self._starting:  # so that a cleaner either sees the job, or has ended
             self._jobs.put(job)
-            if self.board.closed is not None:
+            if self.state.closed is not None:
                 self._jobs.put(None)
             if self._cleaner is None:
                 _thread("cleaner", self._clean, self._jobs)
@@ -198,7 +199,7 @@ class BlockingRuntime(Runtime):
         while not self._cleaned_all(job := jobs.get()):
             if job is not None and not self._clean_one(job):
                 jobs.put(job)
-                if self.board.closed is not None:
+                if self.state.closed is not None:
                     jobs.put(None)  # the one that closing put may have come before
 
     def _clean_one(self, job: Job) -> bool:
@@ -222,44 +223,44 @@ class BlockingRuntime(Runtime):
 
     def _settle(self, job: Job) -> bool:
         call = self.call(None, self.settles_within(job), fail_fast=job.within_s is not None)
-        call.epoch = job.epoch
-        self.board.join(call.mailbox)  # so that the end of the session ends the waiting
+        call.session = job.session
+        self.state.join(call.mailbox)  # so that the end of the session ends the waiting
         try:
             return self.run(clean(job), call)
         finally:
-            if job.spot is None:
-                job.epoch.link.close()
+            if job.ticket is None:
+                job.session.connection.close()
 
     def in_turn(self) -> Callable[[Callable[[], object]], None]:
         """Return what runs users' callbacks in order, in a thread that nothing else depends on."""
         return self._callbacks.lane().put
 
-    def close(self) -> list[Hold]:
+    def close(self) -> list[HeldState]:
         """End the session on the store and let go of everything; returns what was held."""
         self.sweep()
-        board = self.board
+        state = self.state
         with section.mark, self._starting:
-            if board.closed is not None:
+            if state.closed is not None:
                 return []
-            board.closed = "closed"
-        epoch, holds = board.epoch, self.holds
+            state.closed = "closed"
+        session, holds = state.session, self.holds
         now = self.now()
         released = [hold for hold in holds if hold.release(now, self.emit)]
         waits = True
         try:
-            if epoch is not None:
-                waits = self._end(epoch)
+            if session is not None:
+                waits = self._end(session)
             self.let_go(released, now)
         finally:
             self._stop_threads(waits=waits)
         return released
 
-    def _end(self, epoch: Any) -> bool:
+    def _end(self, session: Any) -> bool:
         """End a session on the store; False if that is done behind."""
-        self.close_epoch(epoch)
-        job = Job(epoch, None)
+        self.close_session(session)
+        job = Job(session, None)
         call = self.call(None, CLOSE_WITHIN_S)
-        call.epoch = epoch
+        call.session = session
         behind = False
         try:
             self.run(clean(job), call)
@@ -268,15 +269,15 @@ class BlockingRuntime(Runtime):
             self.schedule(job)
         finally:
             if not behind:  # else the thread that does the job closes it
-                epoch.link.close()
+                session.connection.close()
         return not behind
 
     def _stop_threads(self, *, waits: bool) -> None:
-        self.board.tell_keeper()
+        self.state.wake_keepalive()
         self._jobs.put(None)
         if not waits or section.struck():  # they may wait for what was interrupted
             return
-        for thread in (self._keeper, self._cleaner):
+        for thread in (self._keepalive, self._cleaner):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(CLOSE_WITHIN_S / 2)
 

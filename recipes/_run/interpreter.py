@@ -2,7 +2,7 @@
 
 Store operations become the requests of the store's protocol, asked again by tenacity's
 policy where the answer was lost; everything else is done here, without I/O. The result
-is a generator that yields `Request` (ask it on the call's link) or `Receive` (wait for
+is a generator that yields `Request` (ask it on the call's connection) or `Receive` (wait for
 the call's mailbox). It is pure: the two drivers and the simulator run the same one.
 """
 
@@ -24,12 +24,12 @@ from recipes._contract.operations import (
     Program,
     Renew,
     Rewrite,
+    Snapshot,
     StoreOp,
-    View,
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import Turn
+from recipes._contract.protocol import RequestContext
 from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job
@@ -41,7 +41,7 @@ from recipes.events import Transition
 
 if TYPE_CHECKING:
     from recipes._contract.contenders import Ahead
-    from recipes._programs.hold import Epoch
+    from recipes._programs.hold import StoreSession
     from recipes._run.runtime import Call
 
 __all__ = ["Effects", "Receive", "interpret"]
@@ -113,58 +113,58 @@ def _at_once(op: Op[Any], call: Call) -> Any:
         case Admit():
             return runtime.admit(call, op)
         case Abandon():
-            return runtime.abandon(call, op.spot, op.place)
+            return runtime.abandon(call, op.ticket, op.entry)
         case _:
             raise AssertionError(f"{op!r} should be one of the operations")
 
 
-def _attach(call: Call) -> Effects[Epoch]:
-    runtime, board = call.runtime, call.runtime.board
+def _attach(call: Call) -> Effects[StoreSession]:
+    runtime, state = call.runtime, call.runtime.state
     failures = 0
     while True:
-        epoch = board.live(runtime.now())
-        if epoch is None:
+        session = state.live(runtime.now())
+        if session is None:
             refuse_eventlet()  # which may have come since the client was made
-            board.join(call.mailbox)
+            state.join(call.mailbox)
             runtime.want_session()
-            epoch = board.live(runtime.now())  # it may have come before this call joined
-        if epoch is not None:
-            call.epoch = epoch
-            return epoch
+            session = state.live(runtime.now())  # it may have come before this call joined
+        if session is not None:
+            call.session = session
+            return session
         try:
             event = yield Receive(None)
         except Expired as expired:
             raise expired from call.last_error
         if isinstance(event, OpenFailed):
             failures += 1
-            enough = call.fail_fast and failures >= runtime.engine.servers
+            enough = call.fail_fast and failures >= runtime.backend.servers
             if enough or not isinstance(event.error, StoreUnavailable):
                 raise event.error
             call.last_error = _where_it_was_asked(event.error)
 
 
 def _wait(op: Wait, call: Call) -> Effects[Event | None]:
-    epoch = call.epoch
+    session = call.session
     found: Event | None
-    if op.at_most_s is not None or epoch is None:  # the keeper, which minds the session itself
+    if op.at_most_s is not None or session is None:  # the keepalive loop, which minds the session itself
         found = yield Receive(op.at_most_s)
         return found
-    board = call.runtime.board
-    board.join(call.mailbox)
-    _still(epoch)
-    at_most_s = call.runtime.reread_period(epoch)
+    state = call.runtime.state
+    state.join(call.mailbox)
+    _still(session)
+    at_most_s = call.runtime.reread_period(session)
     if op.due_at is not None:
         at_most_s = min(at_most_s, max(op.due_at - call.runtime.now(), 0.0))
     found = yield Receive(at_most_s)
-    if board.closed is not None:
+    if state.closed is not None:
         raise ClientClosed
-    _still(epoch)
+    _still(session)
     return found
 
 
-def _still(epoch: Epoch) -> None:
-    if epoch.ended is not None:
-        raise SessionLost(epoch.ended)
+def _still(session: StoreSession) -> None:
+    if session.ended is not None:
+        raise SessionLost(session.ended)
 
 
 def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
@@ -176,7 +176,7 @@ def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
             return (yield from _once(op, call, again=failures > 0))
         except StoreUnavailable as error:
             failures += 1
-            if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.engine.servers)):
+            if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.backend.servers)):
                 raise
             call.last_error = _where_it_was_asked(error)
             call.runtime.retrying(op, error)
@@ -190,93 +190,95 @@ def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
 def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
     if isinstance(op, Open):
         return (yield from _open(op, call))
-    epoch = call.epoch
-    assert epoch is not None, f"{op!r} should come after Attach"
+    session = call.session
+    assert session is not None, f"{op!r} should come after Attach"
     if isinstance(op, End):
-        return (yield from epoch.protocol.end(op, Turn(call.mailbox, again)))
-    _still(epoch)
+        return (yield from session.protocol.end(op, RequestContext(call.mailbox, again)))
+    _still(session)
     try:
         match op:
             case Watch():
-                armed = yield from _watch(op, call, epoch, again=again)
-                _note(op, armed, call, epoch)
+                armed = yield from _watch(op, call, session, again=again)
+                _note(op, armed, call, session)
                 return armed
             case Renew():
-                return (yield from _renew(op, call, epoch))
+                return (yield from _renew(op, call, session))
             case Enqueue() | Probe():
-                epoch.local.stand(op.spot.id)
-                call.spot = op.spot
+                session.waiters.stand(op.ticket.id)
+                call.ticket = op.ticket
             case Look():
-                op = Look(op.mine, op.order, _listen(op, call, epoch))
+                op = Look(op.mine, op.rule, _listen(op, call, session))
             case _:
                 pass
-        result = yield from epoch.protocol.start(op, Turn(call.mailbox, again))
+        result = yield from session.protocol.start(op, RequestContext(call.mailbox, again))
     except SessionLost as lost:
-        call.runtime.session_gone(epoch, lost.reason)
+        call.runtime.session_gone(session, lost.reason)
         raise
     except BaseException:
         if isinstance(op, Rewrite):  # it may have been done: the client's own waiters ask the store
-            epoch.local.marked(op.place.spot.id, op.mark)
+            session.waiters.marked(op.entry.ticket.id, op.mark)
         raise
-    _note(op, result, call, epoch)
+    _note(op, result, call, session)
     return result
 
 
-def _note(op: StoreOp[Any], result: Any, call: Call, epoch: Epoch) -> None:
+def _note(op: StoreOp[Any], result: Any, call: Call, session: StoreSession) -> None:
     """Have the rest of the client know what an operation came to."""
-    for stranger in epoch.protocol.noticed():
-        call.runtime.emit(Transition("store.stranger", reason=stranger))
+    for said in session.protocol.noticed():
+        call.runtime.emit(Transition("store.stranger", reason=said))
     if isinstance(op, Withdraw) or (isinstance(op, Probe) and result is None):
-        epoch.local.gone(op.spot.id)
-        call.spot = None
+        session.waiters.gone(op.ticket.id)
+        call.ticket = None
     if isinstance(op, Rewrite) and result is not None:
-        epoch.local.marked(op.place.spot.id, op.mark)
-    if isinstance(result, View) and isinstance(op, Enqueue | Probe):
-        call.place = result.mine
+        session.waiters.marked(op.entry.ticket.id, op.mark)
+    if isinstance(result, Snapshot) and isinstance(op, Enqueue | Probe):
+        call.entry = result.mine
         if result.mine is not None:
-            epoch.local.waits(result.mine, call.mailbox)
+            session.waiters.waits(result.mine, call.mailbox)
 
 
 def _open(op: Open, call: Call) -> Effects[Any]:
-    """Start a session on a link of its own, and stamp when that was sent."""
-    if call.runtime.board.closed is not None:
+    """Start a session on a connection of its own, and stamp when that was sent."""
+    if call.runtime.state.closed is not None:
         raise ClientClosed
-    epoch = call.epoch = call.runtime.new_epoch()
+    session = call.session = call.runtime.new_session()
     sent_at = call.runtime.now()
     try:
-        opened = yield from epoch.protocol.open(op, Turn(call.mailbox))
+        opened = yield from session.protocol.open(op, RequestContext(call.mailbox))
     except BaseException as error:
         # It may have come to be after all: end it, so that nothing of it is left.
-        call.runtime.schedule(Job(epoch, None, within_s=END_UNBORN_WITHIN_S))
+        call.runtime.schedule(Job(session, None, within_s=END_UNBORN_WITHIN_S))
         if isinstance(error, SessionLost):  # it ended before it was used: try again, by the policy
-            raise StoreUnavailable(call.runtime.engine.label, error.reason) from error
+            raise StoreUnavailable(call.runtime.backend.label, error.reason) from error
         raise
     return replace(opened, sent_at=sent_at)
 
 
-def _renew(op: Renew, call: Call, epoch: Epoch) -> Effects[Any]:
+def _renew(op: Renew, call: Call, session: StoreSession) -> Effects[Any]:
     call.runtime.sweep()
     call.deadline = Deadline.after(op.within_s, call.runtime.now())
     try:
-        return (yield from epoch.protocol.renew(op, Turn(call.mailbox)))
+        return (yield from session.protocol.renew(op, RequestContext(call.mailbox)))
     finally:
         call.deadline = NEVER
 
 
-def _watch(op: Watch, call: Call, epoch: Epoch, *, again: bool) -> Effects[bool]:
+def _watch(op: Watch, call: Call, session: StoreSession, *, again: bool) -> Effects[bool]:
     """Watch; contenders of this very client need no watch on the store."""
-    remote = _listen(op, call, epoch)
+    remote = _listen(op, call, session)
     if not remote:
         return True
-    armed = yield from epoch.protocol.watch(Watch(op.mine, remote, op.as_of), Turn(call.mailbox, again))
+    armed = yield from session.protocol.watch(
+        Watch(op.mine, remote, op.as_of), RequestContext(call.mailbox, again)
+    )
     return armed
 
 
-def _listen(op: Watch | Look, call: Call, epoch: Epoch) -> Ahead:
+def _listen(op: Watch | Look, call: Call, session: StoreSession) -> Ahead:
     """Have the local registry tell of the client's own contenders; returns the others."""
     remote = []
     for target in op.targets:
-        if epoch.local.listen(target, call.mailbox):
+        if session.waiters.listen(target, call.mailbox):
             call.listening.append(target.id)
         else:
             remote.append(target)

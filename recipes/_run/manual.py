@@ -2,8 +2,8 @@
 
 Every wait of a driver is for a mailbox (a request without an answer waits for its call's
 mailbox too), so a clock that hands out the mailboxes knows who waits, and until when.
-Time moves to the next of these moments, whoever it concerns is woken, and it moves on
-only when all of them wait again: keepers renew, sessions end, deadlines pass and
+Time moves to the next of these moments, those that it concerns are woken, and it moves on
+only when all of them wait again: keepalive loops renew, sessions end, deadlines pass and
 callers are told in the order they would in real time.
 """
 
@@ -26,9 +26,9 @@ from recipes._run.runtime import LONGEST_REREAD_S, Runtime
 from recipes._run.tasks import AsyncRuntime, TaskMailbox
 
 if TYPE_CHECKING:
-    from recipes._contract.backend import Engine
+    from recipes._contract.backend import Backend
     from recipes._programs.cleaner import Job
-    from recipes._programs.hold import Epoch, Hold
+    from recipes._programs.hold import HeldState, StoreSession
     from recipes._run.runtime import Call, Settings
 
 __all__ = ["AsyncManualRuntime", "ManualMailbox", "ManualRuntime", "ManualTime"]
@@ -103,7 +103,7 @@ class ManualTime:
             self.changed.notify_all()
 
     def wake(self, mailbox: ManualMailbox) -> None:
-        """Have whoever waits look again; it counts as busy from now on."""
+        """Have those that wait look again; it counts as busy from now on."""
         with self.changed:
             if mailbox in self._parked:
                 del self._parked[mailbox]
@@ -120,8 +120,8 @@ class ManualTime:
             return not self._busy and all(runtime.rests() for runtime in self.runtimes)
 
     def awaited(self) -> bool:
-        """Whether a caller waits for time to pass, rather than a client's own keeper or cleaner."""
-        own: set[object] = {*self._behind, *(runtime.board.keeper for runtime in self.runtimes)}
+        """Whether a caller waits for time to pass, rather than a client's own keepalive loop or cleaner."""
+        own: set[object] = {*self._behind, *(runtime.state.keepalive for runtime in self.runtimes)}
         own.update(*(runtime.settling.values() for runtime in self.runtimes))
         return any(mailbox not in own for mailbox in self._parked)
 
@@ -160,7 +160,7 @@ class ManualMailbox(ABC):
 
 
 class ManualThreadMailbox(ManualMailbox, ThreadMailbox):
-    """Where a blocking call hears of events, and of time."""
+    """Where a blocking call receives events, and of time."""
 
     def __init__(self, time: ManualTime) -> None:
         super().__init__(time)
@@ -227,13 +227,13 @@ class _Manual(Runtime):
         settling: Which mailbox each job that is being settled waits for, by its id.
     """
 
-    def __init__(self, time: ManualTime, engine: Engine, settings: Settings) -> None:
+    def __init__(self, time: ManualTime, backend: Backend, settings: Settings) -> None:
         self._time = time
         self._wanted = False
         self.settling: dict[int, object] = {}
-        super().__init__(engine, settings)
+        super().__init__(backend, settings)
         with time.lock:
-            time.runtimes = [runtime for runtime in time.runtimes if runtime.board.closed is None]
+            time.runtimes = [runtime for runtime in time.runtimes if runtime.state.closed is None]
             time.runtimes.append(self)
 
     def now(self) -> float:
@@ -268,7 +268,7 @@ class _Manual(Runtime):
         """Return no pauses: asking again takes no time, so that a caller needs nobody to move it."""
         return itertools.repeat(0.0)
 
-    def reread_period(self, epoch: Epoch) -> float:
+    def reread_period(self, session: StoreSession) -> float:
         """Return the longest such period, without jitter: a test runs the same each time."""
         return min(self.settings.session_timeout_s, LONGEST_REREAD_S)
 
@@ -276,15 +276,15 @@ class _Manual(Runtime):
         """Leave it open as the process ends: its store goes with it, and nobody moves the time."""
 
     def rests(self) -> bool:
-        """Whether the client's own keeper and cleaner have nothing to do now."""
-        if self.board.closed is not None:
+        """Whether the client's own keepalive loop and cleaner have nothing to do now."""
+        if self.state.closed is not None:
             return True
         waits, settling = self._time.is_parked, self.settling
-        if (self._wanted and not waits(self.board.keeper)) or not all(map(waits, settling.values())):
+        if (self._wanted and not waits(self.state.keepalive)) or not all(map(waits, settling.values())):
             return False
         jobs = list(self.cleaning.values())
-        ending = (id(job) in settling for job in jobs if job.spot is None)  # each in a thread of its own
-        leaving = [id(job) in settling for job in jobs if job.spot is not None]  # one after the other
+        ending = (id(job) in settling for job in jobs if job.ticket is None)  # each in a thread of its own
+        leaving = [id(job) in settling for job in jobs if job.ticket is not None]  # one after the other
         return all(ending) and (not leaving or any(leaving))
 
 
@@ -304,7 +304,7 @@ class ManualRuntime(_Manual, BlockingRuntime):
             return super()._settle(job)
 
     def want_session(self) -> None:
-        """Have the keeper at work; it counts as busy from now on."""
+        """Have the keepalive loop at work; it counts as busy from now on."""
         self._wanted = True
         super().want_session()
 
@@ -336,11 +336,11 @@ class AsyncManualRuntime(_Manual, AsyncRuntime):
         with self._settling(job):
             return await super()._settle(job)
 
-    def watch_over(self, hold: Hold) -> None:
-        """Leave it to the keeper: while the loop is blocked no time passes."""
+    def watch_over(self, hold: HeldState) -> None:
+        """Leave it to the keepalive loop: while the loop is blocked no time passes."""
 
     def want_session(self) -> None:
-        """Have the keeper at work; it counts as busy from now on."""
+        """Have the keepalive loop at work; it counts as busy from now on."""
         self._wanted = True
         super().want_session()
 
@@ -356,5 +356,8 @@ class AsyncManualRuntime(_Manual, AsyncRuntime):
             return await super().run(program, call)
 
     def rests(self) -> bool:
-        """Whether the client's own keeper and cleaner have nothing to do now; their loop may be gone."""
+        """Whether the client's own keepalive loop and cleaner have nothing to do now.
+
+        Their loop may be gone.
+        """
         return self._loop is None or self._loop.is_closed() or super().rests()

@@ -111,17 +111,19 @@ def dropped(runtime: Runtime, until: float | None, end: Callable[[], object]) ->
 def _warn(runtime: Runtime, what: str) -> None:
     now = runtime.now()
     held = [hold for hold in runtime.holds if hold.remaining(now) > 0]
-    if held and runtime.face is not None:
-        names = [f"{hold.labels['name']!r} (token {hold.place.token})" for hold in held[:MOST_NAMED]]
+    if held and runtime.client is not None:
+        names = [f"{hold.labels['name']!r} (token {hold.entry.token})" for hold in held[:MOST_NAMED]]
         more = f" and {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
         said = what.format(held=", ".join(names) + more)
-        warnings.warn(f"unclosed {runtime.face!r} {said}", ResourceWarning, source=runtime.face, stacklevel=2)
+        warnings.warn(
+            f"unclosed {runtime.client!r} {said}", ResourceWarning, source=runtime.client, stacklevel=2
+        )
 
 
 def _leave() -> None:
     """Close what is open, all side by side."""
     until = boot_time() + LEAVE_WITHIN_S
-    unclosed = [one for one in present() if one.board.closed is None and one.board.epoch is not None]
+    unclosed = [one for one in present() if one.state.closed is None and one.state.session is not None]
     left = [one for one in _left if one.until > boot_time()]
     _left.clear()
     try:

@@ -1,4 +1,4 @@
-"""What one client runs on: its session board, its settings, and the calls in progress.
+"""What one client runs on: its session state, its settings, and the calls in progress.
 
 The parts that do not differ between threads and asyncio. A `Call` is one public call; a
 `Runtime` is what all calls of a client share. Nothing here waits.
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
-from recipes._contract.operations import Open, Place, Program, Spot, StoreOp
+from recipes._contract.operations import Entry, Open, Program, StoreOp, Ticket
 from recipes._programs.cleaner import Job
-from recipes._programs.hold import REMOVED, Epoch, Hold
-from recipes._programs.session import Board, SessionEvent
+from recipes._programs.hold import REMOVED, HeldState, StoreSession
+from recipes._programs.session import SessionEvent, SessionState
 from recipes._programs.steps import Admit
 from recipes._run import process
 from recipes._run.clock import boot_time
@@ -32,9 +32,9 @@ from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
 
 if TYPE_CHECKING:
-    from recipes._contract.backend import Engine
+    from recipes._contract.backend import Backend
     from recipes._contract.connection import Mailbox
-    from recipes._programs.reentry import Entries
+    from recipes._programs.reentry import Reentries
 
 __all__ = ["Call", "Runtime", "Settings", "new_id", "pending_cleanups"]
 
@@ -70,13 +70,13 @@ class Call:
 
     Attributes:
         runtime: The client's.
-        mailbox: Where it hears of events.
+        mailbox: Where it receives events.
         owner: The thread or task that asked.
         deadline: For the whole call.
         fail_fast: Failing to start a session, or losing answers (two, or one of each server), ends it.
-        epoch: The session it uses, once it has one.
-        spot: Where it may stand in a queue, until somebody else looks after that.
-        place: Where it stands, as far as the store has said so.
+        session: The session it uses, once it has one.
+        ticket: Where it may stand in a queue, until somebody else looks after that.
+        entry: Where it stands, as far as the store has said so.
         hold: What it was granted.
         listening: The client's own contenders that it waits for.
         last_error: The last lost answer, to explain a timeout.
@@ -87,10 +87,10 @@ class Call:
     owner: object = None
     deadline: Deadline = NEVER
     fail_fast: bool = False
-    epoch: Epoch | None = None
-    spot: Spot | None = None
-    place: Place | None = None
-    hold: Hold | None = None
+    session: StoreSession | None = None
+    ticket: Ticket | None = None
+    entry: Entry | None = None
+    hold: HeldState | None = None
     listening: list[str] = field(default_factory=list)
     last_error: StoreError | None = None
 
@@ -104,35 +104,35 @@ class Call:
         """Leave nothing behind of a call that ends in an exception; may be called twice."""
         if self.hold is not None:
             self.hold.lose("the call was interrupted before it returned")
-        if self.spot is not None:
-            self.runtime.abandon(self, self.spot, self.place)
+        if self.ticket is not None:
+            self.runtime.abandon(self, self.ticket, self.entry)
 
     def finish(self) -> None:
         """Stop hearing of events."""
-        self.runtime.board.leave(self.mailbox)
-        if self.epoch is not None:
-            self.epoch.local.forget(self.mailbox, self.listening)
-            self.epoch.link.forget(self.mailbox)
+        self.runtime.state.leave(self.mailbox)
+        if self.session is not None:
+            self.session.waiters.forget(self.mailbox, self.listening)
+            self.session.connection.forget(self.mailbox)
 
 
 class Runtime(ABC):
     """What all calls of one client share.
 
     Attributes:
-        face: The client, as users know it.
-        entries: What was entered and may be entered again, by owner and encoded name.
+        client: The client, as users know it.
+        reentries: What was entered and may be entered again, by owner and encoded name.
         hub: What is observed.
     """
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, backend: Backend, settings: Settings) -> None:
         refuse_eventlet()
         events.prepare()
-        self.engine = engine
+        self.backend = backend
         self.settings = settings
-        self.board = Board()
+        self.state = SessionState()
         self.cleaning: dict[int, Job] = {}
-        self.face: Any = None
-        self.entries: dict[tuple[object, str], Entries] = {}
+        self.client: Any = None
+        self.reentries: dict[tuple[object, str], Reentries] = {}
         self.left: deque[LeftBlock] = deque()
         self.hub = Hub(self)
         self._inherited: list[object] = []
@@ -146,43 +146,43 @@ class Runtime(ABC):
         """Tell about a transition."""
         if events.wanted(transition.event):
             if transition.store is None:
-                transition = replace(transition, store=self.engine.label)
+                transition = replace(transition, store=self.backend.label)
             events.emit(transition)
 
-    def admit(self, call: Call, op: Admit) -> Hold:
-        """Record a grant; the epoch knows it before its proof is read, so that no loss misses it."""
-        epoch = call.epoch
-        assert epoch is not None, "a place belongs to a session"
+    def admit(self, call: Call, op: Admit) -> HeldState:
+        """Record a grant; the session knows it before its proof is read, so that no loss misses it."""
+        session = call.session
+        assert session is not None, "a place belongs to a session"
         now = self.now()
-        call.hold = hold = Hold(op.place, epoch, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
-        epoch.holds[op.place.spot.id] = hold
+        call.hold = hold = HeldState(op.entry, session, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
+        session.holds[op.entry.ticket.id] = hold
         if op.max_hold_s is not None:
-            self.board.tell_keeper()  # it may sleep for longer
+            self.state.wake_keepalive()  # it may sleep for longer
             self.watch_over(hold)
-        epoch.local.waits_no_more(op.place.spot.id)
-        lost = epoch.reason if hold.remaining(now) <= 0 else None
-        if epoch.local.is_missing(op.place.spot.id):
+        session.waiters.waits_no_more(op.entry.ticket.id)
+        lost = session.reason if hold.remaining(now) <= 0 else None
+        if session.waiters.is_missing(op.entry.ticket.id):
             lost = REMOVED
         if lost is not None:
             hold.lose(lost)
             raise SessionLost(lost)
         return hold
 
-    def abandon(self, call: Call, spot: Spot | None, place: Place | None = None) -> None:
-        """Hand a spot, or (None) the whole session, to the cleaner."""
-        epoch = call.epoch
-        if epoch is not None and (spot is None or epoch.local.stands(spot.id)):
-            if spot is not None:
-                epoch.local.waits_no_more(spot.id)
-            if place is None and call.place is not None and call.place.spot is spot:
-                place = call.place
-            self.schedule(Job(epoch, spot, place))
-        if spot is call.spot:
-            call.spot = None  # last: an interrupt before this has it done twice, which does no harm
+    def abandon(self, call: Call, ticket: Ticket | None, entry: Entry | None = None) -> None:
+        """Hand a ticket, or (None) the whole session, to the cleaner."""
+        session = call.session
+        if session is not None and (ticket is None or session.waiters.stands(ticket.id)):
+            if ticket is not None:
+                session.waiters.waits_no_more(ticket.id)
+            if entry is None and call.entry is not None and call.entry.ticket is ticket:
+                entry = call.entry
+            self.schedule(Job(session, ticket, entry))
+        if ticket is call.ticket:
+            call.ticket = None  # last: an interrupt before this has it done twice, which does no harm
 
-    def withdraw_behind(self, hold: Hold) -> None:
+    def withdraw_behind(self, hold: HeldState) -> None:
         """Have the cleaner withdraw what was held."""
-        self.schedule(Job(hold.epoch, hold.place.spot, hold.place))
+        self.schedule(Job(hold.session, hold.entry.ticket, hold.entry))
 
     def sweep(self) -> None:
         """Release what was held in ``with`` blocks that were left as an interrupt struck their ends."""
@@ -206,8 +206,8 @@ class Runtime(ABC):
         self.clean_up(job)
 
     def settles_within(self, job: Job) -> float | None:
-        """Return how long to try: until a session has ended by itself, and a spot until it is gone."""
-        if job.spot is not None:
+        """Return how long to try: until a session has ended by itself, and a ticket until it is gone."""
+        if job.ticket is not None:
             return None
         return self.settings.session_timeout_s if job.within_s is None else job.within_s
 
@@ -215,9 +215,9 @@ class Runtime(ABC):
         """A job is done."""
         self.cleaning.pop(id(job), None)
 
-    def let_go(self, released: list[Hold], now: float) -> None:
+    def let_go(self, released: list[HeldState], now: float) -> None:
         """Tell, at the end of closing, the calls in progress, and about the grants that were held."""
-        self.board.tell(SessionEvent())
+        self.state.tell(SessionEvent())
         for hold in released:
             self.emit(hold.transition("released", held_s=now - hold.acquired_at))
 
@@ -232,35 +232,35 @@ class Runtime(ABC):
         said = {"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
         return json.dumps(said, separators=(",", ":"))
 
-    def close_epoch(self, epoch: Epoch) -> None:
+    def close_session(self, session: StoreSession) -> None:
         """End the session in this client, as its closing; nobody else tells of holders that hung."""
-        for hold in self.board.ended(epoch, "the client was closed"):
+        for hold in self.state.ended(session, "the client was closed"):
             self.emit(hold.transition("lost", reason=hold.reason))
 
-    def session_gone(self, epoch: Epoch, reason: str) -> None:
+    def session_gone(self, session: StoreSession, reason: str) -> None:
         """The store says that this session has ended: nothing of it is held from here on."""
-        if epoch.ended is None:
-            epoch.ended = reason
-            self.board.tell_keeper()
+        if session.ended is None:
+            session.ended = reason
+            self.state.wake_keepalive()
 
-    def keeper_failed(self, error: Exception) -> None:
-        """The keeper made a mistake: give the session up, tell who waits for one; it starts anew."""
+    def keepalive_failed(self, error: Exception) -> None:
+        """The keepalive loop made a mistake: give the session up, tell who waits for one; it starts anew."""
         reason = f"renewing failed: {type(error).__name__}"
         self.give_up(reason)
-        self.board.failed(StoreUnavailable(self.engine.label, reason))
+        self.state.failed(StoreUnavailable(self.backend.label, reason))
 
     def give_up(self, reason: str) -> None:
-        """Give up the session, if there is one: its keeper does not look after it any more."""
-        epoch = self.board.epoch
-        if epoch is not None:
-            for hold in self.board.ended(epoch, reason):
+        """Give up the session, if there is one: its keepalive loop does not look after it any more."""
+        session = self.state.session
+        if session is not None:
+            for hold in self.state.ended(session, reason):
                 self.emit(hold.transition("lost", reason=hold.reason))
-            self.schedule(Job(epoch, None))
+            self.schedule(Job(session, None))
 
     def retrying(self, op: StoreOp[Any], error: StoreError) -> None:
         """An answer was lost, and the operation will be asked again."""
         if isinstance(op, Open):
-            self.board.failed(error)
+            self.state.failed(error)
         self.emit(Transition("store.retry", reason=str(error)))
 
     def pauses(self) -> Iterator[float]:
@@ -273,45 +273,45 @@ class Runtime(ABC):
             yield pause(state)
             state.attempt_number += 1
 
-    def reread_period(self, epoch: Epoch) -> float:
+    def reread_period(self, session: StoreSession) -> float:
         """Return after how many seconds without an event a waiter reads again, jittered."""
-        ttl_s = epoch.clock.ttl_s if epoch.clock is not None else LONGEST_REREAD_S
+        ttl_s = session.clock.ttl_s if session.clock is not None else LONGEST_REREAD_S
         return min(ttl_s, LONGEST_REREAD_S) * random.uniform(0.7, 1.0)  # noqa: S311 - spreads load only
 
-    def new_epoch(self) -> Epoch:
-        """Make the link and the protocol of one more session."""
-        # Threads of a store's client may keep a link alive: it should not keep a dropped client so.
+    def new_session(self) -> StoreSession:
+        """Make the connection and the protocol of one more session."""
+        # Threads of a store's client may keep a connection alive: it should not keep a dropped client so.
         runtime_ref = weakref.ref(self)
-        epoch_ref: weakref.ref[Epoch] | None = None
+        session_ref: weakref.ref[StoreSession] | None = None
 
         def on_end(reason: str) -> None:
-            runtime, epoch = runtime_ref(), None if epoch_ref is None else epoch_ref()
-            if runtime is not None and epoch is not None:
-                runtime.session_gone(epoch, reason)
+            runtime, session = runtime_ref(), None if session_ref is None else session_ref()
+            if runtime is not None and session is not None:
+                runtime.session_gone(session, reason)
 
-        made = Epoch(self.make_link(on_end), self.engine.protocol())
-        epoch_ref = weakref.ref(made)
+        made = StoreSession(self.make_connection(on_end), self.backend.protocol())
+        session_ref = weakref.ref(made)
         return made
 
     @property
-    def holds(self) -> list[Hold]:
+    def holds(self) -> list[HeldState]:
         """The grants of the current session that have not ended."""
-        epoch = self.board.epoch
-        return [] if epoch is None else list(epoch.holds.values())
+        session = self.state.session
+        return [] if session is None else list(session.holds.values())
 
     # What differs between threads and asyncio.
 
-    def watch_over(self, hold: Hold) -> None:
-        """Have a grant that may be held for so long only taken back, also if the keeper cannot."""
-        del hold  # a keeper with a thread of its own can
+    def watch_over(self, hold: HeldState) -> None:
+        """Have a grant that may be held for so long only taken back, also if the keepalive loop cannot."""
+        del hold  # a keepalive loop with a thread of its own can
 
     @abstractmethod
-    def make_link(self, on_end: Any) -> Any:
-        """Return a new link of the engine."""
+    def make_connection(self, on_end: Any) -> Any:
+        """Return a new connection of the backend."""
 
     @abstractmethod
     def want_session(self) -> None:
-        """Have the keeper at work."""
+        """Have the keepalive loop at work."""
 
     @abstractmethod
     def run_behind(self, program: Program[None], call: Any) -> None:
@@ -336,17 +336,17 @@ class Runtime(ABC):
 
     def after_fork(self) -> None:
         """In the child: hold nothing, touch nothing of the parent's, start afresh on first use."""
-        old, self.board = self.board, Board()
-        self.board.closed = old.closed
+        old, self.state = self.state, SessionState()
+        self.state.closed = old.closed
         self.cleaning = {}
-        self.entries = {}
+        self.reentries = {}
         self.left = deque()
         self.hub.after_fork()
-        epoch = old.epoch
-        if epoch is not None:
-            self._inherited.append(epoch)  # kept, so that no finalizer closes what the parent uses
-            epoch.ended = "forked"
-            for hold in list(epoch.holds.values()):
+        session = old.session
+        if session is not None:
+            self._inherited.append(session)  # kept, so that no finalizer closes what the parent uses
+            session.ended = "forked"
+            for hold in list(session.holds.values()):
                 hold.on_end = None
                 hold.lose("forked")
 
@@ -355,6 +355,6 @@ def pending_cleanups() -> dict[str, int]:
     """Return, by stores, how many jobs the cleaners of this process's clients have still to do."""
     found: dict[str, int] = {}
     for runtime in process.present():
-        label = runtime.engine.label
+        label = runtime.backend.label
         found[label] = found.get(label, 0) + len(runtime.cleaning)
     return found

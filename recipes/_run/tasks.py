@@ -1,7 +1,7 @@
-"""The driver for asyncio: the only place of the asyncio face that waits.
+"""The driver for asyncio: the only place of the asyncio API that waits.
 
 A call's requests are asked in the caller's own task. Two tasks serve a client, the
-keeper and the cleaner, with no thread of this package's own (but for `Watchdog`).
+keepalive loop and the cleaner, with no thread of this package's own (but for `Watchdog`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recipes._contract.connection import AsyncLink
+from recipes._contract.connection import AsyncConnection
 from recipes._contract.deadline import Deadline
 from recipes._contract.operations import Program
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job, clean
-from recipes._programs.hold import Epoch, Hold
+from recipes._programs.hold import HeldState, StoreSession
 from recipes._programs.queueing import open_session
 from recipes._programs.session import keep
 from recipes._run import process
@@ -29,7 +29,7 @@ from recipes._run.runtime import Call, Runtime
 from recipes._run.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from recipes._contract.backend import Engine
+    from recipes._contract.backend import Backend
     from recipes._contract.protocol import StoreProtocol
     from recipes._run.runtime import Settings
 
@@ -37,13 +37,13 @@ __all__ = ["AsyncRuntime"]
 
 T = TypeVar("T")
 CLOSE_WITHIN_S = 2.0
-KEEPER_PAUSE_S = 1.0
+KEEPALIVE_PAUSE_S = 1.0
 LOOP_WITHIN_S = 1.0  # for a loop to close its client as the process ends
 log = logging.getLogger("recipes")
 
 
 class TaskMailbox:
-    """Where an asyncio call hears of events."""
+    """Where an asyncio call receives events."""
 
     __slots__ = ("_events", "_loop", "_thread", "_waiter")
 
@@ -95,7 +95,7 @@ class AsyncRuntime(Runtime):
     def _start_tasks_afresh(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        self._keeper: asyncio.Task[None] | None = None
+        self._keepalive: asyncio.Task[None] | None = None
         self._cleaner: asyncio.Task[None] | None = None
         self._behind: set[asyncio.Task[Any]] = set()  # those that end by themselves
         self._jobs: deque[Job] = deque()
@@ -135,7 +135,7 @@ class AsyncRuntime(Runtime):
                     if type(effect) is Receive:
                         result = await mailbox.receive(call.deadline.bound(effect.at_most_s, self.now()))
                     else:
-                        result = await call.epoch.link.ask(effect, call.bound())  # type: ignore[union-attr]
+                        result = await call.session.connection.ask(effect, call.bound())  # type: ignore[union-attr]
                 except BaseException as error:
                     effect = effects.throw(error)
                 else:
@@ -149,65 +149,65 @@ class AsyncRuntime(Runtime):
         finally:
             call.finish()
 
-    def make_link(self, on_end: Callable[[str], None]) -> AsyncLink:
-        """Return a new link of the engine; its word of the end comes from any thread."""
+    def make_connection(self, on_end: Callable[[str], None]) -> AsyncConnection:
+        """Return a new connection of the backend; its word of the end comes from any thread."""
         loop, thread = self._loop, self._thread
         assert loop is not None, "a link is made by a call, which knows the loop"
 
-        def told(reason: str) -> None:  # it does not refer to this runtime: see `new_epoch`
+        def told(reason: str) -> None:  # it does not refer to this runtime: see `new_session`
             if threading.get_ident() == thread:
                 on_end(reason)
             elif not loop.is_closed():
                 loop.call_soon_threadsafe(on_end, reason)
 
-        return self.engine.async_link(told)
+        return self.backend.async_connection(told)
 
     def want_session(self) -> None:
-        """Have the keeper at work."""
-        if self._keeper is not None and self._keeper.done():
-            self._unkept(self._keeper)
-        if self._keeper is None:
-            self._keeper = _task("keeper", self._keep())
-            self._keeper.add_done_callback(self._on_keeper_done)
-        if self.board.refused is not None:
-            self.board.refused = None
-            self.board.tell_keeper()
+        """Have the keepalive loop at work."""
+        if self._keepalive is not None and self._keepalive.done():
+            self._unkept(self._keepalive)
+        if self._keepalive is None:
+            self._keepalive = _task("keepalive", self._keep())
+            self._keepalive.add_done_callback(self._on_keepalive_done)
+        if self.state.refused is not None:
+            self.state.refused = None
+            self.state.wake_keepalive()
 
     async def _keep(self) -> None:
-        while self.board.closed is None:
+        while self.state.closed is None:
             call = self.call(None, None)
-            self.board.keeper = call.mailbox
+            self.state.keepalive = call.mailbox
             try:
                 await self._keep_session(call)
             except Exception as error:  # a mistake of ours: give up what cannot be kept, and start anew
-                log.exception("the keeper of the session failed")
-                self.keeper_failed(error)
-                await call.mailbox.receive(KEEPER_PAUSE_S)  # type: ignore[attr-defined]
+                log.exception("the keepalive loop of the session failed")
+                self.keepalive_failed(error)
+                await call.mailbox.receive(KEEPALIVE_PAUSE_S)  # type: ignore[attr-defined]
 
-    def _on_keeper_done(self, keeper: asyncio.Task[None]) -> None:
-        """See to the session if somebody cancelled its keeper, unless the loop ends first."""
-        epoch, loop = self.board.epoch, self._loop
-        if epoch is not None and self.board.closed is None and loop is not None:
-            loop.call_later(epoch.remaining(self.now()), self._unkept, keeper)
+    def _on_keepalive_done(self, keepalive: asyncio.Task[None]) -> None:
+        """See to the session if somebody cancelled its keepalive loop, unless the loop ends first."""
+        session, loop = self.state.session, self._loop
+        if session is not None and self.state.closed is None and loop is not None:
+            loop.call_later(session.remaining(self.now()), self._unkept, keepalive)
 
-    def _unkept(self, keeper: asyncio.Task[None]) -> None:
-        if self._keeper is keeper and self.board.closed is None:
-            self._keeper = None
+    def _unkept(self, keepalive: asyncio.Task[None]) -> None:
+        if self._keepalive is keepalive and self.state.closed is None:
+            self._keepalive = None
             self.give_up("the task that renews was ended")
 
     async def _keep_session(self, call: Call) -> None:
         def current() -> Any:
-            return call.epoch
+            return call.session
 
-        await self.run(keep(self.board, self.settings.session_timeout_s, current), call)
-        late = self.board.epoch
+        await self.run(keep(self.state, self.settings.session_timeout_s, current), call)
+        late = self.state.session
         if late is not None:  # it began while the client was being closed
             await self._end(late)
 
-    def watch_over(self, hold: Hold) -> None:
+    def watch_over(self, hold: HeldState) -> None:
         """Have a thread take the grant back if the loop is blocked when that is due."""
         if self._watchdog is None:
-            self._watchdog = Watchdog(self.engine, self.settings)
+            self._watchdog = Watchdog(self.backend, self.settings)
         self._watchdog.watch(hold)
 
     def run_behind(self, program: Program[None], call: Call) -> None:
@@ -221,9 +221,9 @@ class AsyncRuntime(Runtime):
 
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a task of its own if it ends a session; never blocks."""
-        if self._keeper is not None and self._keeper.cancelling():
+        if self._keepalive is not None and self._keepalive.cancelling():
             return  # the loop is ending, and with it the session
-        if job.spot is None:
+        if job.ticket is None:
             self._start_behind("closer", self._clean_one(job))
             return
         self._jobs.append(job)
@@ -249,13 +249,13 @@ class AsyncRuntime(Runtime):
 
     async def _settle(self, job: Job) -> bool:
         call = self.call(None, self.settles_within(job), fail_fast=job.within_s is not None)
-        call.epoch = job.epoch
-        self.board.join(call.mailbox)  # so that the end of the session ends the waiting
+        call.session = job.session
+        self.state.join(call.mailbox)  # so that the end of the session ends the waiting
         try:
             return await self.run(clean(job), call)
         finally:
-            if job.spot is None:
-                await job.epoch.link.close()
+            if job.ticket is None:
+                await job.session.connection.close()
 
     def in_turn(self) -> Callable[[Callable[[], object]], None]:
         """Return what runs users' callbacks in order, soon, in the loop; callable from any thread."""
@@ -268,44 +268,44 @@ class AsyncRuntime(Runtime):
             except RuntimeError:
                 log.debug("a callback was due after its loop was closed")
 
-    async def close(self) -> list[Hold]:
+    async def close(self) -> list[HeldState]:
         """End the session on the store and let go of everything; returns what was held."""
         begun = self._begin_closing()
         if begun is None:
             return []
-        epoch, released, now = begun
+        session, released, now = begun
         try:
-            if epoch is not None:
-                await self._end(epoch)
+            if session is not None:
+                await self._end(session)
             self.let_go(released, now)
         finally:
             await self._stop_tasks()
         return released
 
-    def _begin_closing(self) -> tuple[Epoch | None, list[Hold], float] | None:
+    def _begin_closing(self) -> tuple[StoreSession | None, list[HeldState], float] | None:
         """Let no call begin and hold nothing from here on; None if that was so already."""
-        board = self.board
-        if board.closed is not None:
+        state = self.state
+        if state.closed is not None:
             return None
-        board.closed = "closed"
-        epoch, holds = board.epoch, self.holds
+        state.closed = "closed"
+        session, holds = state.session, self.holds
         now = self.now()
-        return epoch, [hold for hold in holds if hold.release(now, self.emit)], now
+        return session, [hold for hold in holds if hold.release(now, self.emit)], now
 
-    async def _end(self, epoch: Any) -> None:
-        self.close_epoch(epoch)
+    async def _end(self, session: Any) -> None:
+        self.close_session(session)
         call = self.call(None, CLOSE_WITHIN_S)
-        call.epoch = epoch
+        call.session = session
         try:
-            await self.run(clean(Job(epoch, None)), call)
+            await self.run(clean(Job(session, None)), call)
         finally:
-            await epoch.link.close()
+            await session.connection.close()
 
     async def _stop_tasks(self) -> None:
-        self.board.tell_keeper()
+        self.state.wake_keepalive()
         if self._watchdog is not None:
             self._watchdog.look()
-        known: list[asyncio.Task[Any] | None] = [self._keeper, self._cleaner, *self._behind]
+        known: list[asyncio.Task[Any] | None] = [self._keepalive, self._cleaner, *self._behind]
         tasks = [task for task in known if task is not None and not task.done()]
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_WITHIN_S / 2)
@@ -314,13 +314,13 @@ class AsyncRuntime(Runtime):
 
     def leave(self) -> None:
         """Close; by the loop if that runs, and without it if it was closed, or is blocked."""
-        epoch, loop = self.board.epoch, self._loop
+        session, loop = self.state.session, self._loop
         if loop is not None and loop.is_running() and self._closed_in(loop):
             return
         begun = self._begin_closing()
-        if epoch is not None:
-            epoch.ended = "the client was closed"
-            self._end_without_loop(epoch, epoch.link.for_another_loop())()
+        if session is not None:
+            session.ended = "the client was closed"
+            self._end_without_loop(session, session.connection.for_another_loop())()
         if begun is not None:
             _, released, now = begun
             self.let_go(released, now)
@@ -336,46 +336,54 @@ class AsyncRuntime(Runtime):
             return False
         return True
 
-    def _end_without_loop(self, epoch: Epoch, link: AsyncLink | None) -> Callable[[], None]:
+    def _end_without_loop(
+        self, session: StoreSession, connection: AsyncConnection | None
+    ) -> Callable[[], None]:
         """Return what ends a session on the store from any thread; it refers to nothing of this client."""
-        return partial(_end_in_new_loop, self.engine, self.settings, link, epoch.protocol, epoch.id)
+        return partial(
+            _end_in_new_loop, self.backend, self.settings, connection, session.protocol, session.id
+        )
 
     def __del__(self) -> None:
-        board = getattr(self, "board", None)  # none if it was never made
-        epoch = None if board is None or board.closed is not None else board.epoch
-        if epoch is not None and epoch.holds and epoch.clock is not None:
-            link = epoch.link.for_another_loop()
-            # A link that depends on no loop may keep the session alive by itself, without an end.
-            until = epoch.clock.counted + epoch.clock.ttl_s if link is None else None
-            process.dropped(self, until, self._end_without_loop(epoch, link))
+        state = getattr(self, "state", None)  # none if it was never made
+        session = None if state is None or state.closed is not None else state.session
+        if session is not None and session.holds and session.clock is not None:
+            connection = session.connection.for_another_loop()
+            # A connection that depends on no loop may keep the session alive by itself, without an end.
+            until = session.clock.counted + session.clock.ttl_s if connection is None else None
+            process.dropped(self, until, self._end_without_loop(session, connection))
 
     def after_fork(self) -> None:
         """In the child: as the base says, for a loop of the child's own."""
         super().after_fork()
-        self._inherited.append((self._keeper, self._cleaner, self._behind))
+        self._inherited.append((self._keepalive, self._cleaner, self._behind))
         self._start_tasks_afresh()
 
 
 def _end_in_new_loop(
-    engine: Engine, settings: Settings, link: AsyncLink | None, protocol: StoreProtocol, session_id: str
+    backend: Backend,
+    settings: Settings,
+    connection: AsyncConnection | None,
+    protocol: StoreProtocol,
+    session_id: str,
 ) -> None:
-    """End a session whose loop is gone, by its own link if that can be used, or else by another's."""
+    """End a session whose loop is gone, by its own connection if that can be used, or else by another's."""
 
     async def end() -> None:
-        runtime = AsyncRuntime(engine, settings)
+        runtime = AsyncRuntime(backend, settings)
         try:
             opening = runtime.call(None, 2 * settings.request_timeout_s, fail_fast=True)
-            if link is None:
+            if connection is None:
                 await runtime.run(open_session(), opening)
-                assert opening.epoch is not None, "a session was opened"
+                assert opening.session is not None, "a session was opened"
             call = runtime.call(None, settings.request_timeout_s)
-            call.epoch = Epoch(link or opening.epoch.link, protocol)  # type: ignore[union-attr]
-            call.epoch.id = session_id
-            await runtime.run(clean(Job(call.epoch, None)), call)
+            call.session = StoreSession(connection or opening.session.connection, protocol)  # type: ignore[union-attr]
+            call.session.id = session_id
+            await runtime.run(clean(Job(call.session, None)), call)
         finally:
             await runtime.close()
-            if link is not None:  # whatever the store said, nothing of it keeps the session alive
-                await link.close()
+            if connection is not None:  # whatever the store said, nothing of it keeps the session alive
+                await connection.close()
 
     asyncio.run(end())
 

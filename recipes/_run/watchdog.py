@@ -1,9 +1,9 @@
 """The watchdog of an asyncio client: takes back what a blocked event loop cannot give back.
 
-The keeper of an asyncio client is a task, so whatever blocks the loop blocks it too; on
+The keepalive loop of an asyncio client is a task, so whatever blocks the loop blocks it too; on
 ZooKeeper the session even lives on, for kazoo's own threads keep it. So there is one thread
 for the grants that may be held for so long only, as long as there are any. It leaves them to
-the keeper; where that does not come, it withdraws the contender over a connection of its own.
+the keepalive loop; where that does not come, it withdraws the contender over a connection of its own.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import threading
 from typing import TYPE_CHECKING
 
 from recipes._programs.cleaner import Job, clean
-from recipes._programs.hold import Epoch
+from recipes._programs.hold import StoreSession
 from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.clock import boot_time
 from recipes.errors import RecipesError
 
 if TYPE_CHECKING:
-    from recipes._contract.backend import Engine
-    from recipes._programs.hold import Hold
+    from recipes._contract.backend import Backend
+    from recipes._programs.hold import HeldState
     from recipes._run.runtime import Settings
 
 __all__ = ["Watchdog"]
 
-GRACE_S = 0.25  # for the keeper, whose task may be next in a loop that is not blocked
+GRACE_S = 0.25  # for the keepalive loop, whose task may be next in a loop that is not blocked
 AGAIN_S = 1.0
 LONGEST_S = 3600.0
 log = logging.getLogger("recipes")
@@ -35,15 +35,15 @@ log = logging.getLogger("recipes")
 class Watchdog:
     """Watches over grants from a thread that is there while there are any."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._engine = engine
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self._backend = backend
         self._settings = settings
-        self._watched: dict[Hold, float] = {}  # and when to look after it next, at the earliest
+        self._watched: dict[HeldState, float] = {}  # and when to look after it next, at the earliest
         self._lock = threading.Lock()
         self._poked = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, hold: Hold) -> None:
+    def watch(self, hold: HeldState) -> None:
         """Watch over one more grant, until it has ended."""
         with self._lock:
             self._watched[hold] = 0.0
@@ -58,7 +58,7 @@ class Watchdog:
 
     def _run(self) -> None:
         try:
-            self._engine.link(_no_word).close()  # have loaded what a blocked process is slow to load
+            self._backend.connection(_no_word).close()  # have loaded what a blocked process is slow to load
         except Exception:  # it will be said when it is needed
             log.debug("no link could be made", exc_info=True)
         while True:
@@ -76,8 +76,8 @@ class Watchdog:
             elif hold.is_overheld(boot_time()) and not hold.ended:
                 self._take_back(hold)
 
-    def _take_back(self, hold: Hold) -> None:
-        """Have its contender withdrawn; the keeper tells of it, once it comes to that."""
+    def _take_back(self, hold: HeldState) -> None:
+        """Have its contender withdrawn; the keepalive loop tells of it, once it comes to that."""
         again_at = AGAIN_S
         try:
             if self._withdrawn(hold):
@@ -90,27 +90,27 @@ class Watchdog:
             if hold in self._watched:
                 self._watched[hold] = boot_time() + again_at
 
-    def _withdrawn(self, hold: Hold) -> bool:
+    def _withdrawn(self, hold: HeldState) -> bool:
         """Withdraw its contender over a session of our own; whether that is certain."""
-        runtime = BlockingRuntime(self._engine, self._settings)
+        runtime = BlockingRuntime(self._backend, self._settings)
         within_s = self._settings.session_timeout_s
         late_at = boot_time() + within_s
         try:
             opening = runtime.call(None, 2 * self._settings.request_timeout_s, fail_fast=True)
             runtime.run(open_session(), opening)
-            assert opening.epoch is not None, "a session was opened"
-            # The session of the grant, by the link of another: any may delete what it made.
+            assert opening.session is not None, "a session was opened"
+            # The session of the grant, by the connection of another: any may delete what it made.
             call = runtime.call(None, within_s)
-            call.epoch = Epoch(opening.epoch.link, hold.epoch.protocol)
-            done = runtime.run(clean(Job(call.epoch, hold.place.spot, hold.place)), call)
+            call.session = StoreSession(opening.session.connection, hold.session.protocol)
+            done = runtime.run(clean(Job(call.session, hold.entry.ticket, hold.entry)), call)
             return done and boot_time() < late_at
         finally:
             runtime.close()
 
 
 def _no_word(reason: str) -> None:
-    """Nobody waits for the end of a link that asks nothing."""
+    """Nobody waits for the end of a connection that asks nothing."""
 
 
-def _first(pair: tuple[float, Hold]) -> float:
+def _first(pair: tuple[float, HeldState]) -> float:
     return pair[0]

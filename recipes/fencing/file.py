@@ -52,7 +52,7 @@ class FileGate:
             OSError: The file cannot be written.
         """
         asking = self._ask(grant, shared=False)
-        draft = self._draft(data)  # outside the gate: whoever is stopped here stops nobody else
+        draft = self._draft(data)  # outside the gate: a process stopped here stops no other
         try:
             with self._inside(asking):
                 draft.replace(self.path)

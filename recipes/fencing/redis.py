@@ -41,7 +41,7 @@ REFUSED = re.compile(r"STALETOKEN (\d+) (\d+)")
 
 
 class _BaseRedisGate:
-    """What both faces share."""
+    """What both APIs share."""
 
     def __init__(self, client: Any, *, prefix: str = "fence:") -> None:
         """Use a client; no I/O.

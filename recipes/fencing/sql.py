@@ -12,7 +12,7 @@ __all__ = ["AsyncSqlGate", "SqlGate"]
 
 
 class _BaseSqlGate:
-    """What both faces share."""
+    """What both APIs share."""
 
     def __init__(self, table: str = "fences", *, paramstyle: str | None = None) -> None:
         """Name the table; no I/O.

@@ -57,7 +57,7 @@ def admission(table: str, asking: Pass) -> Generator[Statement, Any, None]:
     """Have a token pass the gate in one table, or raise StaleToken.
 
     One conditional UPDATE carries the rule: it locks the row to the end of the transaction,
-    and judges what the row says *then*, whoever committed while it waited. Only what it did
+    and judges what the row says *then*, whichever transaction committed while it waited. Only what it did
     not find is looked into.
     """
     resource = {"resource": asking.name}

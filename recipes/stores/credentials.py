@@ -29,7 +29,7 @@ class Credentials:
     asker: Asker = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make the one asker of all links."""
+        """Make the one asker of all connections."""
         object.__setattr__(self, "asker", Asker(self))
 
     def password(self, store: str) -> Secret:
@@ -79,7 +79,7 @@ class Credentials:
 class Asker:
     """Asks for the password where nothing waits that must not: a callable in a thread, one at a time.
 
-    All links with the same credentials share it, so that a callable that hangs does so in one thread.
+    All connections with the same credentials share it, so that a callable that hangs does so in one thread.
     A call that comes while an answer is on its way gets that one.
     """
 

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 from urllib.parse import SplitResult
 
 from recipes._contract import operations as ops
-from recipes._contract.backend import Engine
-from recipes._contract.connection import AsyncLink, Link, Mailbox, OnEnd, Request
+from recipes._contract.backend import Backend
+from recipes._contract.connection import AsyncConnection, Connection, Mailbox, OnEnd, Request
 from recipes._contract.contenders import Contender
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Gone
 from recipes._run.clock import boot_time
 from recipes._section import section
@@ -28,7 +28,7 @@ from recipes.guarantees import STORES
 from recipes.stores._kit.queue import ENDED, Command, QueueProtocol, kind_of
 from recipes.stores._kit.subscriptions import Subscriptions
 
-__all__ = ["MemoryEngine", "MemoryServer", "engine"]
+__all__ = ["MemoryBackend", "MemoryServer", "backend"]
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class MemoryServer:
         """End a session: its contenders go, and its tombstones."""
         with self._lock:
             self.sessions.pop(session_id, None)
-            self.buried = {spot: owner for spot, owner in self.buried.items() if owner != session_id}
+            self.buried = {ticket: owner for ticket, owner in self.buried.items() if owner != session_id}
             for queue in list(self.queues.values()):
                 for contender in list(queue.values()):
                     if contender.session == session_id:
@@ -117,59 +117,61 @@ class MemoryServer:
     def _renew(self, op: ops.Renew, command: Command) -> ops.Renewal:
         session = self.sessions[command.session]
         session.expires_at = self.now() + session.ttl_s
-        return ops.Renewal(session.ttl_s, tuple(place for place in op.places if not self._stands(place)))
+        return ops.Renewal(session.ttl_s, tuple(entry for entry in op.entries if not self._stands(entry)))
 
-    def _enqueue(self, op: ops.Enqueue, command: Command) -> ops.View:
-        if op.spot.id in self.buried:
+    def _enqueue(self, op: ops.Enqueue, command: Command) -> ops.Snapshot:
+        if op.ticket.id in self.buried:
             raise SessionLost("its contender was withdrawn")
-        queue = self.queues.setdefault(op.spot.queue, {})
-        ref = _ref(op.spot)
+        queue = self.queues.setdefault(op.ticket.queue, {})
+        ref = _ref(op.ticket)
         if ref in queue:
-            return self._view(ops.Place(op.spot, ref, queue[ref].token), op.order)
-        spot, token = op.spot, next(self._revision)
-        queue[ref] = Contender(ref, spot.id, kind_of(spot), command.session, "", token, spot.owner, spot.data)
-        self.watches.post(Changed(spot.queue))
-        return replace(self._view(ops.Place(spot, ref, token), op.order), as_of=token)
+            return self._snapshot(ops.Entry(op.ticket, ref, queue[ref].token), op.rule)
+        ticket, token = op.ticket, next(self._revision)
+        queue[ref] = Contender(
+            ref, ticket.id, kind_of(ticket), command.session, "", token, ticket.owner, ticket.data
+        )
+        self.watches.post(Changed(ticket.queue))
+        return replace(self._snapshot(ops.Entry(ticket, ref, token), op.rule), as_of=token)
 
-    def _probe(self, op: ops.Probe, command: Command) -> ops.View | None:
-        queue = self.queues.get(op.spot.queue, {})
-        if _ref(op.spot) not in queue:
+    def _probe(self, op: ops.Probe, command: Command) -> ops.Snapshot | None:
+        queue = self.queues.get(op.ticket.queue, {})
+        if _ref(op.ticket) not in queue:
             everybody = tuple(reversed(queue.values()))
-            if op.order.blockers(everybody):
+            if op.rule.blockers(everybody):
                 return None
-        return self._enqueue(ops.Enqueue(op.spot, op.order), command)
+        return self._enqueue(ops.Enqueue(op.ticket, op.rule), command)
 
     def _watch(self, op: ops.Watch, command: Command) -> bool:
-        there = all(self._as_seen(op.mine.spot.queue, target) for target in op.targets)
+        there = all(self._as_seen(op.mine.ticket.queue, target) for target in op.targets)
         if there:
             self._arm(op.targets, command)
         return there
 
-    def _look(self, op: ops.Look, command: Command) -> ops.View:
+    def _look(self, op: ops.Look, command: Command) -> ops.Snapshot:
         self._arm(op.targets, command)
-        return self._view(op.mine, op.order)
+        return self._snapshot(op.mine, op.rule)
 
     def _check(self, op: ops.Check, command: Command) -> ops.Checked:
         if op.evidence is None:
             self._arm(op.targets, command)
-        queue = op.mine.spot.queue
+        queue = op.mine.ticket.queue
         present = (target.ref for target in op.targets if self._as_seen(queue, target))
         return ops.Checked(self._stands(op.mine), frozenset(present))
 
     def _withdraw(self, op: ops.Withdraw, command: Command) -> bool:
-        if op.place is None:
-            self.buried[op.spot.id] = command.session
-        return self._remove(self.queues.get(op.spot.queue, {}), _ref(op.spot))
+        if op.entry is None:
+            self.buried[op.ticket.id] = command.session
+        return self._remove(self.queues.get(op.ticket.queue, {}), _ref(op.ticket))
 
     def _rewrite(self, op: ops.Rewrite, command: Command) -> int | None:
-        if not self._stands(op.place):
+        if not self._stands(op.entry):
             return None
-        queue = self.queues[op.place.spot.queue]
-        before = queue[op.place.ref]
+        queue = self.queues[op.entry.ticket.queue]
+        before = queue[op.entry.ref]
         if op.version not in (None, before.version):
             return None
-        queue[op.place.ref] = replace(before, mark=op.mark, data=op.data, version=before.version + 1)
-        for ref in (op.place.ref, op.place.spot.queue):
+        queue[op.entry.ref] = replace(before, mark=op.mark, data=op.data, version=before.version + 1)
+        for ref in (op.entry.ref, op.entry.ticket.queue):
             self.watches.post(Changed(ref))
         return before.version + 1
 
@@ -186,13 +188,13 @@ class MemoryServer:
     def _queues(self, op: ops.Queues, command: Command) -> tuple[str, ...]:
         return tuple(sorted(name for name, queue in self.queues.items() if queue)[: op.most])
 
-    def _view(self, mine: ops.Place, order: Order) -> ops.View:
+    def _snapshot(self, mine: ops.Entry, rule: Rule) -> ops.Snapshot:
         if not self._stands(mine):
-            return ops.View(None, (), complete=True, position=0)
-        queue = self.queues[mine.spot.queue]
+            return ops.Snapshot(None, (), complete=True, position=0)
+        queue = self.queues[mine.ticket.queue]
         everybody = (one for one in reversed(queue.values()) if one.token < mine.token)
-        ahead = order.visible(tuple(everybody))
-        return ops.View(mine, ahead, complete=True, position=len(ahead))
+        ahead = rule.visible(tuple(everybody))
+        return ops.Snapshot(mine, ahead, complete=True, position=len(ahead))
 
     def _arm(self, targets: tuple[Contender, ...], command: Command) -> None:
         for target in targets:
@@ -202,9 +204,9 @@ class MemoryServer:
         found = self.queues.get(queue, {}).get(target.ref)
         return found is not None and found.mark == target.mark
 
-    def _stands(self, place: ops.Place) -> bool:
-        found = self.queues.get(place.spot.queue, {}).get(place.ref)
-        return found is not None and found.token == place.token
+    def _stands(self, entry: ops.Entry) -> bool:
+        found = self.queues.get(entry.ticket.queue, {}).get(entry.ref)
+        return found is not None and found.token == entry.token
 
     def _remove(self, queue: dict[str, Contender], ref: str) -> bool:
         if queue.pop(ref, None) is None:
@@ -214,8 +216,8 @@ class MemoryServer:
         return True
 
 
-def _ref(spot: ops.Spot) -> str:
-    return f"{spot.queue}/{spot.kind}-{spot.id}"
+def _ref(ticket: ops.Ticket) -> str:
+    return f"{ticket.queue}/{ticket.kind}-{ticket.id}"
 
 
 class MemoryProtocol(QueueProtocol):
@@ -224,7 +226,7 @@ class MemoryProtocol(QueueProtocol):
     enqueue = QueueProtocol._pass_on  # noqa: SLF001 - of the class itself
 
 
-class MemoryLink(Link):
+class MemoryConnection(Connection):
     """The blocking way to a store in memory."""
 
     def __init__(self, server: MemoryServer) -> None:
@@ -243,11 +245,11 @@ class MemoryLink(Link):
         """Nothing to let go of."""
 
 
-class AsyncMemoryLink(AsyncLink):
+class AsyncMemoryConnection(AsyncConnection):
     """The asyncio way to a store in memory."""
 
     def __init__(self, server: MemoryServer) -> None:
-        self._blocking = MemoryLink(server)
+        self._blocking = MemoryConnection(server)
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Carry the command out, at once."""
@@ -257,35 +259,35 @@ class AsyncMemoryLink(AsyncLink):
         """End the watches of one call."""
         self._blocking.forget(mailbox)
 
-    def for_another_loop(self) -> AsyncLink:
-        """Return this link: it does not depend on a loop."""
+    def for_another_loop(self) -> AsyncConnection:
+        """Return this connection: it does not depend on a loop."""
         return self
 
     async def close(self) -> None:
         """Nothing to let go of."""
 
 
-class MemoryEngine(Engine):
+class MemoryBackend(Backend):
     """A store in memory."""
 
     guarantees = STORES["memory"]
     _shared: ClassVar[dict[str, MemoryServer]] = {}
-    _made_by: ClassVar[dict[str, Callable[[], MemoryEngine]]] = {}
+    _made_by: ClassVar[dict[str, Callable[[], MemoryBackend]]] = {}
 
     def __init__(self, server: MemoryServer, label: str = "memory://") -> None:
         self.server = server
         self.label = label
 
     @classmethod
-    def named(cls, name: str) -> MemoryEngine:
-        """Return the engine of the store of this name in this process; an empty name is a new one."""
+    def named(cls, name: str) -> MemoryBackend:
+        """Return the backend of the store of this name in this process; an empty name is a new one."""
         if name in cls._made_by:
             return cls._made_by[name]()
         server = cls._shared.setdefault(name, MemoryServer()) if name else MemoryServer()
         return cls(server, f"memory://{name}")
 
     @classmethod
-    def register(cls, name: str, make: Callable[[], MemoryEngine] | None) -> None:
+    def register(cls, name: str, make: Callable[[], MemoryBackend] | None) -> None:
         """Have ``memory://name`` mean what ``make`` returns, for each client anew; None: no more."""
         if make is None:
             cls._made_by.pop(name, None)
@@ -296,17 +298,17 @@ class MemoryEngine(Engine):
         """Return the protocol for one session."""
         return MemoryProtocol()
 
-    def link(self, on_end: OnEnd) -> Link:
-        """Return a new blocking link."""
-        return MemoryLink(self.server)
+    def connection(self, on_end: OnEnd) -> Connection:
+        """Return a new blocking connection."""
+        return MemoryConnection(self.server)
 
-    def async_link(self, on_end: OnEnd) -> AsyncLink:
-        """Return a new asyncio link."""
-        return AsyncMemoryLink(self.server)
+    def async_connection(self, on_end: OnEnd) -> AsyncConnection:
+        """Return a new asyncio connection."""
+        return AsyncMemoryConnection(self.server)
 
 
-def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[MemoryEngine, set[str]]:
-    """Return the engine of the store that a URL names; there are no options of its own.
+def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[MemoryBackend, set[str]]:
+    """Return the backend of the store that a URL names; there are no options of its own.
 
     Raises:
         ValueError: The URL has a path.
@@ -314,4 +316,4 @@ def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[MemoryEngine, s
     del options
     if parts.path.strip("/"):
         raise ValueError("memory:// takes a name and no path: memory:// (private) or memory://name")
-    return MemoryEngine.named(parts.netloc), set()
+    return MemoryBackend.named(parts.netloc), set()

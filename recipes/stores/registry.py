@@ -1,4 +1,4 @@
-"""Which stores there are, by the schemes of their URLs, and how an engine is made of a URL; no I/O."""
+"""Which stores there are, by the schemes of their URLs, and how a backend is made of a URL; no I/O."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from recipes._contract.backend import Engine
+from recipes._contract.backend import Backend
 from recipes.stores import credentials
 
-__all__ = ["SCHEMES", "Factory", "factory_of", "from_url", "hosts_of", "lifelines", "root_of"]
+__all__ = ["SCHEMES", "Factory", "factory_of", "from_url", "hosts_of", "liveness_locks", "root_of"]
 
-Factory = Callable[[SplitResult, dict[str, Any]], tuple[Engine, set[str]]]
-"""Makes an engine of a URL and options, and returns the names of the options that it knows, too."""
+Factory = Callable[[SplitResult, dict[str, Any]], tuple[Backend, set[str]]]
+"""Makes a backend of a URL and options, and returns the names of the options that it knows, too."""
 
 SCHEMES = {
-    "zookeeper": "recipes.stores.zookeeper:engine",
-    "zookeepers": "recipes.stores.zookeeper:engine",
-    "etcd": "recipes.stores.etcd:engine",
-    "etcds": "recipes.stores.etcd:engine",
-    "sqlite": "recipes.stores.sqlite:engine",
-    "memory": "recipes.stores.memory:engine",
+    "zookeeper": "recipes.stores.zookeeper:backend",
+    "zookeepers": "recipes.stores.zookeeper:backend",
+    "etcd": "recipes.stores.etcd:backend",
+    "etcds": "recipes.stores.etcd:backend",
+    "sqlite": "recipes.stores.sqlite:backend",
+    "memory": "recipes.stores.memory:backend",
 }
-"""What makes an engine, ``"module:factory"``, by the scheme of its URLs; loaded when one is used.
+"""What makes a backend, ``"module:factory"``, by the scheme of its URLs; loaded when one is used.
 
 What each store can do is `recipes.guarantees.STORES`.
 """
@@ -32,8 +32,8 @@ GENERAL = ("session_timeout", "request_timeout", "require", "owner")
 """The options that every store has."""
 
 
-def from_url(url: str, options: dict[str, Any]) -> Engine:
-    """Return the engine that ``url`` names; imports that engine's folder and no other.
+def from_url(url: str, options: dict[str, Any]) -> Backend:
+    """Return the backend that ``url`` names; imports that backend's folder and no other.
 
     Raises:
         TypeError: The URL is no text.
@@ -48,17 +48,17 @@ def from_url(url: str, options: dict[str, Any]) -> Engine:
         raise ValueError(f"this is no URL ({error}); write for example etcd://127.0.0.1:2379/app") from None
     if parts.query or parts.fragment:
         raise ValueError("a store's URL has no ?query and no #fragment; options are keywords of connect()")
-    engine, known = factory_of(parts.scheme)(parts, options)
+    backend, known = factory_of(parts.scheme)(parts, options)
     unknown = sorted(set(options) - known)
     if unknown:
         raise ValueError(
             f"{parts.scheme}:// does not know the option {unknown[0]!r}{_nearest(unknown[0], known)}"
         )
-    return engine
+    return backend
 
 
 def factory_of(scheme: str) -> Factory:
-    """Return what makes an engine of a URL with this scheme; imports that store.
+    """Return what makes a backend of a URL with this scheme; imports that store.
 
     Raises:
         ValueError: There is no such scheme.
@@ -80,12 +80,12 @@ def _nearest(option: str, known: set[str]) -> str:
     return f"; did you mean {found[0]}=?" if found else ""
 
 
-def lifelines() -> list[int]:
+def liveness_locks() -> list[int]:
     """Return the open files by which a store sees at once that this process has died, if one does.
 
     Who is handed them keeps this process alive for that store, until its session runs out.
     """
-    from recipes.stores.sqlite import lifelines as of_files
+    from recipes.stores.sqlite import liveness_locks as of_files
 
     return of_files()
 

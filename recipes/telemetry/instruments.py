@@ -126,7 +126,7 @@ class _Line:
     Attributes:
         holds: When each grant was given, by its token.
         overtaken: Tokens whose end was not told when that of a later holder was.
-        freed_at: When it was last given back, until somebody has it for himself again.
+        freed_at: When it was last given back, until it is held exclusively again.
     """
 
     holds: dict[int | None, float] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class _Line:
     freed_at: float | None = None
 
     def overtake(self, began: float) -> None:
-        """Count as ended, told or not, what came before somebody who had it for himself."""
+        """Count as ended, told or not, what came before an exclusive holder."""
         self.overtaken.extend(token for token, at in self.holds.items() if at < began)
         self.holds = {token: at for token, at in self.holds.items() if at >= began}
 

@@ -25,10 +25,10 @@ from recipes._contract.operations import (
 )
 from recipes._run.manual import AsyncManualRuntime, ManualRuntime, ManualTime
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
-from recipes.stores.memory import AsyncMemoryLink, MemoryEngine, MemoryLink, MemoryServer
+from recipes.stores.memory import AsyncMemoryConnection, MemoryBackend, MemoryConnection, MemoryServer
 
 if TYPE_CHECKING:
-    from recipes._contract.backend import Engine
+    from recipes._contract.backend import Backend
     from recipes._contract.connection import OnEnd, Request
     from recipes._run.runtime import Settings
 
@@ -39,7 +39,7 @@ Operation = Literal[
 ]
 """What a client asks of the store: "acquire" joins the queue, "wait" looks at it while queueing, "release"
 also withdraws an interrupted acquire, "look" is asked by who inspects a queue from outside or
-expels somebody, "open", "renew"
+evicts somebody, "open", "renew"
 and "close" concern the session. ("open" by ``Client.open`` or ``with`` fails fast; by any other call it is
 asked again.)"""
 
@@ -70,7 +70,7 @@ class Fault:
     left: int
 
 
-class Way(MemoryEngine):
+class Way(MemoryBackend):
     """One client's way to the store, and what is wrong with it.
 
     Args:
@@ -95,26 +95,26 @@ class Way(MemoryEngine):
         self.blocking_driver = self._drive
         self.asyncio_driver = self._drive_async
 
-    def _drive(self, engine: Engine, settings: Settings) -> ManualRuntime:
-        self.runtime = ManualRuntime(self.time, engine, settings)
+    def _drive(self, backend: Backend, settings: Settings) -> ManualRuntime:
+        self.runtime = ManualRuntime(self.time, backend, settings)
         return self.runtime
 
-    def _drive_async(self, engine: Engine, settings: Settings) -> AsyncManualRuntime:
-        self.runtime = AsyncManualRuntime(self.time, engine, settings)
+    def _drive_async(self, backend: Backend, settings: Settings) -> AsyncManualRuntime:
+        self.runtime = AsyncManualRuntime(self.time, backend, settings)
         return self.runtime
 
     @property
     def closed(self) -> bool:
         """Whether the client was closed, or never came to be."""
-        return self.runtime is None or self.runtime.board.closed is not None
+        return self.runtime is None or self.runtime.state.closed is not None
 
-    def link(self, on_end: OnEnd) -> _Link:
-        """Return a new blocking link."""
-        return _Link(self)
+    def connection(self, on_end: OnEnd) -> _Connection:
+        """Return a new blocking connection."""
+        return _Connection(self)
 
-    def async_link(self, on_end: OnEnd) -> _AsyncLink:
-        """Return a new asyncio link."""
-        return _AsyncLink(self)
+    def async_connection(self, on_end: OnEnd) -> _AsyncConnection:
+        """Return a new asyncio connection."""
+        return _AsyncConnection(self)
 
     def answers(self) -> bool:
         """Whether requests are answered; those under way when a pause or the client ends are lost."""
@@ -166,7 +166,7 @@ class Way(MemoryEngine):
         return None
 
 
-class _Link(MemoryLink):
+class _Connection(MemoryConnection):
     """The blocking way of one session."""
 
     def __init__(self, way: Way) -> None:
@@ -186,7 +186,7 @@ class _Link(MemoryLink):
         self._way.stir()
 
 
-class _AsyncLink(AsyncMemoryLink):
+class _AsyncConnection(AsyncMemoryConnection):
     """The asyncio way of one session."""
 
     def __init__(self, way: Way) -> None:

@@ -14,7 +14,7 @@ from recipes._rules.holding import granted
 from recipes._run.manual import ManualTime
 from recipes.client import AsyncClient, Client, connect, connect_async
 from recipes.errors import StoreError, StoreUnavailable
-from recipes.stores.memory import MemoryEngine, MemoryServer
+from recipes.stores.memory import MemoryBackend, MemoryServer
 from recipes.testing.clock import Clock, refuse_in_loop
 from recipes.testing.faults import Fault, Operation, Way
 
@@ -64,7 +64,7 @@ class Store:
         self._name = f"test-{uuid.uuid4().hex}"
         self.url = f"memory://{self._name}"
         self.clock = Clock(self._time, self._server)
-        MemoryEngine.register(self._name, self._make_way)
+        MemoryBackend.register(self._name, self._make_way)
 
     def _make_way(self) -> Way:
         way = Way(self, self._time, self._server, self.url, self._ways)
@@ -82,7 +82,7 @@ class Store:
     @property
     def clients(self) -> list[AnyClient]:
         """The clients that were made and not closed, in order; also those that other code made."""
-        return [way.runtime.face for way in list(self._made) if way.runtime is not None and not way.closed]
+        return [way.runtime.client for way in list(self._made) if way.runtime is not None and not way.closed]
 
     # Looking.
 
@@ -147,7 +147,7 @@ class Store:
             for contender, holds in zip(queue_up, granted(queue_up), strict=True):
                 runtime = self._ways[contender.session].runtime
                 assert runtime is not None, "a contender should have a client"
-                found[0 if holds else 1].append(Contender(contender.token, runtime.face))
+                found[0 if holds else 1].append(Contender(contender.token, runtime.client))
         return found
 
     # Breaking.
@@ -244,7 +244,7 @@ class Store:
         Args:
             grant: Of a client of this store.
         """
-        self._server.remove(grant._hold.place.ref)  # noqa: SLF001 - the two are one
+        self._server.remove(grant._hold.entry.ref)  # noqa: SLF001 - the two are one
 
     def _add(self, client: AnyClient, fault: Fault) -> None:
         if fault.operation is not None and fault.operation not in get_args(Operation):
@@ -255,7 +255,7 @@ class Store:
             way.faults.append(fault)
 
     def _way_of(self, client: AnyClient) -> Way:
-        way = client._runtime.engine  # noqa: SLF001 - the two are one
+        way = client._runtime.backend  # noqa: SLF001 - the two are one
         if not isinstance(way, Way) or way.store is not self:
             raise ValueError(f"{client!r} is no client of this store")
         return way
@@ -271,7 +271,7 @@ class Store:
 
     def _shut(self) -> None:
         """Answer nobody any more: nobody is granted what another lets go of while the store is closed."""
-        MemoryEngine.register(self._name, None)
+        MemoryBackend.register(self._name, None)
         with self._time.lock:
             for way in self._made:
                 way.pauses += 1

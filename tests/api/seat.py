@@ -10,21 +10,21 @@ from recipes._api.acquiring import Acquiring
 from recipes._api.held import Held
 from recipes._api.held_tasks import AsyncHeld
 from recipes._api.held_threads import BlockingHeld
-from recipes._api.options import Manner
+from recipes._api.options import AcquireOptions
 from recipes._api.signatures import Recipe, like
 from recipes._contract.contenders import Ahead
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 
 __all__ = ["AsyncSeatClient", "AsyncSeats", "SeatClient", "Seats"]
 
 
-def seated(seats: int) -> Order:
+def seated(seats: int) -> Rule:
     """Return the rule: blocked by the one that is so many ahead."""
 
     def blocked_by(ahead: Ahead) -> Ahead:
         return ahead[seats - 1 : seats]
 
-    return Order("W", blocked_by, depth=seats, steps_up=False, mode="shared")
+    return Rule("W", blocked_by, depth=seats, steps_up=False, mode="shared")
 
 
 class SeatGrant(Grant):
@@ -46,7 +46,7 @@ class _BaseSeats(Held):
 
     def __init__(self, runtime: Any, name: str, seats: int, **options: Any) -> None:
         super().__init__(runtime, name, **options)
-        self._order = seated(seats)
+        self._rule = seated(seats)
 
 
 class Seats(_BaseSeats, BlockingHeld[SeatGrant]):
@@ -74,7 +74,7 @@ class Seats(_BaseSeats, BlockingHeld[SeatGrant]):
         on_position: Callable[[int], object] | None = None,
     ) -> SeatGrant:
         """Sit down in a row."""
-        return self._acquire(Manner(timeout, max_waiters, on_session_lost, on_queued, on_position))
+        return self._acquire(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
 
 
 class AsyncSeats(_BaseSeats, AsyncHeld[AsyncSeatGrant]):
@@ -111,7 +111,7 @@ class AsyncSeats(_BaseSeats, AsyncHeld[AsyncSeatGrant]):
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
     ) -> Acquiring[AsyncSeatGrant]:
-        return self._acquiring(Manner(timeout, max_waiters, on_session_lost, on_queued, on_position))
+        return self._acquiring(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
 
 
 class SeatClient(Client):

@@ -73,7 +73,7 @@ def test_what_holds_without_a_token_can_be_removed(client: SeatClient) -> None:
     grant = client.seats("x", 2).acquire()
     (holder,) = client.seats("x", 2).holders()
     assert grant.id == holder.id
-    assert client.seats("x", 2).expel(grant.id)
+    assert client.seats("x", 2).evict(grant.id)
     assert not grant.verify()
     with pytest.raises(LockLost, match="is no longer held"):
         grant.check()

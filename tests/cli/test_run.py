@@ -252,7 +252,7 @@ def test_when_its_guard_is_stopped_and_the_lock_is_lost_the_command_ends(url: st
         os.kill(run.until("child").guard, signal.SIGSTOP)
         (holder,) = client.lock("x").contenders()
         assert holder.token is not None
-        assert client.lock("x").expel(holder.token)
+        assert client.lock("x").evict(holder.token)
         code, _, report = run.ended()
         assert (code, report["outcome"]) == (codes.LOST, "lost")
         assert run.running() == []
@@ -267,13 +267,13 @@ def test_when_nobody_is_left_to_end_the_command_the_kernel_does(url: str, tmp_pa
 
 
 def test_on_a_file_the_guard_keeps_the_session_until_it_is_gone(url: str, tmp_path: Path) -> None:
-    def lifelines(pid: int) -> list[str]:
+    def liveness_locks(pid: int) -> list[str]:
         return [link for link in links(pid) if link.endswith(".lock")]
 
     with Run(url, tmp_path / "run", words=("stubborn",)) as run:
         guard = run.until("child").guard
-        assert lifelines(guard) == lifelines(run.process.pid) != []
-        assert lifelines(run.pid()) == []
+        assert liveness_locks(guard) == liveness_locks(run.process.pid) != []
+        assert liveness_locks(run.pid()) == []
 
 
 def links(pid: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What every store must show, in both faces: one suite, run on each.
+"""What every store must show, in both APIs: one suite, run on each.
 
 Each module holds one class of tests; ``tests/contract/test_memory.py`` runs them on the
 store in memory, ``integration/test_contract.py`` on real servers: so the fake is verified.
@@ -18,11 +18,11 @@ MODULES = (
     "permits",
     "reentry",
     "sessions",
-    "strangers",
+    "foreign",
     "telling",
     "timing",
     "waiting",
-    "faces",
+    "apis",
     "tap",
     "world",
 )

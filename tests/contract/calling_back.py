@@ -19,7 +19,7 @@ def lose_all(world: World, party: Party) -> None:
     """Have the party's session end, and the party hear of it."""
     grant = party.client.grants[0]
     world.store.end_session(party.client)
-    party.face.start(grant.verify).error()  # which asks the store
+    party.api.start(grant.verify).error()  # which asks the store
 
 
 class CallingBack:
@@ -54,7 +54,7 @@ class CallingBack:
         go = threading.Event()
 
         def sleep(_lost: Any) -> None:
-            if client.face.is_async:
+            if client.api.is_async:
                 threading.Thread(target=go.wait, args=(3 * WITHIN_S,), daemon=True).start()
             else:
                 go.wait(3 * WITHIN_S)
@@ -76,22 +76,22 @@ class CallingBack:
         def call(lost: Any) -> None:
             lost.lost.add_callback(lambda again: found.put(again.token))  # it is lost already: at once
             found.put(client.client.session.state)
-            running = client.face.start(lambda: lock.acquire(timeout=WITHIN_S))
-            if not client.face.is_async:  # in the loop's own thread it would wait for itself
+            running = client.api.start(lambda: lock.acquire(timeout=WITHIN_S))
+            if not client.api.is_async:  # in the loop's own thread it would wait for itself
                 found.put(running.result(WITHIN_S).held)
 
         grant.lost.add_callback(call)
         lose_all(world, client)
-        seen = [found.get(timeout=WITHIN_S) for _ in range(2 if client.face.is_async else 3)]
+        seen = [found.get(timeout=WITHIN_S) for _ in range(2 if client.api.is_async else 3)]
         assert grant.token in seen
-        if not client.face.is_async:
+        if not client.api.is_async:
             assert True in seen
 
     def test_fault_44_those_of_a_grant_lost_before_the_client_closed_are_called(self, world: World) -> None:
         client = world.client(**LONG)
         grant, told = client.acquire("x"), threading.Event()
         go: queue.SimpleQueue[None] = queue.SimpleQueue()
-        if not client.face.is_async:
+        if not client.api.is_async:
             grant.lost.add_callback(lambda lost: go.get(timeout=WITHIN_S))
         grant.lost.add_callback(lambda lost: told.set())
         lose_all(world, client)
@@ -110,16 +110,16 @@ class CallingBack:
 
         def hang(_position: int) -> None:
             told.put("hangs")
-            if b.face.is_async:
+            if b.api.is_async:
                 raise SystemExit("mine")
             go.wait(3 * WITHIN_S)
 
         lock, other = b.lock("x"), c.lock("x")
-        first = b.face.start(lambda: lock.acquire(timeout=20, on_queued=hang))
+        first = b.api.start(lambda: lock.acquire(timeout=20, on_queued=hang))
         assert told.get(timeout=WITHIN_S) == "hangs"
-        second = b.face.start(lambda: b.lock("x").acquire(timeout=20, on_queued=told.put))
+        second = b.api.start(lambda: b.lock("x").acquire(timeout=20, on_queued=told.put))
         assert told.get(timeout=WITHIN_S) == 2
-        third = c.face.start(lambda: other.acquire(timeout=20, on_queued=told.put))
+        third = c.api.start(lambda: other.acquire(timeout=20, on_queued=told.put))
         assert told.get(timeout=WITHIN_S) == 3
         a.release(grant)
         for running, party in ((first, b), (second, b), (third, c)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.fixtures import face, side, world  # noqa: F401 - fixtures
+from tests.contract.fixtures import api, side, world  # noqa: F401 - fixtures
 from tests.contract.stores import MemoryStore, Store
 
 

@@ -43,10 +43,10 @@ class Exclusion:
 
         def work(lock: Any) -> None:  # two threads, or tasks, share each
             for _ in range(6):
-                world.face.enter(lambda: lock, body)
+                world.api.enter(lambda: lock, body)
 
         locks = [client.lock("x") for client in clients]
-        for running in [world.face.spawn(lambda one=lock: work(one)) for lock in locks for _ in range(2)]:
+        for running in [world.api.spawn(lambda one=lock: work(one)) for lock in locks for _ in range(2)]:
             running.result(60)
         assert len(tokens) == 36
         assert tokens == sorted(set(tokens))
@@ -90,12 +90,12 @@ class Exclusion:
         a, b = world.client(), world.client()
         lock = a.lock("x")
         for _ in range(3):
-            grant = world.face.do(lambda: lock.acquire(timeout=5))
+            grant = world.api.do(lambda: lock.acquire(timeout=5))
             waiting = b.queue_up("x")
             a.release(grant)
             b.release(waiting.result())
             world.store.remove_directory("x")
-        assert world.face.do(lock.try_acquire).held
+        assert world.api.do(lock.try_acquire).held
 
     def test_a_second_acquire_changes_nothing_about_the_first_grant(self, world: World) -> None:
         client = world.client()
@@ -116,8 +116,8 @@ class Exclusion:
     def test_two_owners_of_one_client_take_turns_at_one_lock_object(self, world: World) -> None:
         client = world.client()
         lock = client.lock("x")
-        first = world.face.do(lock.acquire)
-        second = world.face.start(lambda: lock.acquire(timeout=10))
+        first = world.api.do(lock.acquire)
+        second = world.api.start(lambda: lock.acquire(timeout=10))
         client.tap.wait_parked()
         assert not second.done
         client.release(first)
@@ -169,7 +169,7 @@ class Exclusion:
     def test_another_owner_may_release(self, world: World) -> None:
         client = world.client()
         grant = client.acquire("x")
-        assert world.face.start(grant.release).result()
+        assert world.api.start(grant.release).result()
         assert client.acquire("x", timeout=5).token > grant.token
 
     def test_a_grant_whose_last_reference_is_dropped_stays_held(self, world: World) -> None:
@@ -193,10 +193,10 @@ class Exclusion:
         assert world.store.contenders("x") == []
         assert a.enter("x", lambda grant: grant.token) > 0
         lock = a.lock("x")
-        assert world.face.enter(lambda: lock.acquire(timeout=5), lambda grant: grant.held)
+        assert world.api.enter(lambda: lock.acquire(timeout=5), lambda grant: grant.held)
         b.acquire("x")
         with pytest.raises(LockTimeout):
-            world.face.enter(lambda: lock.acquire(timeout=0.1), lambda grant: grant.held)
+            world.api.enter(lambda: lock.acquire(timeout=0.1), lambda grant: grant.held)
 
     def test_a_resource_that_refuses_smaller_tokens_is_safe_from_a_late_writer(self, world: World) -> None:
         a, b = world.client(), world.client()

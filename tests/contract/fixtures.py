@@ -6,24 +6,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.faces import FACES, Face, UvloopFace
+from tests.contract.apis import APIS, Api, UvloopApi
 from tests.contract.stores import Store
 from tests.contract.world import World
 
 
-@pytest.fixture(params=list(FACES))
-def face(request: pytest.FixtureRequest) -> Iterator[Face]:
-    one = FACES[request.param]()
+@pytest.fixture(params=list(APIS))
+def api(request: pytest.FixtureRequest) -> Iterator[Api]:
+    one = APIS[request.param]()
     yield one
     one.close()
 
 
 class OnUvloop:
-    """Mixed into a part of the suite: its tests run on the asyncio face alone, in a loop of uvloop's."""
+    """Mixed into a part of the suite: its tests run on the asyncio API alone, in a loop of uvloop's."""
 
     @pytest.fixture
-    def face(self) -> Iterator[Face]:
-        one = UvloopFace()
+    def api(self) -> Iterator[Api]:
+        one = UvloopApi()
         yield one
         one.close()
 
@@ -35,7 +35,7 @@ def side() -> str:
 
 
 @pytest.fixture
-def world(store: Store, face: Face, side: str) -> Iterator[World]:
-    one = World(store, face, side)
+def world(store: Store, api: Api, side: str) -> Iterator[World]:
+    one = World(store, api, side)
     yield one
     one.close()

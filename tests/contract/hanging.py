@@ -21,7 +21,7 @@ HUNG = r"\(max_hold\) without progress"
 def hold(party: Party, name: str, max_hold: float, **options: Any) -> Any:
     """Acquire as this thread, to be held for so long at most."""
     lock = party.lock(name, max_hold=max_hold)
-    return party.face.do(lambda: lock.acquire(**options))
+    return party.api.do(lambda: lock.acquire(**options))
 
 
 class Hanging:
@@ -101,7 +101,7 @@ class Hanging:
         client = world.client(**LONG)
         bodies: list[Any] = []
         with pytest.raises(LockLost, match=HUNG):
-            client.face.do(_body(client, bodies.append))
+            client.api.do(_body(client, bodies.append))
         (grant,) = bodies
         assert not grant.held
         assert until(lambda: not world.store.contenders("x"), 5)
@@ -113,7 +113,7 @@ class Hanging:
         assert a.wait_lost(reading, 5)
         writer = writing.result(5)
         lock = b.client.rwlock("y", max_hold=1.0)
-        grant = b.face.do(lock.writer.acquire)
+        grant = b.api.do(lock.writer.acquire)
         b.downgrade(grant)
         assert a.writer.acquire("y").token > grant.token
         assert b.wait_lost(grant, 5)
@@ -122,7 +122,7 @@ class Hanging:
     def test_all_grants_of_a_re_entrant_lock(self, world: World) -> None:
         client = world.client(**LONG)
         lock = client.client.rlock("x", max_hold=1.5)
-        outer, inner = client.face.do(lock.acquire), client.face.do(lock.acquire)
+        outer, inner = client.api.do(lock.acquire), client.api.do(lock.acquire)
         assert not client.wait_lost(outer, 0.1)
         inner.progress()
         assert outer.remaining > 0.5
@@ -131,7 +131,7 @@ class Hanging:
         assert outer.lost_reason == inner.lost_reason
         assert not client.release(inner)
         assert not client.release(outer)
-        assert client.face.do(lambda: lock.acquire(timeout=5)).token > outer.token
+        assert client.api.do(lambda: lock.acquire(timeout=5)).token > outer.token
 
     def test_a_holder_of_the_same_client_is_replaced_too(self, world: World) -> None:
         client = world.client(**LONG)
@@ -155,4 +155,4 @@ def _body(party: Party, note: Callable[[Any], None]) -> Callable[[], Any]:
             note(grant)
             await asyncio.Event().wait()
 
-    return tasks if party.face.is_async else blocking
+    return tasks if party.api.is_async else blocking

@@ -18,8 +18,8 @@ LONG = {"session_timeout": 15}
 def look(party: Party, name: str, **options: Any) -> tuple[list[ContenderInfo], list[ContenderInfo]]:
     """Return the holders and the waiters of a lock, which one client sees."""
     lock = party.client.lock(name)
-    holders = party.face.do(lambda: lock.holders(**options))
-    return holders, party.face.do(lambda: lock.waiters(**options))
+    holders = party.api.do(lambda: lock.holders(**options))
+    return holders, party.api.do(lambda: lock.waiters(**options))
 
 
 class Inspecting:
@@ -71,16 +71,16 @@ class Inspecting:
     def test_all_locks(self, world: World) -> None:
         a, b = world.client(owner="a", **LONG), world.client(**LONG)
         names = ["x", "x/y", ".", "日本", "x "]
-        assert a.face.do(a.client.locks) == {}
+        assert a.api.do(a.client.locks) == {}
         grants = {name: a.acquire(name) for name in names}
         free = b.acquire("free")
         b.release(free)
         waiting = b.queue_up("x")
-        found = b.face.do(b.client.locks)
+        found = b.api.do(b.client.locks)
         assert set(found) == set(names)
         assert all(found[name][0].token == grants[name].token for name in names)
         assert [one.holds for one in found["x"]] == [True, False]
-        assert len(b.face.do(lambda: b.client.locks(limit=2))) == 2
+        assert len(b.api.do(lambda: b.client.locks(limit=2))) == 2
         a.release(grants["x"])
         assert waiting.result(5).held
 
@@ -88,12 +88,12 @@ class Inspecting:
         client = world.client(**LONG)
         planted = world.store.plant("x", "foreign")
         assert until(lambda: look(client, "x")[0], 5)
-        ((stranger,), waiters) = look(client, "x")
+        ((foreign,), waiters) = look(client, "x")
         assert not waiters
-        assert (stranger.mine, stranger.pid, stranger.host) == (False, None, None)
-        assert stranger.ours is not world.store.has_strangers
-        assert stranger.token > 0
-        assert planted.endswith(stranger.key.rpartition("/")[2])
+        assert (foreign.mine, foreign.pid, foreign.host) == (False, None, None)
+        assert foreign.ours is not world.store.has_foreign
+        assert foreign.token > 0
+        assert planted.endswith(foreign.key.rpartition("/")[2])
         world.store.remove(planted)
 
     def test_an_operator_expels_by_token_that_one_and_nobody_else(self, world: World) -> None:
@@ -101,32 +101,32 @@ class Inspecting:
         grant = a.acquire("x")
         waiting = b.queue_up("x")
         lock = b.client.lock("x")
-        holder, waiter = b.face.do(lock.contenders)
+        holder, waiter = b.api.do(lock.contenders)
         assert (holder.token, holder.holds, waiter.holds) == (grant.token, True, False)
-        assert b.face.do(lambda: lock.expel(waiter.token + 10**6)) is False
-        assert b.face.do(lambda: b.client.lock("y").expel(grant.token)) is False
-        assert b.face.do(lock.contenders) == [holder, waiter]
-        assert b.face.do(lambda: lock.expel(grant.token)) is True
-        assert b.face.do(lambda: lock.expel(grant.token)) is False
+        assert b.api.do(lambda: lock.evict(waiter.token + 10**6)) is False
+        assert b.api.do(lambda: b.client.lock("y").evict(grant.token)) is False
+        assert b.api.do(lock.contenders) == [holder, waiter]
+        assert b.api.do(lambda: lock.evict(grant.token)) is True
+        assert b.api.do(lambda: lock.evict(grant.token)) is False
         assert waiting.result(5).token == waiter.token
         assert not a.verify(grant)
         assert grant.lost_reason is not None
         assert "removed" in grant.lost_reason
 
-    def test_one_that_is_no_client_of_ours_is_expelled_likewise(self, world: World) -> None:
+    def test_one_that_is_no_client_of_ours_is_evicted_likewise(self, world: World) -> None:
         client = world.client(**LONG)
         world.store.plant("x", "foreign")
         lock = client.client.lock("x")
-        assert until(lambda: client.face.do(lock.contenders), 5)
-        (stranger,) = client.face.do(lock.contenders)
-        assert client.face.do(lambda: lock.expel(stranger.token)) is True
-        assert client.face.do(lock.contenders) == []
+        assert until(lambda: client.api.do(lock.contenders), 5)
+        (foreign,) = client.api.do(lock.contenders)
+        assert client.api.do(lambda: lock.evict(foreign.token)) is True
+        assert client.api.do(lock.contenders) == []
 
     @pytest.mark.parametrize("wrong", [None, "7", 1.0, True])
     def test_a_token_that_is_none_is_refused(self, world: World, wrong: Any) -> None:
         client = world.client(is_open=False)
         with pytest.raises(TypeError, match="token is a whole number"):
-            client.face.do(lambda: client.client.lock("x").expel(wrong))
+            client.api.do(lambda: client.client.lock("x").evict(wrong))
         assert not client.tap.asked
 
     @pytest.mark.parametrize("wrong", [0, -1, 10_001, 1.5, True, None])
@@ -135,5 +135,5 @@ class Inspecting:
         lock = client.client.lock("x")
         for ask in (lock.holders, lock.waiters, client.client.locks):
             with pytest.raises((ValueError, TypeError), match="limit"):
-                client.face.do(lambda ask=ask: ask(limit=wrong))
+                client.api.do(lambda ask=ask: ask(limit=wrong))
         assert not client.tap.asked

@@ -30,7 +30,7 @@ def by_caller_or_waiting(asked: Asked) -> bool:
 
 
 def by_anybody(asked: Asked) -> bool:
-    """Whether it is a request, of the caller or of the keeper."""
+    """Whether it is a request, of the caller or of the keepalive loop."""
     return asked.parts != (RECEIVE,)
 
 
@@ -122,7 +122,7 @@ class Interrupts:
         with Pace() as pace:
             try:
                 call()
-            except world.face.interrupts:
+            except world.api.interrupts:
                 assert fault.fired.is_set()
                 assert pace.seconds < 0.25 + pace.late_s()
             else:
@@ -144,7 +144,7 @@ class Interrupts:
             behind = c.queue_up("x")
             a.release(grant)
             error = waiting.error()
-            assert error is None or isinstance(error, world.face.interrupts)
+            assert error is None or isinstance(error, world.api.interrupts)
             assert (error is not None) == fault.fired.is_set()
             if error is None:
                 fault.armed = False
@@ -163,7 +163,7 @@ class Interrupts:
             fault.armed = True
             try:
                 a.release(grant)
-            except world.face.interrupts:
+            except world.api.interrupts:
                 assert fault.fired.is_set()
             else:
                 assert not fault.fired.is_set()
@@ -178,7 +178,7 @@ class Interrupts:
         a, b = world.client(), world.client()
         a.tap.fail(Act.LAND_LATE, 1, by_caller)
         a.tap.fail(Act.INTERRUPT_BEFORE, 2, by_caller_or_waiting)
-        with pytest.raises(world.face.interrupts):
+        with pytest.raises(world.api.interrupts):
             a.acquire("x")
         assert a.wait_clean()
         a.tap.land()

@@ -12,22 +12,22 @@ import pytest
 from recipes._contract.contenders import Contender
 from recipes._contract.operations import (
     Enqueue,
+    Entry,
     Evict,
     List,
     Listing,
-    Place,
     Program,
     Rewrite,
-    Spot,
     StoreOp,
+    Ticket,
     Withdraw,
 )
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Event
 from recipes._programs.steps import Attach, Wait
 from recipes._run.runtime import new_id
 from recipes.errors import SessionLost
-from tests.contract.faces import Running
+from tests.contract.apis import Running
 from tests.contract.tap import Act
 from tests.contract.world import Party, World
 
@@ -52,13 +52,13 @@ ANY_BYTES = (
 def do(party: Party, program: Program[Any]) -> Any:
     """Run a program as a call of this client."""
     runtime = party.client._runtime
-    return party.face.do(lambda: runtime.run(program, runtime.call(None, WITHIN_S)))
+    return party.api.do(lambda: runtime.run(program, runtime.call(None, WITHIN_S)))
 
 
 def start(party: Party, program: Program[Any]) -> Running:
     """Run a program as a call of this client, beside the test."""
     runtime = party.client._runtime
-    return party.face.start(lambda: runtime.run(program, runtime.call(None, WITHIN_S)))
+    return party.api.start(lambda: runtime.run(program, runtime.call(None, WITHIN_S)))
 
 
 def ask(party: Party, op: StoreOp[Any]) -> Any:
@@ -71,16 +71,16 @@ def _asked(op: StoreOp[Any]) -> Program[Any]:
     return (yield from op)
 
 
-def join(party: Party, name: str, kind: str = "W", *, owner: str = "", data: bytes = b"") -> Place:
+def join(party: Party, name: str, kind: str = "W", *, owner: str = "", data: bytes = b"") -> Entry:
     """Have a contender join a queue, whoever is there."""
-    view = ask(party, Enqueue(Spot(name, kind, new_id(), owner, data), Order(kind)))
-    assert isinstance(view.mine, Place)
-    return view.mine
+    snapshot = ask(party, Enqueue(Ticket(name, kind, new_id(), owner, data), Rule(kind)))
+    assert isinstance(snapshot.mine, Entry)
+    return snapshot.mine
 
 
-def leave(party: Party, place: Place) -> None:
+def leave(party: Party, entry: Entry) -> None:
     """Have a contender leave its queue."""
-    assert ask(party, Withdraw(place.spot, place)) is True
+    assert ask(party, Withdraw(entry.ticket, entry)) is True
 
 
 def listed(party: Party, name: str, most: int = 100) -> tuple[Contender, ...]:
@@ -150,7 +150,7 @@ class Listings:
         first = join(a, name, owner='{"owner":"me"}', data=data)
         second = join(b, name, "R")
         one, other = listed(b, name)
-        assert (one.ref, one.id, one.kind, one.token) == (first.ref, first.spot.id, "W", first.token)
+        assert (one.ref, one.id, one.kind, one.token) == (first.ref, first.ticket.id, "W", first.token)
         assert (one.session, one.mark, one.owner) == (a.client.session.id, "", '{"owner":"me"}')
         assert (one.data, one.version) == (data, 0)
         assert (other.ref, other.kind, other.owner, other.data) == (second.ref, "R", "", b"")
@@ -161,32 +161,32 @@ class Listings:
     @pytest.mark.parametrize("owner", ["", "downgraded by its owner", "日本"])
     def test_data_is_any_bytes(self, world: World, data: bytes, owner: str) -> None:
         client = world.client(**LONG)
-        place = join(client, GROUP, owner=owner, data=data)
+        entry = join(client, GROUP, owner=owner, data=data)
         one = one_listed(client, GROUP)
         assert (one.mark, one.owner, one.data) == ("", owner, data)
-        assert ask(client, Rewrite(place, "ready", data)) == 1
+        assert ask(client, Rewrite(entry, "ready", data)) == 1
         one = one_listed(client, GROUP)
         assert (one.mark, one.owner, one.data) == ("ready", owner, data)
-        assert ask(client, Rewrite(place, "", b"other")) == 2
+        assert ask(client, Rewrite(entry, "", b"other")) == 2
         one = one_listed(client, GROUP)
         assert (one.mark, one.owner, one.data) == ("", owner, b"other")
 
     @pytest.mark.parametrize("data", ANY_BYTES)
     def test_an_elections_data_is_any_bytes(self, world: World, data: bytes) -> None:
         client = world.client(**LONG)
-        place = join(client, "~election/x", data=data)
+        entry = join(client, "~election/x", data=data)
         assert one_listed(client, "~election/x").data == data
-        assert ask(client, Rewrite(place, "", b"other")) == 1
-        assert ask(client, Rewrite(place, "", data)) == 2
+        assert ask(client, Rewrite(entry, "", b"other")) == 1
+        assert ask(client, Rewrite(entry, "", data)) == 2
         assert one_listed(client, "~election/x").data == data
 
     def test_an_owner_that_begins_like_a_mark_is_not_read_as_one(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
-        place = join(a, "x", owner="downgraded{}")
+        entry = join(a, "x", owner="downgraded{}")
         one = one_listed(b, "x")
         assert (one.mark, one.owner) == ("", "downgraded{}")
         assert b.reader.try_acquire("x") is None
-        assert ask(a, Rewrite(place, "downgraded")) == 1
+        assert ask(a, Rewrite(entry, "downgraded")) == 1
         one = one_listed(b, "x")
         assert (one.mark, one.owner) == ("downgraded", "downgraded{}")
         assert b.reader.try_acquire("x").held
@@ -196,8 +196,8 @@ class Listings:
         a, b = world.client(**LONG), world.client(**LONG)
         first, second = join(a, "~semaphore/x", kind), join(b, "~semaphore/x", kind)
         assert [(one.id, one.kind) for one in listed(b, "~semaphore/x")] == [
-            (first.spot.id, kind),
-            (second.spot.id, kind),
+            (first.ticket.id, kind),
+            (second.ticket.id, kind),
         ]
         assert ask(a, Rewrite(first, "granted")) == 1
         assert [one.mark for one in listed(b, "~semaphore/x")] == ["granted", ""]
@@ -205,20 +205,20 @@ class Listings:
     @pytest.mark.parametrize("kind", ["Z", "S1.10"])
     def test_a_contender_of_a_kind_that_is_not_known_excludes_all(self, world: World, kind: str) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
-        place = join(a, "x", kind)
+        entry = join(a, "x", kind)
         assert b.reader.try_acquire("x") is None
         assert b.writer.try_acquire("x") is None
-        leave(a, place)
+        leave(a, entry)
         assert b.reader.try_acquire("x").held
 
     def test_queues_of_other_recipes_are_no_locks(self, world: World) -> None:
         client = world.client(**LONG)
         names = ("~semaphore/x", "~group/x", "~group/y")
-        places = [join(client, name) for name in names]
+        entries = [join(client, name) for name in names]
         grant = client.acquire("x")
-        assert set(client.face.do(client.client.locks)) == {"x"}
+        assert set(client.api.do(client.client.locks)) == {"x"}
         assert [one.token for one in listed(client, "x")] == [grant.token]
-        assert [one_listed(client, name).ref for name in names] == [place.ref for place in places]
+        assert [one_listed(client, name).ref for name in names] == [entry.ref for entry in entries]
 
     # What is rewritten.
 
@@ -235,14 +235,14 @@ class Listings:
 
     def test_a_rewrite_compares_the_version_it_is_given(self, world: World) -> None:
         client = world.client(**LONG)
-        place = join(client, GROUP, data=b"0")
-        assert ask(client, Rewrite(place, "", b"1", version=0)) == 1
+        entry = join(client, GROUP, data=b"0")
+        assert ask(client, Rewrite(entry, "", b"1", version=0)) == 1
         for stale in (0, 2, 7):
-            assert ask(client, Rewrite(place, "", b"stale", version=stale)) is None
+            assert ask(client, Rewrite(entry, "", b"stale", version=stale)) is None
         one = one_listed(client, GROUP)
         assert (one.data, one.version) == (b"1", 1)
-        assert ask(client, Rewrite(place, "", b"2")) == 2
-        assert ask(client, Rewrite(place, "", b"3", version=2)) == 3
+        assert ask(client, Rewrite(entry, "", b"2")) == 2
+        assert ask(client, Rewrite(entry, "", b"3", version=2)) == 3
         one = one_listed(client, GROUP)
         assert (one.data, one.version) == (b"3", 3)
 
@@ -250,21 +250,21 @@ class Listings:
     def test_what_is_gone_is_not_rewritten(self, world: World, version: int | None) -> None:
         client = world.client(**LONG)
         for name in QUEUES:
-            place = join(client, name)
+            entry = join(client, name)
             behind = join(client, name)
-            leave(client, place)
-            assert ask(client, Rewrite(place, "", b"late", version)) is None
+            leave(client, entry)
+            assert ask(client, Rewrite(entry, "", b"late", version)) is None
             assert [one.ref for one in listed(client, name)] == [behind.ref]
 
     def test_nothing_of_a_session_that_ended_is_rewritten(self, world: World) -> None:
         a, b = world.client(session_timeout=2), world.client(**LONG)
-        place = join(a, GROUP)
+        entry = join(a, GROUP)
         world.store.end_session(a.client)
 
         def late() -> Program[int | None]:
             yield from Attach()
             try:
-                return (yield from Rewrite(place, "", b"late"))
+                return (yield from Rewrite(entry, "", b"late"))
             except SessionLost:
                 return None
 
@@ -274,21 +274,21 @@ class Listings:
     @pytest.mark.parametrize("act", [Act.LOSE_REQUEST, Act.LOSE_REPLY])
     def test_a_rewrite_whose_answer_is_lost_is_asked_again(self, world: World, act: Act) -> None:
         client = world.client(**LONG)
-        place = join(client, GROUP, data=b"0")
+        entry = join(client, GROUP, data=b"0")
         client.tap.fail(act)
-        version = ask(client, Rewrite(place, "ready", b"1"))
+        version = ask(client, Rewrite(entry, "ready", b"1"))
         one = one_listed(client, GROUP)
         assert (one.mark, one.data, one.version) == ("ready", b"1", version)
 
     def test_with_a_version_a_lost_answer_shows_in_a_listing(self, world: World) -> None:
         client = world.client(**LONG)
-        place = join(client, GROUP, data=b"0")
+        entry = join(client, GROUP, data=b"0")
         client.tap.fail(Act.LOSE_REPLY)
-        assert ask(client, Rewrite(place, "", b"1", version=0)) is None
+        assert ask(client, Rewrite(entry, "", b"1", version=0)) is None
         one = one_listed(client, GROUP)
         assert (one.data, one.version) == (b"1", 1)
         client.tap.fail(Act.LOSE_REQUEST)
-        assert ask(client, Rewrite(place, "", b"2", version=1)) == 2
+        assert ask(client, Rewrite(entry, "", b"2", version=1)) == 2
 
     # What is notified.
 
@@ -297,9 +297,9 @@ class Listings:
         a, b = world.client(**LONG), world.client(**LONG)
         observed = Observed(a, name)
         assert observed.listings[0].contenders == ()
-        place = join(b, name)
+        entry = join(b, name)
         assert observed.next() == Changed(name)
-        leave(b, place)  # the queue was there once, and is empty
+        leave(b, entry)  # the queue was there once, and is empty
         observed = Observed(a, name)
         assert observed.listings[0].contenders == ()
         join(b, name)
@@ -309,19 +309,19 @@ class Listings:
     @pytest.mark.parametrize("change", ["join", "leave", "leave last", "rewrite", "evict", "close"])
     def test_any_change_is_notified(self, world: World, name: str, change: str) -> None:
         a, b, c = (world.client(**LONG) for _ in range(3))
-        place = join(b, name)
+        entry = join(b, name)
         if change == "leave last":
             observed = Observed(a, name)
-            leave(b, place)
+            leave(b, entry)
             assert observed.next() == Changed(name)
             return
         last = join(c, name)
         observed = Observed(a, name)
-        assert [one.ref for one in observed.listings[0].contenders] == [place.ref, last.ref]
+        assert [one.ref for one in observed.listings[0].contenders] == [entry.ref, last.ref]
         changes: dict[str, Callable[[], object]] = {
             "join": lambda: join(b, name),
             "leave": lambda: leave(c, last),
-            "rewrite": lambda: ask(b, Rewrite(place, "", b"new")),
+            "rewrite": lambda: ask(b, Rewrite(entry, "", b"new")),
             "evict": lambda: ask(b, Evict(name, last.ref, last.token)),
             "close": c.close,
         }
@@ -331,13 +331,13 @@ class Listings:
     def test_what_the_client_does_itself_is_notified(self, world: World) -> None:
         client = world.client(**LONG)
         observed = Observed(client, GROUP)
-        place = join(client, GROUP)
+        entry = join(client, GROUP)
         assert observed.next() == Changed(GROUP)
         observed = Observed(client, GROUP)
-        assert ask(client, Rewrite(place, "", b"new")) == 1
+        assert ask(client, Rewrite(entry, "", b"new")) == 1
         assert observed.next() == Changed(GROUP)
         observed = Observed(client, GROUP)
-        leave(client, place)
+        leave(client, entry)
         assert observed.next() == Changed(GROUP)
 
     def test_locks_and_downgrades_are_changes(self, world: World) -> None:
@@ -365,12 +365,12 @@ class Listings:
 
     def test_only_the_first_change_is_notified(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
-        place = join(b, GROUP)
+        entry = join(b, GROUP)
         observed = Observed(a, GROUP, "x", events=2)
-        assert ask(b, Rewrite(place, "", b"1")) == 1
+        assert ask(b, Rewrite(entry, "", b"1")) == 1
         assert observed.next() == Changed(GROUP)
-        assert ask(b, Rewrite(place, "", b"2")) == 2
-        leave(b, place)
+        assert ask(b, Rewrite(entry, "", b"2")) == 2
+        leave(b, entry)
         join(b, "x")
         assert observed.next() == Changed("x")
 
@@ -385,10 +385,10 @@ class Listings:
     def test_every_observer_is_notified(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
         observers = [Observed(party, GROUP) for party in (a, a, b, a)]
-        place = join(b, GROUP)
+        entry = join(b, GROUP)
         assert [observed.next() for observed in observers] == [Changed(GROUP)] * 4
         observers = [Observed(party, GROUP) for party in (a, a)]
-        leave(b, place)
+        leave(b, entry)
         assert [observed.next() for observed in observers] == [Changed(GROUP)] * 2
 
     def test_one_that_ends_leaves_the_others_their_watch(self, world: World) -> None:
@@ -411,7 +411,7 @@ class Listings:
 
     def test_a_change_beside_the_listing_is_shown_or_notified(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
-        place = join(b, GROUP, data=b"old")
+        entry = join(b, GROUP, data=b"old")
         held = a.tap.fail(Act.HOLD_REPLY)
         events: list[Event | None] = []
 
@@ -425,17 +425,17 @@ class Listings:
 
         looking = start(a, look())
         assert held.fired.wait(10)
-        assert ask(b, Rewrite(place, "", b"new")) == 1
+        assert ask(b, Rewrite(entry, "", b"new")) == 1
         a.tap.let_go()
         assert looking.result(WITHIN_S).contenders[0].data == b"new"
         assert events in ([], [Changed(GROUP)])
 
     def test_no_change_is_lost_among_many(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
-        place = join(b, GROUP, data=b"0")
+        entry = join(b, GROUP, data=b"0")
         followers = [Follower(party, GROUP, b"30") for party in (a, a, b)]
         for number in range(1, 31):
-            assert ask(b, Rewrite(place, "", b"%d" % number)) == number
+            assert ask(b, Rewrite(entry, "", b"%d" % number)) == number
         for follower in followers:
             follower.running.result(WITHIN_S)
             assert set(follower.events) == {Changed(GROUP)}
@@ -452,10 +452,10 @@ class Listings:
 
     def test_an_observer_that_was_cut_off_sees_what_changed(self, world: World) -> None:
         a, b = world.client(frail=True, **LONG), world.client(**LONG)
-        place = join(b, GROUP, data=b"old")
+        entry = join(b, GROUP, data=b"old")
         follower = Follower(a, GROUP, b"new")
         a.line.cut()
-        assert ask(b, Rewrite(place, "", b"new")) == 1
+        assert ask(b, Rewrite(entry, "", b"new")) == 1
         a.line.heal()
         follower.running.result(WITHIN_S)
 

@@ -109,7 +109,7 @@ class Manners:
     def test_leaving_without_a_close_does_not_hang(self, world: World) -> None:
         if world.store.url().startswith("memory"):
             return  # another process is another store
-        script = world.store.prelude + (BLOCKING if not world.face.is_async else ASYNCIO)
+        script = world.store.prelude + (BLOCKING if not world.api.is_async else ASYNCIO)
         with taking(10):
             subprocess.run(
                 [sys.executable, "-c", script, world.store.url()],
@@ -137,7 +137,7 @@ asyncio.run(main())
 def _child_sees(world: World, parent: Any, grant: Any) -> str:
     held, reason = grant.held, grant.lost_reason
     lock, other = parent.client.lock("x"), parent.client.lock("other")
-    if not world.face.is_async:
+    if not world.api.is_async:
         released = grant.release()
         taken, free = lock.try_acquire(), other.acquire(timeout=5).held
         parent.client.close()

@@ -73,13 +73,13 @@ class Naming:
     def test_a_client_of_a_root_inside_stands_in_no_queue(self, world: World) -> None:
         inside = world.client(url=world.store.below("app"))
         a, b = world.client(), world.client()
-        assert a.face.do(a.client.locks) == {}
+        assert a.api.do(a.client.locks) == {}
         grant = a.try_acquire("app")
         assert grant is not None
         waiting = b.queue_up("app")
         world.heard.wait("lock.queued", position=1)
         lock = a.client.lock("app")
-        holder, waiter = a.face.do(lock.contenders)
+        holder, waiter = a.api.do(lock.contenders)
         assert [holder.holds, waiter.holds] == [True, False]
         assert a.release(grant)
         grant = waiting.result(5)

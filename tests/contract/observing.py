@@ -25,7 +25,7 @@ class Watcher:
 
     def __init__(self, party: Party, name: str) -> None:
         kind: Any = AsyncObserving if isinstance(party.client, AsyncClient) else Observing
-        self._face = party.face
+        self._face = party.api
         self._observing = kind(party.client._runtime, Observed(encode(name), 100), _seen)
 
     def next(self, within_s: float = SOON_S) -> list[tuple[str, int, bool]] | None:

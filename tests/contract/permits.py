@@ -19,20 +19,20 @@ def semaphore(party: Party, limit: int = LIMIT, weight: int = 1, **options: Any)
 
 def acquire(party: Party, weight: int = 1, limit: int = LIMIT, **options: Any) -> Any:
     made = semaphore(party, limit)
-    return party.face.do(lambda: made.acquire(weight, timeout=10, **options))
+    return party.api.do(lambda: made.acquire(weight, timeout=10, **options))
 
 
 def queue_up(party: Party, weight: int = 1, limit: int = LIMIT) -> Any:
     made, waiting = semaphore(party, limit, weight), party.tap.waiting
-    running = party.face.start(lambda: made.acquire(timeout=20))
+    running = party.api.start(lambda: made.acquire(timeout=20))
     party.tap.wait_parked(waiting + 1)
     return running
 
 
 def look(party: Party) -> tuple[list[Any], list[Any]]:
     made = semaphore(party)
-    holders = party.face.do(made.holders)
-    return holders, party.face.do(made.waiters)
+    holders = party.api.do(made.holders)
+    return holders, party.api.do(made.waiters)
 
 
 class Permits:
@@ -43,7 +43,7 @@ class Permits:
         grants = [acquire(a, 2), acquire(b), acquire(b)]
         assert all(grant.held and a.verify(grant) for grant in grants)
         assert [grant.weight for grant in grants] == [2, 1, 1]
-        assert a.face.do(semaphore(a).try_acquire) is None
+        assert a.api.do(semaphore(a).try_acquire) is None
         waiting = queue_up(b)
         a.release(grants[0])
         assert waiting.result().held
@@ -54,7 +54,7 @@ class Permits:
         first, second = acquire(a), acquire(a)
         heavy = queue_up(b, LIMIT)
         light = queue_up(c)
-        assert c.face.do(semaphore(c).try_acquire) is None
+        assert c.api.do(semaphore(c).try_acquire) is None
         a.release(first)
         assert not light.wait(0.2)
         a.release(second)
@@ -79,7 +79,7 @@ class Permits:
         a, b, c = world.client(), world.client(), world.client()
         acquire(a, 2)
         made = semaphore(b)
-        heavy = b.face.start(lambda: made.acquire(LIMIT, timeout=1))
+        heavy = b.api.start(lambda: made.acquire(LIMIT, timeout=1))
         b.tap.wait_parked()
         light = queue_up(c)
         assert isinstance(heavy.error(), LockTimeout)
@@ -100,21 +100,21 @@ class Permits:
         assert (holder.lock, holder.owner, holder.weight, holder.mode) == ("x", "a", 3, "shared")
         assert (holder.id, holder.token, waiter.token) == (grant.id, None, None)
         assert (waiter.owner, waiter.weight, waiter.holds, waiter.mine) == ("b", 2, False, True)
-        assert b.face.do(b.client.lock("x").contenders) == []
+        assert b.api.do(b.client.lock("x").contenders) == []
 
     def test_an_operator_removes_one_by_its_id(self, world: World) -> None:
         a, b = world.client(), world.client()
         grant = acquire(a, LIMIT)
         waiting = queue_up(b)
         made = semaphore(b)
-        assert not b.face.do(lambda: made.expel("nothing"))
-        assert b.face.do(lambda: made.expel(grant.id))
+        assert not b.api.do(lambda: made.evict("nothing"))
+        assert b.api.do(lambda: made.evict(grant.id))
         assert waiting.result().held
         assert not a.verify(grant)
         with pytest.raises(LockLost):
             grant.check()
         with pytest.raises(TypeError):
-            b.face.do(lambda: made.expel(7))
+            b.api.do(lambda: made.evict(7))
 
     def test_its_grants_have_no_fencing_token(self, world: World) -> None:
         a = world.client()
@@ -141,8 +141,8 @@ class Permits:
         acquire(a)
         theirs = acquire(b, 3)
         made = semaphore(a)
-        releasing = world.face.spawn(lambda: (a.tap.wait_parked(), b.release(theirs)))
-        assert a.face.do(lambda: made.acquire(2, timeout=10)).held
+        releasing = world.api.spawn(lambda: (a.tap.wait_parked(), b.release(theirs)))
+        assert a.api.do(lambda: made.acquire(2, timeout=10)).held
         releasing.result()
 
     def test_limits_that_differ_are_logged_and_the_smaller_holds_back_those_behind(
@@ -171,7 +171,7 @@ class Permits:
     def test_with_enters_with_a_weight_and_gives_it_back(self, world: World) -> None:
         a = world.client()
         made = semaphore(a, weight=3)
-        assert a.face.enter(lambda: made, lambda grant: (grant.weight, grant.held)) == (3, True)
+        assert a.api.enter(lambda: made, lambda grant: (grant.weight, grant.held)) == (3, True)
         assert look(a) == ([], [])
 
     @pytest.mark.parametrize(

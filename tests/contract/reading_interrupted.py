@@ -68,7 +68,7 @@ class ReadingInterrupted:
             behind = c.writer.queue_up("x")
             let_in(a, grant)
             error = waiting.error()
-            assert error is None or isinstance(error, world.face.interrupts)
+            assert error is None or isinstance(error, world.api.interrupts)
             assert (error is not None) == fault.fired.is_set()
             if error is None:
                 fault.armed = False
@@ -108,7 +108,7 @@ class ReadingInterrupted:
             fault.armed = True
             try:
                 a.downgrade(grant)
-            except world.face.interrupts:
+            except world.api.interrupts:
                 assert fault.fired.is_set()
             else:
                 assert not fault.fired.is_set()
@@ -129,7 +129,7 @@ class ReadingInterrupted:
         grant = a.writer.acquire("x")
         reading = b.reader.queue_up("x")
         a.tap.fail(act)
-        with pytest.raises(world.face.interrupts):
+        with pytest.raises(world.api.interrupts):
             a.downgrade(grant)
         if act is Act.INTERRUPT_AFTER:
             assert b.verify(reading.result(5))
@@ -145,7 +145,7 @@ class ReadingInterrupted:
         grant = a.writer.acquire("x")
         reading = a.reader.queue_up("x")
         a.tap.fail(act)
-        with pytest.raises(world.face.interrupts):
+        with pytest.raises(world.api.interrupts):
             a.downgrade(grant)
         if act is Act.INTERRUPT_BEFORE:
             a.downgrade(grant)

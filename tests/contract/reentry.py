@@ -16,14 +16,14 @@ LONG = {"session_timeout": 15}
 def enter(party: Party, name: str = "x", **options: Any) -> Any:
     """Acquire the re-entrant lock as this thread."""
     lock = party.client.rlock(name)
-    return party.face.do(lambda: lock.acquire(**options))
+    return party.api.do(lambda: lock.acquire(**options))
 
 
 def entering(party: Party, name: str = "x", timeout: float | None = 20) -> Any:
     """Acquire it beside the test, and wait until that waits."""
     waiting = party.tap.waiting
     lock = party.client.rlock(name)
-    running = party.face.start(lambda: lock.acquire(timeout=timeout))
+    running = party.api.start(lambda: lock.acquire(timeout=timeout))
     party.tap.wait_parked(waiting + 1)
     return running
 
@@ -38,7 +38,7 @@ class Reentry:
         with a.tap.counting() as asked:
             inner = enter(a, timeout=5)
             once = enter(a, timeout=0)
-            tried = a.face.do(other.try_acquire)
+            tried = a.api.do(other.try_acquire)
         assert not asked
         grants = [outer, inner, once, tried]
         assert {grant.token for grant in grants} == {outer.token}
@@ -68,7 +68,7 @@ class Reentry:
         outer, inner = enter(client), enter(client)
         beside = entering(client)
         plain = other.client.lock("x")
-        assert other.face.do(plain.try_acquire) is None
+        assert other.api.do(plain.try_acquire) is None
         client.release(inner)
         assert not beside.done
         client.release(outer)
@@ -79,22 +79,22 @@ class Reentry:
         plain = client.client.lock("x")
         entered = enter(client)
         with pytest.raises(WouldDeadlock, match=r"client\.rlock\(\)"):
-            client.face.do(plain.acquire)
-        assert client.face.do(plain.try_acquire) is None
+            client.api.do(plain.acquire)
+        assert client.api.do(plain.try_acquire) is None
         client.release(entered)
-        held = client.face.do(plain.acquire)
+        held = client.api.do(plain.acquire)
         with pytest.raises(WouldDeadlock, match=str(held.token)):
             enter(client)
         again = client.client.rlock("x")
-        assert client.face.do(again.try_acquire) is None
+        assert client.api.do(again.try_acquire) is None
         client.release(held)
 
     def test_any_thread_or_task_may_release(self, world: World) -> None:
         client = world.client(**LONG)
         outer, inner = enter(client), enter(client)
-        assert client.face.start(outer.release).result(5)
+        assert client.api.start(outer.release).result(5)
         assert inner.held
-        assert client.face.start(inner.release).result(5)
+        assert client.api.start(inner.release).result(5)
         assert not world.store.contenders("x")
         assert enter(client).token > outer.token
 
@@ -116,7 +116,7 @@ class Reentry:
             enter(client)
         again = client.client.rlock("x")
         with pytest.raises(LockLost, match="not released"):
-            client.face.do(again.try_acquire)
+            client.api.do(again.try_acquire)
         assert not client.release(inner)
         with pytest.raises(LockLost, match="not released"):
             enter(client)
@@ -146,7 +146,7 @@ class Reentry:
                 assert not await inner.verify()
 
         with pytest.raises(LockLost, match="removed"):
-            client.face.do(tasks if client.face.is_async else blocking)
+            client.api.do(tasks if client.api.is_async else blocking)
         outer, inner = seen
         assert outer.token == inner.token
         assert outer.lost_reason == inner.lost_reason is not None

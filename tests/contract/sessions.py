@@ -11,7 +11,7 @@ import pytest
 
 from recipes import ClientClosed, LockLost
 from recipes._run.clock import boot_time
-from recipes.stores.registry import lifelines
+from recipes.stores.registry import liveness_locks
 from tests.contract.tap import Act
 from tests.contract.world import World, until
 from tests.pace import Pace, taking
@@ -78,9 +78,9 @@ class Sessions:
     def test_a_session_whose_sign_of_life_other_code_closed_is_given_up(
         self, world: World, tmp_path: Path
     ) -> None:
-        before = set(lifelines())
+        before = set(liveness_locks())
         a = world.client(**SHORT)
-        grant, signs = a.acquire("x"), set(lifelines()) - before
+        grant, signs = a.acquire("x"), set(liveness_locks()) - before
         b = world.client(**LONG)
         kept = b.acquire("y")
         for number in signs:  # as a program does that closes all it finds, and opens a file of its own
@@ -178,7 +178,7 @@ class Sessions:
 
     def test_the_bodys_error_goes_before_the_loss(self, world: World) -> None:
         a = world.client(**SHORT)
-        options = {"on_lost": "tell"} if world.face.is_async else {}
+        options = {"on_lost": "tell"} if world.api.is_async else {}
 
         def body(grant: Any) -> None:
             world.store.end_session(a.client)
@@ -193,7 +193,7 @@ class Sessions:
         a = world.client(**SHORT)
         a.release(a.acquire("x"))
         a.tap.fail(Act.HOLD_REPLY)
-        running = world.face.spawn(lambda: a.enter("x", lambda grant: (grant.held, grant.remaining > 0)))
+        running = world.api.spawn(lambda: a.enter("x", lambda grant: (grant.held, grant.remaining > 0)))
         assert until(lambda: world.store.contenders("x"), 5)
         world.store.end_session(a.client)
         world.heard.wait("session.lost")
@@ -243,9 +243,9 @@ class Sessions:
         before = world.store.sessions()
         client = world.client(frail=True, is_open=False)
         client.line.silence()
-        opening = world.face.start(client.client.open)
+        opening = world.api.start(client.client.open)
         assert until(lambda: client.tap.asked, 5)
-        closing = world.face.start(client.client.close)
+        closing = world.api.start(client.client.close)
         assert until(lambda: client.client.session.state == "closed", 5)
         client.line.heal()
         closing.result(5)

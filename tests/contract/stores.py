@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from recipes._contract.contenders import Contender
 from recipes._contract.names import encode
-from recipes.stores.memory import MemoryEngine
+from recipes.stores.memory import MemoryBackend
 from recipes.stores.sqlite.schema import connect
 from tests.contract.tap import Tap
 
@@ -50,7 +50,7 @@ class Store(ABC):
 
     Attributes:
         mark: A part of the URL, and so of the label in events, that no other test's has.
-        has_strangers: Other clients' layouts are told from this package's.
+        has_foreign: Other clients' layouts are told from this package's.
         malformed_blocks: What is no contender of anybody's layout counts as one, and blocks.
         lands_late: A request can arrive after the next request of the same client.
         options: What a client has to be told besides the URL.
@@ -60,7 +60,7 @@ class Store(ABC):
     mark: str
     options: Mapping[str, Any] = MappingProxyType({})
     malformed_blocks: ClassVar[bool] = True
-    has_strangers: ClassVar[bool] = True
+    has_foreign: ClassVar[bool] = True
     lands_late: ClassVar[bool] = True
     prelude: ClassVar[str] = ""
 
@@ -123,7 +123,7 @@ class MemoryStore(Store):
 
     def __init__(self) -> None:
         self.mark = f"t-{uuid.uuid4().hex}"
-        self._server = MemoryEngine.named(self.mark).server
+        self._server = MemoryBackend.named(self.mark).server
 
     def url(self) -> str:
         return f"memory://{self.mark}"
@@ -157,14 +157,14 @@ class MemoryStore(Store):
             self._server.queues.pop(encode(name), None)
 
     def close(self) -> None:
-        MemoryEngine._shared.pop(self.mark, None)
+        MemoryBackend._shared.pop(self.mark, None)
 
 
 class SqliteStore(Store):
     """A file of its own, in a directory of its own."""
 
-    has_strangers = False  # nobody else's layout is there
-    lands_late = False  # requests of one link are carried out in order, or not at all
+    has_foreign = False  # nobody else's layout is there
+    lands_late = False  # requests of one connection are carried out in order, or not at all
 
     def __init__(self) -> None:
         self.mark = f"t-{uuid.uuid4().hex}"

@@ -35,7 +35,7 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One round trip: the names of its requests, and whether keeper or cleaner asked it."""
+    """One round trip: the names of its requests, and whether keepalive loop or cleaner asked it."""
 
     parts: tuple[str, ...]
     behind: bool
@@ -132,7 +132,7 @@ class Tap:
         seen += self.asked_by_callers(start)
 
     def asked_by_callers(self, since: int = 0) -> list[Asked]:
-        """Return what the client's callers asked, and not its keeper or cleaner."""
+        """Return what the client's callers asked, and not its keepalive loop or cleaner."""
         return [asked for asked in self.asked[since:] if not asked.behind]
 
     # What the wrappers below ask.

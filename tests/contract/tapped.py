@@ -1,4 +1,7 @@
-"""What stands between a client and its store: its engine, links and mailboxes, each with a tap on it."""
+"""What stands between a client and its store.
+
+Its backend, connections and mailboxes, each with a tap on it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import threading
 from typing import Any
 
-from recipes._contract.backend import Engine
+from recipes._contract.backend import Backend
 from recipes._contract.connection import Batch, Request
 from recipes._run.tasks import AsyncRuntime
 from recipes.errors import StoreUnavailable
@@ -21,7 +24,7 @@ LOSING = (Act.LOSE_REPLY, Act.LOSE_LAST_REPLY, Act.LOSE_LAST_REQUESTS)
 def install(client: Any, tap: Tap) -> None:
     """Put ``tap`` between a client that was not used yet and its store."""
     runtime = client._runtime
-    runtime.engine = TappedEngine(runtime.engine, tap)
+    runtime.backend = TappedBackend(runtime.backend, tap)
     make = AsyncTappedMailbox if isinstance(runtime, AsyncRuntime) else TappedMailbox
     begin = runtime.call
 
@@ -34,7 +37,7 @@ def install(client: Any, tap: Tap) -> None:
 
 
 def behind_in_thread() -> bool:
-    """Whether this is the client's keeper or cleaner, and no caller."""
+    """Whether this is the client's keepalive loop or cleaner, and no caller."""
     return threading.current_thread().name.startswith("recipes-")
 
 
@@ -67,7 +70,7 @@ def lost() -> StoreUnavailable:
 
 
 def unanswered(request: Request[Any]) -> Any:
-    """Return, or raise, what a link says when no answer comes."""
+    """Return, or raise, what a connection says when no answer comes."""
     if isinstance(request, Batch):
         return tuple(lost() for _ in request.parts)
     raise lost()
@@ -95,32 +98,32 @@ def thinned(request: Request[Any], reply: Any, act: Act | None) -> Any:
     return reply
 
 
-class TappedEngine(Engine):
-    """An engine whose links are tapped."""
+class TappedBackend(Backend):
+    """A backend whose connections are tapped."""
 
-    def __init__(self, engine: Engine, tap: Tap) -> None:
-        self._engine = engine
+    def __init__(self, backend: Backend, tap: Tap) -> None:
+        self._backend = backend
         self._tap = tap
-        self.label = engine.label
-        self.guarantees = engine.guarantees
+        self.label = backend.label
+        self.guarantees = backend.guarantees
 
     def protocol(self) -> Any:
-        return self._engine.protocol()
+        return self._backend.protocol()
 
-    def link(self, on_end: Any) -> Any:
-        return TappedLink(self._engine.link(on_end), self._tap)
+    def connection(self, on_end: Any) -> Any:
+        return TappedConnection(self._backend.connection(on_end), self._tap)
 
-    def async_link(self, on_end: Any) -> Any:
-        return AsyncTappedLink(self._engine.async_link(on_end), self._tap)
+    def async_connection(self, on_end: Any) -> Any:
+        return AsyncTappedConnection(self._backend.async_connection(on_end), self._tap)
 
 
-class TappedLink:
-    """A blocking link that is tapped."""
+class TappedConnection:
+    """A blocking connection that is tapped."""
 
-    def __init__(self, link: Any, tap: Tap) -> None:
-        self.inner = link
+    def __init__(self, connection: Any, tap: Tap) -> None:
+        self.inner = connection
         self._tap = tap
-        self.forget, self.close = link.forget, link.close
+        self.forget, self.close = connection.forget, connection.close
 
     def ask(self, request: Any, timeout_s: float) -> Any:
         act = self._tap.step(names_of(request), behind_in_thread())
@@ -145,13 +148,17 @@ class TappedLink:
         return thinned(request, reply, act)
 
 
-class AsyncTappedLink:
-    """An asyncio link that is tapped."""
+class AsyncTappedConnection:
+    """An asyncio connection that is tapped."""
 
-    def __init__(self, link: Any, tap: Tap) -> None:
-        self.inner = link
+    def __init__(self, connection: Any, tap: Tap) -> None:
+        self.inner = connection
         self._tap = tap
-        self.forget, self.close, self.for_another_loop = link.forget, link.close, link.for_another_loop
+        self.forget, self.close, self.for_another_loop = (
+            connection.forget,
+            connection.close,
+            connection.for_another_loop,
+        )
 
     async def ask(self, request: Any, timeout_s: float) -> Any:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What a waiter is told of its place in the queue, and a release that does not wait."""
+"""What a waiter is notified of its place in the queue, and a release that does not wait."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Telling:
             return lambda position: told.put((what, position, threading.current_thread().name))
 
         lock = c.lock("x")
-        third = c.face.start(
+        third = c.api.start(
             lambda: lock.acquire(timeout=20, on_queued=note("queued"), on_position=note("position"))
         )
-        where = "test-loop" if c.face.is_async else "recipes-callbacks"
+        where = "test-loop" if c.api.is_async else "recipes-callbacks"
         assert told.get(timeout=10) == ("queued", 2, where)
         assert told.get(timeout=10) == ("position", 2, where)
         c.tap.wait_parked()
@@ -40,7 +40,7 @@ class Telling:
     def test_who_need_not_wait_is_told_nothing(self, world: World) -> None:
         client = world.client(**LONG)
         lock, told = client.lock("x"), []
-        grant = client.face.do(lambda: lock.acquire(on_queued=told.append, on_position=told.append))
+        grant = client.api.do(lambda: lock.acquire(on_queued=told.append, on_position=told.append))
         client.release(grant)
         assert not told
 
@@ -53,7 +53,7 @@ class Telling:
             raise RuntimeError(position)
 
         lock = b.lock("x")
-        waiting = b.face.start(lambda: lock.acquire(timeout=20, on_queued=fail))
+        waiting = b.api.start(lambda: lock.acquire(timeout=20, on_queued=fail))
         assert called.wait(10)
         a.release(grant)
         assert waiting.result(5).held
@@ -63,25 +63,25 @@ class Telling:
         grant = a.acquire("x")
         waiting = b.queue_up("x")
         with a.tap.counting() as asked:
-            assert a.face.do(lambda: grant.release(wait=False))
+            assert a.api.do(lambda: grant.release(wait=False))
         assert not asked
         assert not grant.held
         assert grant.lost_reason is None
-        assert not a.face.do(lambda: grant.release(wait=False))
+        assert not a.api.do(lambda: grant.release(wait=False))
         other = waiting.result(5)
         assert other.token > grant.token
         assert a.wait_clean()
         assert world.heard.wait("lock.released", token=grant.token)
         b.release(other)
         own = a.acquire("x", timeout=5)
-        a.face.do(lambda: own.release(wait=False))
+        a.api.do(lambda: own.release(wait=False))
         assert a.acquire("x", timeout=5).token > own.token  # it waits for its own to go, if it has to
 
     def test_a_release_that_does_not_wait_ends_when_the_store_answers_again(self, world: World) -> None:
         a, b = world.client(session_timeout=15, request_timeout=1, frail=True), world.client(**LONG)
         grant = a.acquire("x")
         a.line.silence()
-        assert a.face.do(lambda: grant.release(wait=False))
+        assert a.api.do(lambda: grant.release(wait=False))
         assert a.client.pending_cleanups == 1
         a.line.heal()
         assert b.acquire("x", timeout=10).token > grant.token

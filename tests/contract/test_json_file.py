@@ -16,6 +16,7 @@ from recipes.stores import registry
 from recipes.stores._kit.session import Busy
 from tests.contract.calling_back import CallingBack
 from tests.contract.exclusion import Exclusion
+from tests.contract.foreign import Foreign
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -25,7 +26,6 @@ from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.stores import Store
-from tests.contract.strangers import Strangers
 from tests.contract.telling import Telling
 from tests.contract.waiting import Waiting
 from tests.stores.json_file import kept
@@ -36,12 +36,12 @@ T = TypeVar("T")
 class JsonStore(Store):
     """A file of its own."""
 
-    has_strangers: ClassVar[bool] = False  # nobody else's layout is there
-    lands_late: ClassVar[bool] = False  # commands of one link are carried out in order, or not at all
+    has_foreign: ClassVar[bool] = False  # nobody else's layout is there
+    lands_late: ClassVar[bool] = False  # commands of one connection are carried out in order, or not at all
 
     prelude: ClassVar[str] = """
 from recipes.stores import registry
-registry.SCHEMES["json"] = "tests.stores.json_file:engine"
+registry.SCHEMES["json"] = "tests.stores.json_file:backend"
 """
 
     def __init__(self, folder: Path) -> None:
@@ -153,7 +153,7 @@ class TestSessions(Sessions):
     pass
 
 
-class TestStrangers(Strangers):
+class TestForeign(Foreign):
     pass
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.calling_back import CallingBack
 from tests.contract.exclusion import Exclusion
+from tests.contract.foreign import Foreign
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -23,7 +24,6 @@ from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.stores import SqliteStore, Store
-from tests.contract.strangers import Strangers
 from tests.contract.telling import Telling
 from tests.contract.waiting import Waiting
 
@@ -87,7 +87,7 @@ class TestSessions(Sessions):
     pass
 
 
-class TestStrangers(Strangers):
+class TestForeign(Foreign):
     pass
 
 

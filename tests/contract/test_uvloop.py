@@ -8,6 +8,7 @@ import pytest
 
 from tests.contract.exclusion import Exclusion
 from tests.contract.fixtures import OnUvloop
+from tests.contract.foreign import Foreign
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -18,7 +19,6 @@ from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.stores import MemoryStore, SqliteStore, Store
-from tests.contract.strangers import Strangers
 from tests.contract.telling import Telling
 from tests.contract.timing import Timing
 from tests.contract.waiting import Waiting
@@ -80,7 +80,7 @@ class TestSessions(OnUvloop, Sessions):
 
 
 @pytest.mark.long
-class TestStrangers(OnUvloop, Strangers):
+class TestForeign(OnUvloop, Foreign):
     """See the base."""
 
 

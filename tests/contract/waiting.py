@@ -61,7 +61,7 @@ class Waiting:
             (one,) = [running for running in staying if running.done]
             staying.remove(one)
             tokens.append(one.result().token)
-            world.face.do(one.result().release)
+            world.api.do(one.result().release)
         assert tokens == sorted(tokens)
 
     def test_readers_that_hold_do_not_wait(self, world: World) -> None:
@@ -106,7 +106,7 @@ class Waiting:
         a.acquire("x")
         before = world.store.contenders("x")
         for fault in each_step(b, act, by_caller_or_waiting):
-            with pytest.raises((QueueFull, world.face.interrupts)) as raised:
+            with pytest.raises((QueueFull, world.api.interrupts)) as raised:
                 b.acquire("x", max_waiters=0)
             assert (raised.type is QueueFull) != fault.fired.is_set()
             assert b.wait_clean()

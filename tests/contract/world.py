@@ -1,4 +1,4 @@
-"""What a test of the contract has in hand: clients of one store by one face, and what they told."""
+"""What a test of the contract has in hand: clients of one store by one API, and what they told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from recipes import events
 from recipes.events import Transition
-from tests.contract.faces import Face, Running
+from tests.contract.apis import Api, Running
 from tests.contract.stores import SEMAPHORES, Line, Store
 from tests.contract.tap import Tap
 from tests.contract.tapped import install
@@ -19,13 +19,13 @@ EVENT_WITHIN_S = 10.0
 
 
 class Party:
-    """One client, its tap, and the calls that tests make on it, in the words of either face."""
+    """One client, its tap, and the calls that tests make on it, in the words of either API."""
 
     def __init__(self, world: World, url: str, options: dict[str, Any], tap: Tap) -> None:
-        self.face = world.face
+        self.api = world.api
         self.tap = tap
         self.line = Line(url, tap.silence, tap.silence, tap.heal)
-        self.client = world.face.connect(url, **{**world.store.options, **options})
+        self.client = world.api.connect(url, **{**world.store.options, **options})
         self._side = world.side
         install(self.client, self.tap)
 
@@ -56,25 +56,25 @@ class Party:
 
     def downgrade(self, grant: Any) -> None:
         """Downgrade as this thread."""
-        self.face.do(grant.downgrade)
+        self.api.do(grant.downgrade)
 
     def open(self) -> None:
         """Open the client."""
-        self.face.do(self.client.open)
+        self.api.do(self.client.open)
 
     def close(self) -> None:
         """Close the client."""
-        self.face.do(self.client.close)
+        self.api.do(self.client.close)
 
     def acquire(self, name: str, timeout: float | None = 10, **options: Any) -> Any:
         """Acquire as this thread."""
         lock = self.lock(name)
-        return self.face.do(lambda: lock.acquire(timeout=timeout, **options))
+        return self.api.do(lambda: lock.acquire(timeout=timeout, **options))
 
     def acquiring(self, name: str, timeout: float | None = 20, **options: Any) -> Running:
         """Acquire beside the test."""
         lock = self.lock(name)
-        return self.face.start(lambda: lock.acquire(timeout=timeout, **options))
+        return self.api.start(lambda: lock.acquire(timeout=timeout, **options))
 
     def queue_up(self, name: str, timeout: float | None = 20, **options: Any) -> Running:
         """Same as `acquiring`, and wait until it waits."""
@@ -86,26 +86,26 @@ class Party:
     def try_acquire(self, name: str, **options: Any) -> Any:
         """Try as this thread."""
         lock = self.lock(name)
-        return self.face.do(lambda: lock.try_acquire(**options))
+        return self.api.do(lambda: lock.try_acquire(**options))
 
     def enter(self, name: str, body: Callable[[Any], Any], **options: Any) -> Any:
         """Run ``body(grant)`` in ``with lock``."""
         lock = self.lock(name, **options)
-        return self.face.enter(lambda: lock, body)
+        return self.api.enter(lambda: lock, body)
 
     def release(self, grant: Any) -> bool:
         """Release as this thread."""
-        released: bool = self.face.do(grant.release)
+        released: bool = self.api.do(grant.release)
         return released
 
     def verify(self, grant: Any) -> bool:
         """Verify as this thread."""
-        holds: bool = self.face.do(grant.verify)
+        holds: bool = self.api.do(grant.verify)
         return holds
 
     def wait_lost(self, grant: Any, within_s: float) -> bool:
         """Wait until the grant is told to be lost."""
-        lost: bool = self.face.do(lambda: grant.lost.wait(within_s))
+        lost: bool = self.api.do(lambda: grant.lost.wait(within_s))
         return lost
 
     def wait_clean(self, within_s: float = 5) -> bool:
@@ -114,12 +114,12 @@ class Party:
 
 
 class World:
-    """One store, one face, and everything a test makes of them."""
+    """One store, one API, and everything a test makes of them."""
 
-    def __init__(self, store: Store, face: Face, side: str = "") -> None:
+    def __init__(self, store: Store, api: Api, side: str = "") -> None:
         self.store = store
         self.side = side
-        self.face = face
+        self.api = api
         self.heard = Heard(store.mark)
         self._parties: list[Party] = []
 

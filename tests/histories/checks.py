@@ -53,7 +53,7 @@ class Visit:
 def faults(visits: Iterable[Visit], *, fifo: bool = True) -> list[str]:
     """Return what is wrong with a history, in words; nothing if it is right.
 
-    Without ``fifo``, whoever comes later may be granted first, as long as nobody holds beside him.
+    Without ``fifo``, whoever comes later may be granted first, as long as none holds beside it.
     """
     by_token = sorted(visits, key=lambda visit: visit.token)
     together = _overtaken(by_token) if fifo else _beside(by_token)

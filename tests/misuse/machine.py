@@ -1,6 +1,6 @@
 """Any call, in any order, on any grant: what users may get wrong, and what must hold all the same.
 
-One machine for both faces and several stores. Calls are made in the test's own thread; those
+One machine for both APIs and several stores. Calls are made in the test's own thread; those
 that wait run beside it. Some calls are mistakes; each may raise, but only what the package promises.
 """
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from recipes import RecipesError
-from tests.contract.faces import Face, Running
+from tests.contract.apis import Api, Running
 
 __all__ = ["Misuse"]
 
@@ -43,11 +43,11 @@ class Taken:
 class Misuse(RuleBasedStateMachine):
     """A few clients, two names, four kinds of locks."""
 
-    face_type: ClassVar[type[Face]]
+    api_type: ClassVar[type[Api]]
 
     def __init__(self) -> None:
         super().__init__()
-        self.face = self.face_type()
+        self.api = self.api_type()
         self.clients = [self.connect() for _ in range(CLIENTS)]
         self.closed = [False] * CLIENTS
         self.taken: list[Taken] = []
@@ -79,7 +79,7 @@ class Misuse(RuleBasedStateMachine):
     def trying(self, call: Callable[[], Any]) -> Any:
         """Call; an error of the package is as good as any other end."""
         try:
-            return self.patiently(lambda: self.face.do(call))
+            return self.patiently(lambda: self.api.do(call))
         except RecipesError:
             return FAILED
 
@@ -139,7 +139,7 @@ class Misuse(RuleBasedStateMachine):
     def waits_beside(self, client: int, name: str, kind: str) -> None:
         after = self.newest(name)
         lock = self.lock(client, name, kind)
-        running = self.face.start(lambda: lock.acquire(timeout=None))
+        running = self.api.start(lambda: lock.acquire(timeout=None))
         self.waiting.append((running, client, name, kind, after))
         running.wait(0.02)
         self.collect()
@@ -155,7 +155,7 @@ class Misuse(RuleBasedStateMachine):
 
         try:
             said = self.patiently(
-                lambda: self.face.start(release).result(WITHIN_S) if beside else self.face.do(release)
+                lambda: self.api.start(release).result(WITHIN_S) if beside else self.api.do(release)
             )
         except RecipesError:
             said = None
@@ -177,7 +177,7 @@ class Misuse(RuleBasedStateMachine):
     def expels(self, number: int, client: int) -> None:
         taken = self.some(number)
         token = taken.grant.token
-        if self.trying(lambda: self.lock(client, taken.name, "lock").expel(token)) is True:
+        if self.trying(lambda: self.lock(client, taken.name, "lock").evict(token)) is True:
             self.doom(lambda one: one.name == taken.name and one.grant.token == token)
 
     def doom(self, hit: Callable[[Taken], bool]) -> None:
@@ -205,7 +205,7 @@ class Misuse(RuleBasedStateMachine):
             return lock.acquire(timeout=0) if inner == "at once" else lock
 
         try:
-            grant = self.patiently(lambda: self.face.enter(acquiring, body))
+            grant = self.patiently(lambda: self.api.enter(acquiring, body))
         except RecipesError:
             return
         assert not grant.held
@@ -226,7 +226,7 @@ class Misuse(RuleBasedStateMachine):
 
     def _raised(self, call: Callable[[], Any]) -> Exception | None:
         try:
-            self.patiently(lambda: self.face.do(call))
+            self.patiently(lambda: self.api.do(call))
         except Exception as error:
             return error
         return None
@@ -278,4 +278,4 @@ class Misuse(RuleBasedStateMachine):
         for name in NAMES:
             assert self.left(name) == []
         self.over()
-        self.face.close()
+        self.api.close()

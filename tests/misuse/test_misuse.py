@@ -18,7 +18,7 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 import recipes
 from recipes import testing
-from tests.contract.faces import AsyncFace, BlockingFace, Face
+from tests.contract.apis import Api, AsyncApi, BlockingApi
 from tests.misuse.machine import CLIENTS, Misuse, which
 from tests.simulation import bugs
 
@@ -31,7 +31,7 @@ class InMemory(Misuse):
         super().__init__()
 
     def connect(self) -> Any:
-        return self.face.connect(self.store.url)
+        return self.api.connect(self.store.url)
 
     def patiently(self, call: Callable[[], Any]) -> Any:
         with self.store.clock.jumping():
@@ -80,7 +80,7 @@ class InAFile(Misuse):
         super().__init__()
 
     def connect(self) -> Any:
-        return self.face.connect(self.url)
+        return self.api.connect(self.url)
 
     def left(self, name: str) -> list[Any]:
         with recipes.connect(self.url) as looker:
@@ -90,18 +90,18 @@ class InAFile(Misuse):
         shutil.rmtree(self.folder)
 
 
-@pytest.mark.parametrize("face", [BlockingFace, AsyncFace], ids=lambda face: face.name)
+@pytest.mark.parametrize("api", [BlockingApi, AsyncApi], ids=lambda api: api.name)
 @pytest.mark.parametrize("machine", [InMemory, InAFile])
-def test_no_misuse_breaks_a_promise(machine: type[Misuse], face: type[Face]) -> None:
+def test_no_misuse_breaks_a_promise(machine: type[Misuse], api: type[Api]) -> None:
     long = settings().max_examples > 100
-    misuse(machine, face, settings().max_examples if long else 8 if machine is InAFile else 20)
+    misuse(machine, api, settings().max_examples if long else 8 if machine is InAFile else 20)
 
 
-def misuse(machine: type[Misuse], face: type[Face], examples: int) -> None:
+def misuse(machine: type[Misuse], api: type[Api], examples: int) -> None:
     """Run so many examples of up to 30 calls; the first that fails is shown as it is."""
-    of_this_face = type(f"{machine.__name__}{face.__name__}", (machine,), {"face_type": face})
+    of_this_api = type(f"{machine.__name__}{api.__name__}", (machine,), {"api_type": api})
     run_state_machine_as_test(
-        of_this_face,
+        of_this_api,
         settings=settings(max_examples=examples, stateful_step_count=30, phases=[Phase.generate]),
     )
 
@@ -111,4 +111,4 @@ def test_misuse_finds_a_planted_bug() -> None:
         for patch in bugs.released_still_holds():
             stack.enter_context(patch)
         with pytest.raises(AssertionError):
-            misuse(InMemory, BlockingFace, 60)
+            misuse(InMemory, BlockingApi, 60)

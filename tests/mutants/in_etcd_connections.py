@@ -100,23 +100,23 @@ def _answers_close_nothing() -> list[Any]:
 def _earliest_for_latest() -> list[Any]:
     """Of several ranges, the own key has to be read after the last; here after the first."""
 
-    def with_own(self: Any, mine: Any, order: Any, replies: Any) -> Any:
+    def with_own(self: Any, mine: Any, rule: Any, replies: Any) -> Any:
         *parts, own = replies
-        if not order.exclusive_only:
-            return (yield from original(self, mine, order, replies))
+        if not rule.exclusive_only:
+            return (yield from original(self, mine, rule, replies))
         if codec.revision(own) < min(map(codec.revision, parts)):
-            return (yield from original(self, mine, order, replies))
-        view = self._seen(mine, order, parts)
-        return view if stands(own, mine) else (yield from original(self, mine, order, replies))
+            return (yield from original(self, mine, rule, replies))
+        snapshot = self._seen(mine, rule, parts)
+        return snapshot if stands(own, mine) else (yield from original(self, mine, rule, replies))
 
     original = EtcdProtocol._with_own
     return swap(EtcdProtocol, "_with_own", with_own)
 
 
 def _full_is_done() -> list[Any]:
-    def bury(self: Any, spot: Any, key: bytes) -> Any:
+    def bury(self: Any, ticket: Any, key: bytes) -> Any:
         try:
-            return (yield from original(self, spot, key))
+            return (yield from original(self, ticket, key))
         except StoreFull:
             return True
 
@@ -125,11 +125,11 @@ def _full_is_done() -> list[Any]:
 
 
 def _refused_is_in_doubt() -> list[Any]:
-    def create(self: Any, spot: Any, key: bytes, **parts: Any) -> Any:
+    def create(self: Any, ticket: Any, key: bytes, **parts: Any) -> Any:
         try:
-            return (yield from original(self, spot, key, **parts))
+            return (yield from original(self, ticket, key, **parts))
         except StoreFull:
-            self._in_doubt.add(spot.id)
+            self._in_doubt.add(ticket.id)
             raise
 
     original = EtcdProtocol._create
@@ -139,8 +139,8 @@ def _refused_is_in_doubt() -> list[Any]:
 def _swept_is_lost() -> list[Any]:
     """A create that came just before a sweep counts as withdrawn, and the session with it."""
 
-    def create(self: Any, spot: Any, key: bytes, **parts: Any) -> Any:
-        asking = original(self, spot, key, **parts)
+    def create(self: Any, ticket: Any, key: bytes, **parts: Any) -> Any:
+        asking = original(self, ticket, key, **parts)
         reply = yield asking.send(None)
         try:
             asking.send(reply)
@@ -155,21 +155,21 @@ def _swept_is_lost() -> list[Any]:
 def _probe_withdraws_itself() -> list[Any]:
     """Asked again after that was not answered, it may be granted, and the withdrawal land then."""
 
-    def probe(self: Any, op: Any, turn: Any) -> Any:
-        view = yield from original(self, op, turn)
-        if view is not None and view.mine is None and op.spot.id in self._in_doubt:
-            yield from self.withdraw(Withdraw(op.spot), turn)
+    def probe(self: Any, op: Any, context: Any) -> Any:
+        snapshot = yield from original(self, op, context)
+        if snapshot is not None and snapshot.mine is None and op.ticket.id in self._in_doubt:
+            yield from self.withdraw(Withdraw(op.ticket), context)
             return None
-        return view
+        return snapshot
 
     original = EtcdProtocol.probe
     return swap(EtcdProtocol, "probe", probe)
 
 
 def _doubt_outlives_its_end() -> list[Any]:
-    def bury(self: Any, spot: Any, key: bytes) -> Any:
-        deleted = yield from original(self, spot, key)
-        self._in_doubt.add(spot.id)
+    def bury(self: Any, ticket: Any, key: bytes) -> Any:
+        deleted = yield from original(self, ticket, key)
+        self._in_doubt.add(ticket.id)
         return deleted
 
     original = EtcdProtocol._bury

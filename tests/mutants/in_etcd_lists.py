@@ -17,8 +17,8 @@ __all__ = ["LISTS"]
 
 
 def _gap_ignored() -> list[Any]:
-    def listing(self: Any, op: Any, turn: Any) -> Any:
-        asking = original(self, op, turn)
+    def listing(self: Any, op: Any, context: Any) -> Any:
+        asking = original(self, op, context)
         *since, found = yield asking.send(None)
         try:
             asking.send((*(0 for _ in since), found))
@@ -35,8 +35,8 @@ def _watching(**otherwise: Any) -> list[Any]:
 
 
 def _counts_nothing() -> list[Any]:
-    def rewrite(self: Any, op: Any, turn: Any) -> Any:
-        written = yield from original(self, op, turn)
+    def rewrite(self: Any, op: Any, context: Any) -> Any:
+        written = yield from original(self, op, context)
         return written and 1
 
     original = EtcdProtocol.rewrite
@@ -44,8 +44,8 @@ def _counts_nothing() -> list[Any]:
 
 
 def _any_version() -> list[Any]:
-    def rewrite(self: Any, op: Any, turn: Any) -> Any:
-        return (yield from original(self, replace(op, version=None), turn))
+    def rewrite(self: Any, op: Any, context: Any) -> Any:
+        return (yield from original(self, replace(op, version=None), context))
 
     original = EtcdProtocol.rewrite
     return swap(EtcdProtocol, "rewrite", rewrite)
@@ -58,7 +58,7 @@ def _compared_by_value() -> list[Any]:
         key = target.ref.encode()
         there = codec.compare_present(key, before=mine.token)
         value = {"target": "VALUE", "result": "EQUAL", "value": codec.text(target.mark.encode())}
-        return [*there, {"key": codec.text(key), **value}] if mine.spot.minds_marks else there
+        return [*there, {"key": codec.text(key), **value}] if mine.ticket.minds_marks else there
 
     return swap(protocol, "_compare_seen", compare_seen)
 

@@ -55,8 +55,8 @@ def _sessions_are_queues() -> list[Any]:
 
 
 def _readers_see_readers() -> list[Any]:
-    def ranges(self: Any, name: str, order: Any) -> Any:
-        return [self.whole(name)] if order is SHARED else original(self, name, order)
+    def ranges(self: Any, name: str, rule: Any) -> Any:
+        return [self.whole(name)] if rule is SHARED else original(self, name, rule)
 
     original = Keys.ranges
     return swap(Keys, "ranges", ranges)
@@ -149,7 +149,7 @@ OUTSIDE = [
             "readers wait for readers": _readers_see_readers,
             "what only begins like ours is ours": _begins_like_ours,
             "all that a session withdraws shares a tombstone": lambda: swap(
-                Keys, "tombstone", lambda self, spot_id, lease: self.anchor(lease) + b"/x"
+                Keys, "tombstone", lambda self, ticket_id, lease: self.anchor(lease) + b"/x"
             ),
         },
     ),
@@ -166,7 +166,7 @@ OUTSIDE = [
     *_planted(
         LAYOUT,
         "tests/stores/test_etcd_protocol.py",
-        {"a contender without a session is not reported": lambda: swap(Keys, "stranger", nothing)},
+        {"a contender without a session is not reported": lambda: swap(Keys, "foreign", nothing)},
     ),
     *_planted(
         CODEC,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from recipes._contract.contenders import GRANTED
-from recipes._contract.operations import List, Look, Rewrite, View
+from recipes._contract.operations import List, Look, Rewrite, Snapshot
 from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes._programs import permits as program
 from recipes._rules import permits as rule
@@ -46,29 +46,31 @@ def _stuck(judge: Any) -> list[Any]:
 def _woken(instead: Any) -> list[Any]:
     """Have an event mean what ``instead`` says; None: what it means."""
 
-    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
-        found = instead(mine, view, armed, event)
-        return found if found is not None else (yield from original(order, mine, view, armed, event))
+    def woken(rule: Any, mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
+        found = instead(mine, snapshot, armed, event)
+        return found if found is not None else (yield from original(rule, mine, snapshot, armed, event))
 
     original = program.woken
     return swap(program, "woken", woken)
 
 
 def _unheard(kind: type) -> list[Any]:
-    return _woken(lambda mine, view, armed, event: (view, armed) if isinstance(event, kind) else None)
+    return _woken(lambda mine, snapshot, armed, event: (snapshot, armed) if isinstance(event, kind) else None)
 
 
 def _gone_is_granted() -> list[Any]:
-    def instead(mine: Any, view: Any, armed: Any, event: Any) -> Any:
-        return (View(mine, (), complete=True, position=0), ()) if isinstance(event, Gone) else None
+    def instead(mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
+        return (Snapshot(mine, (), complete=True, position=0), ()) if isinstance(event, Gone) else None
 
     return _woken(instead)
 
 
 def _not_read_again() -> list[Any]:
-    def instead(mine: Any, view: Any, armed: Any, event: Any) -> Any:
-        waits = armed != program.whole(mine.spot.queue) and not isinstance(event, Gone | Changed | Disturbed)
-        return (view, armed) if waits else None
+    def instead(mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
+        waits = armed != program.whole(mine.ticket.queue) and not isinstance(
+            event, Gone | Changed | Disturbed
+        )
+        return (snapshot, armed) if waits else None
 
     return _woken(instead)
 
@@ -76,8 +78,8 @@ def _not_read_again() -> list[Any]:
 def _listed(change: Any) -> list[Any]:
     """Have the head of the queue read in another way."""
 
-    def listed(order: Any, mine: Any, view: Any) -> Any:
-        steps, answer = original(order, mine, view), None
+    def listed(rule: Any, mine: Any, snapshot: Any) -> Any:
+        steps, answer = original(rule, mine, snapshot), None
         while True:
             try:
                 op: Any = steps.send(answer)
@@ -90,19 +92,19 @@ def _listed(change: Any) -> list[Any]:
 
 
 def _marked(*, writes: bool, at_once: bool = True, minds: bool = True) -> list[Any]:
-    def mark(mine: Any, view: Any, *, waited: bool) -> Any:
+    def mark(mine: Any, snapshot: Any, *, waited: bool) -> Any:
         if not writes or not (waited or at_once):
             return True
-        times = yield from Rewrite(mine, GRANTED, mine.spot.data)
+        times = yield from Rewrite(mine, GRANTED, mine.ticket.data)
         return times is not None or not minds
 
     return swap(program, "mark", mark)
 
 
 def _looks_and_lists() -> list[Any]:
-    def listed(order: Any, mine: Any, view: Any) -> Any:
-        yield from Look(mine, order, ())
-        return (yield from original(order, mine, view))
+    def listed(rule: Any, mine: Any, snapshot: Any) -> Any:
+        yield from Look(mine, rule, ())
+        return (yield from original(rule, mine, snapshot))
 
     original = program.listed
     return swap(program, "listed", listed)

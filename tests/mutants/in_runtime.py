@@ -8,11 +8,11 @@ from typing import Any
 
 from recipes._contract.operations import Program
 from recipes._programs import queueing, session
-from recipes._programs.hold import Hold
+from recipes._programs.hold import HeldState
 from recipes._programs.lease import SessionClock
-from recipes._programs.local import Local
 from recipes._programs.observing import Topic
 from recipes._programs.steps import Admit
+from recipes._programs.waiters import InProcessWaiters
 from recipes._run import blocking, interpreter, process, tasks
 from recipes._run.blocking import BlockingRuntime, ThreadMailbox
 from recipes._run.callbacks import Callbacks, Lane
@@ -41,29 +41,29 @@ def _looks_and_then_ends() -> list[Any]:
         first = "end" not in self._end
         if first:
             self._end["end"] = (reason,)
-        if self.epoch.holds.get(self.place.spot.id) is self:
-            self.epoch.holds.pop(self.place.spot.id, None)
+        if self.session.holds.get(self.entry.ticket.id) is self:
+            self.session.holds.pop(self.entry.ticket.id, None)
         if "told" not in self._end:
             self._end["told"] = (reason,)
             if self.on_end is not None:
                 self.on_end()
         return first
 
-    return swap(Hold, "_finish", finish)
+    return swap(HeldState, "_finish", finish)
 
 
 def _registered_once_proven() -> list[Any]:
-    def admit(self: Any, call: Call, op: Admit) -> Hold:
-        epoch = call.epoch
-        assert epoch is not None
+    def admit(self: Any, call: Call, op: Admit) -> HeldState:
+        session = call.session
+        assert session is not None
         now = self.now()
-        call.hold = hold = Hold(op.place, epoch, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
+        call.hold = hold = HeldState(op.entry, session, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
         if hold.remaining(now) <= 0:
-            hold.lose(epoch.reason)
-            raise SessionLost(epoch.reason)
-        epoch.holds[op.place.spot.id] = hold
+            hold.lose(session.reason)
+            raise SessionLost(session.reason)
+        session.holds[op.entry.ticket.id] = hold
         if op.max_hold_s is not None:
-            self.board.tell_keeper()
+            self.state.wake_keepalive()
             self.watch_over(hold)
         return hold
 
@@ -104,7 +104,7 @@ def _no_look_again() -> list[Any]:
 
 def _late_session_stays() -> list[Any]:
     def keep_session(self: Any, call: Any) -> None:
-        self.run(session.keep(self.board, self.settings.session_timeout_s, lambda: call.epoch), call)
+        self.run(session.keep(self.state, self.settings.session_timeout_s, lambda: call.session), call)
 
     return swap(BlockingRuntime, "_keep_session", keep_session)
 
@@ -120,16 +120,16 @@ def _done_at_the_first_refusal() -> list[Any]:
 
 
 def _deadline_stays() -> list[Any]:
-    def renew(op: Any, call: Call, epoch: Any) -> Any:
+    def renew(op: Any, call: Call, session: Any) -> Any:
         call.deadline = interpreter.Deadline.after(op.within_s, call.runtime.now())
-        return (yield from epoch.protocol.renew(op, interpreter.Turn(call.mailbox)))
+        return (yield from session.protocol.renew(op, interpreter.RequestContext(call.mailbox)))
 
     return swap(interpreter, "_renew", renew)
 
 
 def _rung_once_for_each() -> list[Any]:
     def receive(self: Any, at_most_s: float | None) -> Any:
-        if not blocking.acquire(self._bell, at_most_s):
+        if not blocking.acquire(self._waker, at_most_s):
             return None
         return self._events.pop(0) if self._events else None
 
@@ -147,7 +147,7 @@ def _joined_for_ever() -> list[Any]:
 
 
 def _in_the_loop_only() -> list[Any]:
-    return swap(AsyncRuntime, "_end_without_loop", lambda self, epoch: nothing)
+    return swap(AsyncRuntime, "_end_without_loop", lambda self, session: nothing)
 
 
 BLOCKING, TASKS, CORE = "blocking driver", "asyncio driver", "a grant's core"
@@ -156,13 +156,13 @@ RUNTIME = [
         "a late word of the grant is believed",
         CORE,
         "tests/run/test_leased_contenders.py",
-        lambda: swap(Local, "is_missing", lambda self, contender_id: False),
+        lambda: swap(InProcessWaiters, "is_missing", lambda self, contender_id: False),
     ),
     TransportMutant(
         "what waits is not renewed",
         CORE,
         "tests/run/test_leased_contenders.py",
-        lambda: swap(Local, "waiting", ()),
+        lambda: swap(InProcessWaiters, "waiting", ()),
     ),
     TransportMutant(
         "a queue that is observed no more is watched on",
@@ -238,13 +238,13 @@ RUNTIME = [
         "a call listens to nobody of its own client",
         BLOCKING,
         "tests/run/test_interpreter.py",
-        lambda: swap(interpreter, "_listen", lambda op, call, epoch: tuple(op.targets)),
+        lambda: swap(interpreter, "_listen", lambda op, call, session: tuple(op.targets)),
     ),
     TransportMutant(
         "a client waits for a session that was refused",
         BLOCKING,
         "tests/run/test_blocking.py",
-        lambda: swap(session.Board, "failed", nothing),
+        lambda: swap(session.SessionState, "failed", nothing),
     ),
     TransportMutant(
         "the end of a session is tried for ever",

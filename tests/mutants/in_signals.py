@@ -11,7 +11,7 @@ from recipes import events
 from recipes._api import leaving
 from recipes._api.held import Held
 from recipes._api.held_threads import BlockingHeld
-from recipes._programs.hold import Hold
+from recipes._programs.hold import HeldState
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Runtime
 from recipes._section import Section, section
@@ -97,14 +97,14 @@ def _what_was_not_entered_is_noted() -> list[Any]:
 
 
 def _an_end_stays_unfinished() -> list[Any]:
-    def finish(self: Hold, reason: str) -> bool:
+    def finish(self: HeldState, reason: str) -> bool:
         mark = (reason,)
         first = self._end.setdefault("end", mark) is mark
         if first:
             self.settle()
         return first
 
-    return swap(Hold, "_finish", finish)
+    return swap(HeldState, "_finish", finish)
 
 
 SIGNALS = [

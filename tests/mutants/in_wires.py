@@ -7,13 +7,13 @@ from typing import Any
 
 from recipes._run import green
 from recipes.stores.etcd import protocol, tasks, tasks_conn, wire, wire_answers
-from recipes.stores.etcd.blocking import EtcdLink
+from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.blocking import _Armed as BlockingArmed
 from recipes.stores.etcd.blocking_reader import Reader
 from recipes.stores.etcd.stream import Channel, Documents
 from recipes.stores.etcd.stream_book import WatchBook
-from recipes.stores.etcd.stream_switch import Switch
-from recipes.stores.etcd.tasks import AsyncEtcdLink
+from recipes.stores.etcd.stream_multiplexer import Multiplexer
+from recipes.stores.etcd.tasks import AsyncEtcdConnection
 from recipes.stores.etcd.tasks import _Armed as AsyncArmed
 from recipes.stores.etcd.tasks import _Server as AsyncServer
 from recipes.stores.etcd.tasks_conn import Conn
@@ -27,11 +27,11 @@ __all__ = ["IN_WIRES"]
 WIRES = "etcd wires"
 TASKS = "tests/stores/etcd/test_tasks.py"
 BLOCKING = "tests/stores/etcd/test_blocking.py"
-LINKS = "tests/stores/etcd/test_links.py"
+CONNECTIONS = "tests/stores/etcd/test_connections.py"
 STRUCK = "tests/stores/etcd/test_struck.py"
 STREAM = "tests/stores/etcd/test_stream.py"
 BOOK = "tests/stores/etcd/test_stream_book.py"
-SWITCH = "tests/stores/etcd/test_stream_switch.py"
+MULTIPLEXER = "tests/stores/etcd/test_stream_multiplexer.py"
 WIRE = "tests/stores/etcd/test_wire.py"
 DIAL = "tests/stores/etcd/test_wire_dial.py"
 ANSWERS = "tests/stores/etcd/test_wire_answers.py"
@@ -183,38 +183,42 @@ def _a_bug(name: str, tests: str, plant: Any) -> TransportMutant:
 
 IN_WIRES = [
     _a_bug("a transport that is no asyncio.Transport is refused", TASKS, _asyncio_alone),
-    _a_bug("a connection with news that nobody asked for is used", LINKS, _good_while_open),
-    _a_bug("the end of a connection completes no reply", LINKS, _an_end_completes_nothing),
+    _a_bug("a connection with news that nobody asked for is used", CONNECTIONS, _good_while_open),
+    _a_bug("the end of a connection completes no reply", CONNECTIONS, _an_end_completes_nothing),
     _a_bug(
         "a closed connection answers nobody",
-        LINKS,
+        CONNECTIONS,
         lambda: swap(Conn, "connection_lost", lambda self, exc: self.closed.set_result(None)),
     ),
-    _a_bug("only the first address is tried", LINKS, _one_address),
+    _a_bug("only the first address is tried", CONNECTIONS, _one_address),
     _a_bug("idle connections stay after a failure", TASKS, lambda: swap(AsyncServer, "drain", nothing)),
     _a_bug("connections of a burst stay", TASKS, lambda: swap(AsyncServer, "_sweep", nothing)),
     _a_bug(
         "releases wait behind acquires",
         TASKS,
-        lambda: swap(AsyncEtcdLink, "_slots_for", lambda self, posts: self._slots),
+        lambda: swap(AsyncEtcdConnection, "_slots_for", lambda self, posts: self._slots),
     ),
     _a_bug("waiting in line has no end", TASKS, _waits_for_ever_in_line),
     _a_bug("a cancelled watch stays", TASKS, lambda: swap(AsyncArmed, "give_up", nothing)),
     _a_bug(
         "a link closed while it connects keeps the connection",
         TASKS,
-        lambda: swap(AsyncEtcdLink, "_check_open", nothing),
+        lambda: swap(AsyncEtcdConnection, "_check_open", nothing),
     ),
     _a_bug(
-        "asyncio never looks at the silence of a stream", LINKS, lambda: swap(Watching, "_set_timer", nothing)
+        "asyncio never looks at the silence of a stream",
+        CONNECTIONS,
+        lambda: swap(Watching, "_set_timer", nothing),
     ),
-    _a_bug("asyncio does not notice a closed stream", LINKS, lambda: swap(Watching, "lost", nothing)),
+    _a_bug("asyncio does not notice a closed stream", CONNECTIONS, lambda: swap(Watching, "lost", nothing)),
     _a_bug(
         "asyncio leaves streams of servers that were left",
-        LINKS,
+        CONNECTIONS,
         lambda: swap(Watching, "follow", nothing),
     ),
-    _a_bug("asyncio closes no stream that is given up", LINKS, lambda: swap(Watching, "_close", nothing)),
+    _a_bug(
+        "asyncio closes no stream that is given up", CONNECTIONS, lambda: swap(Watching, "_close", nothing)
+    ),
     _a_bug(
         "an interrupted call leaves the watches as they are", STRUCK, lambda: swap(Reader, "_mend", nothing)
     ),
@@ -223,18 +227,20 @@ IN_WIRES = [
         "what does not fit is not sent", BLOCKING, lambda: swap(Reader, "_needs_thread", lambda self: False)
     ),
     _a_bug(
-        "the reader sleeps until it is woken", LINKS, lambda: swap(Reader, "_nap", lambda self, now: None)
+        "the reader sleeps until it is woken",
+        CONNECTIONS,
+        lambda: swap(Reader, "_nap", lambda self, now: None),
     ),
     _a_bug(
         "the reader leaves streams of servers that were left",
-        LINKS,
+        CONNECTIONS,
         lambda: swap(Reader, "follow", nothing),
     ),
     _a_bug("an interrupted wait leaves its watch", BLOCKING, lambda: swap(BlockingArmed, "give_up", nothing)),
     _a_bug(
         "a call without an answer leaves the watches where they are",
-        LINKS,
-        lambda: swap(EtcdLink, "_unanswered", nothing),
+        CONNECTIONS,
+        lambda: swap(EtcdConnection, "_unanswered", nothing),
     ),
     _a_bug("half a document is dropped", STREAM, _rest_is_dropped),
     _a_bug("a refused stream says no reason", STREAM, _refusals_without_words),
@@ -242,10 +248,14 @@ IN_WIRES = [
     _a_bug("of those who share a watch one is answered", BOOK, _answers_the_first),
     _a_bug("a refusal without a number is nobody's", BOOK, _refusals_by_number),
     _a_bug("creates of a lost stream stay unanswered", BOOK, _kept_unanswered),
-    _a_bug("a stream with an old token is kept", SWITCH, lambda: swap(Switch, "_renew_token", nothing)),
-    _a_bug("spent watches are never cancelled", SWITCH, lambda: swap(Switch, "_sweep", nothing)),
     _a_bug(
-        "a stream that never says anything is waited for", SWITCH, lambda: swap(Switch, "connected", nothing)
+        "a stream with an old token is kept", MULTIPLEXER, lambda: swap(Multiplexer, "_renew_token", nothing)
+    ),
+    _a_bug("spent watches are never cancelled", MULTIPLEXER, lambda: swap(Multiplexer, "_sweep", nothing)),
+    _a_bug(
+        "a stream that never says anything is waited for",
+        MULTIPLEXER,
+        lambda: swap(Multiplexer, "connected", nothing),
     ),
     _a_bug("headers that end a connection are not seen", WIRE, _known_until_full),
     _a_bug("an old token is sent with a login", WIRE, _token_at_login),

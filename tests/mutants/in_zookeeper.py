@@ -12,13 +12,13 @@ from typing import Any
 
 from recipes.stores.zookeeper import kazoo_client, kazoo_client_connection
 from recipes.stores.zookeeper.handler import LeanHandler
-from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket
+from recipes.stores.zookeeper.handler_sockets import LeanSocket, Waker
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_calls import Call
 from recipes.stores.zookeeper.kazoo_client_connection import LeanClient, LeanConnection
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
 from recipes.stores.zookeeper.requests import SessionInfo
-from recipes.stores.zookeeper.tasks import AsyncKazooLink, _resolve
+from recipes.stores.zookeeper.tasks import AsyncKazooConnection, _resolve
 from tests.mutants.transports import KAZOO, TransportMutant, nothing
 from tests.simulation.bugs import swap
 
@@ -111,7 +111,7 @@ def _announced_too_long() -> list[Any]:
             _resolve(self._arrived.popleft())
         self._announced = False
 
-    return swap(AsyncKazooLink, "_deliver", deliver)
+    return swap(AsyncKazooConnection, "_deliver", deliver)
 
 
 def _failed_though_connected() -> list[Any]:
@@ -152,12 +152,12 @@ def _cut_short() -> list[Any]:
 
 
 def _one_ring_for_all() -> list[Any]:
-    original = Bell.send
+    original = Waker.send
 
     def send(self: Any, data: bytes) -> int:
         return original(self, data[:1])
 
-    return swap(Bell, "send", send)
+    return swap(Waker, "send", send)
 
 
 def _interrupts_swallowed() -> list[Any]:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_etcd_lists import LISTS
 from tests.mutants.in_outside import OUTSIDE
@@ -68,22 +68,22 @@ def in_the_package(case: Case) -> Iterator[None]:
         for patch in case.mutant.plant():
             stack.enter_context(patch)
         if isinstance(case.mutant, Mutant):
-            for patch in _wrong_orders(case.mutant):
+            for patch in _wrong_rules(case.mutant):
                 stack.enter_context(patch)
         yield
 
 
-def _wrong_orders(mutant: Mutant) -> Iterator[mock._patch[object]]:
+def _wrong_rules(mutant: Mutant) -> Iterator[mock._patch[object]]:
     """Have a wrong recipe stand for the true one of its kind, in schedules of every kind."""
-    wrong = [*mutant.orders, *filter(None, [mutant.order])]
+    wrong = [*mutant.rules, *filter(None, [mutant.rule])]
 
-    def instead(order: Order) -> Order:
-        return next((one for one in wrong if one.kind == order.kind), order)
+    def instead(rule: Rule) -> Rule:
+        return next((one for one in wrong if one.kind == rule.kind), rule)
 
     yield mock.patch.object(users, "EXCLUSIVE", instead(users.EXCLUSIVE))
     yield mock.patch.object(users, "MIXED", tuple(map(instead, users.MIXED)))
     yield mock.patch.object(
-        exhaustive, "ROLES", {role: instead(order) for role, order in exhaustive.ROLES.items()}
+        exhaustive, "ROLES", {role: instead(rule) for role, rule in exhaustive.ROLES.items()}
     )
 
 

@@ -18,7 +18,7 @@ from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.session import LeanSession
 from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.stream_book import WatchBook
-from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
 from tests.simulation.bugs import swap
@@ -54,8 +54,8 @@ def _in_own_thread_only() -> list[Any]:
     return swap(TaskMailbox, "post", post)
 
 
-def _an_ended_keeper_counts() -> list[Any]:
-    """Whoever had a keeper has one: of what tells that it has ended, one thing would be enough."""
+def _an_ended_keepalive_counts() -> list[Any]:
+    """Whoever had a keepalive loop has one: of what tells that it has ended, one thing would be enough."""
     begun: weakref.WeakSet[BlockingRuntime] = weakref.WeakSet()
 
     def keep_on(self: Any) -> None:
@@ -92,7 +92,7 @@ TRANSPORTS = [
         "a keeper that was ended is not replaced",
         BLOCKING,
         "tests/run/test_blocking.py",
-        _an_ended_keeper_counts,
+        _an_ended_keepalive_counts,
     ),
     TransportMutant(
         "a session that nobody keeps is not given up",
@@ -139,14 +139,14 @@ TRANSPORTS = [
     TransportMutant(
         "a silent stream is not left",
         ETCD,
-        "tests/stores/etcd/test_stream_switch.py",
-        lambda: swap(Switch, "tick", nothing),
+        "tests/stores/etcd/test_stream_multiplexer.py",
+        lambda: swap(Multiplexer, "tick", nothing),
     ),
     TransportMutant(
         "a broken stream is not noticed",
         ETCD,
-        "tests/stores/etcd/test_stream_switch.py",
-        lambda: swap(Switch, "broken", nothing),
+        "tests/stores/etcd/test_stream_multiplexer.py",
+        lambda: swap(Multiplexer, "broken", nothing),
     ),
     TransportMutant(
         "a connection that the server closed is used again",

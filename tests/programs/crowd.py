@@ -2,8 +2,8 @@
 
 The store is a list. What it shows is as little as a store may show: as many as the rule needs, with or
 without marks, and where it is not of one step, others go on between a contender's coming and its first
-view. No event is told that was not asked for, and nothing is read again in time: so a program that watches
-the wrong contender waits for ever, and `Crowd.quiet` says so.
+view. No event is notified that was not asked for, and nothing is read again in time: so a program that
+watches the wrong contender waits for ever, and `Crowd.quiet` says so.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from recipes._contract.operations import (
     Check,
     Checked,
     Enqueue,
+    Entry,
     List,
     Listing,
     Look,
-    Place,
     Probe,
     Rewrite,
-    Spot,
+    Snapshot,
     StoreOp,
-    View,
+    Ticket,
     Watch,
     Withdraw,
 )
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes._programs.queueing import Attempt, acquire, try_acquire
 from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
 from recipes._rules.holding import holders
-from tests.programs.stepping import admitted, epoch
+from tests.programs.stepping import admitted, session
 
 __all__ = ["Broken", "Crowd", "Guest", "Shows"]
 
@@ -59,9 +59,9 @@ class Shows:
 class Guest:
     """One acquire, or one try, as far as it got."""
 
-    def __init__(self, crowd: Crowd, order: Order, *, tries: bool = False) -> None:
+    def __init__(self, crowd: Crowd, rule: Rule, *, tries: bool = False) -> None:
         self.crowd = crowd
-        self.order = order
+        self.rule = rule
         self.name = self.came = ""
         self.granted = self.over = self.found_gone = False
         self.asked: Counter[type] = Counter()
@@ -69,7 +69,7 @@ class Guest:
         self.events: deque[Event] = deque()
         self.noted: list[Any] = []
         labels = {"name": "q", "recipe": "semaphore", "mode": "shared", "store": "list"}
-        self.attempt = Attempt(QUEUE, order, self._name_anew, labels)
+        self.attempt = Attempt(QUEUE, rule, self._name_anew, labels)
         self.program: Any = (try_acquire if tries else acquire)(self.attempt)
         self.op: Any = next(self.program)
 
@@ -97,19 +97,19 @@ class Guest:
             self.granted, self.over = stop.value is not None, stop.value is None
 
     def leave(self) -> None:
-        """Release, give up, or die: its contender goes, and it hears of nothing more."""
+        """Release, give up, or die: its contender goes, and it is not notified more."""
         self.over = True
         self.program.close()
         self.crowd.remove(self.name)
 
     def _name_anew(self) -> str:
-        self.name = f"{self.order.kind}-{next(self.crowd.numbers)}"
+        self.name = f"{self.rule.kind}-{next(self.crowd.numbers)}"
         return self.name
 
     def _comes_apart(self, op: Enqueue | Probe) -> bool:
         if self.crowd.shows.at_once or self.came == self.name:
             return False
-        return isinstance(op, Enqueue) or not op.order.blockers(self.crowd.queue[::-1])
+        return isinstance(op, Enqueue) or not op.rule.blockers(self.crowd.queue[::-1])
 
     def _stands(self) -> bool:
         return any(one.ref == self.name for one in self.crowd.queue)
@@ -118,7 +118,7 @@ class Guest:
         crowd, self.came = self.crowd, self.name
         crowd.queue = (
             *crowd.queue,
-            Contender(self.name, self.name, self.order.kind, token=next(crowd.tokens)),
+            Contender(self.name, self.name, self.rule.kind, token=next(crowd.tokens)),
         )
         crowd.tell(Changed(QUEUE))
 
@@ -127,23 +127,23 @@ class Guest:
             case Now():
                 return 100.0
             case Attach():
-                return self.crowd.epoch
+                return self.crowd.session
             case Enqueue():
                 self.found_gone = False
-                return self._joined(op.spot)
+                return self._joined(op.ticket)
             case Probe():
-                blocked = self.came != self.name and op.order.blockers(self.crowd.queue[::-1])
-                return None if blocked else self._joined(op.spot)
+                blocked = self.came != self.name and op.rule.blockers(self.crowd.queue[::-1])
+                return None if blocked else self._joined(op.ticket)
             case Watch():
                 return self._arm(op.targets)
             case Look():
                 self._arm(op.targets)
-                return self._view(op.mine.spot, op.order)
+                return self._snapshot(op.mine.ticket, op.rule)
             case List():
                 self.watching |= {op.queue} if op.watch else set()
                 return Listing(self.crowd.queue[: op.most])
             case Rewrite():
-                times = self.crowd.mark(op.place.ref, op.mark)
+                times = self.crowd.mark(op.entry.ref, op.mark)
                 self.found_gone = times is None
                 return times
             case Check():
@@ -155,7 +155,7 @@ class Guest:
                 return self.events.popleft() if self.events else None
             case Admit():
                 self.crowd.admits(self)
-                return admitted(self.crowd.epoch)(op)
+                return admitted(self.crowd.session)(op)
             case Emit():
                 self.noted.append(op.transition)
                 return None
@@ -165,27 +165,27 @@ class Guest:
             case _:
                 raise AssertionError(f"a semaphore should not ask {op!r}")
 
-    def _joined(self, spot: Spot) -> View:
+    def _joined(self, ticket: Ticket) -> Snapshot:
         if self.came == self.name:
-            return self._view(spot, self.order)
+            return self._snapshot(ticket, self.rule)
         self._come()
-        view = self._view(spot, self.order)
-        assert view.mine is not None, "it has just come"
-        return replace(view, as_of=view.mine.token)
+        snapshot = self._snapshot(ticket, self.rule)
+        assert snapshot.mine is not None, "it has just come"
+        return replace(snapshot, as_of=snapshot.mine.token)
 
-    def _view(self, spot: Spot, order: Order) -> View:
+    def _snapshot(self, ticket: Ticket, rule: Rule) -> Snapshot:
         at = next((at for at, one in enumerate(self.crowd.queue) if one.ref == self.name), None)
         if at is None:
-            return View(None, (), complete=True, position=0)
+            return Snapshot(None, (), complete=True, position=0)
         ahead, shows = self.crowd.queue[:at][::-1], self.crowd.shows
         seen = (
-            ahead[: order.reach]
+            ahead[: rule.reach]
             if shows.marks
-            else tuple(replace(one, mark="") for one in ahead[: order.reach])
+            else tuple(replace(one, mark="") for one in ahead[: rule.reach])
         )
         position = at if shows.counts else len(seen)
-        place = Place(spot, self.name, self.crowd.queue[at].token)
-        return View(place, seen, len(seen) < order.reach, position, as_of=next(self.crowd.tokens))
+        entry = Entry(ticket, self.name, self.crowd.queue[at].token)
+        return Snapshot(entry, seen, len(seen) < rule.reach, position, as_of=next(self.crowd.tokens))
 
     def _arm(self, targets: Ahead) -> bool:
         self.watching |= {target.ref for target in targets}
@@ -199,16 +199,16 @@ class Crowd:
     def __init__(self, seed: int = 0, shows: Shows | None = None) -> None:
         self.random = random.Random(seed)
         self.shows = shows or Shows()
-        self.epoch = epoch()
+        self.session = session()
         self.queue: tuple[Contender, ...] = ()
         self.guests: list[Guest] = []
         self.numbers = itertools.count(1)
         self.tokens = itertools.count(1)
         self.grants = 0
 
-    def come(self, order: Order, *, tries: bool = False) -> Guest:
+    def come(self, rule: Rule, *, tries: bool = False) -> Guest:
         """Have one more begin; it goes on by `step`."""
-        guest = Guest(self, order, tries=tries)
+        guest = Guest(self, rule, tries=tries)
         self.guests.append(guest)
         return guest
 
@@ -254,7 +254,7 @@ class Crowd:
             return
         if refs.index(guest.name) >= holders(self.queue):
             raise Broken(f"{guest.name} was granted before its turn: {self.queue}")
-        held = [one.order for one in self.guests if one.granted and one.name in refs] + [guest.order]
+        held = [one.rule for one in self.guests if one.granted and one.name in refs] + [guest.rule]
         if sum(one.weight or 0 for one in held) > max(one.depth for one in held):
             raise Broken(
                 f"{guest.name} was granted beside {len(held) - 1} others: more than there are permits"

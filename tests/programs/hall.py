@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Ahead, Contender
-from recipes._contract.operations import Check, Checked, Enqueue, Look, Place, Spot, View, Watch
-from recipes._contract.rule import Order
+from recipes._contract.operations import Check, Checked, Enqueue, Entry, Look, Snapshot, Ticket, Watch
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._programs.queueing import Attempt, acquire
 from recipes._programs.steps import Admit, Attach, Emit, Now, Wait
 from recipes._rules.holding import holders
-from tests.programs.stepping import admitted, epoch
+from tests.programs.stepping import admitted, session
 
 __all__ = ["Guest", "Hall"]
 
@@ -27,15 +27,15 @@ __all__ = ["Guest", "Hall"]
 class Guest:
     """One acquire, as far as it got."""
 
-    def __init__(self, hall: Hall, number: int, order: Order) -> None:
+    def __init__(self, hall: Hall, number: int, rule: Rule) -> None:
         self.hall = hall
-        self.order = order
-        self.name = f"{order.kind}{number}"
+        self.rule = rule
+        self.name = f"{rule.kind}{number}"
         self.granted = False
         self.looks = 0
         self.watching: set[str] = set()
         self.events: deque[Event] = deque()
-        attempt = Attempt("q", order, lambda: self.name, {"name": "q", "recipe": "lock"})
+        attempt = Attempt("q", rule, lambda: self.name, {"name": "q", "recipe": "lock"})
         self._program: Any = acquire(attempt)
         self._op: Any = next(self._program)
         self.go_on()
@@ -53,35 +53,35 @@ class Guest:
             case Now():
                 return 100.0
             case Attach():
-                return self.hall.epoch
+                return self.hall.session
             case Enqueue():
                 self.hall.queue.insert(0, Contender(self.name, self.name, self._kind))
-                return self._view(op.spot)
+                return self._snapshot(op.ticket)
             case Watch():
                 return self._arm(op.targets)
             case Look():
                 self._arm(op.targets)
                 self.looks += 1
-                return self._view(op.mine.spot)
+                return self._snapshot(op.mine.ticket)
             case Check():
                 return Checked(True, frozenset(one.ref for one in op.targets if one in self.hall.queue))
             case Wait():
                 return self.events.popleft()
             case Admit():
-                return admitted(self.hall.epoch)(op)
+                return admitted(self.hall.session)(op)
         assert isinstance(op, Emit), f"a free queue should not make it ask {op!r}"
         return None
 
     @property
     def _kind(self) -> str:
-        return "W" if self.order.kind == "lock" else self.order.kind
+        return "W" if self.rule.kind == "lock" else self.rule.kind
 
-    def _view(self, spot: Spot) -> View:
-        seen = self.order.visible(self.hall.ahead_of(self))
-        place = Place(spot, self.name, 1)
-        nearest = seen[: self.order.reach]
-        cheap = not self.order.exclusive_only and len(self.hall.queue) <= self.hall.cheap_up_to
-        return View(place, nearest, len(nearest) < self.order.reach, len(seen), cheap=cheap)
+    def _snapshot(self, ticket: Ticket) -> Snapshot:
+        seen = self.rule.visible(self.hall.ahead_of(self))
+        entry = Entry(ticket, self.name, 1)
+        nearest = seen[: self.rule.reach]
+        cheap = not self.rule.exclusive_only and len(self.hall.queue) <= self.hall.cheap_up_to
+        return Snapshot(entry, nearest, len(nearest) < self.rule.reach, len(seen), cheap=cheap)
 
     def _arm(self, targets: Ahead) -> bool:
         self.watching |= {target.ref for target in targets}
@@ -93,15 +93,15 @@ class Hall:
 
     def __init__(self, cheap_up_to: int = 0) -> None:
         self.cheap_up_to = cheap_up_to
-        self.epoch = epoch()
+        self.session = session()
         self.queue: list[Contender] = []
         self.guests: dict[str, Guest] = {}
         self._number = 0
 
-    def come(self, order: Order) -> Guest:
+    def come(self, rule: Rule) -> Guest:
         """Have one more join."""
         self._number += 1
-        guest = Guest(self, self._number, order)
+        guest = Guest(self, self._number, rule)
         self.guests[guest.name] = guest
         return guest
 

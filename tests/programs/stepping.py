@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recipes._contract.contenders import Contender
-from recipes._contract.operations import Place, Spot, View
-from recipes._programs.hold import Epoch
+from recipes._contract.operations import Entry, Snapshot, Ticket
+from recipes._programs.hold import StoreSession
 from recipes._programs.steps import Abandon, Admit, Emit, Now
 
 
@@ -29,8 +29,8 @@ class Played:
         return [op.transition.event for op in self.ops if isinstance(op, Emit)]
 
     @property
-    def abandoned(self) -> list[Spot | None]:
-        return [op.spot for op in self.ops if isinstance(op, Abandon)]
+    def abandoned(self) -> list[Ticket | None]:
+        return [op.ticket for op in self.ops if isinstance(op, Abandon)]
 
     def only(self, kind: type) -> Any:
         found = [op for op in self.ops if isinstance(op, kind)]
@@ -93,12 +93,12 @@ def advance(program: Generator[Any, Any, Any], script: Callable[[Any], Any], cou
     return op
 
 
-def spot(number: int = 1, kind: str = "lock") -> Spot:
-    return Spot("q", kind, f"id-{number}", minds_marks=kind == "R")
+def ticket(number: int = 1, kind: str = "lock") -> Ticket:
+    return Ticket("q", kind, f"id-{number}", minds_marks=kind == "R")
 
 
-def place(number: int = 1, token: int = 7) -> Place:
-    return Place(spot(number), f"q/id-{number}", token)
+def entry(number: int = 1, token: int = 7) -> Entry:
+    return Entry(ticket(number), f"q/id-{number}", token)
 
 
 def others(*refs: str) -> tuple[Contender, ...]:
@@ -106,34 +106,34 @@ def others(*refs: str) -> tuple[Contender, ...]:
     return tuple(Contender(ref, id=f"id of {ref}") for ref in refs)
 
 
-def view(*refs: str, mine: Place | None = None, complete: bool = True, as_of: int = 0) -> View:
-    return View(mine or place(), others(*refs), complete, len(refs), as_of)
+def snapshot(*refs: str, mine: Entry | None = None, complete: bool = True, as_of: int = 0) -> Snapshot:
+    return Snapshot(mine or entry(), others(*refs), complete, len(refs), as_of)
 
 
-GONE = View(None, (), complete=True, position=0)
+GONE = Snapshot(None, (), complete=True, position=0)
 
 
 class Protocol:
-    """What `Epoch` reads of a store's protocol."""
+    """What `StoreSession` reads of a store's protocol."""
 
     renewals_per_ttl = 3
     renewal_lag = 0
 
 
-def epoch(ttl_s: float | None = 15.0, sent_at: float = 100.0) -> Epoch:
-    made = Epoch(object(), Protocol())  # type: ignore[arg-type]
+def session(ttl_s: float | None = 15.0, sent_at: float = 100.0) -> StoreSession:
+    made = StoreSession(object(), Protocol())  # type: ignore[arg-type]
     if ttl_s is not None:
         made.begin("s1", ttl_s, sent_at)
     return made
 
 
-def admitted(at: Epoch, now: float = 100.0) -> Callable[[Admit], Any]:
+def admitted(at: StoreSession, now: float = 100.0) -> Callable[[Admit], Any]:
     """Answer `Admit` as the runtime does."""
-    from recipes._programs.hold import Hold
+    from recipes._programs.hold import HeldState
 
-    def admit(op: Admit) -> Hold:
-        hold = Hold(op.place, at, "owner", now, op.labels, max_hold_s=op.max_hold_s)
-        at.holds[op.place.spot.id] = hold
+    def admit(op: Admit) -> HeldState:
+        hold = HeldState(op.entry, at, "owner", now, op.labels, max_hold_s=op.max_hold_s)
+        at.holds[op.entry.ticket.id] = hold
         return hold
 
     return admit

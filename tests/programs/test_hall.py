@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recipes._contract.rule import Nearest, Order
+from recipes._contract.rule import Nearest, Rule
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
 from tests.programs.hall import Guest, Hall
 
-ORDERS = {"R": SHARED, "W": WRITER, "L": EXCLUSIVE}
+RULES = {"R": SHARED, "W": WRITER, "L": EXCLUSIVE}
 many = settings(max_examples=300)
 STEPS = st.lists(st.tuples(st.sampled_from("RRWL---d"), st.integers(0, 99)), max_size=40)
 
@@ -22,10 +22,10 @@ CHEAP = st.sampled_from([0, 3, 99])
 
 def step(hall: Hall, what: str, which: int) -> list[Guest]:
     """Have somebody come (R, W, L), go (-) or downgrade (d); returns who heard of it."""
-    if what in ORDERS:
-        hall.come(ORDERS[what])
+    if what in RULES:
+        hall.come(RULES[what])
         return []
-    able = [one for one in hall.guests.values() if what == "-" or (one.granted and one.order.kind == "W")]
+    able = [one for one in hall.guests.values() if what == "-" or (one.granted and one.rule.kind == "W")]
     if not able:
         return []
     one = able[which % len(able)]
@@ -62,7 +62,7 @@ def test_a_release_or_a_downgrade_wakes_no_herd(steps: list[tuple[str, int]], ch
             continue  # somebody gave up: whoever watched for it has to watch for another
         waiting = [one for one in heard if not one.granted]
         assert len(waiting) <= 2, [one.name for one in waiting]
-        assert not any(one.order is SHARED for one in waiting)
+        assert not any(one.rule is SHARED for one in waiting)
 
 
 @given(st.integers(1, 9), st.randoms(), CHEAP)
@@ -93,21 +93,21 @@ def test_a_downgrade_grants_the_run_of_readers_behind_it() -> None:
 
 
 BROKEN = {
-    "a writer sees through readers": Order("W", lambda ahead: tuple(o for o in ahead if not o.shared)[:1]),
-    "a writer takes a downgrade for the end": Order(
+    "a writer sees through readers": Rule("W", lambda ahead: tuple(o for o in ahead if not o.shared)[:1]),
+    "a writer takes a downgrade for the end": Rule(
         "W", lambda ahead: () if ahead[:1] and ahead[0].downgraded else ahead[:1]
     ),
-    "a reader misses the downgrade": Order("R", Nearest(), exclusive_only=True, steps_up=False),
-    "a reader sees through writers": Order("R", lambda ahead: (), exclusive_only=True),
-    "a reader overtakes a writer that waits": Order("R", lambda ahead: ahead[1:2], exclusive_only=True),
+    "a reader misses the downgrade": Rule("R", Nearest(), exclusive_only=True, steps_up=False),
+    "a reader sees through writers": Rule("R", lambda ahead: (), exclusive_only=True),
+    "a reader overtakes a writer that waits": Rule("R", lambda ahead: ahead[1:2], exclusive_only=True),
 }
 HISTORIES = ["RW", "WW", "WdW", "WRd", "WWR-", "RRRWW---", "WRWR--d"]
 
 
-@pytest.mark.parametrize("order", BROKEN.values(), ids=BROKEN)
-def test_a_broken_order_is_found(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rule", BROKEN.values(), ids=BROKEN)
+def test_a_broken_order_is_found(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the tests above stand on: a short history shows each of these."""
-    monkeypatch.setitem(ORDERS, order.kind, order)
+    monkeypatch.setitem(RULES, rule.kind, rule)
     assert any(shows(history) for history in HISTORIES)
     monkeypatch.undo()
     assert not any(shows(history) for history in HISTORIES)

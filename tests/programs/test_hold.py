@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from recipes._programs.hold import NOT_RENEWED, Hold
-from tests.programs.stepping import epoch, place
+from recipes._programs.hold import NOT_RENEWED, HeldState
+from tests.programs.stepping import entry, session
 
 LABELS = {"name": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
 
 
-def hold(ttl_s: float | None = 15.0, *, max_hold_s: float | None = None) -> Hold:
-    at = epoch(ttl_s)
-    made = Hold(place(), at, "owner", 100.0, LABELS, max_hold_s=max_hold_s)
-    at.holds[place().spot.id] = made
+def hold(ttl_s: float | None = 15.0, *, max_hold_s: float | None = None) -> HeldState:
+    at = session(ttl_s)
+    made = HeldState(entry(), at, "owner", 100.0, LABELS, max_hold_s=max_hold_s)
+    at.holds[entry().ticket.id] = made
     return made
 
 
@@ -34,7 +34,7 @@ def test_released_while_held() -> None:
     assert held.release(101.0)
     assert (held.ended, held.released, held.reason, held.lost(999.0)) == (True, True, None, None)
     assert held.remaining(101.0) == 0.0
-    assert held.epoch.holds == {}
+    assert held.session.holds == {}
     assert not held.release(101.0), "a second release does nothing"
     assert not held.lose("late"), "and it cannot be lost any more"
     assert held.released
@@ -44,7 +44,7 @@ def test_released_too_late_is_lost() -> None:
     held = hold()
     assert not held.release(113.5)
     assert (held.released, held.reason) == (False, NOT_RENEWED)
-    assert held.epoch.holds == {}
+    assert held.session.holds == {}
 
 
 def test_a_loss_that_shows_only_at_the_release_is_told_once() -> None:
@@ -204,15 +204,15 @@ def test_without_a_limit_progress_is_a_check() -> None:
     assert not held.progress(102.0)
 
 
-def test_a_release_that_comes_too_late_leaves_the_rest_to_the_keeper() -> None:
+def test_a_release_that_comes_too_late_leaves_the_rest_to_the_keepalive_loop() -> None:
     held, told = hold(max_hold_s=5.0), []
     assert not held.release(105.0, told.append)
     assert not told
     assert (held.ended, held.lost(105.0)) == (False, HUNG)
-    assert held.place.spot.id in held.epoch.holds, "so that the keeper finds it"
+    assert held.entry.ticket.id in held.session.holds, "so that the keepalive loop finds it"
     assert held.lose("the session ended meanwhile")
     assert held.reason == HUNG, "why it was lost does not change"
-    assert held.epoch.holds == {}
+    assert held.session.holds == {}
 
 
 def test_progress_while_another_thread_sees_it_pass() -> None:
@@ -222,7 +222,7 @@ def test_progress_while_another_thread_sees_it_pass() -> None:
         held.is_overheld(105.0)
         return 13.5
 
-    held.epoch.remaining = meanwhile  # type: ignore[method-assign]
+    held.session.remaining = meanwhile  # type: ignore[method-assign]
     assert not held.progress(104.9)
     assert held.lost(104.9) == HUNG
     assert held.due == 0.0

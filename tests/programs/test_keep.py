@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from recipes._contract.deadline import Expired
-from recipes._contract.operations import Open, Opened, Place, Renew, Renewal
+from recipes._contract.operations import Entry, Open, Opened, Renew, Renewal
 from recipes._contract.wakeups import Disturbed
-from recipes._programs.hold import NOT_RENEWED, Epoch, Hold
+from recipes._programs.hold import NOT_RENEWED, HeldState, StoreSession
 from recipes._programs.lease import SHORTEST_RENEWAL_S
-from recipes._programs.session import STILLBORN_S, Board, OpenFailed, SessionEvent, keep
+from recipes._programs.session import STILLBORN_S, OpenFailed, SessionEvent, SessionState, keep
 from recipes._programs.steps import Abandon, Emit, Now, Wait
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
-from tests.programs.stepping import Played, Script, epoch, place, play, spot
+from tests.programs.stepping import Played, Script, entry, play, session, ticket
 
 TTL_S = 15.0
 LABELS = {"name": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
@@ -29,7 +29,7 @@ class Mailbox:
 
 
 class Keeping:
-    """A keeper, a board, and a clock; closes the client after so many answered renewals."""
+    """A keepalive loop, a board, and a clock; closes the client after so many answered renewals."""
 
     def __init__(self, renewals: int = 1, *, opened: Any = None, renew: Any = None) -> None:
         self._renewals = renewals
@@ -39,10 +39,10 @@ class Keeping:
 
     def reset(self) -> None:
         self.now = 100.0
-        self.board = Board()
+        self.state = SessionState()
         self.call = Mailbox()
-        self.board.join(self.call)
-        self.epochs: list[Epoch] = []
+        self.state.join(self.call)
+        self.sessions: list[StoreSession] = []
         self.left = self._renewals
         self.renewed_at: list[float] = []
         self.waits: list[float] = []
@@ -51,7 +51,7 @@ class Keeping:
         self.at: dict[float, Any] = {}
 
     def program(self) -> Any:
-        return keep(self.board, TTL_S, lambda: self.epochs[-1])
+        return keep(self.state, TTL_S, lambda: self.sessions[-1])
 
     def script(self) -> Script:
         return Script(Now=lambda op: self.now, Open=self.on_open, Renew=self.on_renew, Wait=self.on_wait)
@@ -65,8 +65,8 @@ class Keeping:
             error = self._opens.pop(0)
             if error is not None:
                 return error
-        self.epochs.append(epoch(ttl_s=None))
-        return Opened(f"s{len(self.epochs)}", TTL_S, sent_at=self.now)
+        self.sessions.append(session(ttl_s=None))
+        return Opened(f"s{len(self.sessions)}", TTL_S, sent_at=self.now)
 
     def on_wait(self, op: Wait) -> Any:
         assert op.at_most_s is not None
@@ -89,14 +89,14 @@ class Keeping:
                 return answer(op) if callable(answer) else answer
         self.left -= 1
         if self.left <= 0:
-            self.board.closed = "closed"
+            self.state.closed = "closed"
         return Renewal(TTL_S)
 
-    def grant(self, number: int = 1, max_hold_s: float | None = None) -> Hold:
-        at = self.board.epoch
+    def grant(self, number: int = 1, max_hold_s: float | None = None) -> HeldState:
+        at = self.state.session
         assert at is not None
-        held = Hold(place(number), at, "owner", self.now, LABELS, max_hold_s=max_hold_s)
-        at.holds[spot(number).id] = held
+        held = HeldState(entry(number), at, "owner", self.now, LABELS, max_hold_s=max_hold_s)
+        at.holds[ticket(number).id] = held
         return held
 
 
@@ -110,14 +110,14 @@ def test_it_renews_every_third_of_the_ttl_until_the_client_closes() -> None:
     assert keeping.renewed_at == [105.0, 110.0, 115.0, 120.0]
     assert played.events == ["session.started"]
     assert played.abandoned == [], "whoever closes ends the session"
-    assert keeping.board.epoch is keeping.epochs[0]
+    assert keeping.state.session is keeping.sessions[0]
     assert keeping.call.events == [SessionEvent()]
 
 
 def test_the_first_word_is_when_it_was_sent() -> None:
     keeping = Keeping(renewals=1)
     keeping.run()
-    clock = keeping.epochs[0].clock
+    clock = keeping.sessions[0].clock
     assert clock is not None
     assert clock.deadline == 105.0 + TTL_S - 1.5
 
@@ -126,7 +126,7 @@ def test_the_first_word_is_when_it_was_sent() -> None:
 def test_what_the_store_granted_last_counts(granted_s: float) -> None:
     keeping = Keeping(renewals=1, renew=[Renewal(granted_s), Renewal(granted_s)])
     keeping.run()
-    clock = keeping.epochs[0].clock
+    clock = keeping.sessions[0].clock
     assert clock is not None
     second = 105.0 + granted_s / 3
     assert keeping.renewed_at == [105.0, second, second + granted_s / 3]
@@ -137,7 +137,7 @@ def test_the_session_ends_by_what_the_store_granted_last() -> None:
     played = keeping.run()
     assert ("session.lost", NOT_RENEWED) in losses(played)
     assert keeping.renewed_at[1] == 107.0
-    clock = keeping.epochs[0].clock
+    clock = keeping.sessions[0].clock
     assert clock is not None
     assert clock.deadline == pytest.approx(105.0 + 6.0 - 0.6)
 
@@ -160,13 +160,13 @@ def test_doubt_is_told_once_and_again_after_it_was_lifted() -> None:
 
 def test_silence_to_the_deadline_is_loss_by_the_local_clock() -> None:
     keeping = Keeping(renewals=1, renew=[Expired(), Expired(), Expired(), Expired(), Expired()])
-    held: list[Hold] = []
+    held: list[HeldState] = []
     keeping.at[101.0] = lambda: held.append(keeping.grant())
     closing = keeping.script()
 
     def script(op: Any) -> Any:
-        if isinstance(op, Open) and keeping.epochs:
-            keeping.board.closed = "closed"
+        if isinstance(op, Open) and keeping.sessions:
+            keeping.state.closed = "closed"
             return ClientClosed()
         return closing(op)
 
@@ -181,7 +181,7 @@ def test_silence_to_the_deadline_is_loss_by_the_local_clock() -> None:
         ("lock.lost", NOT_RENEWED),
     ]
     assert held[0].reason == NOT_RENEWED
-    assert keeping.epochs[0].ended == NOT_RENEWED
+    assert keeping.sessions[0].ended == NOT_RENEWED
     assert played.abandoned == [None], "the whole session is to be ended on the store"
     kinds = played.kinds
     assert kinds.index("Abandon") < kinds.index("Emit", kinds.index("Abandon"))
@@ -197,7 +197,7 @@ def test_an_answer_that_comes_too_late_renews_nothing() -> None:
     keeping._answers = [late]
     played = keeping.run()
     assert ("session.lost", NOT_RENEWED) in losses(played)
-    assert len(keeping.epochs) == 2, "the next session was started"
+    assert len(keeping.sessions) == 2, "the next session was started"
 
 
 def test_a_session_that_the_store_has_ended() -> None:
@@ -205,7 +205,7 @@ def test_a_session_that_the_store_has_ended() -> None:
     played = keeping.run()
     assert ("session.lost", "the lease has ended") in losses(played)
     assert played.events == ["session.started", "session.lost", "session.started"]
-    assert keeping.board.epoch is keeping.epochs[1]
+    assert keeping.state.session is keeping.sessions[1]
 
 
 def stillborn(keeping: Keeping, lived_s: float = 0.0) -> Played:
@@ -213,9 +213,9 @@ def stillborn(keeping: Keeping, lived_s: float = 0.0) -> Played:
     script = keeping.script()
 
     def end_the_first(op: Any) -> Any:
-        if isinstance(op, Emit) and op.transition.event == "session.started" and len(keeping.epochs) == 1:
+        if isinstance(op, Emit) and op.transition.event == "session.started" and len(keeping.sessions) == 1:
             keeping.now += lived_s
-            keeping.epochs[0].ended = "revoked"
+            keeping.sessions[0].ended = "revoked"
         return script(op)
 
     return play(keeping.program(), end_the_first, most=2000)
@@ -244,7 +244,7 @@ def test_what_it_is_told_of_the_last_session_does_not_hurry_the_next() -> None:
 
 def test_closed_while_it_waits_after_a_session_that_hardly_lived() -> None:
     keeping = Keeping()
-    keeping.at[100.0 + STILLBORN_S] = lambda: setattr(keeping.board, "closed", "closed")
+    keeping.at[100.0 + STILLBORN_S] = lambda: setattr(keeping.state, "closed", "closed")
     assert stillborn(keeping).kinds.count("Open") == 1
 
 
@@ -258,43 +258,43 @@ def test_a_renewal_that_comes_after_somebody_saw_the_deadline_revives_nothing() 
     keeping = Keeping(renewals=1)
 
     def seen_meanwhile(op: Renew) -> Renewal:
-        assert keeping.epochs[0].remaining(113.5) == 0.0  # by a thread with a later clock
+        assert keeping.sessions[0].remaining(113.5) == 0.0  # by a thread with a later clock
         return Renewal(TTL_S)
 
     keeping._answers = [seen_meanwhile]
     played = keeping.run()
     assert ("session.lost", NOT_RENEWED) in losses(played)
-    assert len(keeping.epochs) == 2
+    assert len(keeping.sessions) == 2
 
 
 def test_a_session_that_somebody_else_found_ended() -> None:
     keeping = Keeping(renewals=1)
-    keeping.at[103.0] = lambda: setattr(keeping.epochs[0], "ended", "expired, said the store")
+    keeping.at[103.0] = lambda: setattr(keeping.sessions[0], "ended", "expired, said the store")
     played = keeping.run()
     assert ("session.lost", "expired, said the store") in losses(played)
 
 
 def test_a_held_contender_that_was_removed_is_told_and_withdrawn() -> None:
     keeping = Keeping(renewals=2)
-    held: list[Hold] = []
+    held: list[HeldState] = []
     keeping.at[101.0] = lambda: held.append(keeping.grant())
-    keeping._answers = [lambda op: Renewal(TTL_S, missing=(*op.places, place(9)))]
+    keeping._answers = [lambda op: Renewal(TTL_S, missing=(*op.entries, entry(9)))]
     played = keeping.run()
     assert held[0].reason == "its contender was removed from the store"
     assert losses(played)[1:] == [("lock.lost", held[0].reason)]
-    assert [op for op in played.ops if isinstance(op, Abandon)] == [Abandon(spot(1), place(1))]
-    assert keeping.epochs[0].ended is None, "the session goes on"
+    assert [op for op in played.ops if isinstance(op, Abandon)] == [Abandon(ticket(1), entry(1))]
+    assert keeping.sessions[0].ended is None, "the session goes on"
 
 
 def test_a_contender_missing_after_it_was_released_is_no_loss() -> None:
     keeping = Keeping(renewals=2)
-    held: list[Hold] = []
+    held: list[HeldState] = []
     keeping.at[101.0] = lambda: held.append(keeping.grant())
 
     def released_meanwhile(op: Renew) -> Renewal:
-        found: tuple[Place, ...] = op.places
+        found: tuple[Entry, ...] = op.entries
         held[0].release(keeping.now)
-        keeping.epochs[0].holds[spot(1).id] = held[0]  # as seen by a thread that read it before
+        keeping.sessions[0].holds[ticket(1).id] = held[0]  # as seen by a thread that read it before
         return Renewal(TTL_S, missing=found)
 
     keeping._answers = [released_meanwhile]
@@ -307,14 +307,14 @@ def test_the_renewal_looks_after_what_is_held() -> None:
     keeping = Keeping(renewals=1)
     keeping.at[101.0] = lambda: keeping.grant(3)
     played = keeping.run()
-    assert played.only(Renew) == Renew((place(3),), within_s=100.0 + 11.25 - 105.0)
+    assert played.only(Renew) == Renew((entry(3),), within_s=100.0 + 11.25 - 105.0)
 
 
 @pytest.mark.parametrize("error", [StoreRefused("s", "no"), StoreFull("s", "disk")])
 def test_refused_it_waits_until_somebody_wants_a_session(error: Any) -> None:
     keeping = Keeping(renewals=1, opened=[error])
     keeping.at[100.0 + 3600.0] = lambda: None
-    keeping.at[100.0 + 7200.0] = lambda: setattr(keeping.board, "refused", None)
+    keeping.at[100.0 + 7200.0] = lambda: setattr(keeping.state, "refused", None)
     played = keeping.run()
     assert keeping.waits[:2] == [3600.0, 3600.0]
     assert played.events == ["session.started"]
@@ -323,14 +323,14 @@ def test_refused_it_waits_until_somebody_wants_a_session(error: Any) -> None:
 
 def test_refused_and_closed() -> None:
     keeping = Keeping(opened=[StoreRefused("s", "no")])
-    keeping.at[200.0] = lambda: setattr(keeping.board, "closed", "closed")
+    keeping.at[200.0] = lambda: setattr(keeping.state, "closed", "closed")
     played = keeping.run()
     assert played.kinds == ["Open", "Wait"]
 
 
 def test_closed_before_it_began() -> None:
     keeping = Keeping()
-    keeping.board.closed = "closed"
+    keeping.state.closed = "closed"
     assert keeping.run().ops == []
 
 
@@ -341,7 +341,7 @@ def test_closed_while_it_tried_to_open() -> None:
 
 def test_closed_while_it_waited() -> None:
     keeping = Keeping()
-    keeping.at[103.0] = lambda: setattr(keeping.board, "closed", "closed")
+    keeping.at[103.0] = lambda: setattr(keeping.state, "closed", "closed")
     played = keeping.run()
     assert played.kinds == ["Open", "Emit", "Now", "Wait", "Now"]
 
@@ -350,8 +350,8 @@ def test_closed_and_ended_at_once_is_no_loss() -> None:
     keeping = Keeping()
 
     def close() -> None:
-        keeping.board.closed = "closed"
-        keeping.board.ended(keeping.epochs[0], "the client was closed")
+        keeping.state.closed = "closed"
+        keeping.state.ended(keeping.sessions[0], "the client was closed")
 
     keeping.at[103.0] = close
     played = keeping.run()
@@ -372,10 +372,10 @@ def test_a_holder_that_hangs_is_told_and_withdrawn_when_its_time_is_over() -> No
     }
     played = keeping.run()
     first, second, third, at = held
-    assert at == 108.0, "the keeper wakes when it is due, between two renewals"
+    assert at == 108.0, "the keepalive loop wakes when it is due, between two renewals"
     assert losses(played)[1:] == [("lock.lost", first.reason), ("lock.lost", second.reason)]
     assert "3 s (max_hold)" in first.reason
-    assert played.abandoned == [spot(1), spot(2)]
+    assert played.abandoned == [ticket(1), ticket(2)]
     assert not third.ended
     assert keeping.renewed_at == [105.0, 110.0, 115.0]
     assert keeping.waits[:5] == [5.0, 3.0, 2.0, 1.5, 3.5]
@@ -402,19 +402,19 @@ def test_what_somebody_saw_to_be_overdue_is_withdrawn_at_once() -> None:
 
     keeping.at = {105.0: lambda: held.append(keeping.grant(1, 3.0)), 108.0: seen}
     played = keeping.run()
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
 
 
 def test_what_was_released_at_that_moment_is_not_told() -> None:
     keeping = Keeping(renewals=2)
 
-    def released_as_the_keeper_looks() -> None:
+    def released_as_the_keepalive_looks() -> None:
         hold = keeping.grant(1, 3.5)
         hold.release(105.0)
         found = [[], [hold]]
-        hold.epoch.overheld = lambda now: found.pop() if found else []  # type: ignore[method-assign]
+        hold.session.overheld = lambda now: found.pop() if found else []  # type: ignore[method-assign]
 
-    keeping.at = {105.0: released_as_the_keeper_looks}
+    keeping.at = {105.0: released_as_the_keepalive_looks}
     played = keeping.run()
     assert losses(played) == [("session.started", None)]
     assert played.abandoned == []
@@ -426,7 +426,7 @@ def test_a_silent_store_does_not_keep_a_loss_from_being_told() -> None:
     played = keeping.run()
     (renewal,) = (op for op in played.ops[: played.kinds.index("Renew") + 1] if isinstance(op, Renew))
     assert renewal.within_s == pytest.approx(0.7)
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
 
 
 def test_a_renewal_has_time_enough_though_a_holder_is_due() -> None:
@@ -436,29 +436,29 @@ def test_a_renewal_has_time_enough_though_a_holder_is_due() -> None:
     (renewal,) = (op for op in played.ops[: played.kinds.index("Renew") + 1] if isinstance(op, Renew))
     assert renewal.within_s == pytest.approx(SHORTEST_RENEWAL_S)
     assert held[0].ended
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
 
 
 def lives(ttl_s: float, answer_s: Any, max_hold_s: float | None, *, for_s: float = 100.0) -> bool:
     """Whether a session lives that is used without a pause, while answers take ``answer_s(now)``."""
-    board, now, epochs, numbers = Board(), [100.0], [], iter(range(10**6))
+    state, now, sessions, numbers = SessionState(), [100.0], [], iter(range(10**6))
 
     def passed(seconds: float) -> None:
         now[0] += seconds
         if now[0] > 100.0 + for_s:
-            board.closed = "closed"
-        for at in epochs:
+            state.closed = "closed"
+        for at in sessions:
             if max_hold_s is not None and not at.holds and at.clock is not None:
                 number = next(numbers)
-                at.holds[spot(number).id] = Hold(
-                    place(number), at, "me", now[0], LABELS, max_hold_s=max_hold_s
+                at.holds[ticket(number).id] = HeldState(
+                    entry(number), at, "me", now[0], LABELS, max_hold_s=max_hold_s
                 )
 
     def on_open(op: Open) -> Any:
         sent_at = now[0]
-        epochs.append(epoch(ttl_s=None))
+        sessions.append(session(ttl_s=None))
         passed(answer_s(sent_at))
-        return Opened(f"s{len(epochs)}", ttl_s, sent_at=sent_at)
+        return Opened(f"s{len(sessions)}", ttl_s, sent_at=sent_at)
 
     def on_renew(op: Renew) -> Any:
         took_s = answer_s(now[0])
@@ -468,7 +468,7 @@ def lives(ttl_s: float, answer_s: Any, max_hold_s: float | None, *, for_s: float
     answers = Script(
         Now=lambda op: now[0], Open=on_open, Renew=on_renew, Wait=lambda op: passed(op.at_most_s) or None
     )
-    return "session.lost" not in play(keep(board, ttl_s, lambda: epochs[-1]), answers, most=10**5).events
+    return "session.lost" not in play(keep(state, ttl_s, lambda: sessions[-1]), answers, most=10**5).events
 
 
 @pytest.mark.parametrize("max_hold_s", [0.1, 0.4, 1.0, 3.0])
@@ -496,7 +496,7 @@ def test_a_session_that_ends_does_not_change_why_a_grant_was_lost() -> None:
 
     def on_renew(op: Renew) -> Any:
         late()
-        keeping.board.closed = None
+        keeping.state.closed = None
         return SessionLost("revoked")
 
     keeping._renew = [on_renew, None]
@@ -512,20 +512,20 @@ def test_a_renewal_names_what_waits_and_what_it_misses_of_that_looks() -> None:
 
     def answer(op: Renew) -> Renewal:
         seen.append(op)
-        return Renewal(TTL_S, (place(2),))
+        return Renewal(TTL_S, (entry(2),))
 
     keeping = Keeping(renewals=2, renew=[answer])
 
     def comes() -> None:
         keeping.grant(1)
-        local = keeping.epochs[-1].local
-        local.stand(spot(2).id)
-        local.waits(place(2), mailbox)
+        waiters = keeping.sessions[-1].waiters
+        waiters.stand(ticket(2).id)
+        waiters.waits(entry(2), mailbox)
 
     keeping.at[104.0] = comes
     keeping.at[105.0] = lambda: None
     played = keeping.run()
-    assert (seen[0].places, seen[0].waiting) == ((place(1),), (place(2),))
+    assert (seen[0].entries, seen[0].waiting) == ((entry(1),), (entry(2),))
     assert mailbox.events == [Disturbed()]
-    assert keeping.epochs[-1].local.is_missing(spot(2).id)
+    assert keeping.sessions[-1].waiters.is_missing(ticket(2).id)
     assert "lock.lost" not in played.events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recipes._contract.operations import Enqueue, List, Look, Rewrite, Watch
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Event
 from recipes._rules.permits import permits
 from tests.programs.crowd import Broken, Crowd, Guest, Shows
@@ -20,8 +20,8 @@ def test_no_schedule_misses_a_grant_or_makes_one_too_many(shows: Shows) -> None:
     assert granted > 5 * SCHEDULES
 
 
-def settled(crowd: Crowd, order: Order) -> Guest:
-    guest = crowd.come(order)
+def settled(crowd: Crowd, rule: Rule) -> Guest:
+    guest = crowd.come(rule)
     crowd.settle()
     return guest
 
@@ -30,7 +30,7 @@ def test_a_smaller_limit_holds_back_those_behind_it() -> None:
     """If each judged by its own limit alone, N would be free here, and hear of nothing."""
     crowd = Crowd()
     a, b, p, n = (
-        settled(crowd, order) for order in (permits(1, 2), permits(1, 2), permits(1, 10), permits(1, 2))
+        settled(crowd, rule) for rule in (permits(1, 2), permits(1, 2), permits(1, 10), permits(1, 2))
     )
     assert [one.granted for one in (a, b, p, n)] == [True, True, True, False]
     assert {one.event for one in p.noted} >= {"semaphore.limit_differs"}
@@ -54,8 +54,8 @@ def test_a_light_one_does_not_overtake_a_heavy_one() -> None:
     assert holder.granted
 
 
-def settled_try(crowd: Crowd, order: Order) -> Guest:
-    guest = crowd.come(order, tries=True)
+def settled_try(crowd: Crowd, rule: Rule) -> Guest:
+    guest = crowd.come(rule, tries=True)
     crowd.settle()
     return guest
 
@@ -95,7 +95,7 @@ def test_deep_in_the_queue_one_contender_is_watched_and_few_are_read() -> None:
 
 
 def test_one_behind_a_larger_limit_asks_whether_that_holds() -> None:
-    """A view of two is not enough to know of one that carries 9; a list of ten is."""
+    """A snapshot of two is not enough to know of one that carries 9; a list of ten is."""
     crowd = Crowd(shows=Shows(counts=False))
     for _ in range(12):
         settled(crowd, permits(1, 9))

@@ -11,19 +11,19 @@ from recipes._contract.operations import (
     Check,
     Checked,
     Enqueue,
+    Entry,
     List,
     Listing,
     Look,
-    Place,
     Probe,
     Rewrite,
-    View,
+    Snapshot,
     Watch,
     Withdraw,
 )
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted, LocallyGone
-from recipes._programs.hold import NOT_RENEWED, Hold
+from recipes._programs.hold import NOT_RENEWED, HeldState
 from recipes._programs.observing import evict, look_up
 from recipes._programs.queueing import (
     REMOVED,
@@ -39,22 +39,33 @@ from recipes._programs.session import SessionEvent
 from recipes._programs.steps import Admit, Emit, Wait
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, StoreUnavailable
-from tests.programs.stepping import GONE, Played, Script, admitted, epoch, others, place, play, spot, view
+from tests.programs.stepping import (
+    GONE,
+    Played,
+    Script,
+    admitted,
+    entry,
+    others,
+    play,
+    session,
+    snapshot,
+    ticket,
+)
 from tests.rules.test_rules import permits
 
 LABELS = {"name": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://"}
 TAIL = ["Admit", "Emit", "Now"]
 
 
-def attempt(order: Order = EXCLUSIVE, timeout_s: float | None = None) -> Attempt:
+def attempt(rule: Rule = EXCLUSIVE, timeout_s: float | None = None) -> Attempt:
     numbers = iter(range(1, 100))
-    return Attempt("q", order, lambda: f"id-{next(numbers)}", dict(LABELS), timeout_s)
+    return Attempt("q", rule, lambda: f"id-{next(numbers)}", dict(LABELS), timeout_s)
 
 
-def acquired(order: Order = EXCLUSIVE, **answers: Any) -> Played:
-    at = epoch()
-    played = play(acquire(attempt(order)), Script(Attach=at, Admit=admitted(at), **answers))
-    assert isinstance(played.result, Hold), (played.kinds, played.error)
+def acquired(rule: Rule = EXCLUSIVE, **answers: Any) -> Played:
+    at = session()
+    played = play(acquire(attempt(rule)), Script(Attach=at, Admit=admitted(at), **answers))
+    assert isinstance(played.result, HeldState), (played.kinds, played.error)
     assert played.abandoned == []
     return played
 
@@ -67,49 +78,49 @@ def middle(played: Played) -> list[str]:
 
 
 def test_nobody_ahead_is_granted_at_once() -> None:
-    played = acquired(Enqueue=view())
+    played = acquired(Enqueue=snapshot())
     assert middle(played) == []
-    assert played.only(Enqueue) == Enqueue(spot(1), EXCLUSIVE)
+    assert played.only(Enqueue) == Enqueue(ticket(1), EXCLUSIVE)
     assert played.events == ["lock.acquired"]
-    assert played.result.place == place()
+    assert played.result.entry == entry()
     assert played.result.labels == {**LABELS, "attempt": 1}
 
 
 def test_one_ahead_is_watched_and_its_end_is_checked() -> None:
     played = acquired(
-        Enqueue=view("a", as_of=3), Watch=True, Wait=Gone("a"), Check=Checked(True, frozenset())
+        Enqueue=snapshot("a", as_of=3), Watch=True, Wait=Gone("a"), Check=Checked(True, frozenset())
     )
     assert middle(played) == ["Emit", "Watch", "Wait", "Check"]
     assert played.events == ["lock.queued", "lock.acquired"]
-    assert played.only(Watch) == Watch(place(), others("a"), as_of=3)
-    assert played.only(Check) == Check(place(), others("a"), Gone("a"))
+    assert played.only(Watch) == Watch(entry(), others("a"), as_of=3)
+    assert played.only(Check) == Check(entry(), others("a"), Gone("a"))
 
 
 def test_the_evidence_of_a_local_release_is_passed_on() -> None:
     gone = LocallyGone("a")
-    played = acquired(Enqueue=view("a"), Watch=True, Wait=gone, Check=Checked(True, frozenset()))
+    played = acquired(Enqueue=snapshot("a"), Watch=True, Wait=gone, Check=Checked(True, frozenset()))
     assert played.only(Check).evidence is gone
 
 
 def test_deep_in_the_queue_the_second_ahead_is_watched_then_the_nearest() -> None:
     played = acquired(
-        Enqueue=view("b", "a"),
+        Enqueue=snapshot("b", "a"),
         Watch=True,
         Wait=[Gone("a"), Gone("b")],
-        Look=view("b"),
+        Look=snapshot("b"),
         Check=Checked(True, frozenset()),
     )
     assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Wait", "Check"]
     assert played.only(Watch).targets == others("a")
-    assert played.only(Look) == Look(place(), EXCLUSIVE, others("b"))
+    assert played.only(Look) == Look(entry(), EXCLUSIVE, others("b"))
 
 
 def test_where_a_look_is_cheap_the_nearest_is_watched_and_the_look_is_the_proof() -> None:
     played = acquired(
-        Enqueue=replace(view("b", "a", complete=False), cheap=True),
+        Enqueue=replace(snapshot("b", "a", complete=False), cheap=True),
         Watch=True,
         Wait=[Gone("b"), Gone("a")],
-        Look=[replace(view("a"), cheap=True), replace(view(), cheap=True)],
+        Look=[replace(snapshot("a"), cheap=True), replace(snapshot(), cheap=True)],
     )
     assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Watch", "Wait", "Look"]
     assert [op.targets for op in played.ops if isinstance(op, Watch)] == [others("b"), others("a")]
@@ -117,16 +128,16 @@ def test_where_a_look_is_cheap_the_nearest_is_watched_and_the_look_is_the_proof(
 
 
 def test_who_is_told_its_place_moves_up_where_a_look_is_cheap_too() -> None:
-    at, told = epoch(), list[int]()
+    at, told = session(), list[int]()
     asked = attempt()
     asked.on_position = told.append
     script = Script(
         Attach=at,
         Admit=admitted(at),
-        Enqueue=replace(view("b", "a"), cheap=True),
+        Enqueue=replace(snapshot("b", "a"), cheap=True),
         Watch=True,
         Wait=[Gone("a"), Gone("b")],
-        Look=replace(view("b"), cheap=True),
+        Look=replace(snapshot("b"), cheap=True),
         Check=Checked(True, frozenset()),
     )
     played = play(acquire(asked), script)
@@ -136,20 +147,20 @@ def test_who_is_told_its_place_moves_up_where_a_look_is_cheap_too() -> None:
 
 def test_moving_up_to_where_a_look_is_cheap_watches_the_nearest() -> None:
     played = acquired(
-        Enqueue=view("c", "b", complete=False),
+        Enqueue=snapshot("c", "b", complete=False),
         Watch=True,
         Wait=[Gone("b"), Gone("c")],
-        Look=[replace(view("c", "a"), cheap=True), replace(view(), cheap=True)],
+        Look=[replace(snapshot("c", "a"), cheap=True), replace(snapshot(), cheap=True)],
     )
     assert middle(played) == ["Emit", "Watch", "Wait", "Look", "Wait", "Look"]
 
 
 def test_moving_up_finds_another_to_watch_than_it_armed() -> None:
     played = acquired(
-        Enqueue=view("c", "b", complete=False),
+        Enqueue=snapshot("c", "b", complete=False),
         Watch=True,
         Wait=[Gone("b"), Gone("a"), Gone("c")],
-        Look=[view("c", "a"), view("c")],
+        Look=[snapshot("c", "a"), snapshot("c")],
         Check=Checked(True, frozenset()),
     )
     # After the first look the second ahead is "a" and not the armed "c".
@@ -157,21 +168,21 @@ def test_moving_up_finds_another_to_watch_than_it_armed() -> None:
 
 
 def test_moving_up_to_find_nobody_is_granted() -> None:
-    played = acquired(Enqueue=view("b", "a"), Watch=True, Wait=Gone("a"), Look=view())
+    played = acquired(Enqueue=snapshot("b", "a"), Watch=True, Wait=Gone("a"), Look=snapshot())
     assert middle(played) == ["Emit", "Watch", "Wait", "Look"]
 
 
 def test_a_blocker_gone_between_listing_and_watching_is_not_waited_for() -> None:
-    played = acquired(Enqueue=view("a"), Watch=False, Look=view())
+    played = acquired(Enqueue=snapshot("a"), Watch=False, Look=snapshot())
     assert middle(played) == ["Emit", "Watch", "Look"]
     assert played.only(Look).targets == ()
 
 
 def test_gone_before_it_was_watched_but_another_blocks() -> None:
     played = acquired(
-        Enqueue=view("a"),
+        Enqueue=snapshot("a"),
         Watch=[False, True],
-        Look=view("x"),
+        Look=snapshot("x"),
         Wait=Gone("x"),
         Check=Checked(True, frozenset()),
     )
@@ -182,14 +193,14 @@ def test_gone_before_it_was_watched_but_another_blocks() -> None:
     "checked", [Checked(True, frozenset({"a"})), Checked(False, frozenset())], ids=["back", "own gone"]
 )
 def test_what_the_event_said_is_not_so(checked: Any) -> None:
-    played = acquired(Enqueue=view("a"), Watch=True, Wait=Gone("a"), Check=checked, Look=view())
+    played = acquired(Enqueue=snapshot("a"), Watch=True, Wait=Gone("a"), Check=checked, Look=snapshot())
     assert middle(played) == ["Emit", "Watch", "Wait", "Check", "Look"]
 
 
 @pytest.mark.parametrize("event", [Gone("elsewhere"), Changed("elsewhere")])
 def test_an_event_about_somebody_watched_earlier_costs_nothing(event: Any) -> None:
     played = acquired(
-        Enqueue=view("a"), Watch=True, Wait=[event, Gone("a")], Check=Checked(True, frozenset())
+        Enqueue=snapshot("a"), Watch=True, Wait=[event, Gone("a")], Check=Checked(True, frozenset())
     )
     assert middle(played) == ["Emit", "Watch", "Wait", "Wait", "Check"]
 
@@ -197,10 +208,12 @@ def test_an_event_about_somebody_watched_earlier_costs_nothing(event: Any) -> No
 @pytest.mark.parametrize("event", [None, Disturbed(), SessionEvent()])
 def test_without_a_telling_event_the_own_and_the_watched_are_read_again(event: Any) -> None:
     still, free = Checked(True, frozenset({"a"})), Checked(True, frozenset())
-    played = acquired(Enqueue=view("a"), Watch=True, Wait=[event, None], Check=[still, free], Look=view())
+    played = acquired(
+        Enqueue=snapshot("a"), Watch=True, Wait=[event, None], Check=[still, free], Look=snapshot()
+    )
     assert middle(played) == ["Emit", "Watch", "Wait", "Check", "Wait", "Check", "Look"]
     first = next(op for op in played.ops if isinstance(op, Check))
-    assert first == Check(place(), others("a"), None)
+    assert first == Check(entry(), others("a"), None)
 
 
 def test_a_way_that_breaks_again_and_again_is_not_hurried() -> None:
@@ -208,7 +221,7 @@ def test_a_way_that_breaks_again_and_again_is_not_hurried() -> None:
     break_ = Disturbed()
     pause = [None] * 8
     waits = [break_, *(e for p in pause for e in (break_, p)), None, break_, Gone("a")]
-    played = acquired(Enqueue=view("a"), Watch=True, Wait=waits, Check=[*[still] * 11, free])
+    played = acquired(Enqueue=snapshot("a"), Watch=True, Wait=waits, Check=[*[still] * 11, free])
     asked = [op.at_most_s for op in played.ops if isinstance(op, Wait)]
     pauses = [0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
     expected = [None, *(at_most for p in pauses for at_most in (None, p)), None, None, None]
@@ -218,20 +231,22 @@ def test_a_way_that_breaks_again_and_again_is_not_hurried() -> None:
 
 def test_reread_without_the_own_contender_looks() -> None:
     played = acquired(
-        Enqueue=view("a"), Watch=True, Wait=None, Check=Checked(False, frozenset({"a"})), Look=view()
+        Enqueue=snapshot("a"), Watch=True, Wait=None, Check=Checked(False, frozenset({"a"})), Look=snapshot()
     )
     assert middle(played) == ["Emit", "Watch", "Wait", "Check", "Look"]
 
 
 def test_a_blocker_with_other_data_has_the_queue_looked_at() -> None:
-    played = acquired(Enqueue=view("a"), Watch=True, Wait=Changed("a"), Look=view())
+    played = acquired(Enqueue=snapshot("a"), Watch=True, Wait=Changed("a"), Look=snapshot())
     assert middle(played) == ["Emit", "Watch", "Wait", "Look"]
 
 
 def test_an_incomplete_view_grants_nothing() -> None:
     """Shared behind writers of which the bounded read showed a part."""
-    shared = Order("R", lambda ahead: tuple(c for c in ahead if c.ref == "a"), depth=1)
-    played = acquired(shared, Enqueue=view("a", complete=False), Watch=True, Wait=Gone("a"), Look=view())
+    shared = Rule("R", lambda ahead: tuple(c for c in ahead if c.ref == "a"), depth=1)
+    played = acquired(
+        shared, Enqueue=snapshot("a", complete=False), Watch=True, Wait=Gone("a"), Look=snapshot()
+    )
     assert middle(played) == ["Emit", "Watch", "Wait", "Look"]
     assert played.only(Look).targets == ()
 
@@ -239,7 +254,7 @@ def test_an_incomplete_view_grants_nothing() -> None:
 def test_several_targets_any_one_of_them_frees() -> None:
     played = acquired(
         permits(2),
-        Enqueue=view("b", "a"),
+        Enqueue=snapshot("b", "a"),
         Watch=True,
         Wait=Gone("a"),
         Check=Checked(True, frozenset()),
@@ -250,10 +265,10 @@ def test_several_targets_any_one_of_them_frees() -> None:
 
 def test_queued_is_told_once_with_the_position() -> None:
     played = acquired(
-        Enqueue=view("b", "a"),
+        Enqueue=snapshot("b", "a"),
         Watch=True,
         Wait=[Gone("a"), Gone("b")],
-        Look=view("b"),
+        Look=snapshot("b"),
         Check=Checked(True, frozenset()),
     )
     queued = next(op.transition for op in played.ops if isinstance(op, Emit))
@@ -264,29 +279,29 @@ def test_queued_is_told_once_with_the_position() -> None:
 
 
 def test_the_stores_word_of_the_own_grant_is_the_grant() -> None:
-    played = acquired(Enqueue=view("b", "a"), Watch=True, Wait=Granted(place().ref))
+    played = acquired(Enqueue=snapshot("b", "a"), Watch=True, Wait=Granted(entry().ref))
     assert middle(played) == ["Emit", "Watch", "Wait"]
-    assert played.result.place == place()
+    assert played.result.entry == entry()
 
 
 def test_the_stores_word_of_another_grant_costs_nothing_and_grants_nothing() -> None:
     """It may be of an earlier attempt of the same call, whose mailbox it is."""
     waits = [Granted("q/id-0"), Granted("a"), Gone("a")]
-    played = acquired(Enqueue=view("a"), Watch=True, Wait=waits, Check=Checked(True, frozenset()))
+    played = acquired(Enqueue=snapshot("a"), Watch=True, Wait=waits, Check=Checked(True, frozenset()))
     assert middle(played) == ["Emit", "Watch", "Wait", "Wait", "Wait", "Check"]
 
 
 def test_a_grant_that_a_renewal_contradicts_has_it_queue_again() -> None:
-    at = epoch()
+    at = session()
     script = Script(
         Attach=at,
         Admit=[SessionLost(REMOVED), admitted(at)],
-        Enqueue=[view("a"), view()],
+        Enqueue=[snapshot("a"), snapshot()],
         Watch=True,
-        Wait=Granted(place().ref),
+        Wait=Granted(entry().ref),
     )
     played = play(acquire(attempt()), script)
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
     assert played.events == ["lock.queued", "lock.requeued", "lock.acquired"]
     assert played.result.labels["attempt"] == 2
 
@@ -294,10 +309,10 @@ def test_a_grant_that_a_renewal_contradicts_has_it_queue_again() -> None:
 def test_a_view_that_is_due_is_looked_at_again_then_and_what_is_watched_stays_so() -> None:
     """The blocker may be there still, and not count any more: reading it alone would not show that."""
     played = acquired(
-        Enqueue=replace(view("a"), due_s=3.0),
+        Enqueue=replace(snapshot("a"), due_s=3.0),
         Watch=True,
         Wait=None,
-        Look=[replace(view("a"), due_s=2.0), replace(view("a"), due_s=None), view()],
+        Look=[replace(snapshot("a"), due_s=2.0), replace(snapshot("a"), due_s=None), snapshot()],
         Check=Checked(False, frozenset()),
         Now=[100.0, 101.0, 104.0, 110.0],
     )
@@ -309,7 +324,10 @@ def test_a_view_that_is_due_is_looked_at_again_then_and_what_is_watched_stays_so
 
 def test_what_concerns_nobody_watched_does_not_put_off_the_next_look() -> None:
     played = acquired(
-        Enqueue=replace(view("a"), due_s=3.0), Watch=True, Wait=[Gone("x"), Changed("y"), None], Look=view()
+        Enqueue=replace(snapshot("a"), due_s=3.0),
+        Watch=True,
+        Wait=[Gone("x"), Changed("y"), None],
+        Look=snapshot(),
     )
     assert [op.due_at for op in played.ops if isinstance(op, Wait)] == [103.0, 103.0, 103.0]
     assert middle(played) == ["Now", "Emit", "Watch", "Wait", "Wait", "Wait", "Look"]
@@ -317,10 +335,10 @@ def test_what_concerns_nobody_watched_does_not_put_off_the_next_look() -> None:
 
 def test_a_due_look_that_finds_another_ahead_watches_that() -> None:
     played = acquired(
-        Enqueue=replace(view("a"), due_s=3.0),
+        Enqueue=replace(snapshot("a"), due_s=3.0),
         Watch=True,
         Wait=[None, Gone("b")],
-        Look=replace(view("b"), due_s=5.0),
+        Look=replace(snapshot("b"), due_s=5.0),
         Check=Checked(True, frozenset()),
     )
     assert middle(played) == ["Now", "Emit", "Watch", "Wait", "Look", "Now", "Watch", "Wait", "Check"]
@@ -333,14 +351,19 @@ def test_a_due_look_that_finds_another_ahead_watches_that() -> None:
 @pytest.mark.parametrize(
     "answers",
     [
-        {"Enqueue": [SessionLost("gone"), view()]},
-        {"Enqueue": [GONE, view()]},
-        {"Enqueue": [view("a"), view()], "Watch": SessionLost("gone")},
-        {"Enqueue": [view("a"), view()], "Watch": False, "Look": GONE},
-        {"Enqueue": [view("a"), view()], "Watch": True, "Wait": SessionLost("gone")},
-        {"Enqueue": [view("a"), view()], "Watch": True, "Wait": Gone("a"), "Check": SessionLost("gone")},
+        {"Enqueue": [SessionLost("gone"), snapshot()]},
+        {"Enqueue": [GONE, snapshot()]},
+        {"Enqueue": [snapshot("a"), snapshot()], "Watch": SessionLost("gone")},
+        {"Enqueue": [snapshot("a"), snapshot()], "Watch": False, "Look": GONE},
+        {"Enqueue": [snapshot("a"), snapshot()], "Watch": True, "Wait": SessionLost("gone")},
         {
-            "Enqueue": [view("a"), view()],
+            "Enqueue": [snapshot("a"), snapshot()],
+            "Watch": True,
+            "Wait": Gone("a"),
+            "Check": SessionLost("gone"),
+        },
+        {
+            "Enqueue": [snapshot("a"), snapshot()],
             "Watch": True,
             "Wait": None,
             "Check": Checked(False, frozenset()),
@@ -350,11 +373,11 @@ def test_a_due_look_that_finds_another_ahead_watches_that() -> None:
     ids=["enqueue", "not there", "watch", "look", "wait", "check", "removed"],
 )
 def test_queued_again_under_a_new_name(answers: Any) -> None:
-    at = epoch()
+    at = session()
     played = play(acquire(attempt()), Script(Attach=at, Admit=admitted(at), **answers))
-    assert played.result.place == place()
-    assert played.abandoned == [spot(1)]
-    assert [op.spot for op in played.ops if isinstance(op, Enqueue)] == [spot(1), spot(2)]
+    assert played.result.entry == entry()
+    assert played.abandoned == [ticket(1)]
+    assert [op.ticket for op in played.ops if isinstance(op, Enqueue)] == [ticket(1), ticket(2)]
     requeued = next(
         op.transition for op in played.ops if isinstance(op, Emit) and "requeued" in op.transition.event
     )
@@ -365,92 +388,92 @@ def test_queued_again_under_a_new_name(answers: Any) -> None:
 
 
 def test_a_grant_that_came_too_late_is_none() -> None:
-    at = epoch()
+    at = session()
     grant = admitted(at)
     answers = [SessionLost("not renewed"), grant]
-    played = play(acquire(attempt()), Script(Attach=at, Enqueue=view(), Admit=answers))
-    assert played.abandoned == [spot(1)]
+    played = play(acquire(attempt()), Script(Attach=at, Enqueue=snapshot(), Admit=answers))
+    assert played.abandoned == [ticket(1)]
     assert played.events == ["lock.requeued", "lock.acquired"]
 
 
 def test_a_log_that_blocks_for_longer_than_the_session_lasts_grants_nothing() -> None:
     """The record of the grant is written before the caller has it."""
-    at, later = epoch(), epoch(sent_at=200.0)
-    holds: list[Hold] = []
+    at, later = session(), session(sent_at=200.0)
+    holds: list[HeldState] = []
 
-    def admit(op: Any) -> Hold:
+    def admit(op: Any) -> HeldState:
         holds.append(admitted(later if holds else at, now=200.0 if holds else 100.0)(op))
         return holds[-1]
 
     played = play(
         acquire(attempt()),
-        Script(Attach=[at, later], Enqueue=view(), Admit=admit, Now=[100.0, 113.5, 200.0]),
+        Script(Attach=[at, later], Enqueue=snapshot(), Admit=admit, Now=[100.0, 113.5, 200.0]),
     )
     assert played.events == ["lock.acquired", "lock.requeued", "lock.acquired"]
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
     assert (holds[0].reason, at.ended, at.holds) == (NOT_RENEWED, NOT_RENEWED, {})
     assert played.result is holds[1]
     assert played.result.reason is None
 
 
 def test_the_wait_for_a_session_is_part_of_the_call() -> None:
-    at = epoch()
+    at = session()
     played = play(
-        acquire(attempt()), Script(Attach=[SessionLost("closed"), at], Enqueue=view(), Admit=admitted(at))
+        acquire(attempt()), Script(Attach=[SessionLost("closed"), at], Enqueue=snapshot(), Admit=admitted(at))
     )
     assert played.kinds == ["Now", "Attach", "Abandon", "Emit", "Attach", "Enqueue", *TAIL]
 
 
 def test_queueing_again_may_be_forbidden() -> None:
-    at = epoch()
-    script = {"Enqueue": [SessionLost("earlier"), view("a")], "Watch": True, "Wait": SessionLost("gone")}
+    at = session()
+    script = {"Enqueue": [SessionLost("earlier"), snapshot("a")], "Watch": True, "Wait": SessionLost("gone")}
     wanted = replace(attempt(), requeues=False)
     played = play(acquire(wanted), Script(Attach=at, **script))
     assert isinstance(played.error, SessionLost)
     assert (played.error.reason, played.error.lock) == ("gone", "q")
-    assert played.abandoned == [spot(1), spot(2)]
+    assert played.abandoned == [ticket(1), ticket(2)]
     assert played.events == ["lock.requeued", "lock.queued", "lock.cancelled"]  # no place was lost at first
 
 
 # The bound on waiters.
 
 
-def bounded(max_waiters: int, look: View, **answers: Any) -> Played:
-    at = epoch()
-    script = {"Enqueue": view("b", "a", complete=False), "Watch": True, "Look": look, **answers}
+def bounded(max_waiters: int, look: Snapshot, **answers: Any) -> Played:
+    at = session()
+    script = {"Enqueue": snapshot("b", "a", complete=False), "Watch": True, "Look": look, **answers}
     wanted = replace(attempt(), max_waiters=max_waiters)
     return play(acquire(wanted), Script(Attach=at, Admit=admitted(at), **script))
 
 
 def test_as_many_wait_as_may_and_it_leaves() -> None:
-    played = bounded(2, view("c", "b", "a"), Withdraw=True)
+    played = bounded(2, snapshot("c", "b", "a"), Withdraw=True)
     assert isinstance(played.error, QueueFull)
     assert (played.error.lock, played.error.max_waiters, played.error.position) == ("q", 2, 3)
-    assert played.only(Withdraw) == Withdraw(spot(1), place())
-    assert played.only(Look) == Look(place(), EVERYBODY, ())
+    assert played.only(Withdraw) == Withdraw(ticket(1), entry())
+    assert played.only(Look) == Look(entry(), EVERYBODY, ())
     assert played.abandoned == []
     assert played.events == ["lock.queued", "lock.cancelled"]
 
 
 def test_what_cannot_be_withdrawn_is_left_to_the_cleaner() -> None:
-    played = bounded(1, view("b", "a"), Withdraw=StoreRefused("s", "no"))
+    played = bounded(1, snapshot("b", "a"), Withdraw=StoreRefused("s", "no"))
     assert isinstance(played.error, StoreRefused)
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
 
 
 def test_with_room_it_looks_once_and_waits() -> None:
     gone = {"Wait": [None, Gone("a")], "Check": [Checked(True, frozenset("a")), Checked(True, frozenset())]}
-    played = bounded(2, view("b", "a"), Enqueue=view("a"), **gone)
+    played = bounded(2, snapshot("b", "a"), Enqueue=snapshot("a"), **gone)
     assert middle(played) == ["Emit", "Watch", "Look", "Wait", "Check", "Wait", "Check"]
 
 
 def test_one_that_is_not_there_any_more_queues_again() -> None:
-    played = bounded(2, GONE, Enqueue=[view("a"), view()])
+    played = bounded(2, GONE, Enqueue=[snapshot("a"), snapshot()])
     assert played.events == ["lock.queued", "lock.requeued", "lock.acquired"]
 
 
 def test_who_need_not_wait_does_not_ask_how_many_do() -> None:
-    assert middle(bounded(0, GONE, Enqueue=view())) == []
+    assert middle(bounded(0, GONE, Enqueue=snapshot())) == []
 
 
 # Out of time.
@@ -461,35 +484,36 @@ def test_timeout_says_how_long_and_how_far() -> None:
     expired = Expired()
     expired.__cause__ = cause
     played = play(
-        acquire(attempt(timeout_s=2.5)), Script(Attach=epoch(), Enqueue=view("a"), Watch=True, Wait=expired)
+        acquire(attempt(timeout_s=2.5)),
+        Script(Attach=session(), Enqueue=snapshot("a"), Watch=True, Wait=expired),
     )
     assert isinstance(played.error, LockTimeout)
     assert (played.error.lock, played.error.timeout_s, played.error.position) == ("q", 2.5, 1)
     assert played.error.__cause__ is cause
     assert played.events == ["lock.queued", "lock.timeout"]
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
 
 
 def test_timeout_before_the_store_ever_answered() -> None:
     played = play(acquire(attempt(timeout_s=1)), Script(Attach=Expired()))
     assert isinstance(played.error, LockTimeout)
     assert played.error.position is None
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
 
 
 # Try.
 
 
 def tried(**answers: Any) -> Played:
-    at = epoch()
+    at = session()
     return play(try_acquire(attempt()), Script(Attach=at, Admit=admitted(at), **answers))
 
 
 def test_try_takes_what_is_free() -> None:
-    played = tried(Probe=view())
+    played = tried(Probe=snapshot())
     assert played.kinds == ["Now", "Attach", "Probe", *TAIL]
-    assert played.only(Probe) == Probe(spot(1), EXCLUSIVE)
-    assert played.result.place == place()
+    assert played.only(Probe) == Probe(ticket(1), EXCLUSIVE)
+    assert played.result.entry == entry()
 
 
 def test_try_leaves_what_is_held_without_a_trace() -> None:
@@ -498,28 +522,28 @@ def test_try_leaves_what_is_held_without_a_trace() -> None:
     assert (played.result, played.error, played.events) == (None, None, [])
 
 
-@pytest.mark.parametrize("seen", [view("a"), GONE], ids=["too late", "not there"])
+@pytest.mark.parametrize("seen", [snapshot("a"), GONE], ids=["too late", "not there"])
 def test_try_withdraws_what_did_not_grant(seen: Any) -> None:
     played = tried(Probe=seen, Withdraw=True)
     assert played.result is None
-    assert played.only(Withdraw) == Withdraw(spot(1), seen.mine)
+    assert played.only(Withdraw) == Withdraw(ticket(1), seen.mine)
 
 
-@pytest.mark.parametrize("seen", [view("a"), GONE], ids=["too late", "not there"])
+@pytest.mark.parametrize("seen", [snapshot("a"), GONE], ids=["too late", "not there"])
 def test_try_that_cannot_withdraw_is_no_grant_and_leaves_it_to_the_cleaner(seen: Any) -> None:
     silent = StoreUnavailable("db:1", "silent")
     played = tried(Probe=seen, Withdraw=silent)
     assert played.kinds == ["Now", "Attach", "Probe", "Withdraw", "Abandon"]
     assert (played.result, played.error) == (None, silent)
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
 
 
 def test_try_is_shared_beside_readers() -> None:
-    order = Order("R", depth=1, exclusive_only=True)
-    at = epoch()
-    reader = View(place(), (Contender("r", kind="R"),), complete=True, position=1)
-    played = play(try_acquire(attempt(order)), Script(Attach=at, Probe=reader, Admit=admitted(at)))
-    assert played.result.place == place()
+    rule = Rule("R", depth=1, exclusive_only=True)
+    at = session()
+    reader = Snapshot(entry(), (Contender("r", kind="R"),), complete=True, position=1)
+    played = play(try_acquire(attempt(rule)), Script(Attach=at, Probe=reader, Admit=admitted(at)))
+    assert played.result.entry == entry()
 
 
 def test_try_out_of_time_names_the_last_lost_answer() -> None:
@@ -527,21 +551,21 @@ def test_try_out_of_time_names_the_last_lost_answer() -> None:
     expired.__cause__ = StoreUnavailable("db:1", "silent")
     played = tried(Probe=expired)
     assert played.error is expired.__cause__
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
     assert isinstance(tried(Probe=Expired()).error, StoreUnavailable)
 
 
 # Release, verify, open.
 
 
-def hold() -> Hold:
-    return Hold(place(), epoch(), "owner", 90.0, {**LABELS, "attempt": 1})
+def hold() -> HeldState:
+    return HeldState(entry(), session(), "owner", 90.0, {**LABELS, "attempt": 1})
 
 
 def test_release_deletes_the_own_contender() -> None:
     played = play(release(hold()), Script(Withdraw=True))
     assert played.kinds == ["Withdraw", "Now", "Emit"]
-    assert played.only(Withdraw) == Withdraw(spot(1), place())
+    assert played.only(Withdraw) == Withdraw(ticket(1), entry())
     assert (played.result, played.events) == (True, ["lock.released"])
     assert played.only(Emit).transition.held_s == 10.0
 
@@ -566,13 +590,13 @@ def test_release_of_what_was_lost_before_is_a_loss(answer: Any, reason: str) -> 
 def test_release_leaves_to_the_cleaner_what_it_cannot_settle(error: Any, result: Any) -> None:
     played = play(release(hold()), Script(Withdraw=error))
     assert played.kinds == ["Withdraw", "Abandon", "Now", "Emit"]
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
     assert played.result is result
 
 
 def test_verify_is_the_stores_word() -> None:
     played = play(verify(hold()), Script(Check=Checked(True, frozenset())))
-    assert played.ops == [Check(place())]
+    assert played.ops == [Check(entry())]
     assert played.result is True
 
 
@@ -580,7 +604,7 @@ def test_verify_of_a_contender_that_is_gone_is_a_loss() -> None:
     held = hold()
     played = play(verify(held), Script(Check=Checked(False, frozenset())))
     assert played.kinds == ["Check", "Emit", "Abandon"]
-    assert (played.events, played.abandoned) == (["lock.lost"], [spot(1)])
+    assert (played.events, played.abandoned) == (["lock.lost"], [ticket(1)])
     assert (played.result, held.reason) == (False, REMOVED)
 
 
@@ -602,14 +626,14 @@ def test_verify_without_an_answer_raises_an_error_of_the_package() -> None:
 
 
 def test_open_waits_for_a_session() -> None:
-    played = play(open_session(), Script(Attach=epoch()))
+    played = play(open_session(), Script(Attach=session()))
     assert (played.kinds, played.result) == (["Attach"], None)
     assert isinstance(play(open_session(), Script(Attach=Expired())).error, StoreUnavailable)
 
 
 def test_places_are_what_the_store_confirmed() -> None:
-    other = Place(spot(1), "elsewhere", 9)
-    assert acquired(Enqueue=view(mine=other)).result.place is other
+    other = Entry(ticket(1), "elsewhere", 9)
+    assert acquired(Enqueue=snapshot(mine=other)).result.entry is other
 
 
 # Downgrade.
@@ -618,7 +642,7 @@ def test_places_are_what_the_store_confirmed() -> None:
 def test_downgrade_is_the_stores_word() -> None:
     held = hold()
     played = play(downgrade(held), Script(Rewrite=1))
-    assert played.ops[0] == Rewrite(place(), DOWNGRADED)
+    assert played.ops[0] == Rewrite(entry(), DOWNGRADED)
     assert (played.kinds, played.events) == (["Rewrite", "Now", "Emit"], ["lock.downgraded"])
     told = played.only(Emit).transition
     assert (told.token, told.mode, told.held_s) == (7, "shared", 10.0)
@@ -629,7 +653,7 @@ def test_downgrade_of_a_contender_that_is_gone_is_a_loss() -> None:
     held = hold()
     played = play(downgrade(held), Script(Rewrite=None))
     assert (played.result, played.events, held.reason) == (False, ["lock.lost"], REMOVED)
-    assert played.abandoned == [spot(1)]
+    assert played.abandoned == [ticket(1)]
     assert not held.mark
 
 
@@ -668,21 +692,21 @@ def test_downgrade_with_the_session_gone() -> None:
 
 
 def test_a_look_is_asked_again_on_the_next_session() -> None:
-    played = play(look_up(List("q", 5)), Script(Attach=epoch(), List=[SessionLost("revoked"), Listing(())]))
+    played = play(look_up(List("q", 5)), Script(Attach=session(), List=[SessionLost("revoked"), Listing(())]))
     assert played.kinds == ["Attach", "List", "Attach", "List"]
     assert played.result == Listing(())
 
 
 def evicting(*answers: Any, lists: int = 1) -> Played:
     found = [Listing((Contender("q/4", token=4), Contender("q/5", token=5)))] * lists
-    return play(evict("q", 5, 9), Script(Attach=epoch(), List=found, Evict=list(answers)))
+    return play(evict("q", 5, 9), Script(Attach=session(), List=found, Evict=list(answers)))
 
 
 def test_the_contender_with_the_token_is_evicted() -> None:
     played = evicting(True)
     assert played.kinds == ["Attach", "List", "Evict"]
     assert played.result is True
-    assert play(evict("q", 6, 9), Script(Attach=epoch(), List=[Listing(())])).result is False
+    assert play(evict("q", 6, 9), Script(Attach=session(), List=[Listing(())])).result is False
 
 
 def test_an_eviction_is_asked_again_on_the_next_session() -> None:
@@ -696,13 +720,13 @@ def test_an_eviction_without_an_answer_is_unavailable() -> None:
 
 
 def test_a_look_without_an_answer_is_unavailable() -> None:
-    played = play(look_up(List("q", 5)), Script(Attach=epoch(), List=Expired()))
+    played = play(look_up(List("q", 5)), Script(Attach=session(), List=Expired()))
     assert isinstance(played.error, StoreUnavailable)
 
 
 def test_a_release_that_does_not_wait_is_the_cleaners() -> None:
-    at = epoch()
-    hold = admitted(at)(Admit(place(), {"name": "q", "recipe": "rwlock", "mode": "exclusive"}))
+    at = session()
+    hold = admitted(at)(Admit(entry(), {"name": "q", "recipe": "rwlock", "mode": "exclusive"}))
     hold.release(101.0)
     played = play(release(hold, wait=False), Script())
     assert played.kinds == ["Abandon", "Now", "Emit"]

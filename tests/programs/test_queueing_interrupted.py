@@ -14,12 +14,12 @@ from recipes._contract.deadline import Expired
 from recipes._contract.operations import Checked, Withdraw
 from recipes._contract.wakeups import Changed, Gone
 from recipes._programs.cleaner import REFUSED_PAUSE_S, Job, clean
-from recipes._programs.hold import Hold
+from recipes._programs.hold import HeldState
 from recipes._programs.queueing import acquire, downgrade, release, try_acquire, verify
 from recipes._programs.steps import Abandon, Wait
 from recipes._rules.readwrite import SHARED
 from recipes.errors import ClientClosed, LockTimeout, SessionLost, StoreFull, StoreRefused, StoreUnavailable
-from tests.programs.stepping import Script, admitted, advance, epoch, others, place, play, spot, view
+from tests.programs.stepping import Script, admitted, advance, entry, others, play, session, snapshot, ticket
 from tests.programs.test_keep import Keeping
 from tests.programs.test_queueing import attempt, hold
 
@@ -29,32 +29,34 @@ ERRORS = [*INTERRUPTS, Expired, lambda: StoreUnavailable("s", "x"), lambda: Sess
 
 def contended() -> Script:
     """A long way to the grant: every kind of operation comes up."""
-    at = epoch()
+    at = session()
     return Script(
         Attach=at,
-        Enqueue=[view("c", "b", "a"), view()],  # queued again, nobody is ahead
+        Enqueue=[snapshot("c", "b", "a"), snapshot()],  # queued again, nobody is ahead
         Watch=[True, False, True],
         Wait=[None, Gone("b"), Gone("x"), Gone("c")],
         Check=[Checked(True, frozenset({"b"})), Checked(True, frozenset())],
-        Look=[view("x", "c"), view("c")],
+        Look=[snapshot("x", "c"), snapshot("c")],
         Admit=admitted(at),
     )
 
 
 def let_in() -> Script:
     """A reader's way to the grant, behind a writer that downgrades."""
-    at = epoch()
-    left = replace(view("w"), ahead=(replace(others("w")[0], mark=DOWNGRADED),))
-    return Script(Attach=at, Enqueue=view("w"), Watch=True, Wait=Changed("w"), Look=left, Admit=admitted(at))
+    at = session()
+    left = replace(snapshot("w"), ahead=(replace(others("w")[0], mark=DOWNGRADED),))
+    return Script(
+        Attach=at, Enqueue=snapshot("w"), Watch=True, Wait=Changed("w"), Look=left, Admit=admitted(at)
+    )
 
 
 def free() -> Script:
-    at = epoch()
-    return Script(Attach=at, Enqueue=view(), Probe=view(), Admit=admitted(at), Withdraw=True)
+    at = session()
+    return Script(Attach=at, Enqueue=snapshot(), Probe=snapshot(), Admit=admitted(at), Withdraw=True)
 
 
 def busy() -> Script:
-    return Script(Attach=epoch(), Probe=view("a"), Withdraw=True)
+    return Script(Attach=session(), Probe=snapshot("a"), Withdraw=True)
 
 
 CASES: dict[str, tuple[Callable[[], Any], Callable[[], Script]]] = {
@@ -79,14 +81,14 @@ def test_the_contended_way_has_every_operation() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_what_may_be_enqueued_is_abandoned_exactly_once(case: str, make_error: Any) -> None:
     program, script = CASES[case]
-    asked_for = spot(1, "R" if case.startswith("read") else "lock")
+    asked_for = ticket(1, "R" if case.startswith("read") else "lock")
     for step in every_step(program, script):
         error = make_error()
         played = play(program(), script(), fail_at=step, error=error)
         context = f"{case}, {error!r} at {step} {played.kinds}"
         if isinstance(error, SessionLost) and step > 0:  # once more, on the next session
             again = case != "try, busy"
-            assert isinstance(played.result, Hold) if again else played.result is None, context
+            assert isinstance(played.result, HeldState) if again else played.result is None, context
             assert played.abandoned == [asked_for], context
             assert (played.events[-1:] == ["lock.acquired"]) is again, context
             continue
@@ -116,7 +118,7 @@ def test_closing_a_program_yields_nothing(case: str) -> None:
         "release": (lambda: release(hold()), lambda: Script(Withdraw=True)),
         "verify": (lambda: verify(hold()), lambda: Script(Check=Checked(True, frozenset()))),
         "downgrade": (lambda: downgrade(hold()), lambda: Script(Rewrite=1)),
-        "clean": (lambda: clean(Job(epoch(), None)), lambda: Script(End=None)),
+        "clean": (lambda: clean(Job(session(), None)), lambda: Script(End=None)),
         "keep": (keeping.program, keeping.script),
     }[case]
     for step in every_step(program, script):
@@ -128,7 +130,7 @@ def test_closing_a_program_yields_nothing(case: str) -> None:
 
 def test_interrupted_in_the_cleanup_of_an_interruption() -> None:
     first, second = KeyboardInterrupt("first"), KeyboardInterrupt("second")
-    played = play(acquire(attempt()), Script(Attach=epoch(), Enqueue=first, Abandon=second))
+    played = play(acquire(attempt()), Script(Attach=session(), Enqueue=first, Abandon=second))
     assert played.error is second
     assert played.error.__context__ is first
 
@@ -139,7 +141,7 @@ def test_release_interrupted(make_error: Any) -> None:
         error = make_error()
         played = play(release(hold()), Script(Withdraw=True), fail_at=step, error=error)
         assert played.error is error
-        assert played.abandoned == ([spot(1)] if step == 0 else []), "else it is deleted already"
+        assert played.abandoned == ([ticket(1)] if step == 0 else []), "else it is deleted already"
 
 
 @pytest.mark.parametrize("make_error", INTERRUPTS)
@@ -162,7 +164,7 @@ def test_downgrade_interrupted(make_error: Any) -> None:
 
 
 @pytest.mark.parametrize("make_error", INTERRUPTS)
-@pytest.mark.parametrize("job", [Job(epoch(), None), Job(epoch(), spot(1), place())])
+@pytest.mark.parametrize("job", [Job(session(), None), Job(session(), ticket(1), entry())])
 def test_clean_interrupted(make_error: Any, job: Any) -> None:
     error = make_error()
     played = play(clean(job), Script(), fail_at=0, error=error)
@@ -183,31 +185,31 @@ def test_keep_interrupted(make_error: Any) -> None:
 
 @pytest.mark.parametrize("ending", [SessionLost("x"), Expired()])
 def test_clean_ends_where_nothing_more_can_be_done(ending: Any) -> None:
-    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=ending))
+    played = play(clean(Job(session(), ticket(1))), Script(Withdraw=ending))
     assert (played.error, played.result, played.kinds) == (None, True, ["Withdraw"])
 
 
 @pytest.mark.parametrize("ending", [SessionLost("x"), StoreRefused("s", "x"), Expired()])
 def test_clean_leaves_a_session_that_cannot_be_ended(ending: Any) -> None:
-    played = play(clean(Job(epoch(), None)), Script(End=ending))
+    played = play(clean(Job(session(), None)), Script(End=ending))
     assert (played.error, played.result, played.kinds) == (None, True, ["End"])
 
 
 @pytest.mark.parametrize("error", [StoreRefused("s", "x"), StoreFull("s", "x"), StoreUnavailable("s", "x")])
-def test_clean_of_a_spot_that_is_refused_is_to_be_done_again(error: Any) -> None:
-    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=error, Wait=None))
-    assert played.ops == [Withdraw(spot(1), None), Wait(REFUSED_PAUSE_S)]
+def test_clean_of_a_ticket_that_is_refused_is_to_be_done_again(error: Any) -> None:
+    played = play(clean(Job(session(), ticket(1))), Script(Withdraw=error, Wait=None))
+    assert played.ops == [Withdraw(ticket(1), None), Wait(REFUSED_PAUSE_S)]
     assert (played.error, played.result) == (None, False)
 
 
 def test_clean_withdraws_with_what_is_known() -> None:
-    played = play(clean(Job(epoch(), spot(1), place())), Script(Withdraw=True))
-    assert (played.ops, played.result) == ([Withdraw(spot(1), place())], True)
-    played = play(clean(Job(epoch(), spot(1))), Script(Withdraw=False))
-    assert (played.ops, played.result) == ([Withdraw(spot(1), None)], True)
+    played = play(clean(Job(session(), ticket(1), entry())), Script(Withdraw=True))
+    assert (played.ops, played.result) == ([Withdraw(ticket(1), entry())], True)
+    played = play(clean(Job(session(), ticket(1))), Script(Withdraw=False))
+    assert (played.ops, played.result) == ([Withdraw(ticket(1), None)], True)
 
 
 def test_clean_tells_of_a_session_that_had_begun() -> None:
-    played = play(clean(Job(epoch(), None)), Script(End=None))
+    played = play(clean(Job(session(), None)), Script(End=None))
     assert (played.kinds, played.events) == (["End", "Emit"], ["session.closed"])
-    assert play(clean(Job(epoch(ttl_s=None), None)), Script(End=None)).kinds == ["End"]
+    assert play(clean(Job(session(ttl_s=None), None)), Script(End=None)).kinds == ["End"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recipes._programs.hold import NOT_RENEWED
-from recipes._programs.reentry import Entries, Entry
+from recipes._programs.reentry import Reentries, Reentry
 from recipes.errors import LockLost
 from tests.programs.test_hold import hold
 
@@ -18,15 +18,15 @@ class Room:
 
     def __init__(self, max_hold_s: float | None = None) -> None:
         self.whole = hold(max_hold_s=max_hold_s)
-        self.left: list[Entries] = []
+        self.left: list[Reentries] = []
         self.told: list[Any] = []
-        self.entries = Entries(self.whole, nullcontext(), self.left.append)
+        self.reentries = Reentries(self.whole, nullcontext(), self.left.append)
 
-    def enter(self, now: float = 101.0) -> Entry:
-        entry = self.entries.new()
-        assert self.entries.enter(entry, now)
-        entry.on_end = lambda: self.told.append(entry)
-        return entry
+    def enter(self, now: float = 101.0) -> Reentry:
+        reentry = self.reentries.new()
+        assert self.reentries.enter(reentry, now)
+        reentry.on_end = lambda: self.told.append(reentry)
+        return reentry
 
 
 def test_the_last_to_leave_releases_the_whole() -> None:
@@ -42,9 +42,9 @@ def test_the_last_to_leave_releases_the_whole() -> None:
     assert inner.release(103.0)
     assert inner.freed
     assert room.whole.released
-    assert room.left == [room.entries]
+    assert room.left == [room.reentries]
     assert room.told == [outer, inner]
-    assert not room.entries.enter(room.entries.new(), 103.0), "it was released: the next holds anew"
+    assert not room.reentries.enter(room.reentries.new(), 103.0), "it was released: the next holds anew"
 
 
 def test_a_loss_is_that_of_all_and_ends_when_all_have_left() -> None:
@@ -58,12 +58,12 @@ def test_a_loss_is_that_of_all_and_ends_when_all_have_left() -> None:
     assert [one.lost(102.0) for one in (outer, inner, gone)] == ["revoked", "revoked", None]
     assert outer.ended
     with pytest.raises(LockLost, match="revoked, and this thread or task has not released"):
-        room.entries.enter(room.entries.new(), 102.0)
+        room.reentries.enter(room.reentries.new(), 102.0)
     assert not outer.release(102.0)
     assert not outer.release(102.0)
     assert not room.left
     assert not inner.release(102.0)
-    assert room.left == [room.entries]
+    assert room.left == [room.reentries]
     assert outer.reason == "revoked"
 
 
@@ -77,7 +77,7 @@ def test_progress_in_one_is_progress_of_all() -> None:
     assert outer.progress(105.0)
     assert not outer.progress(110.0)
     assert not outer.release(110.0)
-    assert room.left == [room.entries]
+    assert room.left == [room.reentries]
 
 
 def test_a_loss_that_shows_by_the_clock_is_told_by_the_last_to_leave() -> None:
@@ -86,7 +86,7 @@ def test_a_loss_that_shows_by_the_clock_is_told_by_the_last_to_leave() -> None:
     assert not inner.release(113.5, told.append)
     assert not told
     with pytest.raises(LockLost, match=NOT_RENEWED):
-        room.entries.enter(room.entries.new(), 113.0)
+        room.reentries.enter(room.reentries.new(), 113.0)
     assert not outer.release(113.5, told.append)
     assert [transition.event for transition in told] == ["lock.lost"]
     assert outer.reason == NOT_RENEWED
@@ -94,11 +94,11 @@ def test_a_loss_that_shows_by_the_clock_is_told_by_the_last_to_leave() -> None:
 
 def test_nobody_need_listen() -> None:
     room = Room()
-    outer, inner = room.enter(), room.entries.new()
-    assert room.entries.enter(inner, 101.0)
-    assert room.entries.faces == []
-    inner.face = "grant"
-    assert room.whole.faces == ["grant"]
+    outer, inner = room.enter(), room.reentries.new()
+    assert room.reentries.enter(inner, 101.0)
+    assert room.reentries.grants == []
+    inner.grant = "grant"
+    assert room.whole.grants == ["grant"]
     room.whole.lose("revoked")
     assert room.told == [outer]
     assert not inner.release(101.0)
@@ -121,24 +121,24 @@ def test_who_comes_second_to_leave_finds_it_left() -> None:
         """Another thread leaves while this one comes to the guard."""
 
         def __enter__(self) -> None:
-            room.entries._inside.pop(entry, None)
+            room.reentries._inside.pop(reentry, None)
             room.whole.release(101.0)
 
         def __exit__(self, *error: object) -> None:
             pass
 
     room = Room()
-    entry = room.enter()
-    room.entries._guard = Slow()  # type: ignore[assignment]
-    assert not entry.release(101.0)
-    assert room.entries._inside == {}
+    reentry = room.enter()
+    room.reentries._guard = Slow()  # type: ignore[assignment]
+    assert not reentry.release(101.0)
+    assert room.reentries._inside == {}
 
 
 def test_an_interrupted_leaving_is_finished_by_the_next() -> None:
     room = Room()
-    entry = room.enter()
-    room.entries._inside.clear()  # it struck behind this
-    assert entry.release(101.0)
+    reentry = room.enter()
+    room.reentries._inside.clear()  # it struck behind this
+    assert reentry.release(101.0)
     assert room.whole.released
 
 
@@ -153,7 +153,7 @@ def test_of_two_that_leave_at_once_only_the_last_withdraws() -> None:
 def test_an_interrupted_leaving_of_one_among_others_is_over_all_the_same() -> None:
     room = Room()
     outer, inner = room.enter(), room.enter()
-    room.entries._inside.pop(inner)  # it struck behind this
+    room.reentries._inside.pop(inner)  # it struck behind this
     assert not inner.release(101.0)
     assert inner.remaining(101.0) == 0
     assert outer.remaining(101.0) > 0

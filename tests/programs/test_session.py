@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes._contract.wakeups import Event
-from recipes._programs.hold import NOT_RENEWED, Hold
+from recipes._programs.hold import NOT_RENEWED, HeldState
 from recipes._programs.lease import SessionClock
-from recipes._programs.session import Board, OpenFailed, SessionEvent
+from recipes._programs.session import OpenFailed, SessionEvent, SessionState
 from recipes.errors import ClientClosed, StoreUnavailable
-from tests.programs.stepping import epoch, place
+from tests.programs.stepping import entry, session
 from tests.programs.test_keep import Mailbox
 
 
@@ -144,8 +144,8 @@ def test_the_deadline_never_outlives_what_the_store_promised(
 # Epoch.
 
 
-def test_an_epoch_begins_with_what_the_store_granted() -> None:
-    at = epoch(ttl_s=None)
+def test_an_session_begins_with_what_the_store_granted() -> None:
+    at = session(ttl_s=None)
     assert (at.remaining(0.0), at.id, at.reason) == (0.0, "", NOT_RENEWED)
     at.begin("abc", 15.0, 100.0)
     assert at.id == "abc"
@@ -155,7 +155,7 @@ def test_an_epoch_begins_with_what_the_store_granted() -> None:
 
 
 def test_whoever_sees_it_unproven_ends_it_for_everybody() -> None:
-    at = epoch()
+    at = session()
     clock = at.clock
     assert clock is not None
     assert at.remaining(113.4) > 0
@@ -166,8 +166,8 @@ def test_whoever_sees_it_unproven_ends_it_for_everybody() -> None:
     assert at.remaining(113.4) == 0.0, "what was lost once stays lost"
 
 
-def test_an_ended_epoch_proves_nothing() -> None:
-    at = epoch()
+def test_an_ended_session_proves_nothing() -> None:
+    at = session()
     at.ended = "revoked"
     assert (at.remaining(100.0), at.reason) == (0.0, "revoked")
 
@@ -175,23 +175,23 @@ def test_an_ended_epoch_proves_nothing() -> None:
 # Board.
 
 
-def hold(at: Any, number: int = 1) -> Hold:
-    made = Hold(place(number), at, None, 100.0, {})
-    at.holds[place(number).spot.id] = made
+def hold(at: Any, number: int = 1) -> HeldState:
+    made = HeldState(entry(number), at, None, 100.0, {})
+    at.holds[entry(number).ticket.id] = made
     return made
 
 
-def board() -> tuple[Board, Mailbox]:
-    made, mailbox = Board(), Mailbox()
+def state() -> tuple[SessionState, Mailbox]:
+    made, mailbox = SessionState(), Mailbox()
     made.join(mailbox)
     return made, mailbox
 
 
 def test_live_is_the_session_that_is_proven() -> None:
-    made, _ = board()
+    made, _ = state()
     assert made.live(100.0) is None
     assert made.last is None
-    at = epoch()
+    at = session()
     made.started(at)
     assert made.live(100.0) is at
     assert made.last is at
@@ -202,11 +202,11 @@ def test_live_is_the_session_that_is_proven() -> None:
 
 
 def test_all_calls_are_told_until_they_leave() -> None:
-    made, mailbox = board()
+    made, mailbox = state()
     other = Mailbox()
     made.join(other)
     made.join(other)
-    made.started(epoch())
+    made.started(session())
     made.leave(other)
     made.leave(other)
     error = StoreUnavailable("s", "x")
@@ -216,42 +216,42 @@ def test_all_calls_are_told_until_they_leave() -> None:
 
 
 def test_a_start_ends_a_refusal() -> None:
-    made, _ = board()
+    made, _ = state()
     made.refused = StoreUnavailable("s", "x")
-    made.started(epoch())
+    made.started(session())
     assert made.refused is None
 
 
 def test_the_end_of_a_session_loses_its_grants_once() -> None:
-    made, mailbox = board()
-    at = epoch()
+    made, mailbox = state()
+    at = session()
     made.started(at)
     one, two = hold(at, 1), hold(at, 2)
     two.release(100.0)
     assert made.ended(at, "why") == [one]
-    assert (one.reason, two.reason, made.epoch, at.ended) == ("why", None, None, "why")
+    assert (one.reason, two.reason, made.session, at.ended) == ("why", None, None, "why")
     assert made.ended(at, "again") == []
     assert one.reason == "why"
     assert mailbox.events == [SessionEvent()] * 3
 
 
 def test_the_end_of_an_earlier_session_leaves_the_present_one() -> None:
-    made, _ = board()
-    at, later = epoch(), epoch()
+    made, _ = state()
+    at, later = session(), session()
     made.started(later)
     made.ended(at, "why")
-    assert made.epoch is later
+    assert made.session is later
     assert made.last is later
     made.ended(later, "why")
-    assert (made.epoch, made.last) == (None, later), "remembered, to say that it was lost"
+    assert (made.session, made.last) == (None, later), "remembered, to say that it was lost"
 
 
-def test_the_keeper_is_told_if_there_is_one() -> None:
-    made, _ = board()
-    made.tell_keeper()
-    made.keeper = keeper = Mailbox()
-    made.tell_keeper()
-    assert keeper.events == [SessionEvent()]
+def test_the_keepalive_loop_is_told_if_there_is_one() -> None:
+    made, _ = state()
+    made.wake_keepalive()
+    made.keepalive = keepalive = Mailbox()
+    made.wake_keepalive()
+    assert keepalive.events == [SessionEvent()]
 
 
 def test_events_are_values() -> None:

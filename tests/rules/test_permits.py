@@ -16,7 +16,7 @@ from recipes._rules.registry import rule_of
 
 def queue(*kinds: str) -> tuple[Contender, ...]:
     """Contenders, first come first."""
-    return tuple(Contender(f"n{place}", kind=kind) for place, kind in enumerate(kinds))
+    return tuple(Contender(f"n{entry}", kind=kind) for entry, kind in enumerate(kinds))
 
 
 LIMITED = st.integers(1, 6).flatmap(lambda limit: st.integers(1, limit).map(lambda w: f"S{w}.{limit}"))
@@ -55,8 +55,8 @@ def test_who_holds(kinds: list[str], count: int) -> None:
 @given(WITH_OTHERS)
 @example(queue("S1.1", "S1.1", "S1.6"))  # by its own limit alone the last would hold
 def test_a_contender_holds_unless_its_own_rule_names_a_blocker(contenders: tuple[Contender, ...]) -> None:
-    views = [(one, contenders[:place][::-1]) for place, one in enumerate(contenders)]
-    assert granted(contenders) == [not rule_of(one.kind).blockers(view) for one, view in views]
+    snapshots = [(one, contenders[:entry][::-1]) for entry, one in enumerate(contenders)]
+    assert granted(contenders) == [not rule_of(one.kind).blockers(snapshot) for one, snapshot in snapshots]
 
 
 @given(WITH_OTHERS, st.data())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes._contract.contenders import DOWNGRADED, Contender
-from recipes._contract.rule import Nearest, Order
+from recipes._contract.rule import Nearest, Rule
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE, WRITER
 from recipes._rules.holding import granted, holders, waiting
 from recipes._rules.readwrite import SHARED
@@ -16,20 +16,20 @@ from recipes._rules.registry import rule_of
 PERMITS = 3
 
 
-def permits(count: int) -> Order:
+def permits(count: int) -> Rule:
     """Admit ``count`` at once: once so many are ahead, each of the nearest may free me."""
-    return Order("P", Nearest(count), depth=count)
+    return Rule("P", Nearest(count), depth=count)
 
 
-ORDERS = {
+RULES = {
     "exclusive": EXCLUSIVE,
     "writer": WRITER,
     "shared": SHARED,
-    "shared, step by step": Order("R", exclusive_only=True),
+    "shared, step by step": Rule("R", exclusive_only=True),
     "permits": permits(PERMITS),
     "one permit": permits(1),
 }
-every_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 
 
 def queue(kinds: str) -> tuple[Contender, ...]:
@@ -57,7 +57,7 @@ def test_a_rule_is_data_that_a_store_can_judge_by() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "kinds", "blockers", "targets"),
+    ("rule", "kinds", "blockers", "targets"),
     [
         (EXCLUSIVE, "", [], []),
         (EXCLUSIVE, "W", ["n0"], ["n0"]),
@@ -83,48 +83,48 @@ def test_a_rule_is_data_that_a_store_can_judge_by() -> None:
         (permits(2), "WWW", ["n0", "n1"], ["n1", "n2"]),
     ],
 )
-def test_table(order: Order, kinds: Any, blockers: Any, targets: Any) -> None:
-    assert named(order.blockers(queue(kinds))) == blockers
-    assert named(order.targets(queue(kinds))) == targets
+def test_table(rule: Rule, kinds: Any, blockers: Any, targets: Any) -> None:
+    assert named(rule.blockers(queue(kinds))) == blockers
+    assert named(rule.targets(queue(kinds))) == targets
 
 
-@every_order
+@every_rule
 @given(QUEUES, st.data())
 def test_monotone_a_contender_that_goes_never_blocks_anybody(
-    order: Order, ahead: tuple[Contender, ...], data: Any
+    rule: Rule, ahead: tuple[Contender, ...], data: Any
 ) -> None:
     left = tuple(contender for contender in ahead if data.draw(st.booleans()))
-    if not order.blockers(ahead):
-        assert not order.blockers(left)
+    if not rule.blockers(ahead):
+        assert not rule.blockers(left)
 
 
-@every_order
+@every_rule
 @given(QUEUES, st.data())
 def test_step_rule_blocked_for_as_long_as_every_target_stands(
-    order: Order, ahead: tuple[Contender, ...], data: Any
+    rule: Rule, ahead: tuple[Contender, ...], data: Any
 ) -> None:
     """No lost wake-up: whoever else goes, I cannot be free before one of the watched goes."""
-    targets = order.targets(ahead)
+    targets = rule.targets(ahead)
     left = tuple(contender for contender in ahead if contender in targets or data.draw(st.booleans()))
-    assert bool(targets) == bool(order.blockers(left))
+    assert bool(targets) == bool(rule.blockers(left))
 
 
-@every_order
+@every_rule
 @given(QUEUES)
-def test_the_nearest_of_reach_are_enough_to_decide(order: Order, ahead: tuple[Contender, ...]) -> None:
+def test_the_nearest_of_reach_are_enough_to_decide(rule: Rule, ahead: tuple[Contender, ...]) -> None:
     """Reads are bounded: what a store shows at least is what the predicate and the rule for watching need."""
-    nearest = order.visible(ahead)[: order.reach]
-    assert order.blockers(nearest) == order.blockers(ahead)
-    assert order.targets(nearest) == order.targets(ahead)
+    nearest = rule.visible(ahead)[: rule.reach]
+    assert rule.blockers(nearest) == rule.blockers(ahead)
+    assert rule.targets(nearest) == rule.targets(ahead)
 
 
-@every_order
+@every_rule
 @given(QUEUES)
-def test_whom_to_watch_is_ahead_and_few(order: Order, ahead: tuple[Contender, ...]) -> None:
-    targets = order.targets(ahead)
-    assert set(targets) <= set(order.visible(ahead))
-    assert len(targets) <= order.depth
-    assert bool(targets) == bool(order.blockers(ahead))
+def test_whom_to_watch_is_ahead_and_few(rule: Rule, ahead: tuple[Contender, ...]) -> None:
+    targets = rule.targets(ahead)
+    assert set(targets) <= set(rule.visible(ahead))
+    assert len(targets) <= rule.depth
+    assert bool(targets) == bool(rule.blockers(ahead))
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_who_waits_is_who_does_not_hold(ahead: tuple[Contender, ...]) -> None:
 def test_a_contender_holds_if_and_only_if_nobody_blocks_it_in_its_own_view(
     ahead: tuple[Contender, ...],
 ) -> None:
-    views = [(one, ahead[place + 1 :]) for place, one in enumerate(ahead)][::-1]
-    assert granted(ahead[::-1]) == [not rule_of(one.kind).blockers(view) for one, view in views]
+    snapshots = [(one, ahead[entry + 1 :]) for entry, one in enumerate(ahead)][::-1]
+    assert granted(ahead[::-1]) == [not rule_of(one.kind).blockers(snapshot) for one, snapshot in snapshots]
 
 
 @given(EVERY_KIND, st.data())
@@ -169,7 +169,7 @@ def test_an_unknown_kind_is_exclusive(kind: str) -> None:
 
 
 def test_every_kind_of_a_rule_has_that_rule() -> None:
-    assert [rule_of(order.kind) for order in (EXCLUSIVE, WRITER, SHARED)] == [EXCLUSIVE, WRITER, SHARED]
+    assert [rule_of(rule.kind) for rule in (EXCLUSIVE, WRITER, SHARED)] == [EXCLUSIVE, WRITER, SHARED]
 
 
 def test_only_readers_are_shared() -> None:

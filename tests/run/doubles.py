@@ -1,4 +1,4 @@
-"""A client's parts with the time in the test's hand: a clock, a link that does as it is told."""
+"""A client's parts with the time in the test's hand: a clock, a connection that does as it is told."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from recipes._contract.backend import Engine
+from recipes._contract.backend import Backend
 from recipes._contract.connection import Request
 from recipes._contract.deadline import NEVER, Deadline
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job
-from recipes._programs.hold import Epoch
+from recipes._programs.hold import StoreSession
 from recipes._run.runtime import Call, Runtime, Settings
 from recipes.events import Transition
-from recipes.stores.memory import AsyncMemoryLink, MemoryEngine, MemoryLink, MemoryServer
+from recipes.stores.memory import AsyncMemoryConnection, MemoryBackend, MemoryConnection, MemoryServer
 
 SETTINGS = Settings(session_timeout_s=15.0, request_timeout_s=5.0)
 FAST = Settings(session_timeout_s=15.0, request_timeout_s=0.1)
@@ -41,8 +41,8 @@ class Box:
 class HandRuntime(Runtime):
     """The runtime without a driver: keeps what it is asked for."""
 
-    def __init__(self, engine: Engine | None = None, settings: Settings = SETTINGS) -> None:
-        super().__init__(engine or MemoryEngine(MemoryServer()), settings)
+    def __init__(self, backend: Backend | None = None, settings: Settings = SETTINGS) -> None:
+        super().__init__(backend or MemoryBackend(MemoryServer()), settings)
         self.clock = ManualClock()
         self.wanted = 0
         self.on_want: Callable[[], None] = lambda: None
@@ -55,8 +55,8 @@ class HandRuntime(Runtime):
     def emit(self, transition: Transition) -> None:
         self.told.append(transition)
 
-    def make_link(self, on_end: Any) -> Any:
-        return self.engine.link(on_end)
+    def make_connection(self, on_end: Any) -> Any:
+        return self.backend.connection(on_end)
 
     def want_session(self) -> None:
         self.wanted += 1
@@ -75,22 +75,22 @@ class HandRuntime(Runtime):
         return lambda callback: None
 
     def call(
-        self, *, epoch: Epoch | None = None, deadline: Deadline = NEVER, fail_fast: bool = False
+        self, *, session: StoreSession | None = None, deadline: Deadline = NEVER, fail_fast: bool = False
     ) -> Call:
-        return Call(self, Box(), "owner", deadline, fail_fast, epoch)
+        return Call(self, Box(), "owner", deadline, fail_fast, session)
 
-    def live(self, ttl_s: float = 15.0) -> Epoch:
+    def live(self, ttl_s: float = 15.0) -> StoreSession:
         """A session that is live on the board, without having been asked for."""
-        epoch = self.new_epoch()
-        epoch.begin("s1", ttl_s, self.now())
-        self.board.started(epoch)
-        return epoch
+        session = self.new_session()
+        session.begin("s1", ttl_s, self.now())
+        self.state.started(session)
+        return session
 
 
 Fault = Callable[[Request[Any]], Any]
 
 
-class FaultyEngine(MemoryEngine):
+class FaultyBackend(MemoryBackend):
     """A store in memory of which each request goes through ``fault`` first.
 
     ``before`` is called with each request, and ``after`` with its reply made: what they raise
@@ -102,7 +102,7 @@ class FaultyEngine(MemoryEngine):
         self.before: Fault = lambda request: None
         self.after: Fault = lambda request: None
         self.asked: list[str] = []
-        self.closed_links = 0
+        self.closed_connections = 0
         self.on_ends: list[Any] = []
 
     def pass_on(self, request: Any, ask: Callable[[], Any]) -> Any:
@@ -112,34 +112,34 @@ class FaultyEngine(MemoryEngine):
         self.after(request)
         return reply
 
-    def link(self, on_end: Any) -> Any:
+    def connection(self, on_end: Any) -> Any:
         self.on_ends.append(on_end)
-        return _FaultyLink(self)
+        return _FaultyConnection(self)
 
-    def async_link(self, on_end: Any) -> Any:
+    def async_connection(self, on_end: Any) -> Any:
         self.on_ends.append(on_end)
-        return _AsyncFaultyLink(self)
+        return _AsyncFaultyConnection(self)
 
 
-class _FaultyLink(MemoryLink):
-    def __init__(self, engine: FaultyEngine) -> None:
-        super().__init__(engine.server)
-        self._engine = engine
+class _FaultyConnection(MemoryConnection):
+    def __init__(self, backend: FaultyBackend) -> None:
+        super().__init__(backend.server)
+        self._backend = backend
 
     def ask(self, request: Any, timeout_s: float) -> Any:
-        return self._engine.pass_on(request, lambda: super(_FaultyLink, self).ask(request, timeout_s))
+        return self._backend.pass_on(request, lambda: super(_FaultyConnection, self).ask(request, timeout_s))
 
     def close(self) -> None:
-        self._engine.closed_links += 1
+        self._backend.closed_connections += 1
 
 
-class _AsyncFaultyLink(AsyncMemoryLink):
-    def __init__(self, engine: FaultyEngine) -> None:
-        super().__init__(engine.server)
-        self._engine = engine
+class _AsyncFaultyConnection(AsyncMemoryConnection):
+    def __init__(self, backend: FaultyBackend) -> None:
+        super().__init__(backend.server)
+        self._backend = backend
 
     async def ask(self, request: Any, timeout_s: float) -> Any:
-        return self._engine.pass_on(request, lambda: self._blocking.ask(request, timeout_s))
+        return self._backend.pass_on(request, lambda: self._blocking.ask(request, timeout_s))
 
     async def close(self) -> None:
-        self._engine.closed_links += 1
+        self._backend.closed_connections += 1

@@ -49,7 +49,7 @@ class Party:
     def hold(self) -> None:
         """Hold something of each kind, in this thread."""
         client = self.client
-        if client._runtime.board.closed is not None:
+        if client._runtime.state.closed is not None:
             client = self.client = self._connect().open()
         self.held = client.lock("held").acquire(timeout=SOON_S)
         self.again = client.rlock("again").acquire(timeout=SOON_S)
@@ -159,8 +159,8 @@ def locks(party: Party) -> None:
     party.client.locks(limit=10)
 
 
-def expel(party: Party) -> None:
-    party.client.lock("free").expel(1)
+def evict(party: Party) -> None:
+    party.client.lock("free").evict(1)
 
 
 def look_at_client(party: Party) -> None:
@@ -200,7 +200,7 @@ CALLS: tuple[Callable[[Party], None], ...] = (
     contenders,
     holders_and_waiters,
     locks,
-    expel,
+    evict,
     look_at_client,
     open_,
     close,

@@ -1,4 +1,4 @@
-"""The blocking face and its driver on a store in memory, with faults where they hurt."""
+"""The blocking API and its driver on a store in memory, with faults where they hurt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Never
 import pytest
 
 from integration.harness.process import eventually
-from recipes._contract.operations import Spot
+from recipes._contract.operations import Ticket
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job
 from recipes._run.blocking import ThreadMailbox
@@ -24,22 +24,22 @@ from recipes.errors import (
     WouldDeadlock,
 )
 from recipes.events import subscribe
-from tests.run.doubles import FAST, SETTINGS, FaultyEngine
+from tests.run.doubles import FAST, SETTINGS, FaultyBackend
 from tests.threads import until_ended
 
 SOON_S = 30.0
 
 
 @pytest.fixture
-def engine() -> FaultyEngine:
-    return FaultyEngine()
+def backend() -> FaultyBackend:
+    return FaultyBackend()
 
 
 @pytest.fixture
-def client(engine: FaultyEngine) -> Iterator[Client]:
-    made = Client(engine, SETTINGS)
+def client(backend: FaultyBackend) -> Iterator[Client]:
+    made = Client(backend, SETTINGS)
     yield made
-    engine.before = engine.after = lambda request: None
+    backend.before = backend.after = lambda request: None
     made.close()
 
 
@@ -107,7 +107,7 @@ def refusing(name: str, withdrawn: list[str]) -> Callable[[Any], None]:
     def fault(request: Any) -> None:
         if type(request.op).__name__ != "Withdraw":
             return
-        queue = request.op.spot.queue
+        queue = request.op.ticket.queue
         if name in queue and withdrawn == []:
             raise StoreRefused("memory://", "no")
         if name not in queue and not refused:
@@ -118,15 +118,15 @@ def refusing(name: str, withdrawn: list[str]) -> Callable[[Any], None]:
     return fault
 
 
-def queued(engine: FaultyEngine, client: Client, name: str = "x") -> Waiter:
+def queued(backend: FaultyBackend, client: Client, name: str = "x") -> Waiter:
     """A waiter that has got as far as waiting."""
     waiting = threading.Event()
     runtime = client._runtime
     period = runtime.reread_period
 
-    def noted(epoch: Any) -> float:
+    def noted(session: Any) -> float:
         waiting.set()
-        return period(epoch)
+        return period(session)
 
     runtime.reread_period = noted  # type: ignore[method-assign]
     waiter = Waiter(lambda: client.lock(name).acquire())
@@ -137,7 +137,7 @@ def queued(engine: FaultyEngine, client: Client, name: str = "x") -> Waiter:
 # The plain life of a lock.
 
 
-def test_acquire_and_release(engine: FaultyEngine, client: Client) -> None:
+def test_acquire_and_release(backend: FaultyBackend, client: Client) -> None:
     lock = client.lock("x")
     grant = lock.acquire()
     assert grant.held
@@ -147,23 +147,23 @@ def test_acquire_and_release(engine: FaultyEngine, client: Client) -> None:
     assert not grant.held
     assert not grant.release(), "a second release does nothing"
     assert client.grants == []
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
     assert lock.acquire().token > grant.token
 
 
-def test_a_call_that_has_ended_hears_of_nothing(engine: FaultyEngine, client: Client) -> None:
+def test_a_call_that_has_ended_hears_of_nothing(backend: FaultyBackend, client: Client) -> None:
     client.lock("x").acquire()
-    with Client(engine, SETTINGS) as beside:
+    with Client(backend, SETTINGS) as beside:
         with pytest.raises(LockTimeout):
             beside.lock("x").acquire(timeout=0.05)
-        assert list(beside._runtime.board.calls) == []
+        assert list(beside._runtime.state.calls) == []
 
 
-def test_uncontended_is_one_request_each(engine: FaultyEngine, client: Client) -> None:
+def test_uncontended_is_one_request_each(backend: FaultyBackend, client: Client) -> None:
     client.open()
-    engine.asked.clear()
+    backend.asked.clear()
     client.lock("x").acquire().release()
-    assert engine.asked == ["Enqueue", "Withdraw"]
+    assert backend.asked == ["Enqueue", "Withdraw"]
 
 
 def test_locks_of_one_name_exclude_each_other_and_others_do_not(client: Client) -> None:
@@ -174,9 +174,9 @@ def test_locks_of_one_name_exclude_each_other_and_others_do_not(client: Client) 
         other.release()
 
 
-def test_a_waiter_gets_it_in_order(engine: FaultyEngine, client: Client) -> None:
+def test_a_waiter_gets_it_in_order(backend: FaultyBackend, client: Client) -> None:
     grant = client.lock("x").acquire()
-    waiters = [queued(engine, Client(engine, SETTINGS)) for _ in range(3)]
+    waiters = [queued(backend, Client(backend, SETTINGS)) for _ in range(3)]
     tokens = [grant.token]
     for waiter in waiters:
         assert waiter.is_alive()
@@ -187,10 +187,10 @@ def test_a_waiter_gets_it_in_order(engine: FaultyEngine, client: Client) -> None
     grant.release()
 
 
-def test_a_waiter_of_the_same_client_is_woken_without_a_watch(engine: FaultyEngine, client: Client) -> None:
+def test_a_waiter_of_the_same_client_is_woken_without_a_watch(backend: FaultyBackend, client: Client) -> None:
     grant = client.lock("x").acquire()
-    waiter = queued(engine, client)
-    assert not engine.server.watches
+    waiter = queued(backend, client)
+    assert not backend.server.watches
     grant.release()
     assert waiter.outcome().release()
 
@@ -209,23 +209,23 @@ def test_the_session_is_shared_by_all(client: Client) -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), True, False, "1", 10**400])
-def test_bad_timeouts_raise_before_any_request(engine: FaultyEngine, client: Client, bad: Any) -> None:
+def test_bad_timeouts_raise_before_any_request(backend: FaultyBackend, client: Client, bad: Any) -> None:
     lock = client.lock("x")
     with pytest.raises((ValueError, TypeError), match="timeout"):
         lock.acquire(timeout=bad)
-    assert engine.asked == []
+    assert backend.asked == []
     assert client.session.state == "none"
 
 
-def test_a_bad_name_raises_before_any_request(engine: FaultyEngine, client: Client) -> None:
+def test_a_bad_name_raises_before_any_request(backend: FaultyBackend, client: Client) -> None:
     with pytest.raises(ValueError, match="at least one"):
         client.lock("")
-    assert engine.asked == []
+    assert backend.asked == []
 
 
 @pytest.mark.parametrize("timeout", [0, 0.0, 0.05])
-def test_a_timeout_leaves_nothing_behind(engine: FaultyEngine, client: Client, timeout: Any) -> None:
-    other = Client(engine, SETTINGS)
+def test_a_timeout_leaves_nothing_behind(backend: FaultyBackend, client: Client, timeout: Any) -> None:
+    other = Client(backend, SETTINGS)
     with other.lock("x") as grant:
         with pytest.raises(LockTimeout) as raised:
             client.lock("x").acquire(timeout=timeout)
@@ -233,7 +233,7 @@ def test_a_timeout_leaves_nothing_behind(engine: FaultyEngine, client: Client, t
         assert raised.value.position == 1
         assert isinstance(raised.value, TimeoutError)
         cleaned(client)
-        assert [c.ref for c in engine.server.contenders()] == [grant._hold.place.ref]
+        assert [c.ref for c in backend.server.contenders()] == [grant._hold.entry.ref]
     other.close()
 
 
@@ -243,17 +243,17 @@ def test_free_is_granted_with_any_timeout(client: Client, timeout: Any) -> None:
         assert grant.held
 
 
-def test_a_timeout_through_an_outage_says_what_was_wrong(engine: FaultyEngine, client: Client) -> None:
-    engine.before = on("Open", cut, times=10**9)
+def test_a_timeout_through_an_outage_says_what_was_wrong(backend: FaultyBackend, client: Client) -> None:
+    backend.before = on("Open", cut, times=10**9)
     with pytest.raises(LockTimeout, match="had not answered yet") as raised:
-        client.lock("x").acquire(timeout=0.5)  # long enough to hear of the first failure
+        client.lock("x").acquire(timeout=0.5)  # long enough to be notified of the first failure
     assert isinstance(raised.value.__cause__, StoreUnavailable)
 
 
 # Deadlock.
 
 
-def test_waiting_for_oneself_is_refused(engine: FaultyEngine, client: Client) -> None:
+def test_waiting_for_oneself_is_refused(backend: FaultyBackend, client: Client) -> None:
     lock = client.lock("x")
     with lock as grant:
         with pytest.raises(WouldDeadlock) as raised:
@@ -261,12 +261,12 @@ def test_waiting_for_oneself_is_refused(engine: FaultyEngine, client: Client) ->
         assert raised.value.token == grant.token
         assert lock.try_acquire() is None, "trying never waits"
         client.lock("y").acquire().release()
-        waiter = queued(engine, client)
+        waiter = queued(backend, client)
     assert waiter.outcome().release(), "another thread may wait"
 
 
-def test_the_same_thread_may_use_another_client(engine: FaultyEngine, client: Client) -> None:
-    other = Client(engine, SETTINGS)
+def test_the_same_thread_may_use_another_client(backend: FaultyBackend, client: Client) -> None:
+    other = Client(backend, SETTINGS)
     with client.lock("x"), pytest.raises(LockTimeout):
         other.lock("x").acquire(timeout=0.02)
     other.close()
@@ -277,77 +277,77 @@ def test_the_same_thread_may_use_another_client(engine: FaultyEngine, client: Cl
 
 @pytest.mark.parametrize("where", ["before", "after"])
 @pytest.mark.parametrize("kind", ["Open", "Enqueue", "Withdraw", "Watch", "Check"])
-def test_a_lost_answer_is_no_lost_lock(engine: FaultyEngine, client: Client, kind: str, where: str) -> None:
-    other = Client(engine, SETTINGS)
+def test_a_lost_answer_is_no_lost_lock(backend: FaultyBackend, client: Client, kind: str, where: str) -> None:
+    other = Client(backend, SETTINGS)
     holder = other.lock("x").acquire()
-    setattr(engine, where, on(kind, cut, times=2))
-    waiter = queued(engine, client)
+    setattr(backend, where, on(kind, cut, times=2))
+    waiter = queued(backend, client)
     holder.release()
     grant = waiter.outcome()
     assert grant.verify()
     assert grant.release()
     cleaned(client)
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
     other.close()
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-def test_try_asks_twice_and_gives_up(engine: FaultyEngine, client: Client, where: str) -> None:
+def test_try_asks_twice_and_gives_up(backend: FaultyBackend, client: Client, where: str) -> None:
     client.open()
-    engine.asked.clear()
-    setattr(engine, where, on("Probe", cut, times=2))
+    backend.asked.clear()
+    setattr(backend, where, on("Probe", cut, times=2))
     with pytest.raises(StoreUnavailable):
         client.lock("x").try_acquire()
     cleaned(client)
-    assert engine.asked[:2] == ["Probe", "Probe"]
-    assert engine.server.contenders() == []
+    assert backend.asked[:2] == ["Probe", "Probe"]
+    assert backend.server.contenders() == []
 
 
 @pytest.mark.parametrize("error", [StoreRefused, StoreFull])
 @pytest.mark.parametrize("kind", ["Open", "Enqueue"])
-def test_a_refusal_is_raised_at_once(engine: FaultyEngine, client: Client, kind: str, error: Any) -> None:
-    engine.before = on(kind, lambda: error("memory://", "no"), times=10**9)
+def test_a_refusal_is_raised_at_once(backend: FaultyBackend, client: Client, kind: str, error: Any) -> None:
+    backend.before = on(kind, lambda: error("memory://", "no"), times=10**9)
     with pytest.raises(error):
         client.lock("x").acquire(timeout=SOON_S)
-    assert engine.asked.count(kind) <= 2, "and makes no storm"
-    engine.before = lambda request: None
+    assert backend.asked.count(kind) <= 2, "and makes no storm"
+    backend.before = lambda request: None
     client.lock("x").acquire(timeout=SOON_S).release()
 
 
-def test_open_fails_fast(engine: FaultyEngine, client: Client) -> None:
-    engine.before = on("Open", cut, times=10**9)
+def test_open_fails_fast(backend: FaultyBackend, client: Client) -> None:
+    backend.before = on("Open", cut, times=10**9)
     with pytest.raises(StoreUnavailable):
         client.open()
 
 
-def test_open_that_hangs_raises_an_error_of_the_package(engine: FaultyEngine) -> None:
+def test_open_that_hangs_raises_an_error_of_the_package(backend: FaultyBackend) -> None:
     """Each try may take the request timeout; all of them together twice that."""
-    client = Client(engine, FAST)
+    client = Client(backend, FAST)
     release = threading.Event()
-    engine.before = lambda request: release.wait(SOON_S)
+    backend.before = lambda request: release.wait(SOON_S)
     with pytest.raises(StoreUnavailable):
         client.open()
     release.set()
     client.close()
 
 
-def test_verify_and_release_in_an_outage(engine: FaultyEngine) -> None:
-    client = Client(engine, FAST)
+def test_verify_and_release_in_an_outage(backend: FaultyBackend) -> None:
+    client = Client(backend, FAST)
     grant = client.lock("x").acquire()
-    engine.before = on("Check", cut, times=10**9)
+    backend.before = on("Check", cut, times=10**9)
     with pytest.raises(StoreUnavailable):
         grant.verify()
-    engine.before = on("Withdraw", cut, times=10**9)
+    backend.before = on("Withdraw", cut, times=10**9)
     assert grant.release(), "it was held; what is left is cleaned up behind"
     assert client.pending_cleanups == 1
-    engine.before = lambda request: None
+    backend.before = lambda request: None
     cleaned(client)
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
     client.close()
 
 
 def test_an_outage_leaves_no_backlog_of_sessions_that_never_began(
-    engine: FaultyEngine, client: Client
+    backend: FaultyBackend, client: Client
 ) -> None:
     """Or else what is interrupted afterwards would wait behind it to be withdrawn."""
     gone = threading.Event()
@@ -355,13 +355,13 @@ def test_an_outage_leaves_no_backlog_of_sessions_that_never_began(
 
     def outage(request: Any) -> None:
         if not gone.is_set():
-            if engine.asked.count("Open") > tries:
+            if backend.asked.count("Open") > tries:
                 gone.set()
             raise cut()
 
     runtime = client._runtime
     runtime.pauses = lambda: iter(lambda: 0.0005, None)  # type: ignore[method-assign]
-    engine.before = outage
+    backend.before = outage
     client.lock("x").acquire(timeout=SOON_S).release()
     assert client.pending_cleanups < tries / 2
     cleaned(client)
@@ -373,9 +373,9 @@ def test_an_outage_leaves_no_backlog_of_sessions_that_never_began(
 @pytest.mark.parametrize("where", ["before", "after"])
 @pytest.mark.parametrize("kind", ["Enqueue", "Watch", "Check"])
 def test_an_interrupt_at_any_request_of_acquire_leaves_no_contender(
-    engine: FaultyEngine, client: Client, kind: str, where: str
+    backend: FaultyBackend, client: Client, kind: str, where: str
 ) -> None:
-    other = Client(engine, SETTINGS)
+    other = Client(backend, SETTINGS)
     holder = other.lock("x").acquire()
     client.open()
     raised = threading.Event()
@@ -385,9 +385,9 @@ def test_an_interrupt_at_any_request_of_acquire_leaves_no_contender(
         return KeyboardInterrupt()
 
     fault = on(kind, interrupt)
-    setattr(engine, where, fault)
+    setattr(backend, where, fault)
     if kind == "Check":
-        waiter = queued(engine, client)
+        waiter = queued(backend, client)
         holder.release()
     else:
         waiter = Waiter(lambda: client.lock("x").acquire())
@@ -396,16 +396,18 @@ def test_an_interrupt_at_any_request_of_acquire_leaves_no_contender(
     assert raised.is_set()
     holder.release()
     cleaned(client)
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
     assert client.grants == []
     other.close()
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
 @pytest.mark.parametrize("kind", ["Probe", "Withdraw"])
-def test_an_interrupt_of_try_and_release(engine: FaultyEngine, client: Client, kind: str, where: str) -> None:
+def test_an_interrupt_of_try_and_release(
+    backend: FaultyBackend, client: Client, kind: str, where: str
+) -> None:
     client.open()
-    setattr(engine, where, on(kind, KeyboardInterrupt))
+    setattr(backend, where, on(kind, KeyboardInterrupt))
 
     def both() -> None:
         grant = client.lock("x").try_acquire()
@@ -415,14 +417,14 @@ def test_an_interrupt_of_try_and_release(engine: FaultyEngine, client: Client, k
     with pytest.raises(KeyboardInterrupt):
         both()
     cleaned(client)
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
     assert client.grants == []
 
 
 def test_an_interrupt_while_waiting(
-    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = Client(engine, SETTINGS)
+    other = Client(backend, SETTINGS)
     holder = other.lock("x").acquire()
     client.open()
     runtime = client._runtime
@@ -446,13 +448,13 @@ def test_an_interrupt_while_waiting(
         client.lock("x").acquire()
     monkeypatch.undo()
     cleaned(client)
-    assert len(engine.server.contenders()) == 1
+    assert len(backend.server.contenders()) == 1
     holder.release()
     other.close()
 
 
 def test_an_interrupt_before_the_grant_is_made(
-    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the program's end and the caller: nobody would own it."""
 
@@ -465,12 +467,12 @@ def test_an_interrupt_before_the_grant_is_made(
     with pytest.raises(KeyboardInterrupt):
         client.lock("y").try_acquire()
     cleaned(client)
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
     assert client.grants == []
 
 
 def test_an_interrupt_before_the_grant_is_made_leaves_nothing_entered(
-    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*args: Any) -> None:
         raise KeyboardInterrupt
@@ -483,34 +485,34 @@ def test_an_interrupt_before_the_grant_is_made_leaves_nothing_entered(
             client.rlock("y").acquire()
         monkeypatch.undo()
         assert client.grants == [outer]
-        monkeypatch.setattr("recipes.rlock.Entries.enter", interrupted)
+        monkeypatch.setattr("recipes.rlock.Reentries.enter", interrupted)
         with pytest.raises(KeyboardInterrupt):
             client.rlock("z").acquire()
         monkeypatch.undo()
     assert client.grants == []
     cleaned(client)
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
     for name in "xyz":
         client.rlock(name).acquire(timeout=1).release()
 
 
-def test_who_ends_without_leaving_what_was_lost_is_forgotten(engine: FaultyEngine, client: Client) -> None:
+def test_who_ends_without_leaving_what_was_lost_is_forgotten(backend: FaultyBackend, client: Client) -> None:
     thread = threading.Thread(target=client.rlock("x").acquire)
     thread.start()
     thread.join()
     (grant,) = client.grants
     assert grant.held
     client.rlock("y").acquire().release()
-    engine.server.remove(engine.server.contenders()[0].ref)
+    backend.server.remove(backend.server.contenders()[0].ref)
     assert not grant.verify()
-    assert client._runtime.entries
+    assert client._runtime.reentries
     with client.rlock("y") as other:
-        assert [entries.faces for entries in client._runtime.entries.values()] == [[other]]
-    assert not client._runtime.entries
+        assert [reentries.grants for reentries in client._runtime.reentries.values()] == [[other]]
+    assert not client._runtime.reentries
 
 
 def test_an_interrupt_that_the_program_never_saw(
-    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It strikes in the interpreter itself, while the program stands still."""
     client.open()
@@ -518,9 +520,9 @@ def test_an_interrupt_that_the_program_never_saw(
     def struck(program: Any, call: Any) -> Any:
         op = program.send(None)
         del op
-        call.epoch = client._runtime.board.epoch
-        call.epoch.local.stand("id-1")
-        call.spot = Spot("x", "lock", "id-1")
+        call.session = client._runtime.state.session
+        call.session.waiters.stand("id-1")
+        call.ticket = Ticket("x", "lock", "id-1")
         raise KeyboardInterrupt
         yield
 
@@ -529,15 +531,15 @@ def test_an_interrupt_that_the_program_never_saw(
         client.lock("x").acquire()
     monkeypatch.undo()
     cleaned(client)
-    assert "Withdraw" in engine.asked
+    assert "Withdraw" in backend.asked
 
 
 # Loss.
 
 
 def lose(client: Client, reason: str = "revoked") -> None:
-    """The store says that the session has ended, and the keeper has told everybody."""
-    client._runtime.session_gone(client._runtime.board.epoch, reason)  # type: ignore[arg-type]
+    """The store says that the session has ended, and the keepalive loop has told everybody."""
+    client._runtime.session_gone(client._runtime.state.session, reason)  # type: ignore[arg-type]
 
 
 def test_a_loss_is_told_by_event_callback_and_property(client: Client) -> None:
@@ -623,12 +625,12 @@ def test_lost_by_the_clock_before_anybody_tells(client: Client, monkeypatch: pyt
 REMOVALS = [("removed", "its contender was removed from the store"), ("session", "session")]
 
 
-def remove(engine: FaultyEngine, client: Client, grant: Any, how: str) -> None:
+def remove(backend: FaultyBackend, client: Client, grant: Any, how: str) -> None:
     """The store has dropped it, and this client does not know yet."""
     if how == "removed":
-        engine.server.remove(grant._hold.place.ref)
+        backend.server.remove(grant._hold.entry.ref)
     else:
-        engine.server.end(client.session.id)
+        backend.server.end(client.session.id)
 
 
 def test_with_a_clean_body_and_a_loss(client: Client) -> None:
@@ -645,11 +647,11 @@ def test_with_a_body_that_failed_and_a_loss(client: Client) -> Never:
     assert raised.value.__notes__ == [f"lock 'x' (token {grant.token}) was lost before this: revoked"]
 
 
-def test_with_a_body_that_failed(engine: FaultyEngine, client: Client) -> Never:
+def test_with_a_body_that_failed(backend: FaultyBackend, client: Client) -> Never:
     with pytest.raises(ZeroDivisionError) as raised, client.lock("x"):
         raise ZeroDivisionError
     assert not hasattr(raised.value, "__notes__")
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
 
 
 def test_with_a_body_that_released(client: Client) -> None:
@@ -659,7 +661,7 @@ def test_with_a_body_that_released(client: Client) -> None:
         assert grant.release()
 
 
-def test_with_is_a_stack_for_each_thread(engine: FaultyEngine, client: Client) -> None:
+def test_with_is_a_stack_for_each_thread(backend: FaultyBackend, client: Client) -> None:
     lock = client.lock("x")
     inside, leave = threading.Event(), threading.Event()
 
@@ -678,12 +680,12 @@ def test_with_is_a_stack_for_each_thread(engine: FaultyEngine, client: Client) -
             assert len(client.grants) == 3
     waiter.outcome()
     assert lock._entered == {}
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
 
 
 @pytest.mark.parametrize(("how", "reason"), REMOVALS)
 def test_a_release_that_finds_it_gone_was_a_loss(
-    engine: FaultyEngine, client: Client, how: str, reason: str
+    backend: FaultyBackend, client: Client, how: str, reason: str
 ) -> None:
     grant = client.lock("x").acquire()
     told: list[Any] = []
@@ -691,7 +693,7 @@ def test_a_release_that_finds_it_gone_was_a_loss(
     grant.lost.add_callback(lambda lost: (told.append(lost), called.set()))
     seen: list[str] = []
     leave = subscribe(lambda t: seen.append(t.event))
-    remove(engine, client, grant, how)
+    remove(backend, client, grant, how)
     assert not grant.release()
     leave()
     assert (grant.held, grant.lost.is_set()) == (False, True)
@@ -705,12 +707,12 @@ def test_a_release_that_finds_it_gone_was_a_loss(
 
 @pytest.mark.parametrize(("how", "reason"), REMOVALS)
 def test_with_a_clean_body_and_a_loss_that_shows_at_its_end(
-    engine: FaultyEngine, client: Client, how: str, reason: str
+    backend: FaultyBackend, client: Client, how: str, reason: str
 ) -> None:
     with pytest.raises(LockLost, match=reason), client.lock("x") as grant:
-        remove(engine, client, grant, how)
+        remove(backend, client, grant, how)
     with pytest.raises(LockLost, match=reason), client.lock("x").acquire() as grant:  # noqa: PT012
-        remove(engine, client, grant, how)
+        remove(backend, client, grant, how)
         assert not grant.release(), "by the body itself"
 
 
@@ -718,8 +720,8 @@ def test_lost_between_the_grant_and_the_body(client: Client, monkeypatch: pytest
     lock = client.lock("x")
     acquire = lock._acquire
 
-    def late(manner: Any) -> Any:
-        grant = acquire(manner)
+    def late(options: Any) -> Any:
+        grant = acquire(options)
         lose(client)
         return grant
 
@@ -730,7 +732,7 @@ def test_lost_between_the_grant_and_the_body(client: Client, monkeypatch: pytest
 
 
 def test_an_interrupt_as_the_body_is_entered_releases(
-    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> Never:
     lock = client.lock("x")
 
@@ -740,7 +742,7 @@ def test_an_interrupt_as_the_body_is_entered_releases(
     monkeypatch.setattr(lock, "_enter", interrupted)
     with pytest.raises(KeyboardInterrupt), lock:
         raise AssertionError("the body was entered")
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
 
 
 def test_only_who_entered_leaves(client: Client) -> None:
@@ -752,9 +754,9 @@ def test_only_who_entered_leaves(client: Client) -> None:
         assert grant.held
 
 
-def test_between_two_sessions_the_last_one_is_lost(engine: FaultyEngine, client: Client) -> None:
+def test_between_two_sessions_the_last_one_is_lost(backend: FaultyBackend, client: Client) -> None:
     grant = client.lock("x").acquire()
-    engine.before = on("Open", cut, times=10**9)
+    backend.before = on("Open", cut, times=10**9)
     leave_word = threading.Event()
     leave = subscribe(lambda t: leave_word.set() if t.event == "session.lost" else None)
     lose(client)
@@ -762,42 +764,42 @@ def test_between_two_sessions_the_last_one_is_lost(engine: FaultyEngine, client:
     assert leave_word.wait(SOON_S)
     leave()
     assert (client.session.state, client.session.remaining) == ("lost", 0.0)
-    engine.before = lambda request: None
+    backend.before = lambda request: None
     client.lock("x").acquire().release()
     assert client.session.state == "held"
 
 
-def test_a_waiter_queues_again_when_the_session_is_lost(engine: FaultyEngine, client: Client) -> None:
-    other = Client(engine, SETTINGS)
+def test_a_waiter_queues_again_when_the_session_is_lost(backend: FaultyBackend, client: Client) -> None:
+    other = Client(backend, SETTINGS)
     holder = other.lock("x").acquire()
-    waiter = queued(engine, client)
+    waiter = queued(backend, client)
     again = threading.Event()
     leave = subscribe(lambda t: again.set() if (t.event, t.attempt) == ("lock.queued", 2) else None)
     lose(client)
     assert again.wait(SOON_S)
     leave()
     cleaned(client)
-    assert len(engine.server.contenders()) == 2, "the one of the lost session is ended"
+    assert len(backend.server.contenders()) == 2, "the one of the lost session is ended"
     holder.release()
     assert waiter.outcome().release()
     cleaned(client)
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
     other.close()
 
 
-def test_try_in_a_session_that_turns_out_to_have_ended(engine: FaultyEngine, client: Client) -> None:
+def test_try_in_a_session_that_turns_out_to_have_ended(backend: FaultyBackend, client: Client) -> None:
     client.open()
-    engine.server.end(client.session.id)
+    backend.server.end(client.session.id)
     grant = client.lock("x").try_acquire()  # on the next session
     assert grant is not None
     assert grant.held
     grant.release()
 
 
-def test_verify(engine: FaultyEngine, client: Client) -> None:
+def test_verify(backend: FaultyBackend, client: Client) -> None:
     grant = client.lock("x").acquire()
     assert grant.verify()
-    engine.server.remove(grant._hold.place.ref)
+    backend.server.remove(grant._hold.entry.ref)
     assert not grant.verify()
     assert not grant.held
     assert grant.lost_reason == "its contender was removed from the store"
@@ -807,52 +809,52 @@ def test_verify(engine: FaultyEngine, client: Client) -> None:
 # Closing.
 
 
-def test_close_releases_ends_the_session_and_can_be_repeated(engine: FaultyEngine) -> None:
-    client = Client(engine, SETTINGS)
+def test_close_releases_ends_the_session_and_can_be_repeated(backend: FaultyBackend) -> None:
+    client = Client(backend, SETTINGS)
     grant = client.lock("x").acquire()
     client.close()
     client.close()
     assert not grant.held
     assert (grant.lost.is_set(), grant.release()) == (False, False)
-    assert engine.server.sessions == {}
+    assert backend.server.sessions == {}
     assert (client.session.state, client.grants) == ("closed", [])
     for use in (client.open, client.lock("x").acquire, client.lock("x").try_acquire):
         with pytest.raises(ClientClosed):
             use()
 
 
-def test_close_before_anything_was_used(engine: FaultyEngine) -> None:
-    Client(engine, SETTINGS).close()
-    assert engine.asked == []
+def test_close_before_anything_was_used(backend: FaultyBackend) -> None:
+    Client(backend, SETTINGS).close()
+    assert backend.asked == []
 
 
 def test_close_is_within_its_time_with_the_store_dead(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes._run.blocking.CLOSE_WITHIN_S", 0.05)
-    client = Client(engine, SETTINGS)
+    client = Client(backend, SETTINGS)
     client.lock("x").acquire()
-    engine.before = on("End", cut, times=10**9)
+    backend.before = on("End", cut, times=10**9)
     client.close()
-    assert engine.closed_links == 1
+    assert backend.closed_connections == 1
 
 
-def test_close_ends_who_waits_in_the_queue(engine: FaultyEngine, client: Client) -> None:
-    other = Client(engine, SETTINGS)
+def test_close_ends_who_waits_in_the_queue(backend: FaultyBackend, client: Client) -> None:
+    other = Client(backend, SETTINGS)
     holder = other.lock("x").acquire()
-    waiter = queued(engine, client)
+    waiter = queued(backend, client)
     client.close()
     with pytest.raises(ClientClosed):
         waiter.outcome()
     holder.release()
     other.close()
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
 
 
-def test_close_ends_who_waits_for_a_session(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_ends_who_waits_for_a_session(backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store hangs, and whoever waits for it must not hang for ever."""
     monkeypatch.setattr("recipes._run.blocking.CLOSE_WITHIN_S", 0.02)
-    client = Client(engine, SETTINGS)
+    client = Client(backend, SETTINGS)
     opening, go_on = threading.Event(), threading.Event()
 
     def hang(request: Any) -> None:
@@ -860,59 +862,61 @@ def test_close_ends_who_waits_for_a_session(engine: FaultyEngine, monkeypatch: p
             opening.set()
             go_on.wait(SOON_S)
 
-    engine.before = hang
+    backend.before = hang
     waiter = Waiter(client.lock("x").acquire)
     assert opening.wait(SOON_S)
     with client._runtime._starting:
-        keeper = client._runtime._keeper
-    assert keeper is not None
+        keepalive = client._runtime._keepalive
+    assert keepalive is not None
     client.close()
     with pytest.raises(ClientClosed):
         waiter.outcome()
     go_on.set()
-    keeper.join(SOON_S)
-    assert not keeper.is_alive(), "the keeper ends with its client"
-    assert engine.server.sessions == {}, "and so does a session that began too late"
-    assert engine.closed_links >= 1
+    keepalive.join(SOON_S)
+    assert not keepalive.is_alive(), "the keepalive loop ends with its client"
+    assert backend.server.sessions == {}, "and so does a session that began too late"
+    assert backend.closed_connections >= 1
 
 
-def test_close_stops_a_keeper_that_tries_in_vain(engine: FaultyEngine) -> None:
-    client = Client(engine, SETTINGS)
-    engine.before = on("Open", cut, times=10**9)
+def test_close_stops_a_keepalive_loop_that_tries_in_vain(backend: FaultyBackend) -> None:
+    client = Client(backend, SETTINGS)
+    backend.before = on("Open", cut, times=10**9)
     with pytest.raises(StoreUnavailable):
         client.open()
-    keeper = client._runtime._keeper
+    keepalive = client._runtime._keepalive
     client.close()
-    assert keeper is not None
-    keeper.join(SOON_S)
-    assert not keeper.is_alive()
+    assert keepalive is not None
+    keepalive.join(SOON_S)
+    assert not keepalive.is_alive()
 
 
-def test_jobs_that_come_after_closing_are_done_too(engine: FaultyEngine) -> None:
-    client = Client(engine, SETTINGS)
+def test_jobs_that_come_after_closing_are_done_too(backend: FaultyBackend) -> None:
+    client = Client(backend, SETTINGS)
     client.open()
     runtime = client._runtime
-    epoch = runtime.board.epoch
-    assert epoch is not None
+    session = runtime.state.session
+    assert session is not None
     client.close()
     for _ in range(3):
-        runtime.schedule(Job(epoch, None, within_s=1.0))
+        runtime.schedule(Job(session, None, within_s=1.0))
         cleaned(client)
         assert client.pending_cleanups == 0
 
 
 def test_a_job_that_cannot_be_done_is_logged_and_dropped(
-    engine: FaultyEngine, client: Client, caplog: pytest.LogCaptureFixture
+    backend: FaultyBackend, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     grant = client.lock("x").acquire()
-    engine.before = on("Withdraw", ZeroDivisionError, times=2)
+    backend.before = on("Withdraw", ZeroDivisionError, times=2)
     with pytest.raises(ZeroDivisionError):
         grant.release()
     cleaned(client)
     assert "could not be withdrawn" in caplog.text
 
 
-def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(engine: FaultyEngine, client: Client) -> None:
+def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(
+    backend: FaultyBackend, client: Client
+) -> None:
     client.open()
     ending, go_on, withdrawn = threading.Event(), threading.Event(), threading.Event()
 
@@ -928,7 +932,7 @@ def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(engine: FaultyEng
             withdrawn.set()
         interrupt(request)
 
-    engine.before, engine.after = hang, after
+    backend.before, backend.after = hang, after
     lose(client)
     assert ending.wait(SOON_S)
     with pytest.raises(KeyboardInterrupt):
@@ -939,23 +943,23 @@ def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(engine: FaultyEng
     cleaned(client)
 
 
-def test_a_spot_that_is_refused_goes_behind_the_others(
-    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+def test_a_ticket_that_is_refused_goes_behind_the_others(
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes._programs.cleaner.REFUSED_PAUSE_S", 0.005)
     first, second = client.lock("x").acquire(), client.lock("y").acquire()
     withdrawn: list[str] = []
-    engine.before = refusing("x", withdrawn)
+    backend.before = refusing("x", withdrawn)
     assert first.release()
     assert second.release()
     cleaned(client)
     assert withdrawn[-1] == "x", "asked until it was done"
     assert "y" in withdrawn
-    assert engine.server.contenders() == []
+    assert backend.server.contenders() == []
 
 
-def test_a_refused_spot_does_not_keep_the_cleaner_of_a_closed_client(engine: FaultyEngine) -> None:
-    client = Client(engine, SETTINGS)
+def test_a_refused_ticket_does_not_keep_the_cleaner_of_a_closed_client(backend: FaultyBackend) -> None:
+    client = Client(backend, SETTINGS)
     runtime = client._runtime
     grant = client.lock("x").acquire()
     settling, told = threading.Event(), threading.Event()
@@ -975,7 +979,7 @@ def test_a_refused_spot_does_not_keep_the_cleaner_of_a_closed_client(engine: Fau
 
     runtime._settle = refused  # type: ignore[method-assign]
     runtime._stop_threads = stop_in_the_middle  # type: ignore[method-assign]
-    engine.before = on("Withdraw", lambda: StoreRefused("memory://", "no"))
+    backend.before = on("Withdraw", lambda: StoreRefused("memory://", "no"))
     assert grant.release()
     assert settling.wait(SOON_S)
     cleaner = runtime._cleaner
@@ -987,9 +991,9 @@ def test_a_refused_spot_does_not_keep_the_cleaner_of_a_closed_client(engine: Fau
     stop(waits=True)
 
 
-def test_no_thread_stays_behind(engine: FaultyEngine) -> None:
+def test_no_thread_stays_behind(backend: FaultyBackend) -> None:
     before = set(threading.enumerate())
-    client = Client(engine, SETTINGS)
+    client = Client(backend, SETTINGS)
     grant = client.lock("x").acquire()
     grant.lost.add_callback(lambda lost: None)
     lose(client)
@@ -998,23 +1002,23 @@ def test_no_thread_stays_behind(engine: FaultyEngine) -> None:
     assert eventually(lambda: set(threading.enumerate()) <= before, SOON_S), threading.enumerate()
 
 
-def test_the_link_may_tell_of_the_end_from_any_thread(engine: FaultyEngine, client: Client) -> None:
+def test_the_connection_may_tell_of_the_end_from_any_thread(backend: FaultyBackend, client: Client) -> None:
     grant = client.lock("x").acquire()
-    teller = threading.Thread(target=engine.on_ends[0], args=("expired, said the server",))
+    teller = threading.Thread(target=backend.on_ends[0], args=("expired, said the server",))
     teller.start()
     teller.join()
     assert not grant.held
     assert grant.lost.wait(SOON_S)
     assert grant.lost_reason == "expired, said the server"
-    engine.on_ends[0]("and again")
+    backend.on_ends[0]("and again")
     assert grant.lost_reason == "expired, said the server"
 
 
-# A keeper that fails.
+# A keepalive loop that fails.
 
 
-def test_a_keeper_that_fails_gives_the_session_up_and_is_replaced(
-    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+def test_a_keepalive_loop_that_fails_gives_the_session_up_and_is_replaced(
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grant = client.lock("x").acquire()
     first = client.session.id
@@ -1024,10 +1028,10 @@ def test_a_keeper_that_fails_gives_the_session_up_and_is_replaced(
         raise ArithmeticError("a mistake of ours")
 
     monkeypatch.setattr("recipes._programs.lease.SessionClock.on_missed", broken)
-    monkeypatch.setattr("recipes._run.blocking.KEEPER_PAUSE_S", 0.005)
-    engine.before = on("Renew", cut, times=1)
-    client._runtime.board.epoch.clock.due = 0.0
-    client._runtime.board.tell_keeper()
+    monkeypatch.setattr("recipes._run.blocking.KEEPALIVE_PAUSE_S", 0.005)
+    backend.before = on("Renew", cut, times=1)
+    client._runtime.state.session.clock.due = 0.0
+    client._runtime.state.wake_keepalive()
     assert grant.lost.wait(SOON_S)
     assert "ArithmeticError" in (grant.lost_reason or "")
     assert not grant.held
@@ -1037,60 +1041,60 @@ def test_a_keeper_that_fails_gives_the_session_up_and_is_replaced(
 
 
 def test_a_mistake_in_opening_a_session_is_told_and_tried_again(
-    engine: FaultyEngine, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("recipes._run.blocking.KEEPER_PAUSE_S", 0.005)
-    engine.before = on("Open", ZeroDivisionError, times=10**9)
+    monkeypatch.setattr("recipes._run.blocking.KEEPALIVE_PAUSE_S", 0.005)
+    backend.before = on("Open", ZeroDivisionError, times=10**9)
     with pytest.raises(StoreUnavailable, match="renewing failed: ZeroDivisionError"):
         client.open()
     with pytest.raises(LockTimeout) as raised:
-        client.lock("x").acquire(timeout=0.5)  # long enough to hear of the first failure
+        client.lock("x").acquire(timeout=0.5)  # long enough to be notified of the first failure
     assert isinstance(raised.value.__cause__, StoreUnavailable)
     waiter = Waiter(lambda: client.lock("x").acquire(timeout=None))
-    engine.before = on("Open", ZeroDivisionError, times=3)
+    backend.before = on("Open", ZeroDivisionError, times=3)
     assert waiter.outcome().release()
-    assert "the keeper of the session failed" in caplog.text
+    assert "the keepalive loop of the session failed" in caplog.text
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_keeper_that_somebody_ended_gives_the_session_up_and_the_next_call_starts_another(
-    engine: FaultyEngine, client: Client
+def test_a_keepalive_loop_that_somebody_ended_gives_the_session_up_and_the_next_call_starts_another(
+    backend: FaultyBackend, client: Client
 ) -> None:
     grant = client.lock("x").acquire()
-    first, keeper = client.session.id, client._runtime._keeper
-    engine.before = on("Renew", SystemExit)
-    client._runtime.board.epoch.clock.due = 0.0
-    client._runtime.board.tell_keeper()
+    first, keepalive = client.session.id, client._runtime._keepalive
+    backend.before = on("Renew", SystemExit)
+    client._runtime.state.session.clock.due = 0.0
+    client._runtime.state.wake_keepalive()
     assert grant.lost.wait(SOON_S)
     assert grant.lost_reason == "the thread that renews was ended"
-    keeper.join(SOON_S)
+    keepalive.join(SOON_S)
     again = client.lock("x").acquire(timeout=SOON_S)
     assert client.session.id != first
-    assert client._runtime._keeper is not keeper
+    assert client._runtime._keepalive is not keepalive
     assert again.release()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_who_waits_as_the_keeper_is_ended_queues_again_under_another(
-    engine: FaultyEngine, client: Client
+def test_who_waits_as_the_keepalive_loop_is_ended_queues_again_under_another(
+    backend: FaultyBackend, client: Client
 ) -> None:
     client.lock("x").acquire()
-    waiter = queued(engine, client)
-    engine.before = on("Renew", SystemExit)
-    client._runtime.board.epoch.clock.due = 0.0
-    client._runtime.board.tell_keeper()
+    waiter = queued(backend, client)
+    backend.before = on("Renew", SystemExit)
+    client._runtime.state.session.clock.due = 0.0
+    client._runtime.state.wake_keepalive()
     assert waiter.outcome().release()
 
 
-def test_close_does_not_wait_for_a_keeper_that_pauses(engine: FaultyEngine, client: Client) -> None:
-    engine.before = on("Open", ZeroDivisionError, times=10**9)
+def test_close_does_not_wait_for_a_keepalive_loop_that_pauses(backend: FaultyBackend, client: Client) -> None:
+    backend.before = on("Open", ZeroDivisionError, times=10**9)
     with pytest.raises(StoreUnavailable):
         client.open()
-    keeper = client._runtime._keeper
-    assert keeper is not None
+    keepalive = client._runtime._keepalive
+    assert keepalive is not None
     client.close()
-    keeper.join(SOON_S)
-    assert not keeper.is_alive()
+    keepalive.join(SOON_S)
+    assert not keepalive.is_alive()
 
 
 def test_a_signal_handler_may_close_the_client_while_a_thread_is_started(client: Client) -> None:

@@ -16,7 +16,7 @@ import pytest
 import recipes
 from recipes.client import AsyncClient, Client
 from recipes.errors import LockLost
-from tests.run.doubles import SETTINGS, FaultyEngine
+from tests.run.doubles import SETTINGS, FaultyBackend
 from tests.run.test_tasks import in_loop, until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -43,12 +43,12 @@ def in_child(look: Callable[[], Any]) -> Any:
 
 
 def test_the_child_holds_nothing_and_the_parent_everything() -> None:
-    engine = FaultyEngine()
-    with Client(engine, SETTINGS) as client:
+    backend = FaultyBackend()
+    with Client(backend, SETTINGS) as client:
         grant = client.lock("x").acquire()
         called: list[Any] = []
         grant.lost.add_callback(called.append)
-        asked = len(engine.asked)
+        asked = len(backend.asked)
 
         def look() -> list[Any]:
             seen = [grant.held, grant.remaining, grant.lost.is_set(), grant.lost.wait(), grant.lost_reason]
@@ -57,7 +57,7 @@ def test_the_child_holds_nothing_and_the_parent_everything() -> None:
                 grant.check()
             except LockLost as lost:
                 seen.append(lost.reason)
-            return [*seen, len(engine.asked) - asked, called, client.pending_cleanups]
+            return [*seen, len(backend.asked) - asked, called, client.pending_cleanups]
 
         assert in_child(look) == [
             *(False, 0.0, True, True, "forked"),
@@ -73,14 +73,14 @@ def test_the_child_holds_nothing_and_the_parent_everything() -> None:
 
 
 def test_the_child_starts_a_session_of_its_own_on_first_use() -> None:
-    engine = FaultyEngine()
-    with Client(engine, SETTINGS) as client:
+    backend = FaultyBackend()
+    with Client(backend, SETTINGS) as client:
         client.lock("x").acquire()
         session = client.session.id
 
         def use() -> list[Any]:
             with client.lock("y").acquire(timeout=5) as grant:
-                found = [grant.held, client.session.id != session, len(engine.on_ends)]
+                found = [grant.held, client.session.id != session, len(backend.on_ends)]
             held_by_the_parent = client.lock("x").try_acquire()
             client.close()
             return [*found, held_by_the_parent]
@@ -150,8 +150,8 @@ def test_a_child_of_a_closed_client_is_closed() -> None:
 
 @in_loop
 async def test_the_asyncio_client_too() -> None:
-    engine = FaultyEngine()
-    async with AsyncClient(engine, SETTINGS) as client:
+    backend = FaultyBackend()
+    async with AsyncClient(backend, SETTINGS) as client:
         grant = await client.lock("x").acquire()
 
         def look() -> list[Any]:

@@ -17,7 +17,7 @@ from tests.run.handlers import CALLS, Party, Storm
 STRIDE = 4
 SOON_S = 10
 
-# A generator that is dropped hears a signal too, and nobody hears of that.
+# A generator that is dropped hears a signal too, and nobody is notified of that.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -42,13 +42,13 @@ def test_a_handler_may_make_any_call_amid_any_other(party: Party, outer: Callabl
     assert storm.struck > 1
 
 
-def test_amid_a_section_release_and_close_leave_the_link_to_other_threads(
+def test_amid_a_section_release_and_close_leave_the_connection_to_other_threads(
     party: Party, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the link does may wait for what the handler has interrupted."""
+    """Whatever the connection does may wait for what the handler has interrupted."""
     party.hold()
     client, mine, touched = party.client, threading.get_ident(), []
-    link = client._runtime.board.epoch.link  # type: ignore[union-attr]
+    connection = client._runtime.state.session.connection  # type: ignore[union-attr]
 
     def touching(name: str, does: Any) -> Any:
         def touch(*args: Any) -> Any:
@@ -59,7 +59,7 @@ def test_amid_a_section_release_and_close_leave_the_link_to_other_threads(
         return touch
 
     for name in ("ask", "forget", "close"):
-        monkeypatch.setattr(link, name, touching(name, getattr(link, name)))
+        monkeypatch.setattr(connection, name, touching(name, getattr(connection, name)))
     with section.mark:
         assert party.held.release()
         assert party.read.release(wait=False)

@@ -22,8 +22,8 @@ from recipes._run.blocking import BlockingRuntime
 from recipes.client import AsyncClient, Client
 from recipes.errors import SessionLost
 from recipes.testing import Store
-from tests.programs.stepping import Script, epoch, play
-from tests.run.doubles import SETTINGS, Box, FaultyEngine
+from tests.programs.stepping import Script, play, session
+from tests.run.doubles import SETTINGS, Box, FaultyBackend
 from tests.threads import until_ended
 
 X = Observed("x", 100)
@@ -35,13 +35,13 @@ def tokens(contenders: tuple[Contender, ...]) -> list[int]:
 
 
 @pytest.fixture
-def engine() -> FaultyEngine:
-    return FaultyEngine()
+def backend() -> FaultyBackend:
+    return FaultyBackend()
 
 
 @pytest.fixture
-def client(engine: FaultyEngine) -> Iterator[Client]:
-    with Client(engine, SETTINGS) as made:
+def client(backend: FaultyBackend) -> Iterator[Client]:
+    with Client(backend, SETTINGS) as made:
         yield made
 
 
@@ -53,22 +53,22 @@ def async_observing(client: AsyncClient, observed: Observed = X) -> AsyncObservi
     return AsyncObserving(client._runtime, observed, tokens)
 
 
-def lists(engine: FaultyEngine) -> int:
-    return engine.asked.count("List")
+def lists(backend: FaultyBackend) -> int:
+    return backend.asked.count("List")
 
 
 def threads() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "recipes-observer"]
 
 
-def test_what_is_there_comes_first_and_then_each_change(client: Client, engine: FaultyEngine) -> None:
+def test_what_is_there_comes_first_and_then_each_change(client: Client, backend: FaultyBackend) -> None:
     with observing(client) as seen:
         assert seen.next() == []
         with client.lock("x") as grant:
             assert next(seen) == [grant.token]
         assert next(iter(seen)) == []
         assert seen.next(0.01) is None
-    assert lists(engine) == 3
+    assert lists(backend) == 3
 
 
 def test_a_slow_observer_skips_and_sees_the_last(client: Client) -> None:
@@ -84,14 +84,14 @@ def test_a_slow_observer_skips_and_sees_the_last(client: Client) -> None:
         assert slow.next(0.01) is None, "there is one notification on its way at most"
 
 
-def test_a_thousand_observers_are_one_watch(client: Client, engine: FaultyEngine) -> None:
+def test_a_thousand_observers_are_one_watch(client: Client, backend: FaultyBackend) -> None:
     client.open()
     many = [observing(client) for _ in range(SO_MANY)]
     assert all(one.next() == [] for one in many)
-    assert (lists(engine), len(engine.server.watches.refs()), len(threads())) == (1, 1, 1)
+    assert (lists(backend), len(backend.server.watches.refs()), len(threads())) == (1, 1, 1)
     grant = client.lock("x").acquire()
     assert all(one.next() == [grant.token] for one in many)
-    assert (lists(engine), len(engine.server.watches._waiting["x"])) == (2, 1)
+    assert (lists(backend), len(backend.server.watches._waiting["x"])) == (2, 1)
     for one in many[1:]:
         one.close()
     assert grant.release()
@@ -99,35 +99,35 @@ def test_a_thousand_observers_are_one_watch(client: Client, engine: FaultyEngine
     many[0].close()
     many[0].close()
     until_ended("recipes-observer", 10)
-    assert not engine.server.watches
-    assert client._runtime.board.calls.keys() <= {client._runtime.board.keeper}
+    assert not backend.server.watches
+    assert client._runtime.state.calls.keys() <= {client._runtime.state.keepalive}
 
 
-def test_a_thousand_observers_are_one_watch_in_asyncio(engine: FaultyEngine) -> None:
+def test_a_thousand_observers_are_one_watch_in_asyncio(backend: FaultyBackend) -> None:
     async def main() -> None:
-        async with AsyncClient(engine, SETTINGS) as client:
+        async with AsyncClient(backend, SETTINGS) as client:
             before = threading.active_count()
             many = [async_observing(client) for _ in range(SO_MANY)]
             assert all([await one.next() == [] for one in many])
             waiting = [asyncio.ensure_future(one.next()) for one in many]
             await asyncio.sleep(0)
-            assert (lists(engine), len(engine.server.watches._waiting["x"])) == (1, 1)
+            assert (lists(backend), len(backend.server.watches._waiting["x"])) == (1, 1)
             async with client.lock("x") as grant:
                 assert await asyncio.gather(*waiting) == [[grant.token]] * SO_MANY
             assert [await anext(aiter(one)) for one in many] == [[]] * SO_MANY
-            assert lists(engine) == 3
+            assert lists(backend) == 3
             assert threading.active_count() == before
             async with many[0] as one:
                 for other in many[1:]:
                     other.close()
                 assert await one.next(0.01) is None
             await asyncio.wait(client._runtime._behind)
-            assert not engine.server.watches
+            assert not backend.server.watches
 
     asyncio.run(main())
 
 
-def test_each_thing_that_is_observed_has_a_watch_of_its_own(client: Client, engine: FaultyEngine) -> None:
+def test_each_thing_that_is_observed_has_a_watch_of_its_own(client: Client, backend: FaultyBackend) -> None:
     with observing(client) as x, observing(client, Observed("y", 100)) as y:
         assert x.next() == y.next() == []
         with client.lock("y") as grant:
@@ -166,7 +166,7 @@ def test_one_that_is_dropped_while_others_are_notified_does_no_harm() -> None:
     assert list(kept.events) == [Shown()]
 
 
-def test_a_store_out_of_reach_is_outlasted_and_left_at_once(client: Client, engine: FaultyEngine) -> None:
+def test_a_store_out_of_reach_is_outlasted_and_left_at_once(client: Client, backend: FaultyBackend) -> None:
     client.open()
     asked = threading.Event()
 
@@ -175,37 +175,37 @@ def test_a_store_out_of_reach_is_outlasted_and_left_at_once(client: Client, engi
             asked.set()
             raise StoreUnavailable("memory://", "cut")
 
-    engine.before = cut
+    backend.before = cut
     with observing(client) as seen:
         assert seen.next(0.05) is None
         assert asked.is_set()
-        engine.before = lambda request: None
+        backend.before = lambda request: None
         assert seen.next() == []
-        engine.before = cut
+        backend.before = cut
         asked.clear()
         client._runtime.hub._watched[X][1].mailbox.post(Disturbed())
         assert asked.wait(10)
     until_ended("recipes-observer", 10)
 
 
-def test_one_that_fails_fast_is_told(client: Client, engine: FaultyEngine) -> None:
+def test_one_that_fails_fast_is_told(client: Client, backend: FaultyBackend) -> None:
     client.open()
 
     def cut(request: Any) -> None:
         if isinstance(request.op, List):
             raise StoreUnavailable("memory://", "cut")
 
-    engine.before = cut
+    backend.before = cut
     with observing(client, Observed("x", 100, fail_fast=True)) as seen:
         with pytest.raises(StoreUnavailable):
             seen.next()
-        engine.before = lambda request: None
+        backend.before = lambda request: None
         with observing(client, Observed("x", 100, fail_fast=True)) as anew:
             assert anew.next() == []
 
 
 def test_a_refusal_is_told_to_all_and_the_next_to_come_tries_again(
-    client: Client, engine: FaultyEngine
+    client: Client, backend: FaultyBackend
 ) -> None:
     client.open()
 
@@ -213,13 +213,13 @@ def test_a_refusal_is_told_to_all_and_the_next_to_come_tries_again(
         if isinstance(request.op, List):
             raise StoreRefused("memory://", "no")
 
-    engine.before = refuse
+    backend.before = refuse
     one, other = observing(client), observing(client)
     for seen in (one, other, one):
         with pytest.raises(StoreRefused, match="no"):
             seen.next()
     other.close()
-    engine.before = lambda request: None
+    backend.before = lambda request: None
     assert other.next() == []
     one.close()
     grant = client.lock("x").acquire()
@@ -227,8 +227,8 @@ def test_a_refusal_is_told_to_all_and_the_next_to_come_tries_again(
     other.close()
 
 
-def test_closing_the_client_ends_it(engine: FaultyEngine) -> None:
-    client = Client(engine, SETTINGS)
+def test_closing_the_client_ends_it(backend: FaultyBackend) -> None:
+    client = Client(backend, SETTINGS)
     seen = observing(client)
     assert seen.next() == []
     closing = threading.Thread(target=client.close)
@@ -239,9 +239,9 @@ def test_closing_the_client_ends_it(engine: FaultyEngine) -> None:
     until_ended("recipes-observer", 10)
 
 
-def test_closing_the_client_ends_it_in_asyncio(engine: FaultyEngine) -> None:
+def test_closing_the_client_ends_it_in_asyncio(backend: FaultyBackend) -> None:
     async def main() -> None:
-        client = AsyncClient(engine, SETTINGS)
+        client = AsyncClient(backend, SETTINGS)
         seen = async_observing(client)
         assert await seen.next() == []
         waiting = asyncio.ensure_future(seen.next())
@@ -254,13 +254,13 @@ def test_closing_the_client_ends_it_in_asyncio(engine: FaultyEngine) -> None:
     asyncio.run(main())
 
 
-def test_a_session_that_ends_is_outlasted(client: Client, engine: FaultyEngine) -> None:
+def test_a_session_that_ends_is_outlasted(client: Client, backend: FaultyBackend) -> None:
     with observing(client) as seen:
         grant = client.lock("x").acquire()
         while seen.next() != [grant.token]:
             pass
         assert client.session.id is not None
-        engine.server.end(client.session.id)
+        backend.server.end(client.session.id)
         assert seen.next() == []
         again = client.lock("x").acquire(timeout=10)
         assert seen.next() == [again.token]
@@ -347,7 +347,7 @@ def test_time_does_not_jump_for_what_is_only_observed() -> None:
 def stepped(**answers: Any) -> tuple[Any, Topic]:
     topic = Topic()
     left = [True] * 3
-    script = Script(Attach=epoch(), **answers)
+    script = Script(Attach=session(), **answers)
     return play(observe(X, topic, lambda: bool(left and left.pop())), script), topic
 
 
@@ -365,7 +365,7 @@ def test_a_connection_that_breaks_again_and_again_is_not_hurried() -> None:
 
 @pytest.mark.parametrize("at", ["Attach", "List", "Wait"])
 def test_a_session_lost_at_any_step_is_outlasted(at: str) -> None:
-    answers: dict[str, Any] = {"Attach": epoch(), "List": Listing(()), "Wait": None}
+    answers: dict[str, Any] = {"Attach": session(), "List": Listing(()), "Wait": None}
     answers[at] = [SessionLost("gone"), answers[at]]
     topic = Topic()
     left = [True] * 2
@@ -381,7 +381,7 @@ def test_it_looks_when_the_store_wants_it_to_or_its_observers_do(
     due_s: float | None, every_s: float | None, at: float
 ) -> None:
     topic, left = Topic(), [True]
-    script = Script(Attach=epoch(), List=Listing((), due_s), Wait=None)
+    script = Script(Attach=session(), List=Listing((), due_s), Wait=None)
     played = play(observe(Observed("x", 1, every_s), topic, lambda: bool(left and left.pop())), script)
     assert played.only(Wait) == Wait(due_at=at)
 

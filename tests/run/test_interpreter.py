@@ -9,7 +9,7 @@ import pytest
 from recipes._contract import operations as ops
 from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.deadline import NEVER, Deadline, Expired
-from recipes._contract.operations import Place, Spot, View
+from recipes._contract.operations import Entry, Snapshot, Ticket
 from recipes._contract.wakeups import Changed, Gone, LocallyGone
 from recipes._programs import steps
 from recipes._programs.session import OpenFailed, SessionEvent
@@ -21,10 +21,10 @@ from recipes.events import Transition
 from recipes.stores._kit.queue import Command
 from tests.run.doubles import HandRuntime
 
-SPOT = Spot("q", "lock", "id-1")
-MINE = Place(SPOT, "q/id-1", 7)
+TICKET = Ticket("q", "lock", "id-1")
+MINE = Entry(TICKET, "q/id-1", 7)
 OTHER = Contender("q/other", "other")
-ALONE = View(MINE, (), complete=True, position=0)
+ALONE = Snapshot(MINE, (), complete=True, position=0)
 CUT = StoreUnavailable("memory://", "cut")
 
 
@@ -73,7 +73,7 @@ def runtime() -> HandRuntime:
 
 
 def attached(runtime: HandRuntime, **options: Any) -> Any:
-    return runtime.call(epoch=runtime.live(), **options)
+    return runtime.call(session=runtime.live(), **options)
 
 
 # What needs no store.
@@ -92,7 +92,7 @@ def test_what_is_done_without_io(runtime: HandRuntime) -> None:
     assert run.done
     assert run.result == 1000.0
     assert [t.event for t in runtime.told] == ["store.retry"]
-    assert [(job.epoch, job.spot) for job in runtime.jobs] == [(call.epoch, None)]
+    assert [(job.session, job.ticket) for job in runtime.jobs] == [(call.session, None)]
 
 
 def test_what_a_program_raises_and_returns_comes_out(runtime: HandRuntime) -> None:
@@ -107,7 +107,7 @@ def test_what_a_program_raises_and_returns_comes_out(runtime: HandRuntime) -> No
 def test_the_failure_of_an_operation_is_thrown_into_the_program(runtime: HandRuntime) -> None:
     def program() -> Any:
         try:
-            yield from ops.Enqueue(SPOT, EXCLUSIVE)
+            yield from ops.Enqueue(TICKET, EXCLUSIVE)
         except KeyboardInterrupt:
             return "caught"
 
@@ -119,7 +119,7 @@ def test_closing_closes_the_program(runtime: HandRuntime) -> None:
 
     def program() -> Any:
         try:
-            yield from ops.Enqueue(SPOT, EXCLUSIVE)
+            yield from ops.Enqueue(TICKET, EXCLUSIVE)
         finally:
             closed.append(True)
 
@@ -135,27 +135,27 @@ def test_an_unknown_operation_should_not_come(runtime: HandRuntime) -> None:
 
 def test_a_store_operation_should_come_after_attach(runtime: HandRuntime) -> None:
     with pytest.raises(AssertionError, match="should come after Attach"):
-        Run(runtime.call(), ops.Enqueue(SPOT, EXCLUSIVE))
+        Run(runtime.call(), ops.Enqueue(TICKET, EXCLUSIVE))
 
 
 # Attach.
 
 
 def test_attach_to_the_live_session(runtime: HandRuntime) -> None:
-    epoch = runtime.live()
+    session = runtime.live()
     run = Run(runtime.call(), steps.Attach())
-    assert run.result is run.call.epoch is epoch
+    assert run.result is run.call.session is session
     assert runtime.wanted == 0
-    assert run.call.mailbox not in runtime.board.calls
+    assert run.call.mailbox not in runtime.state.calls
 
 
 def test_attach_wants_a_session_and_waits(runtime: HandRuntime) -> None:
     run = Run(runtime.call(), steps.Attach())
     assert (runtime.wanted, run.pauses) == (1, None)
-    assert run.call.mailbox in runtime.board.calls
+    assert run.call.mailbox in runtime.state.calls
     assert run.answer(SessionEvent()).pauses is None, "not there yet"
-    epoch = runtime.live()
-    assert run.answer(SessionEvent()).result is epoch
+    session = runtime.live()
+    assert run.answer(SessionEvent()).result is session
 
 
 def test_attach_does_not_miss_a_session_that_came_as_it_joined(runtime: HandRuntime) -> None:
@@ -185,7 +185,7 @@ def test_attach_fails_fast_where_that_is_asked(runtime: HandRuntime) -> None:
 
 
 def test_attach_fails_fast_once_every_server_was_tried(runtime: HandRuntime) -> None:
-    runtime.engine.servers = 3
+    runtime.backend.servers = 3
     run = Run(runtime.call(fail_fast=True), steps.Attach())
     for _ in range(2):
         assert isinstance(run.answer(OpenFailed(CUT)).effect, Receive)
@@ -206,7 +206,7 @@ def test_attach_is_refused_where_waiting_would_not_help(runtime: HandRuntime, er
 
 def test_attach_after_and_while_closing(runtime: HandRuntime) -> None:
     run = Run(runtime.call(), steps.Attach())
-    runtime.board.closed = "closed"
+    runtime.state.closed = "closed"
     with pytest.raises(ClientClosed):
         run.answer(SessionEvent())
     with pytest.raises(ClientClosed):
@@ -217,7 +217,7 @@ def test_attach_after_and_while_closing(runtime: HandRuntime) -> None:
 
 
 def test_a_lost_answer_is_asked_again_after_a_pause(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE))
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE))
     again: list[bool] = []
     for _ in range(5):
         assert isinstance(run.asks, ops.Enqueue)
@@ -232,7 +232,7 @@ def test_a_lost_answer_is_asked_again_after_a_pause(runtime: HandRuntime) -> Non
 
 
 def test_the_protocol_knows_that_it_is_asked_again(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Withdraw(SPOT, MINE))
+    run = Run(attached(runtime), ops.Withdraw(TICKET, MINE))
     run.fail(CUT).answer(None)
     assert run.answer(False).result is True, "it was I who deleted it"
 
@@ -259,7 +259,7 @@ def test_fail_fast_tries_twice(runtime: HandRuntime) -> None:
 
 
 def test_fail_fast_tries_each_server(runtime: HandRuntime) -> None:
-    runtime.engine.servers = 5
+    runtime.backend.servers = 5
     run = Run(attached(runtime, fail_fast=True), ops.Check(MINE))
     for _ in range(4):
         run.fail(CUT).answer(None)
@@ -277,21 +277,21 @@ def test_other_errors_are_not_asked_again(runtime: HandRuntime) -> None:
 
 
 def test_session_lost_marks_the_session_for_everybody(runtime: HandRuntime) -> None:
-    keeper = runtime.board.keeper = runtime.call().mailbox
+    keepalive = runtime.state.keepalive = runtime.call().mailbox
     run = Run(attached(runtime), ops.Check(MINE))
     with pytest.raises(SessionLost):
         run.fail(SessionLost("revoked"))
-    assert run.call.epoch.ended == "revoked"
-    assert list(keeper.events) == [SessionEvent()]
+    assert run.call.session.ended == "revoked"
+    assert list(keepalive.events) == [SessionEvent()]
     with pytest.raises(SessionLost, match="revoked"):
-        Run(run.call, ops.Enqueue(SPOT, EXCLUSIVE))
-    assert len(keeper.events) == 1
+        Run(run.call, ops.Enqueue(TICKET, EXCLUSIVE))
+    assert len(keepalive.events) == 1
 
 
 def test_an_ended_session_is_asked_nothing_but_to_end(runtime: HandRuntime) -> None:
     call = attached(runtime)
-    call.epoch.ended = "lost"
-    for op in (ops.Check(MINE), ops.Withdraw(SPOT, MINE), ops.Watch(MINE, (OTHER,)), ops.Renew((), 1.0)):
+    call.session.ended = "lost"
+    for op in (ops.Check(MINE), ops.Withdraw(TICKET, MINE), ops.Watch(MINE, (OTHER,)), ops.Renew((), 1.0)):
         with pytest.raises(SessionLost):
             Run(call, op)
     assert isinstance(Run(call, ops.End()).asks, ops.End)
@@ -301,78 +301,78 @@ def test_an_ended_session_is_asked_nothing_but_to_end(runtime: HandRuntime) -> N
 
 
 def test_who_may_stand_is_noted_before_it_is_asked(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE))
-    assert run.call.epoch.local.stands(SPOT.id)
-    assert (run.call.spot, run.call.place) == (SPOT, None)
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE))
+    assert run.call.session.waiters.stands(TICKET.id)
+    assert (run.call.ticket, run.call.entry) == (TICKET, None)
     run.answer(ALONE)
-    assert (run.call.spot, run.call.place) == (SPOT, MINE)
+    assert (run.call.ticket, run.call.entry) == (TICKET, MINE)
 
 
 def test_what_waits_is_known_until_it_is_admitted(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
-    local = run.call.epoch.local
-    assert local.waiting == (MINE,)
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE)).answer(ALONE)
+    waiters = run.call.session.waiters
+    assert waiters.waiting == (MINE,)
     Run(run.call, steps.Admit(MINE, {}))
-    assert local.waiting == ()
+    assert waiters.waiting == ()
 
 
 def test_what_waits_is_known_until_it_is_abandoned(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
-    runtime.abandon(run.call, SPOT, MINE)
-    assert run.call.epoch.local.waiting == ()
-    assert run.call.epoch.local.stands(SPOT.id), "until it is withdrawn"
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE)).answer(ALONE)
+    runtime.abandon(run.call, TICKET, MINE)
+    assert run.call.session.waiters.waiting == ()
+    assert run.call.session.waiters.stands(TICKET.id), "until it is withdrawn"
 
 
 def test_what_a_renewal_did_not_find_is_not_admitted(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
-    epoch = run.call.epoch
-    epoch.local.missed(SPOT.id)
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE)).answer(ALONE)
+    session = run.call.session
+    session.waiters.missed(TICKET.id)
     with pytest.raises(SessionLost, match="removed"):
         Run(run.call, steps.Admit(MINE, {"lock": "q"}))
-    assert epoch.holds == {}
+    assert session.holds == {}
 
 
 def test_withdrawn_is_forgotten_once_it_is_confirmed(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE)).answer(ALONE)
     listener = runtime.call().mailbox
-    local = run.call.epoch.local
-    local.listen(Contender("q/id-1", SPOT.id), listener)
-    run = Run(run.call, ops.Withdraw(SPOT, MINE))
-    assert local.stands(SPOT.id)
+    waiters = run.call.session.waiters
+    waiters.listen(Contender("q/id-1", TICKET.id), listener)
+    run = Run(run.call, ops.Withdraw(TICKET, MINE))
+    assert waiters.stands(TICKET.id)
     run.answer(True)
-    assert not local.stands(SPOT.id)
-    assert run.call.spot is None
+    assert not waiters.stands(TICKET.id)
+    assert run.call.ticket is None
     assert list(listener.events) == [LocallyGone("q/id-1")]
 
 
 def test_a_probe_that_wrote_nothing_leaves_nothing(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Probe(SPOT, EXCLUSIVE)).answer(None)
-    assert not run.call.epoch.local.stands(SPOT.id)
-    assert run.call.spot is None
-    run = Run(run.call, ops.Probe(SPOT, EXCLUSIVE)).answer(ALONE)
-    assert run.call.spot is SPOT
-    assert run.call.place is MINE
+    run = Run(attached(runtime), ops.Probe(TICKET, EXCLUSIVE)).answer(None)
+    assert not run.call.session.waiters.stands(TICKET.id)
+    assert run.call.ticket is None
+    run = Run(run.call, ops.Probe(TICKET, EXCLUSIVE)).answer(ALONE)
+    assert run.call.ticket is TICKET
+    assert run.call.entry is MINE
 
 
 def test_a_probe_whose_first_try_may_land_yet_is_noted_until_it_is_withdrawn(runtime: HandRuntime) -> None:
-    run = Run(attached(runtime), ops.Probe(SPOT, EXCLUSIVE)).answer(
-        ops.View(None, (), complete=True, position=0)
+    run = Run(attached(runtime), ops.Probe(TICKET, EXCLUSIVE)).answer(
+        ops.Snapshot(None, (), complete=True, position=0)
     )
-    assert run.call.epoch.local.stands(SPOT.id)
-    assert (run.call.spot, run.call.place) == (SPOT, None)
-    run = Run(run.call, ops.Withdraw(SPOT)).answer(False)
-    assert not run.call.epoch.local.stands(SPOT.id)
-    assert run.call.spot is None
+    assert run.call.session.waiters.stands(TICKET.id)
+    assert (run.call.ticket, run.call.entry) == (TICKET, None)
+    run = Run(run.call, ops.Withdraw(TICKET)).answer(False)
+    assert not run.call.session.waiters.stands(TICKET.id)
+    assert run.call.ticket is None
 
 
 @pytest.mark.parametrize("error", [CUT, KeyboardInterrupt(), StoreRefused("s", "x")])
 def test_a_downgrade_that_was_not_answered_has_the_clients_own_ask_the_store(
     runtime: HandRuntime, error: BaseException
 ) -> None:
-    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
-    listener, writer = runtime.call().mailbox, Contender("q/id-1", SPOT.id)
-    local = run.call.epoch.local
-    local.listen(writer, listener)
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE)).answer(ALONE)
+    listener, writer = runtime.call().mailbox, Contender("q/id-1", TICKET.id)
+    waiters = run.call.session.waiters
+    waiters.listen(writer, listener)
     downgrading = Run(run.call, ops.Rewrite(MINE, DOWNGRADED))
     if isinstance(error, StoreUnavailable):
         downgrading.fail(error)
@@ -380,16 +380,16 @@ def test_a_downgrade_that_was_not_answered_has_the_clients_own_ask_the_store(
         with pytest.raises(type(error)):
             downgrading.fail(error)
     assert list(listener.events) == [Changed("q/id-1")]
-    assert not local.listen(writer, listener)
+    assert not waiters.listen(writer, listener)
 
 
 @pytest.mark.parametrize(("stands", "told"), [(1, [Changed("q/id-1")]), (None, [])])
 def test_a_downgrade_is_told_to_the_clients_own_once_the_store_confirmed(
     runtime: HandRuntime, stands: int | None, told: Any
 ) -> None:
-    run = Run(attached(runtime), ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE)).answer(ALONE)
     listener = runtime.call().mailbox
-    run.call.epoch.local.listen(Contender("q/id-1", SPOT.id), listener)
+    run.call.session.waiters.listen(Contender("q/id-1", TICKET.id), listener)
     run = Run(run.call, ops.Rewrite(MINE, DOWNGRADED))
     assert list(listener.events) == []
     run.answer(stands)
@@ -399,12 +399,12 @@ def test_a_downgrade_is_told_to_the_clients_own_once_the_store_confirmed(
 @pytest.mark.parametrize("make", [lambda t: ops.Watch(MINE, t), lambda t: ops.Look(MINE, EXCLUSIVE, t)])
 def test_the_clients_own_contenders_need_no_watch_on_the_store(runtime: HandRuntime, make: Any) -> None:
     call = attached(runtime)
-    local = call.epoch.local
-    local.stand("near")
+    waiters = call.session.waiters
+    waiters.stand("near")
     near = Contender("q/near", "near")
     run = Run(call, make((near, OTHER)))
     assert run.asks.targets == (OTHER,)
-    local.gone("near")
+    waiters.gone("near")
     assert list(call.mailbox.events) == [LocallyGone("q/near")]
     call.finish()
     assert call.listening == ["near"]
@@ -412,7 +412,7 @@ def test_the_clients_own_contenders_need_no_watch_on_the_store(runtime: HandRunt
 
 def test_a_watch_on_nobody_else_asks_nothing(runtime: HandRuntime) -> None:
     call = attached(runtime)
-    call.epoch.local.stand("near")
+    call.session.waiters.stand("near")
     assert Run(call, ops.Watch(MINE, (Contender("q/near", "near"),))).result is True
 
 
@@ -420,10 +420,10 @@ def test_a_remote_watch_is_the_stores_word(runtime: HandRuntime) -> None:
     assert Run(attached(runtime), ops.Watch(MINE, (OTHER,))).answer(False).result is False
 
 
-def test_what_a_watch_shows_of_strangers_is_told_before_the_waiting(runtime: HandRuntime) -> None:
+def test_what_a_watch_shows_of_foreign_contenders_is_told_before_the_waiting(runtime: HandRuntime) -> None:
     call = attached(runtime)
     run = Run(call, ops.Watch(MINE, (OTHER,)))
-    call.epoch.protocol._notices.add("q/other", "q/other is bound to no session")
+    call.session.protocol._notices.add("q/other", "q/other is bound to no session")
     assert run.answer(True).result is True
     assert [(one.event, one.reason) for one in runtime.told] == [
         ("store.stranger", "q/other is bound to no session")
@@ -432,12 +432,12 @@ def test_what_a_watch_shows_of_strangers_is_told_before_the_waiting(runtime: Han
 
 def test_finished_calls_hear_nothing(runtime: HandRuntime) -> None:
     call = attached(runtime)
-    call.epoch.local.stand("near")
+    call.session.waiters.stand("near")
     Run(call, ops.Watch(MINE, (Contender("q/near", "near"),)))
-    runtime.board.join(call.mailbox)
+    runtime.state.join(call.mailbox)
     call.finish()
-    call.epoch.local.gone("near")
-    runtime.board.tell(SessionEvent())
+    call.session.waiters.gone("near")
+    runtime.state.tell(SessionEvent())
     assert not call.mailbox.events
     runtime.call().finish()
 
@@ -447,17 +447,17 @@ def test_finished_calls_hear_nothing(runtime: HandRuntime) -> None:
 
 def test_a_waiter_hears_of_the_session_and_rereads_in_time(runtime: HandRuntime) -> None:
     run = Run(attached(runtime), steps.Wait())
-    assert run.call.mailbox in runtime.board.calls
+    assert run.call.mailbox in runtime.state.calls
     assert run.pauses is not None
     assert 7.0 <= run.pauses <= 10.0
     assert run.answer(Gone("x")).result == Gone("x")
 
 
 def test_the_reread_is_not_later_than_a_short_session(runtime: HandRuntime) -> None:
-    epoch = runtime.live(ttl_s=2.0)
-    assert all(1.4 <= runtime.reread_period(epoch) <= 2.0 for _ in range(50))
-    epoch.clock = None
-    assert 7.0 <= runtime.reread_period(epoch) <= 10.0
+    session = runtime.live(ttl_s=2.0)
+    assert all(1.4 <= runtime.reread_period(session) <= 2.0 for _ in range(50))
+    session.clock = None
+    assert 7.0 <= runtime.reread_period(session) <= 10.0
 
 
 @pytest.mark.parametrize(("in_s", "pause"), [(3.0, 3.0), (0.0, 0.0), (-1.0, 0.0)])
@@ -466,11 +466,11 @@ def test_a_waiter_looks_when_the_store_wants_it_to(runtime: HandRuntime, in_s: f
 
 
 def test_what_is_due_after_the_next_reread_puts_that_off_by_nothing(runtime: HandRuntime) -> None:
-    runtime.reread_period = lambda epoch: 8.0  # type: ignore[method-assign]
+    runtime.reread_period = lambda session: 8.0  # type: ignore[method-assign]
     assert Run(attached(runtime), steps.Wait(due_at=runtime.now() + 9.0)).pauses == 8.0
 
 
-def test_the_keepers_wait_is_its_own(runtime: HandRuntime) -> None:
+def test_the_keepalive_loops_wait_is_its_own(runtime: HandRuntime) -> None:
     assert Run(attached(runtime), steps.Wait(3.0)).pauses == 3.0
     run = Run(runtime.call(), steps.Wait())
     assert run.answer(None).result is None
@@ -478,7 +478,7 @@ def test_the_keepers_wait_is_its_own(runtime: HandRuntime) -> None:
 
 def test_a_waiter_is_told_of_the_end(runtime: HandRuntime) -> None:
     run = Run(attached(runtime), steps.Wait())
-    run.call.epoch.ended = "lost"
+    run.call.session.ended = "lost"
     with pytest.raises(SessionLost):
         run.answer(SessionEvent())
     with pytest.raises(SessionLost):
@@ -487,7 +487,7 @@ def test_a_waiter_is_told_of_the_end(runtime: HandRuntime) -> None:
 
 def test_a_waiter_is_told_that_the_client_closes(runtime: HandRuntime) -> None:
     run = Run(attached(runtime), steps.Wait())
-    runtime.board.closed = "closed"
+    runtime.state.closed = "closed"
     with pytest.raises(ClientClosed):
         run.answer(SessionEvent())
 
@@ -498,7 +498,7 @@ def test_a_waiter_is_told_that_the_client_closes(runtime: HandRuntime) -> None:
 def test_admit_records_the_grant(runtime: HandRuntime) -> None:
     call = attached(runtime)
     hold = Run(call, steps.Admit(MINE, {"lock": "q"})).result
-    assert (hold.place, hold.owner, hold.acquired_at, hold.labels) == (MINE, "owner", 1000.0, {"lock": "q"})
+    assert (hold.entry, hold.owner, hold.acquired_at, hold.labels) == (MINE, "owner", 1000.0, {"lock": "q"})
     assert call.hold is hold
     assert runtime.holds == [hold]
 
@@ -509,25 +509,25 @@ def test_admit_refuses_when_nothing_remains(runtime: HandRuntime, how: Any) -> N
     if how == "clock":
         runtime.clock.time += 13.5
     else:
-        call.epoch.ended = "revoked"
+        call.session.ended = "revoked"
     with pytest.raises(SessionLost):
         Run(call, steps.Admit(MINE, {}))
-    assert call.hold.reason == call.epoch.reason
-    assert call.epoch.holds == {}
+    assert call.hold.reason == call.session.reason
+    assert call.session.holds == {}
     assert runtime.told == [], "it never was a grant"
 
 
 def test_a_session_that_ends_while_its_proof_is_read_takes_the_grant_with_it(runtime: HandRuntime) -> None:
     """Whoever gives it up then has to find the grant, or nobody tells of its loss."""
     call = attached(runtime)
-    epoch, told = call.epoch, []
+    session, told = call.session, []
 
     def remaining(now: float) -> float:
-        del epoch.remaining  # the proof was good as it was read, and the session ends before that is used
-        told.extend(runtime.board.ended(epoch, "revoked"))
+        del session.remaining  # the proof was good as it was read, and the session ends before that is used
+        told.extend(runtime.state.ended(session, "revoked"))
         return 5.0
 
-    epoch.remaining = remaining
+    session.remaining = remaining
     hold = Run(call, steps.Admit(MINE, {})).result
     assert told == [hold]
     assert hold.reason == "revoked"
@@ -543,7 +543,7 @@ def test_a_grant_is_the_calls_before_the_session_knows_it(runtime: HandRuntime) 
             super().__setitem__(key, value)
             raise KeyboardInterrupt
 
-    call.epoch.holds = Interrupting()
+    call.session.holds = Interrupting()
     with pytest.raises(KeyboardInterrupt):
         runtime.admit(call, steps.Admit(MINE, {}))
     assert call.hold is not None
@@ -562,18 +562,18 @@ def test_open_is_stamped_with_the_time_of_its_sending(runtime: HandRuntime) -> N
     assert runtime.jobs == []
 
 
-def test_every_try_to_open_has_a_link_of_its_own_and_the_unborn_session_is_ended(
+def test_every_try_to_open_has_a_connection_of_its_own_and_the_unborn_session_is_ended(
     runtime: HandRuntime,
 ) -> None:
     waiting = runtime.call()
-    runtime.board.join(waiting.mailbox)
+    runtime.state.join(waiting.mailbox)
     run = Run(runtime.call(), ops.Open(15.0))
-    first = run.call.epoch
+    first = run.call.session
     run.fail(CUT)
     assert list(waiting.mailbox.events) == [OpenFailed(CUT)], "who fails fast has to hear"
     run.answer(None)
-    assert run.call.epoch is not first
-    assert [(job.epoch, job.spot, job.within_s) for job in runtime.jobs] == [
+    assert run.call.session is not first
+    assert [(job.session, job.ticket, job.within_s) for job in runtime.jobs] == [
         (first, None, END_UNBORN_WITHIN_S)
     ]
     run.answer(ops.Opened("s2", 15.0))
@@ -598,7 +598,7 @@ def test_open_fails_for_good(runtime: HandRuntime, error: Any) -> None:
 def test_open_stops_when_the_client_is_closed(runtime: HandRuntime) -> None:
     run = Run(runtime.call(), ops.Open(15.0))
     run.fail(CUT)
-    runtime.board.closed = "closed"
+    runtime.state.closed = "closed"
     with pytest.raises(ClientClosed):
         run.answer(SessionEvent())
     assert len(runtime.jobs) == 1
@@ -631,67 +631,67 @@ def test_end_is_asked_again_too(runtime: HandRuntime) -> None:
 
 def test_abandon_is_for_what_may_stand(runtime: HandRuntime) -> None:
     call = attached(runtime)
-    runtime.abandon(call, SPOT)
+    runtime.abandon(call, TICKET)
     assert runtime.jobs == [], "it was never asked for"
-    call.epoch.local.stand(SPOT.id)
-    call.spot, call.place = SPOT, MINE
-    runtime.abandon(call, SPOT)
-    assert [(job.spot, job.place) for job in runtime.jobs] == [(SPOT, MINE)]
-    assert call.spot is None
+    call.session.waiters.stand(TICKET.id)
+    call.ticket, call.entry = TICKET, MINE
+    runtime.abandon(call, TICKET)
+    assert [(job.ticket, job.entry) for job in runtime.jobs] == [(TICKET, MINE)]
+    assert call.ticket is None
     assert list(runtime.cleaning.values()) == runtime.jobs
     runtime.cleaned(runtime.jobs[0])
     runtime.cleaned(runtime.jobs[0])
     assert runtime.cleaning == {}
 
 
-def test_an_interrupt_in_abandon_leaves_the_spot_with_the_call(
+def test_an_interrupt_in_abandon_leaves_the_ticket_with_the_call(
     runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = attached(runtime)
-    call.epoch.local.stand(SPOT.id)
-    call.spot, call.place = SPOT, MINE
+    call.session.waiters.stand(TICKET.id)
+    call.ticket, call.entry = TICKET, MINE
 
     def interrupted(job: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runtime, "clean_up", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        runtime.abandon(call, SPOT)
-    assert call.spot is SPOT
+        runtime.abandon(call, TICKET)
+    assert call.ticket is TICKET
     monkeypatch.undo()
     call.unwind()
-    assert [(job.spot, job.place) for job in runtime.jobs] == [(SPOT, MINE)]
-    runtime.abandon(call, SPOT, MINE)  # once more does no harm
+    assert [(job.ticket, job.entry) for job in runtime.jobs] == [(TICKET, MINE)]
+    runtime.abandon(call, TICKET, MINE)  # once more does no harm
     assert len(runtime.jobs) == 2
-    assert call.spot is None
+    assert call.ticket is None
 
 
 def test_abandon_without_a_session_has_nothing_to_withdraw(runtime: HandRuntime) -> None:
-    runtime.abandon(runtime.call(), SPOT)
+    runtime.abandon(runtime.call(), TICKET)
     assert runtime.jobs == []
 
 
 def test_unwind_leaves_nothing_and_may_be_called_twice(runtime: HandRuntime) -> None:
     call = attached(runtime)
-    run = Run(call, ops.Enqueue(SPOT, EXCLUSIVE)).answer(ALONE)
+    run = Run(call, ops.Enqueue(TICKET, EXCLUSIVE)).answer(ALONE)
     hold = Run(run.call, steps.Admit(MINE, {})).result
     call.unwind()
     call.unwind()
-    assert [(job.spot, job.place) for job in runtime.jobs] == [(SPOT, MINE)]
+    assert [(job.ticket, job.entry) for job in runtime.jobs] == [(TICKET, MINE)]
     assert hold.reason == "the call was interrupted before it returned"
     assert runtime.holds == []
 
 
 @pytest.mark.parametrize(
     ("job", "within"),
-    [((None, None), 15.0), ((None, 1.0), 1.0), ((SPOT, None), None)],
+    [((None, None), 15.0), ((None, 1.0), 1.0), ((TICKET, None), None)],
     ids=["a session, as long as it is", "an unborn one", "a spot, until it is gone"],
 )
 def test_how_long_the_cleaner_tries(runtime: HandRuntime, job: Any, within: Any) -> None:
     from recipes._programs.cleaner import Job
 
-    spot, within_s = job
-    assert runtime.settles_within(Job(runtime.live(), spot, within_s=within_s)) == within
+    ticket, within_s = job
+    assert runtime.settles_within(Job(runtime.live(), ticket, within_s=within_s)) == within
 
 
 def test_every_request_is_bounded(runtime: HandRuntime) -> None:

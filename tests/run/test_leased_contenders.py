@@ -17,8 +17,8 @@ import pytest
 
 from recipes import events, testing
 from recipes._contract.connection import Mailbox
-from recipes._contract.operations import Enqueue, Place, Renew, Renewal, View
-from recipes._contract.rule import Order
+from recipes._contract.operations import Enqueue, Entry, Renew, Renewal, Snapshot
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Granted
 from recipes.stores.memory import Command, MemoryServer
 
@@ -50,24 +50,28 @@ class LeasingServer(MemoryServer):
             for queue in self.queues.values():
                 queue.clear()
 
-    def _enqueue(self, op: Enqueue, command: Command) -> View:
-        ref = f"{op.spot.queue}/{op.spot.kind}-{op.spot.id}"
+    def _enqueue(self, op: Enqueue, command: Command) -> Snapshot:
+        ref = f"{op.ticket.queue}/{op.ticket.kind}-{op.ticket.id}"
         self.until[ref] = self.now() + TTL_S
         self.waits_at[ref] = command.mailbox
         return super()._enqueue(op, command)
 
     def _renew(self, op: Renew, command: Command) -> Renewal:
-        there = [place for place in (*op.places, *op.waiting) if self._stands(place)]
-        self.until.update({place.ref: self.now() + TTL_S for place in there})
-        missing = (place for place in (*op.places, *op.waiting) if place not in there)
+        there = [entry for entry in (*op.entries, *op.waiting) if self._stands(entry)]
+        self.until.update({entry.ref: self.now() + TTL_S for entry in there})
+        missing = (entry for entry in (*op.entries, *op.waiting) if entry not in there)
         return Renewal(TTL_S, tuple(missing))
 
-    def _view(self, mine: Place, order: Order) -> View:
-        queue = self.queues[mine.spot.queue]
+    def _snapshot(self, mine: Entry, rule: Rule) -> Snapshot:
+        queue = self.queues[mine.ticket.queue]
         for ref in [ref for ref in queue if self.until[ref] <= self.now()]:
             del queue[ref]
-        view = super()._view(mine, order)
-        return replace(view, due_s=self.until[view.ahead[0].ref] - self.now()) if view.ahead else view
+        snapshot = super()._snapshot(mine, rule)
+        return (
+            replace(snapshot, due_s=self.until[snapshot.ahead[0].ref] - self.now())
+            if snapshot.ahead
+            else snapshot
+        )
 
     def _remove(self, queue: dict[str, Any], ref: str) -> bool:
         was_head = ref == next(iter(queue), None)
@@ -159,11 +163,11 @@ def test_who_waits_long_keeps_its_lease_by_the_renewals_of_its_client(store: Lea
     holder, client = store.connect(), store.connect()
     grant = holder.lock("x").acquire()
     waiting = Waiting(store, client)
-    (place,) = client._runtime.board.epoch.local.waiting  # type: ignore[union-attr]
+    (entry,) = client._runtime.state.session.waiters.waiting  # type: ignore[union-attr]
     store.clock.advance(4 * TTL_S)
-    assert store.server.until[place.ref] > store.clock.now
+    assert store.server.until[entry.ref] > store.clock.now
     assert grant.release()
-    assert waiting.over().token == place.token, "it has not queued again"
+    assert waiting.over().token == entry.token, "it has not queued again"
 
 
 def test_the_stores_own_word_of_the_grant_costs_no_request(store: LeasingStore) -> None:
@@ -194,11 +198,11 @@ def test_a_late_word_of_the_grant_does_not_count(store: LeasingStore, told: list
     holder, client = store.connect(), store.connect()
     holder.lock("x").acquire()
     waiting = Waiting(store, client)
-    local = client._runtime.board.epoch.local  # type: ignore[union-attr]
-    (place,) = local.waiting
+    waiters = client._runtime.state.session.waiters  # type: ignore[union-attr]
+    (entry,) = waiters.waiting
     with store._time.lock:  # nothing is read meanwhile
         store.server.forget_all()
-        store.server.waits_at[place.ref].post(Granted(place.ref))
-        local.missed(place.spot.id)
-    assert waiting.over().token > place.token
+        store.server.waits_at[entry.ref].post(Granted(entry.ref))
+        waiters.missed(entry.ticket.id)
+    assert waiting.over().token > entry.token
     assert ("lock.acquired", 1) not in told[told.index(("lock.queued", 1)) :]

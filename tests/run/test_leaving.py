@@ -18,8 +18,8 @@ import recipes
 from integration.servers import eventually
 from recipes._run import process
 from recipes.client import AsyncClient
-from recipes.stores.memory import AsyncMemoryLink
-from tests.run.doubles import SETTINGS, FaultyEngine
+from recipes.stores.memory import AsyncMemoryConnection
+from tests.run.doubles import SETTINGS, FaultyBackend
 from tests.run.leaving import SCRIPTS, run
 
 SOON_S = 20.0  # of a session of 600 s
@@ -133,10 +133,10 @@ def test_fault_45_the_exit_keeps_no_client_alive() -> None:
 
 
 HANGS = """
-        from recipes.stores._kit.blocking import QueueLink
+        from recipes.stores._kit.blocking import QueueConnection
         clients = [recipes.connect(URL) for _ in range(5)]
         grants = [one.lock(f"x{number}").acquire() for number, one in enumerate(clients)]
-        QueueLink.ask = lambda *args: time.sleep(60)
+        QueueConnection.ask = lambda *args: time.sleep(60)
         ready()
     """
 
@@ -186,8 +186,11 @@ def drop(url: str) -> None:
     gc.collect()
 
 
-def test_fault_45_a_dropped_client_whose_link_needs_no_loop_is_ended_at_once() -> None:
-    """Such a link may keep the session alive by itself (kazoo's threads do): nothing else would end it."""
+def test_fault_45_a_dropped_client_whose_connection_needs_no_loop_is_ended_at_once() -> None:
+    """Such a connection may keep the session alive by itself (kazoo's threads do).
+
+    Nothing else would end it.
+    """
     with pytest.warns(ResourceWarning, match=r"was dropped while it held 'x' .*; its session is being ended"):
         drop("memory://dropped")
     with recipes.connect("memory://dropped") as client:
@@ -195,11 +198,11 @@ def test_fault_45_a_dropped_client_whose_link_needs_no_loop_is_ended_at_once() -
     assert eventually(lambda: process._left == [], SOON_S)
 
 
-def test_fault_45_a_dropped_client_whose_link_needs_its_loop_is_ended_at_exit(
+def test_fault_45_a_dropped_client_whose_connection_needs_its_loop_is_ended_at_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "_left", [])  # this process goes on
-    monkeypatch.setattr(AsyncMemoryLink, "for_another_loop", lambda _: None)
+    monkeypatch.setattr(AsyncMemoryConnection, "for_another_loop", lambda _: None)
     with pytest.warns(ResourceWarning, match=r"was dropped, and 'x' .* stays locked until the session runs"):
         drop("memory://kept")
     assert len(process._left) == 1
@@ -208,7 +211,7 @@ def test_fault_45_a_dropped_client_whose_link_needs_its_loop_is_ended_at_exit(
         assert client.lock("x").acquire(timeout=SOON_S).held
 
 
-def test_fault_45_the_link_of_a_dropped_client_is_closed_if_the_store_cannot_be_asked(
+def test_fault_45_the_connection_of_a_dropped_client_is_closed_if_the_store_cannot_be_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So that nothing keeps the session alive: it runs out."""
@@ -216,15 +219,15 @@ def test_fault_45_the_link_of_a_dropped_client_is_closed_if_the_store_cannot_be_
     async def unavailable(*_: object) -> None:
         raise recipes.StoreUnavailable("the store", "it is down")
 
-    async def close(link: AsyncMemoryLink) -> None:
-        closed.append(link)
+    async def close(connection: AsyncMemoryConnection) -> None:
+        closed.append(connection)
 
-    closed: list[AsyncMemoryLink] = []
+    closed: list[AsyncMemoryConnection] = []
 
     async def hold() -> None:
         await recipes.connect_async("memory://cut", session_timeout=600).lock("x").acquire()
-        monkeypatch.setattr(AsyncMemoryLink, "ask", unavailable)
-        monkeypatch.setattr(AsyncMemoryLink, "close", close)
+        monkeypatch.setattr(AsyncMemoryConnection, "ask", unavailable)
+        monkeypatch.setattr(AsyncMemoryConnection, "close", close)
 
     with pytest.warns(ResourceWarning, match="is being ended"):  # noqa: PT031 - it is collected by either
         asyncio.run(hold())
@@ -254,15 +257,15 @@ def test_fault_45_what_cannot_be_ended_at_once_is_not_forgotten_before_the_exit(
         assert client.lock("x").acquire(timeout=SOON_S).held
 
 
-def test_fault_45_a_link_that_lives_on_keeps_no_dropped_client_alive() -> None:
+def test_fault_45_a_connection_that_lives_on_keeps_no_dropped_client_alive() -> None:
     """As kazoo's threads keep it, and with it what it is to tell of the session's end."""
-    engine = FaultyEngine()
+    backend = FaultyBackend()
 
     async def hold() -> None:
-        await AsyncClient(engine, SETTINGS).lock("x").acquire()
+        await AsyncClient(backend, SETTINGS).lock("x").acquire()
 
     with pytest.warns(ResourceWarning, match="is being ended"):  # noqa: PT031 - it is collected by either
         asyncio.run(hold())
         gc.collect()
-    for on_end in engine.on_ends:
+    for on_end in backend.on_ends:
         on_end("nobody is there any more")

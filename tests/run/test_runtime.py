@@ -4,7 +4,7 @@ import itertools
 import uuid
 
 from recipes import events
-from recipes._contract.operations import Spot
+from recipes._contract.operations import Ticket
 from recipes._programs.cleaner import Job
 from recipes._run.clock import boot_time
 from recipes._run.runtime import LONGEST_PAUSE_S, Runtime, new_id
@@ -45,9 +45,9 @@ def test_records_without_a_place_get_the_stores_label() -> None:
 
 
 def test_how_long_a_job_is_tried() -> None:
-    """A spot until it is gone, a session for as long as it may live, one that never began for a moment."""
+    """A ticket until it is gone, a session for as long as it may live, one that never began for a moment."""
     runtime = HandRuntime()
-    epoch = runtime.live()
-    assert runtime.settles_within(Job(epoch, Spot("q", "lock", "id"))) is None
-    assert runtime.settles_within(Job(epoch, None)) == runtime.settings.session_timeout_s
-    assert runtime.settles_within(Job(epoch, None, within_s=1.0)) == 1.0
+    session = runtime.live()
+    assert runtime.settles_within(Job(session, Ticket("q", "lock", "id"))) is None
+    assert runtime.settles_within(Job(session, None)) == runtime.settings.session_timeout_s
+    assert runtime.settles_within(Job(session, None, within_s=1.0)) == 1.0

@@ -23,7 +23,7 @@ from tests.run.striking import Handled, Strike, StrikeAtTheEnd, StrikeWithin
 SOON_S = 20
 
 
-# A generator that is dropped hears a signal too, and nobody hears of that.
+# A generator that is dropped hears a signal too, and nobody is notified of that.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -178,7 +178,7 @@ def test_close_releases_what_an_interrupt_left_as_a_block_ended(
 ) -> None:
     lock = client.lock("x")
     strike_at_the_end(lock)
-    assert [grant.held for grant in client._runtime.holds[0].faces] == [True]
+    assert [grant.held for grant in client._runtime.holds[0].grants] == [True]
     client.close()
     assert client._runtime.holds == []
 
@@ -187,7 +187,7 @@ def test_a_renewal_releases_what_an_interrupt_left_as_a_block_ended(client: reci
     lock = client.lock("x")
     strike_at_the_end(lock)
     (hold,) = client._runtime.holds
-    client._runtime.board.tell_keeper()
+    client._runtime.state.wake_keepalive()
     assert hold.remaining(client._runtime.now()) > 0
     client._runtime.sweep()
     assert hold.ended

@@ -1,4 +1,4 @@
-"""The asyncio face and its driver on a store in memory, with faults where they hurt."""
+"""The asyncio API and its driver on a store in memory, with faults where they hurt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from recipes.errors import (
     StoreUnavailable,
     WouldDeadlock,
 )
-from tests.run.doubles import FAST, SETTINGS, FaultyEngine
+from tests.run.doubles import FAST, SETTINGS, FaultyBackend
 from tests.run.test_blocking import REMOVALS, SOON_S, cut, on, refusing
 
 
@@ -48,17 +48,17 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 @pytest.fixture
-def engine() -> FaultyEngine:
-    return FaultyEngine()
+def backend() -> FaultyBackend:
+    return FaultyBackend()
 
 
 @asynccontextmanager
-async def using(engine: FaultyEngine, settings: Any = SETTINGS) -> AsyncIterator[AsyncClient]:
-    client = AsyncClient(engine, settings)
+async def using(backend: FaultyBackend, settings: Any = SETTINGS) -> AsyncIterator[AsyncClient]:
+    client = AsyncClient(backend, settings)
     try:
         yield client
     finally:
-        engine.before = engine.after = lambda request: None
+        backend.before = backend.after = lambda request: None
         await client.close()
 
 
@@ -73,18 +73,18 @@ async def cleaned(client: AsyncClient) -> None:
 
 
 def lose(client: AsyncClient, reason: str = "revoked") -> None:
-    client._runtime.session_gone(client._runtime.board.epoch, reason)  # type: ignore[arg-type]
+    client._runtime.session_gone(client._runtime.state.session, reason)  # type: ignore[arg-type]
 
 
-async def queued(engine: FaultyEngine, client: AsyncClient, name: str = "x") -> asyncio.Task[Any]:
+async def queued(backend: FaultyBackend, client: AsyncClient, name: str = "x") -> asyncio.Task[Any]:
     """A waiter that has got as far as waiting."""
     waiting = asyncio.Event()
     runtime = client._runtime
     period = runtime.reread_period
 
-    def noted(epoch: Any) -> float:
+    def noted(session: Any) -> float:
         waiting.set()
-        return period(epoch)
+        return period(session)
 
     runtime.reread_period = noted  # type: ignore[method-assign]
 
@@ -100,8 +100,8 @@ async def queued(engine: FaultyEngine, client: AsyncClient, name: str = "x") -> 
 
 
 @in_loop
-async def test_acquire_and_release(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_acquire_and_release(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         lock = client.lock("x")
         grant = await lock.acquire()
         assert grant.held
@@ -111,22 +111,22 @@ async def test_acquire_and_release(engine: FaultyEngine) -> None:
         assert not await grant.release()
         assert not await grant.verify()
         assert client.grants == []
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
         assert repr(lock) == "<AsyncLock 'x' on memory://>"
 
 
 @in_loop
-async def test_uncontended_is_one_request_each(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_uncontended_is_one_request_each(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         await client.open()
-        engine.asked.clear()
+        backend.asked.clear()
         await (await client.lock("x").acquire()).release()
-        assert engine.asked == ["Enqueue", "Withdraw"]
+        assert backend.asked == ["Enqueue", "Withdraw"]
 
 
 @in_loop
-async def test_many_tasks_one_at_a_time_in_order(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_many_tasks_one_at_a_time_in_order(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         inside: list[int] = []
         order: list[int] = []
 
@@ -140,13 +140,13 @@ async def test_many_tasks_one_at_a_time_in_order(engine: FaultyEngine) -> None:
 
         await asyncio.gather(*(work(number) for number in range(20)))
         assert order == sorted(order)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
 
 
 @pytest.mark.parametrize("timeout", [0, 0.0, 0.05])
 @in_loop
-async def test_a_timeout_leaves_nothing_behind(engine: FaultyEngine, timeout: Any) -> Never:
-    async with using(engine) as client, using(engine) as other:
+async def test_a_timeout_leaves_nothing_behind(backend: FaultyBackend, timeout: Any) -> Never:
+    async with using(backend) as client, using(backend) as other:
         grant = await other.lock("x").acquire()
         with pytest.raises(LockTimeout) as raised:
             await client.lock("x").acquire(timeout=timeout)
@@ -155,27 +155,27 @@ async def test_a_timeout_leaves_nothing_behind(engine: FaultyEngine, timeout: An
             async with client.lock("x").acquire(timeout=timeout):
                 raise AssertionError("the body was entered")
         await cleaned(client)
-        assert [c.ref for c in engine.server.contenders()] == [grant._hold.place.ref]
+        assert [c.ref for c in backend.server.contenders()] == [grant._hold.entry.ref]
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), True, "1"])
 @in_loop
-async def test_bad_timeouts_raise_before_anything_is_awaited(engine: FaultyEngine, bad: Any) -> None:
-    async with using(engine) as client:
+async def test_bad_timeouts_raise_before_anything_is_awaited(backend: FaultyBackend, bad: Any) -> None:
+    async with using(backend) as client:
         with pytest.raises((ValueError, TypeError), match="timeout"):
             client.lock("x").acquire(timeout=bad)
-        assert engine.asked == []
+        assert backend.asked == []
 
 
 def test_bad_options() -> None:
-    client = AsyncClient(FaultyEngine(), SETTINGS)
+    client = AsyncClient(FaultyBackend(), SETTINGS)
     with pytest.raises(ValueError, match="on_lost is 'cancel' or 'tell', not 'ignore'"):
         client.lock("x", on_lost="ignore")  # type: ignore[arg-type]
 
 
 @in_loop
-async def test_free_is_granted_with_any_timeout(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_free_is_granted_with_any_timeout(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         for timeout in (0, 0.05, None):
             async with client.lock("x").acquire(timeout=timeout) as grant:
                 assert grant.held
@@ -184,42 +184,42 @@ async def test_free_is_granted_with_any_timeout(engine: FaultyEngine) -> None:
 
 
 @in_loop
-async def test_waiting_for_oneself_is_refused(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_waiting_for_oneself_is_refused(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         lock = client.lock("x")
         async with lock as grant:
             with pytest.raises(WouldDeadlock) as raised:
                 await lock.acquire()
             assert raised.value.token == grant.token
-            waiter = await queued(engine, client)
+            waiter = await queued(backend, client)
         await (await waiter).release()
 
 
 @in_loop
-async def test_open_fails_fast_and_refusals_are_raised(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
-        engine.before = on("Open", cut, times=10**9)
+async def test_open_fails_fast_and_refusals_are_raised(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
+        backend.before = on("Open", cut, times=10**9)
         with pytest.raises(StoreUnavailable):
             await client.open()
         with pytest.raises(LockTimeout) as raised:
             await client.lock("x").acquire(timeout=0.05)
         assert isinstance(raised.value.__cause__, StoreUnavailable)
-    async with using(engine) as client:
-        engine.before = on("Open", lambda: StoreRefused("memory://", "no"), times=10**9)
+    async with using(backend) as client:
+        backend.before = on("Open", lambda: StoreRefused("memory://", "no"), times=10**9)
         for _ in range(2):
             with pytest.raises(StoreRefused):
                 await client.lock("x").acquire()
-        assert client._runtime._keeper is not None
-        assert not client._runtime._keeper.done()
-        engine.before = lambda request: None
+        assert client._runtime._keepalive is not None
+        assert not client._runtime._keepalive.done()
+        backend.before = lambda request: None
         await client.open()
 
 
 @in_loop
-async def test_verify_in_an_outage(engine: FaultyEngine) -> None:
-    async with using(engine, FAST) as client:
+async def test_verify_in_an_outage(backend: FaultyBackend) -> None:
+    async with using(backend, FAST) as client:
         grant = await client.lock("x").acquire()
-        engine.before = on("Check", cut, times=10**9)
+        backend.before = on("Check", cut, times=10**9)
         with pytest.raises(StoreUnavailable):
             await grant.verify()
 
@@ -227,17 +227,17 @@ async def test_verify_in_an_outage(engine: FaultyEngine) -> None:
 @pytest.mark.parametrize("where", ["before", "after"])
 @pytest.mark.parametrize("kind", ["Open", "Enqueue", "Withdraw", "Watch", "Check"])
 @in_loop
-async def test_a_lost_answer_is_no_lost_lock(engine: FaultyEngine, kind: str, where: str) -> None:
-    async with using(engine) as client, using(engine) as other:
+async def test_a_lost_answer_is_no_lost_lock(backend: FaultyBackend, kind: str, where: str) -> None:
+    async with using(backend) as client, using(backend) as other:
         holder = await other.lock("x").acquire()
-        setattr(engine, where, on(kind, cut, times=2))
-        waiter = await queued(engine, client)
+        setattr(backend, where, on(kind, cut, times=2))
+        waiter = await queued(backend, client)
         await holder.release()
         grant = await waiter
         assert await grant.verify()
         assert await grant.release()
         await cleaned(client)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
 
 
 # Cancellation.
@@ -254,18 +254,18 @@ class Stops:
         self._late = late
 
     def install(self, client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-        async def ask(link: Any, request: Any, timeout_s: float) -> Any:
-            return await self._ask(link, request, timeout_s)
+        async def ask(connection: Any, request: Any, timeout_s: float) -> Any:
+            return await self._ask(connection, request, timeout_s)
 
-        epoch = client._runtime.board.epoch
-        assert epoch is not None
-        monkeypatch.setattr(type(epoch.link), "ask", ask)
+        session = client._runtime.state.session
+        assert session is not None
+        monkeypatch.setattr(type(session.connection), "ask", ask)
 
-    async def _ask(self, link: Any, request: Any, timeout_s: float) -> Any:
+    async def _ask(self, connection: Any, request: Any, timeout_s: float) -> Any:
         if asyncio.current_task() is not self.task:
-            return link._blocking.ask(request, timeout_s)
+            return connection._blocking.ask(request, timeout_s)
         self._number -= 1
-        reply = link._blocking.ask(request, timeout_s) if self._late or self._number else None
+        reply = connection._blocking.ask(request, timeout_s) if self._late or self._number else None
         if not self._number:
             self.reached.set()
             await asyncio.Event().wait()
@@ -276,17 +276,17 @@ class Stops:
 @pytest.mark.parametrize("number", [1, 2, 3])
 @in_loop
 async def test_cancelled_at_any_request_leaves_no_contender(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch, number: int, late: Any
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch, number: int, late: Any
 ) -> None:
     """Enqueue, watch, check."""
-    async with using(engine) as client, using(engine) as other:
+    async with using(backend) as client, using(backend) as other:
         holder = await other.lock("x").acquire()
         await client.open()
         stops = Stops(number, late=late)
         stops.install(client, monkeypatch)
         waiting = asyncio.Event()
         period = client._runtime.reread_period
-        client._runtime.reread_period = lambda epoch: (waiting.set(), period(epoch))[1]  # type: ignore[method-assign]
+        client._runtime.reread_period = lambda session: (waiting.set(), period(session))[1]  # type: ignore[method-assign]
 
         async def acquire() -> Any:
             return await client.lock("x").acquire()
@@ -301,53 +301,53 @@ async def test_cancelled_at_any_request_leaves_no_contender(
             await stops.task
         await holder.release()
         await cleaned(client)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
         assert client.grants == []
 
 
 @in_loop
-async def test_cancelled_while_waiting(engine: FaultyEngine) -> None:
-    async with using(engine) as client, using(engine) as other:
+async def test_cancelled_while_waiting(backend: FaultyBackend) -> None:
+    async with using(backend) as client, using(backend) as other:
         holder = await other.lock("x").acquire()
-        waiter = await queued(engine, client)
+        waiter = await queued(backend, client)
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
         await cleaned(client)
-        assert len(engine.server.contenders()) == 1
+        assert len(backend.server.contenders()) == 1
         await holder.release()
 
 
 @in_loop
-async def test_cancelled_while_waiting_for_a_session(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
-        engine.before = on("Open", cut, times=10**9)
+async def test_cancelled_while_waiting_for_a_session(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
+        backend.before = on("Open", cut, times=10**9)
         task = asyncio.create_task(client.lock("x").acquire())
-        await until(lambda: engine.asked.count("Open") > 1)
+        await until(lambda: backend.asked.count("Open") > 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert client._runtime.board.calls.keys() <= {client._runtime.board.keeper}
+        assert client._runtime.state.calls.keys() <= {client._runtime.state.keepalive}
 
 
 @in_loop
-async def test_cancelled_by_a_timeout_of_the_standard_library(engine: FaultyEngine) -> None:
-    async with using(engine) as client, using(engine) as other:
+async def test_cancelled_by_a_timeout_of_the_standard_library(backend: FaultyBackend) -> None:
+    async with using(backend) as client, using(backend) as other:
         holder = await other.lock("x").acquire()
         with pytest.raises(TimeoutError) as raised:
             async with asyncio.timeout(0.02):
                 await client.lock("x").acquire()
         assert not isinstance(raised.value, LockTimeout)
         await cleaned(client)
-        assert len(engine.server.contenders()) == 1
+        assert len(backend.server.contenders()) == 1
         await holder.release()
 
 
 @in_loop
 async def test_release_cancelled_is_settled_behind(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with using(engine) as client:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
         stops = Stops(1, late=False)
         stops.install(client, monkeypatch)
@@ -358,56 +358,56 @@ async def test_release_cancelled_is_settled_behind(
             await stops.task
         assert not grant.held
         await cleaned(client)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
 
 
 @in_loop
 async def test_an_interrupt_before_the_grant_is_made(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*args: Any, **options: Any) -> None:
         raise asyncio.CancelledError
 
-    async with using(engine) as client:
+    async with using(backend) as client:
         monkeypatch.setattr("recipes.AsyncLock._grant", interrupted)
         with pytest.raises(asyncio.CancelledError):
             await client.lock("x").acquire()
         await cleaned(client)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
 
 
 @in_loop
 async def test_a_cancellation_before_the_grant_is_made_leaves_nothing_entered(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*args: Any, **options: Any) -> None:
         raise asyncio.CancelledError
 
-    async with using(engine) as client:
+    async with using(backend) as client:
         async with client.rlock("x") as outer:
-            for place in ("recipes.AsyncRLock._grant", "recipes.rlock.Entries.enter"):
+            for entry in ("recipes.AsyncRLock._grant", "recipes.rlock.Reentries.enter"):
                 for name in "xy":
-                    monkeypatch.setattr(place, interrupted)
+                    monkeypatch.setattr(entry, interrupted)
                     with pytest.raises(asyncio.CancelledError):
                         await client.rlock(name).acquire()
                     monkeypatch.undo()
             assert client.grants == [outer]
         assert client.grants == []
         await cleaned(client)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
         await asyncio.create_task(client.rlock("y").acquire())  # its task goes without leaving
-        engine.server.remove(engine.server.contenders()[0].ref)
+        backend.server.remove(backend.server.contenders()[0].ref)
         assert not await client.grants[0].verify()
         async with client.rlock("x") as other:
-            assert [entries.faces for entries in client._runtime.entries.values()] == [[other]]
+            assert [reentries.grants for reentries in client._runtime.reentries.values()] == [[other]]
 
 
 # async with, and loss.
 
 
 @in_loop
-async def test_the_body_is_cancelled_on_loss_and_leaves_as_lock_lost(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_the_body_is_cancelled_on_loss_and_leaves_as_lock_lost(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         with pytest.raises(LockLost, match="revoked") as raised:  # noqa: PT012
             async with client.lock("x"):
                 lose(client)
@@ -420,16 +420,16 @@ async def test_the_body_is_cancelled_on_loss_and_leaves_as_lock_lost(engine: Fau
 
 
 @in_loop
-async def test_a_clean_body_and_a_loss(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_clean_body_and_a_loss(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         with pytest.raises(LockLost, match="revoked"):
             async with client.lock("x"):
                 lose(client)
 
 
 @in_loop
-async def test_a_body_that_swallows_the_cancellation(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_body_that_swallows_the_cancellation(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         with pytest.raises(LockLost, match="revoked"):  # noqa: PT012
             async with client.lock("x"):
                 lose(client)
@@ -441,8 +441,8 @@ async def test_a_body_that_swallows_the_cancellation(engine: FaultyEngine) -> No
 
 
 @in_loop
-async def test_a_body_that_fails_on_the_cancellation(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_body_that_fails_on_the_cancellation(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         with pytest.raises(ZeroDivisionError) as raised:  # noqa: PT012
             async with client.lock("x") as grant:
                 lose(client)
@@ -455,8 +455,8 @@ async def test_a_body_that_fails_on_the_cancellation(engine: FaultyEngine) -> No
 
 
 @in_loop
-async def test_told_only_where_that_is_asked(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_told_only_where_that_is_asked(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         with pytest.raises(LockLost, match="revoked"):  # noqa: PT012
             async with client.lock("x", on_lost="tell") as grant:
                 lose(client)
@@ -466,8 +466,8 @@ async def test_told_only_where_that_is_asked(engine: FaultyEngine) -> None:
 
 
 @in_loop
-async def test_a_cancellation_from_outside_stays_one(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_cancellation_from_outside_stays_one(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         inside = asyncio.Event()
 
         async def body() -> None:
@@ -481,12 +481,12 @@ async def test_a_cancellation_from_outside_stays_one(engine: FaultyEngine) -> No
         with pytest.raises(asyncio.CancelledError):
             await task
         await cleaned(client)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
 
 
 @in_loop
-async def test_a_cancellation_from_outside_beside_a_loss_stays_one(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_cancellation_from_outside_beside_a_loss_stays_one(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         inside = asyncio.Event()
 
         async def body() -> None:
@@ -496,9 +496,9 @@ async def test_a_cancellation_from_outside_beside_a_loss_stays_one(engine: Fault
 
         task = asyncio.create_task(body())
         await inside.wait()
-        epoch = client._runtime.board.epoch
-        assert epoch is not None
-        client._runtime.board.ended(epoch, "revoked")
+        session = client._runtime.state.session
+        assert session is not None
+        client._runtime.state.ended(session, "revoked")
         task.cancel("from outside")
         with pytest.raises(asyncio.CancelledError) as raised:
             await task
@@ -506,17 +506,17 @@ async def test_a_cancellation_from_outside_beside_a_loss_stays_one(engine: Fault
 
 
 @in_loop
-async def test_a_timeout_around_the_body_is_its_own(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_timeout_around_the_body_is_its_own(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02), client.lock("x"):
                 await asyncio.Event().wait()
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
 
 
 @in_loop
-async def test_lost_before_the_body_is_entered(engine: FaultyEngine) -> Never:
-    async with using(engine) as client:
+async def test_lost_before_the_body_is_entered(backend: FaultyBackend) -> Never:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
         lose(client)
         await until(lambda: grant._hold.ended)
@@ -526,8 +526,8 @@ async def test_lost_before_the_body_is_entered(engine: FaultyEngine) -> Never:
 
 
 @in_loop
-async def test_a_loss_in_the_middle_of_the_release_is_no_interruption(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_loss_in_the_middle_of_the_release_is_no_interruption(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         async with client.lock("x") as grant:
             await grant.release()
             lose(client)
@@ -536,8 +536,8 @@ async def test_a_loss_in_the_middle_of_the_release_is_no_interruption(engine: Fa
 
 
 @in_loop
-async def test_locks_nested_in_one_task_leave_their_own(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_locks_nested_in_one_task_leave_their_own(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         lock = client.lock("x")
         async with lock, client.lock("y"), client.lock("z").acquire():
             assert len(client.grants) == 3
@@ -546,8 +546,8 @@ async def test_locks_nested_in_one_task_leave_their_own(engine: FaultyEngine) ->
 
 
 @in_loop
-async def test_lost_wait_and_callbacks(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_lost_wait_and_callbacks(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
         assert await grant.lost.wait(0.01) is False
         assert await grant.lost.wait(0) is False
@@ -566,8 +566,8 @@ async def test_lost_wait_and_callbacks(engine: FaultyEngine) -> None:
 
 
 @in_loop
-async def test_a_release_is_no_loss(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_release_is_no_loss(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
         waiter = asyncio.create_task(grant.lost.wait())
         await asyncio.sleep(0)
@@ -576,8 +576,8 @@ async def test_a_release_is_no_loss(engine: FaultyEngine) -> None:
 
 
 @in_loop
-async def test_lost_by_the_clock(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with using(engine) as client:
+async def test_lost_by_the_clock(backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
         now = client._runtime.now()
         monkeypatch.setattr(client._runtime, "now", lambda: now + 14.0)
@@ -588,40 +588,40 @@ async def test_lost_by_the_clock(engine: FaultyEngine, monkeypatch: pytest.Monke
 
 
 @in_loop
-async def test_a_waiter_queues_again_when_the_session_is_lost(engine: FaultyEngine) -> None:
-    async with using(engine) as client, using(engine) as other:
+async def test_a_waiter_queues_again_when_the_session_is_lost(backend: FaultyBackend) -> None:
+    async with using(backend) as client, using(backend) as other:
         holder = await other.lock("x").acquire()
-        waiter = await queued(engine, client)
+        waiter = await queued(backend, client)
         first = client.session.id
         lose(client)
-        await until(lambda: client.session.id not in (first, None) and engine.asked.count("Enqueue") == 3)
+        await until(lambda: client.session.id not in (first, None) and backend.asked.count("Enqueue") == 3)
         await holder.release()
         assert await (await waiter).release()
         await cleaned(client)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
 
 
-async def remove(engine: FaultyEngine, client: AsyncClient, grant: Any, how: str) -> None:
+async def remove(backend: FaultyBackend, client: AsyncClient, grant: Any, how: str) -> None:
     if how == "removed":
-        engine.server.remove(grant._hold.place.ref)
+        backend.server.remove(grant._hold.entry.ref)
     else:
-        engine.server.end(client.session.id)
+        backend.server.end(client.session.id)
 
 
 @pytest.mark.parametrize("on_lost", ["cancel", "tell"])
 @pytest.mark.parametrize(("how", "reason"), REMOVALS)
 @in_loop
 async def test_a_loss_that_shows_at_the_release(
-    engine: FaultyEngine, how: str, reason: str, on_lost: Any
+    backend: FaultyBackend, how: str, reason: str, on_lost: Any
 ) -> None:
-    async with using(engine) as client:
+    async with using(backend) as client:
         with pytest.raises(LockLost, match=reason):
             async with client.lock("x", on_lost=on_lost) as grant:
-                await remove(engine, client, grant, how)
+                await remove(backend, client, grant, how)
         assert grant.lost.is_set()
         await nothing_is_pending()
         grant = await client.lock("y").acquire()
-        await remove(engine, client, grant, how)
+        await remove(backend, client, grant, how)
         assert not await grant.release()
         assert reason in (grant.lost_reason or "")
 
@@ -636,11 +636,11 @@ async def nothing_is_pending() -> None:
 @pytest.mark.parametrize("goes_on", [False, True], ids=["leaves at once", "waits for something"])
 @pytest.mark.parametrize("finds", ["verify", "release"])
 @in_loop
-async def test_a_body_that_finds_the_loss_itself(engine: FaultyEngine, finds: str, goes_on: Any) -> None:
-    async with using(engine) as client:
+async def test_a_body_that_finds_the_loss_itself(backend: FaultyBackend, finds: str, goes_on: Any) -> None:
+    async with using(backend) as client:
         with pytest.raises(LockLost, match="removed from the store"):  # noqa: PT012
             async with client.lock("x") as grant:
-                await remove(engine, client, grant, "removed")
+                await remove(backend, client, grant, "removed")
                 assert not await getattr(grant, finds)()
                 if goes_on:
                     await asyncio.Event().wait()
@@ -648,8 +648,8 @@ async def test_a_body_that_finds_the_loss_itself(engine: FaultyEngine, finds: st
 
 
 @in_loop
-async def test_release_in_another_loop_ends_nothing(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_release_in_another_loop_ends_nothing(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
 
         def elsewhere() -> None:
@@ -662,8 +662,8 @@ async def test_release_in_another_loop_ends_nothing(engine: FaultyEngine) -> Non
 
 
 @in_loop
-async def test_only_who_entered_leaves(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_only_who_entered_leaves(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         lock = client.lock("x")
         async with lock as grant:
             other = asyncio.create_task(lock.__aexit__(None, None, None))
@@ -673,18 +673,18 @@ async def test_only_who_entered_leaves(engine: FaultyEngine) -> None:
 
 
 @in_loop
-async def test_an_acquire_can_be_made_a_task_of(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_an_acquire_can_be_made_a_task_of(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         acquiring = client.lock("x").acquire()
         assert asyncio.iscoroutine(acquiring)
         grant = await asyncio.create_task(acquiring)
         waiter = asyncio.create_task(client.lock("x").acquire())
-        await until(lambda: len(engine.server.contenders()) == 2)
+        await until(lambda: len(backend.server.contenders()) == 2)
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
         await cleaned(client)
-        assert len(engine.server.contenders()) == 1
+        assert len(backend.server.contenders()) == 1
         assert await grant.release()
         client.lock("x").acquire().close()  # never begun, and no warning
         with pytest.raises(RuntimeError, match="already"):
@@ -692,12 +692,12 @@ async def test_an_acquire_can_be_made_a_task_of(engine: FaultyEngine) -> None:
 
 
 @in_loop
-async def test_an_acquire_that_nobody_awaited_is_warned_of(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_an_acquire_that_nobody_awaited_is_warned_of(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         with pytest.warns(RuntimeWarning, match="AsyncLock.acquire. was never awaited"):  # noqa: PT031
             client.lock("x").acquire()
             gc.collect()
-        assert engine.asked == []
+        assert backend.asked == []
 
 
 # Loops, threads, closing.
@@ -710,13 +710,13 @@ def test_a_loop_that_ends_without_close_says_nothing() -> None:
     """
     script = """
 import asyncio, recipes
-from recipes.stores.memory import AsyncMemoryLink
+from recipes.stores.memory import AsyncMemoryConnection
 
-async def slow(link, request, timeout_s, ask=AsyncMemoryLink.ask):
+async def slow(connection, request, timeout_s, ask=AsyncMemoryConnection.ask):
     await asyncio.sleep(0.01)
-    return await ask(link, request, timeout_s)
+    return await ask(connection, request, timeout_s)
 
-AsyncMemoryLink.ask = slow
+AsyncMemoryConnection.ask = slow
 
 async def main():
     asyncio.get_running_loop().slow_callback_duration = 60  # a busy machine is no fault
@@ -724,7 +724,7 @@ async def main():
     other = recipes.connect_async("memory://x")
     await other.lock("x").acquire()
     waiter = asyncio.create_task(client.lock("x").acquire())
-    while other._runtime.engine.server.contenders()[1:] == []:
+    while other._runtime.backend.server.contenders()[1:] == []:
         await asyncio.sleep(0)
     await asyncio.sleep(0.03)
 
@@ -739,8 +739,8 @@ asyncio.run(main())
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
 
 
-def test_a_client_belongs_to_one_loop(engine: FaultyEngine) -> None:
-    client = AsyncClient(engine, SETTINGS)
+def test_a_client_belongs_to_one_loop(backend: FaultyBackend) -> None:
+    client = AsyncClient(backend, SETTINGS)
 
     async def use() -> None:
         await client.open()
@@ -749,7 +749,7 @@ def test_a_client_belongs_to_one_loop(engine: FaultyEngine) -> None:
         await client.open()
         await client.close()
 
-    asyncio.run(AsyncClient(engine, SETTINGS).close())
+    asyncio.run(AsyncClient(backend, SETTINGS).close())
     loop = asyncio.new_event_loop()
     loop.run_until_complete(use())
     with pytest.raises(RuntimeError, match="another event loop"):
@@ -757,16 +757,16 @@ def test_a_client_belongs_to_one_loop(engine: FaultyEngine) -> None:
     loop.run_until_complete(use_and_close())
     loop.close()
     client._runtime.in_turn()(lambda: None)
-    teller = threading.Thread(target=engine.on_ends[-1], args=("nobody is there any more",))
+    teller = threading.Thread(target=backend.on_ends[-1], args=("nobody is there any more",))
     teller.start()
     teller.join()
 
 
 @in_loop
-async def test_the_link_may_tell_of_the_end_from_any_thread(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_the_connection_may_tell_of_the_end_from_any_thread(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
-        told = engine.on_ends[0]
+        told = backend.on_ends[0]
         await asyncio.to_thread(told, "expired, said the server")
         assert await grant.lost.wait()
         assert grant.lost_reason == "expired, said the server"
@@ -807,10 +807,10 @@ def test_an_event_of_another_thread_comes_by_way_of_the_loop(monkeypatch: pytest
 
 
 @in_loop
-async def test_close_ends_everything(engine: FaultyEngine) -> None:
-    client = AsyncClient(engine, SETTINGS)
+async def test_close_ends_everything(backend: FaultyBackend) -> None:
+    client = AsyncClient(backend, SETTINGS)
     grant = await client.lock("x").acquire()
-    waiter = await queued(engine, client)
+    waiter = await queued(backend, client)
     runtime = client._runtime
     await client.close()
     await client.close()
@@ -820,25 +820,25 @@ async def test_close_ends_everything(engine: FaultyEngine) -> None:
         await client.open()
     assert not grant.held
     assert not await grant.release()
-    assert engine.server.sessions == {}
-    assert runtime._keeper is not None
-    assert runtime._keeper.done()
+    assert backend.server.sessions == {}
+    assert runtime._keepalive is not None
+    assert runtime._keepalive.done()
 
 
 @in_loop
 async def test_close_ends_who_waits_for_a_session(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes._run.tasks.CLOSE_WITHIN_S", 0.02)
-    client = AsyncClient(engine, SETTINGS)
+    client = AsyncClient(backend, SETTINGS)
     opening = asyncio.Event()
-    link = type(engine.async_link(lambda reason: None))
+    connection = type(backend.async_connection(lambda reason: None))
 
     async def hang(self: Any, request: Any, timeout_s: float) -> Any:
         opening.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(link, "ask", hang)
+    monkeypatch.setattr(connection, "ask", hang)
 
     async def acquire() -> Any:
         return await client.lock("x").acquire()
@@ -848,45 +848,47 @@ async def test_close_ends_who_waits_for_a_session(
     await client.close()
     with pytest.raises(ClientClosed):
         await waiter
-    keeper = client._runtime._keeper
-    assert keeper is not None
-    await until(keeper.done)
+    keepalive = client._runtime._keepalive
+    assert keepalive is not None
+    await until(keepalive.done)
     monkeypatch.undo()
 
 
 @in_loop
-async def test_close_with_the_store_dead(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_with_the_store_dead(backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recipes._run.tasks.CLOSE_WITHIN_S", 0.05)
-    client = AsyncClient(engine, SETTINGS)
+    client = AsyncClient(backend, SETTINGS)
     await client.lock("x").acquire()
-    engine.before = on("End", cut, times=10**9)
+    backend.before = on("End", cut, times=10**9)
     await client.close()
-    assert engine.closed_links == 1
+    assert backend.closed_connections == 1
 
 
 @in_loop
 async def test_a_job_that_cannot_be_done_is_logged_and_dropped(
-    engine: FaultyEngine, caplog: pytest.LogCaptureFixture
+    backend: FaultyBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with using(engine) as client:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
-        engine.before = on("Withdraw", ZeroDivisionError, times=2)
+        backend.before = on("Withdraw", ZeroDivisionError, times=2)
         with pytest.raises(ZeroDivisionError):
             await grant.release()
         await cleaned(client)
         assert "could not be withdrawn" in caplog.text
-        epoch = client._runtime.board.epoch
-        assert epoch is not None
-        client._runtime.schedule(Job(epoch, None))
+        session = client._runtime.state.session
+        assert session is not None
+        client._runtime.schedule(Job(session, None))
         await cleaned(client)
-        assert engine.closed_links == 1
+        assert backend.closed_connections == 1
 
 
-def hanging_end(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+def hanging_end(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
+) -> tuple[asyncio.Event, asyncio.Event]:
     """Whoever ends the first session reaches the first event, and waits for the second."""
     ending, go_on = asyncio.Event(), asyncio.Event()
-    link = type(engine.async_link(lambda reason: None))
-    ask = link.ask
+    connection = type(backend.async_connection(lambda reason: None))
+    ask = connection.ask
 
     async def hang(self: Any, request: Any, timeout_s: float) -> Any:
         if type(request.op).__name__ == "End" and not ending.is_set():
@@ -894,24 +896,24 @@ def hanging_end(engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch) -> tuple[
             await go_on.wait()
         return await ask(self, request, timeout_s)
 
-    monkeypatch.setattr(link, "ask", hang)
+    monkeypatch.setattr(connection, "ask", hang)
     return ending, go_on
 
 
 @in_loop
 async def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with using(engine) as client:
+    async with using(backend) as client:
         await client.open()
-        ending, go_on = hanging_end(engine, monkeypatch)
+        ending, go_on = hanging_end(backend, monkeypatch)
         lose(client)
         await ending.wait()
-        engine.after = on("Enqueue", asyncio.CancelledError)
+        backend.after = on("Enqueue", asyncio.CancelledError)
         with pytest.raises(asyncio.CancelledError):
             await client.lock("x").acquire()
         await until(lambda: client.pending_cleanups == 1)
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
         go_on.set()
         await cleaned(client)
         await until(lambda: not client._runtime._behind)
@@ -919,12 +921,12 @@ async def test_a_session_that_cannot_be_ended_holds_up_no_withdrawal(
 
 @in_loop
 async def test_close_waits_for_who_ends_a_session(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes._run.tasks.CLOSE_WITHIN_S", 0.02)
-    async with using(engine) as client:
+    async with using(backend) as client:
         await client.open()
-        ending, _ = hanging_end(engine, monkeypatch)
+        ending, _ = hanging_end(backend, monkeypatch)
         lose(client)
         await ending.wait()
         closers = set(client._runtime._behind)
@@ -935,47 +937,49 @@ async def test_close_waits_for_who_ends_a_session(
 
 
 @in_loop
-async def test_a_spot_that_is_refused_goes_behind_the_others(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+async def test_a_ticket_that_is_refused_goes_behind_the_others(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes._programs.cleaner.REFUSED_PAUSE_S", 0.005)
-    async with using(engine) as client:
+    async with using(backend) as client:
         first, second = await client.lock("x").acquire(), await client.lock("y").acquire()
         withdrawn: list[str] = []
-        engine.before = refusing("x", withdrawn)
+        backend.before = refusing("x", withdrawn)
         assert await first.release()
         assert await second.release()
         await cleaned(client)
         assert withdrawn == ["y", "x"]
-        assert engine.server.contenders() == []
+        assert backend.server.contenders() == []
 
 
 @in_loop
 async def test_a_mistake_in_opening_a_session_is_told_and_tried_again(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("recipes._run.tasks.KEEPER_PAUSE_S", 0.005)
-    async with using(engine) as client:
-        engine.before = on("Open", ZeroDivisionError, times=10**9)
+    monkeypatch.setattr("recipes._run.tasks.KEEPALIVE_PAUSE_S", 0.005)
+    async with using(backend) as client:
+        backend.before = on("Open", ZeroDivisionError, times=10**9)
         with pytest.raises(StoreUnavailable, match="renewing failed: ZeroDivisionError"):
             await client.open()
         waiter = asyncio.create_task(client.lock("x").acquire(timeout=None))
         await asyncio.sleep(0)
-        engine.before = on("Open", ZeroDivisionError, times=3)
+        backend.before = on("Open", ZeroDivisionError, times=3)
         assert await (await waiter).release()
-        assert "the keeper of the session failed" in caplog.text
+        assert "the keepalive loop of the session failed" in caplog.text
 
 
 @in_loop
-async def test_a_keeper_that_somebody_cancelled_is_replaced_by_the_next_call(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_keepalive_loop_that_somebody_cancelled_is_replaced_by_the_next_call(
+    backend: FaultyBackend,
+) -> None:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
         runtime, first = client._runtime, client.session.id
-        keeper, epoch = runtime._keeper, runtime.board.epoch
-        keeper.cancel()
-        await asyncio.wait({keeper})
+        keepalive, session = runtime._keepalive, runtime.state.session
+        keepalive.cancel()
+        await asyncio.wait({keepalive})
         assert grant.held  # as long as what was confirmed proves it
-        epoch.clock.deadline = runtime.now()
+        session.clock.deadline = runtime.now()
         again = await client.lock("x").acquire(timeout=SOON_S)
         assert grant.lost.is_set()
         assert not grant.held
@@ -984,44 +988,46 @@ async def test_a_keeper_that_somebody_cancelled_is_replaced_by_the_next_call(eng
 
 
 @in_loop
-async def test_a_session_whose_keeper_was_cancelled_is_given_up_in_time(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_a_session_whose_keepalive_loop_was_cancelled_is_given_up_in_time(
+    backend: FaultyBackend,
+) -> None:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
         runtime = client._runtime
-        runtime.board.epoch.clock.deadline = runtime.now() + 0.01
-        runtime._keeper.cancel()
+        runtime.state.session.clock.deadline = runtime.now() + 0.01
+        runtime._keepalive.cancel()
         assert await grant.lost.wait(SOON_S)
         assert grant.lost_reason == "the task that renews was ended"
-        assert runtime._keeper is None
+        assert runtime._keepalive is None
         runtime._unkept(None)  # whoever comes later finds it done
         assert await (await client.lock("x").acquire(timeout=SOON_S)).release()
 
 
 @in_loop
-async def test_a_keeper_that_fails_gives_the_session_up_and_starts_another(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+async def test_a_keepalive_loop_that_fails_gives_the_session_up_and_starts_another(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recipes._run.tasks.KEEPER_PAUSE_S", 0.005)
-    async with using(engine) as client:
+    monkeypatch.setattr("recipes._run.tasks.KEEPALIVE_PAUSE_S", 0.005)
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
-        first, keeper = client.session.id, client._runtime._keeper
-        engine.before = on("Renew", ZeroDivisionError)
-        epoch = client._runtime.board.epoch
-        assert epoch is not None
-        assert epoch.clock is not None
-        epoch.clock.due = 0.0
-        client._runtime.board.tell_keeper()
+        first, keepalive = client.session.id, client._runtime._keepalive
+        backend.before = on("Renew", ZeroDivisionError)
+        session = client._runtime.state.session
+        assert session is not None
+        assert session.clock is not None
+        session.clock.due = 0.0
+        client._runtime.state.wake_keepalive()
         assert await grant.lost.wait()
         assert "ZeroDivisionError" in (grant.lost_reason or "")
         assert client.session.state == "lost"
         assert await (await client.lock("x").acquire()).release()
         assert client.session.id != first
-        assert client._runtime._keeper is keeper
+        assert client._runtime._keepalive is keepalive
 
 
 @in_loop
-async def test_session_and_repr(engine: FaultyEngine) -> None:
-    async with using(engine) as client:
+async def test_session_and_repr(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
         assert repr(client) == "<AsyncClient of memory://: session none>"
         async with client as same:
             assert same is client
@@ -1033,36 +1039,36 @@ async def test_session_and_repr(engine: FaultyEngine) -> None:
 
 @in_loop
 async def test_a_session_that_begins_while_the_client_is_closed_is_ended(
-    engine: FaultyEngine, monkeypatch: pytest.MonkeyPatch
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = AsyncClient(engine, SETTINGS)
+    client = AsyncClient(backend, SETTINGS)
     opening, go_on = asyncio.Event(), asyncio.Event()
-    link = type(engine.async_link(lambda reason: None))
-    ask = link.ask
+    connection = type(backend.async_connection(lambda reason: None))
+    ask = connection.ask
 
     async def slow(self: Any, request: Any, timeout_s: float) -> Any:
         opening.set()
         await go_on.wait()
         return await ask(self, request, timeout_s)
 
-    monkeypatch.setattr(link, "ask", slow)
+    monkeypatch.setattr(connection, "ask", slow)
     waiter = asyncio.create_task(client.lock("x").acquire())
     await opening.wait()
     closing = asyncio.create_task(client.close())
-    await until(lambda: client._runtime.board.closed is not None)
+    await until(lambda: client._runtime.state.closed is not None)
     go_on.set()
     await closing
     with pytest.raises(ClientClosed):
         await waiter
-    assert engine.server.sessions == {}
-    assert engine.closed_links == 1
+    assert backend.server.sessions == {}
+    assert backend.closed_connections == 1
 
 
 @in_loop
 async def test_what_a_callback_raises_does_not_leave_the_loop(
-    engine: FaultyEngine, caplog: pytest.LogCaptureFixture
+    backend: FaultyBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with using(engine) as client:
+    async with using(backend) as client:
         grant = await client.lock("x").acquire()
         called = asyncio.Event()
 
@@ -1071,6 +1077,6 @@ async def test_what_a_callback_raises_does_not_leave_the_loop(
 
         grant.lost.add_callback(leave)
         grant.lost.add_callback(lambda lost: called.set())
-        engine.on_ends[0]("revoked")
+        backend.on_ends[0]("revoked")
         await asyncio.wait_for(called.wait(), 10)
         assert "a callback failed" in caplog.text

@@ -11,7 +11,7 @@ import pytest
 from recipes._run import watchdog
 from recipes.client import AsyncClient, Client
 from recipes.errors import StoreUnavailable
-from tests.run.doubles import FAST, SETTINGS, FaultyEngine
+from tests.run.doubles import FAST, SETTINGS, FaultyBackend
 from tests.run.test_blocking import SOON_S
 from tests.run.test_tasks import in_loop
 
@@ -20,23 +20,23 @@ def watchdogs() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "recipes-watchdog"]
 
 
-def block_until_served(engine: FaultyEngine) -> int:
+def block_until_served(backend: FaultyBackend) -> int:
     """Block this thread, and with it its loop, until another client holds; returns its token."""
-    with Client(engine, SETTINGS) as other:
+    with Client(backend, SETTINGS) as other:
         return other.lock("x").acquire(timeout=SOON_S).token
 
 
 @in_loop
 async def test_a_blocked_loop_loses_the_lock_and_is_told_later() -> None:
-    engine = FaultyEngine()
-    client = AsyncClient(engine, SETTINGS)
+    backend = FaultyBackend()
+    client = AsyncClient(backend, SETTINGS)
     grant = await client.lock("x", max_hold=0.2).acquire()
     others = await client.lock("y", max_hold=60).acquire()
     plain = await client.lock("z").acquire()
     assert len(watchdogs()) == 1
-    assert block_until_served(engine) > grant.token
+    assert block_until_served(backend) > grant.token
     assert not grant.held
-    assert grant._hold.reason is None, "told by the keeper, which could not run"
+    assert grant._hold.reason is None, "told by the keepalive loop, which could not run"
     assert await grant.lost.wait(SOON_S)
     assert client.session.state == "held"
     assert others.held
@@ -50,15 +50,15 @@ async def test_a_blocked_loop_loses_the_lock_and_is_told_later() -> None:
 
 @in_loop
 async def test_a_loop_that_runs_does_without() -> None:
-    engine = FaultyEngine()
-    async with AsyncClient(engine, SETTINGS) as client:
+    backend = FaultyBackend()
+    async with AsyncClient(backend, SETTINGS) as client:
         grant = await client.lock("x", max_hold=0.2).acquire()
-        links = len(engine.on_ends)
+        connections = len(backend.on_ends)
         (thread,) = watchdogs()
         assert await grant.lost.wait(SOON_S)
         await asyncio.to_thread(thread.join, SOON_S)
         assert not thread.is_alive()
-        assert len(engine.on_ends) <= links + 1, "it opened no session"
+        assert len(backend.on_ends) <= connections + 1, "it opened no session"
         again = await client.lock("x", max_hold=60).acquire()
         assert len(watchdogs()) == 1
         await again.release()
@@ -69,19 +69,19 @@ async def test_progress_and_a_store_that_is_away_have_it_look_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watchdog, "AGAIN_S", 0.05)
-    engine, failed = FaultyEngine(), threading.Event()
+    backend, failed = FaultyBackend(), threading.Event()
 
     def away(request: Any) -> None:
-        if threading.current_thread().name == "recipes-keeper" and not failed.is_set():
+        if threading.current_thread().name == "recipes-keepalive" and not failed.is_set():
             failed.set()
             raise StoreUnavailable("memory://", "cut")
 
-    client = AsyncClient(engine, FAST)
+    client = AsyncClient(backend, FAST)
     grant = await client.lock("x", max_hold=0.3).acquire()
     await asyncio.sleep(0.2)
     grant.progress()
-    other = Client(engine, SETTINGS).open()
-    engine.before = away
+    other = Client(backend, SETTINGS).open()
+    backend.before = away
     assert other.lock("x").acquire(timeout=SOON_S).token > grant.token
     assert failed.is_set()
     assert "could not be withdrawn yet" in caplog.text

@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from tests.simulation import bulk
 from tests.simulation.exhaustive import ALL, QUICK, replay, search
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, Verdict, run
 from tests.simulation.sweep import sweep
-from tests.simulation.users import ORDERS
+from tests.simulation.users import RULES
 
 STORES = ("etcd", "zookeeper")
 CHUNK = 100
@@ -87,21 +87,21 @@ class Tally:
         ]
 
 
-def chunk(store: str, first: int, count: int, orders: tuple[Order, ...] = ()) -> Tally:
+def chunk(store: str, first: int, count: int, rules: tuple[Rule, ...] = ()) -> Tally:
     """Run some schedules, in a process of their own."""
     tally = Tally(store)
     for seed in range(first, first + count):
-        tally.add(run(Schedule(store, seed, orders=orders)))
+        tally.add(run(Schedule(store, seed, rules=rules)))
     collect()
     return tally
 
 
-def many(store: str, first: int, count: int, jobs: int, orders: tuple[Order, ...] = ()) -> Tally:
+def many(store: str, first: int, count: int, jobs: int, rules: tuple[Rule, ...] = ()) -> Tally:
     """Run schedules on several cores."""
     tally = Tally(store)
     with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
         parts = [
-            pool.submit(chunk, store, at, min(CHUNK, first + count - at), orders)
+            pool.submit(chunk, store, at, min(CHUNK, first + count - at), rules)
             for at in range(first, first + count, CHUNK)
         ]
         for part in parts:
@@ -144,7 +144,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
     parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
     parser.add_argument(
-        "--of", choices=ORDERS, default="by turns", help="what the users of every schedule acquire"
+        "--of", choices=RULES, default="by turns", help="what the users of every schedule acquire"
     )
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
     parser.add_argument("--count", type=int, default=10_000, help="how many schedules a store")
@@ -173,8 +173,8 @@ def main(argv: list[str] | None = None) -> int:
         print("\n".join(line for one in swept for line in one.lines()))
         return int(any(one.violations for one in swept))
     if options.seed is not None:
-        orders = ORDERS[options.of]
-        verdicts = [run(Schedule(store, options.seed, trace=True, orders=orders)) for store in stores]
+        rules = RULES[options.of]
+        verdicts = [run(Schedule(store, options.seed, trace=True, rules=rules)) for store in stores]
         for verdict in verdicts:
             show(verdict)
         return int(any(verdict.violation for verdict in verdicts))
@@ -203,13 +203,13 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     """Run many schedules; show the first violation in its shortest form."""
     if options.out is not None:
         seeds = range(options.first, options.first + options.count)
-        orders, recipe = ORDERS[options.of], options.of
+        rules, recipe = RULES[options.of], options.of
         done = [
             bulk.run(
                 options.out,
                 Tally(store),
                 seeds,
-                partial(chunk, store, orders=orders),
+                partial(chunk, store, rules=rules),
                 jobs=options.jobs,
                 recipe=recipe,
             )
@@ -219,8 +219,8 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     broken = 0
     for store in stores:
         began = time.monotonic()
-        orders = ORDERS[options.of]
-        tally = many(store, options.first, options.count, options.jobs, orders)
+        rules = RULES[options.of]
+        tally = many(store, options.first, options.count, options.jobs, rules)
         if options.json:
             print(json.dumps(tally.numbers()), flush=True)
             broken += bool(tally.violations)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from recipes._contract.operations import View, Withdraw
-from recipes._contract.rule import Order
+from recipes._contract.operations import Snapshot, Withdraw
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Disturbed, Gone
-from recipes._programs import cleaner, hold, local, queueing, session
+from recipes._programs import cleaner, hold, queueing, session, waiters
 from recipes._programs import reentry as re_entry
 from recipes._run import interpreter
 from recipes._run.runtime import Runtime
@@ -23,39 +23,39 @@ def swap(target: Any, name: str, value: Any) -> list[Any]:
 
 
 def no_look_after_waking() -> list[Any]:
-    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
+    def woken(rule: Any, mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
         if isinstance(event, Gone):
-            return View(mine, (), complete=True, position=0), ()
-        return (yield from original(order, mine, view, armed, event))
+            return Snapshot(mine, (), complete=True, position=0), ()
+        return (yield from original(rule, mine, snapshot, armed, event))
 
     original = queueing._woken
     return swap(queueing, "_woken", woken)
 
 
 def any_event_grants() -> list[Any]:
-    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
+    def woken(rule: Any, mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
         if isinstance(event, Disturbed):
-            return View(mine, (), complete=True, position=0), ()
-        return (yield from original(order, mine, view, armed, event))
+            return Snapshot(mine, (), complete=True, position=0), ()
+        return (yield from original(rule, mine, snapshot, armed, event))
 
     original = queueing._woken
     return swap(queueing, "_woken", woken)
 
 
 def leak_when_interrupted() -> list[Any]:
-    def abandon(self: Any, call: Any, spot: Any, place: Any = None) -> None:
-        if spot is None:
-            original(self, call, spot, place)
+    def abandon(self: Any, call: Any, ticket: Any, entry: Any = None) -> None:
+        if ticket is None:
+            original(self, call, ticket, entry)
 
     original = SimRuntime.abandon
     return swap(SimRuntime, "abandon", abandon)
 
 
 def leak_on_timeout() -> list[Any]:
-    def abandon(self: Any, call: Any, spot: Any, place: Any = None) -> None:
+    def abandon(self: Any, call: Any, ticket: Any, entry: Any = None) -> None:
         expired = call.deadline.at is not None and call.deadline.at <= self.now()
-        if spot is None or not expired:
-            original(self, call, spot, place)
+        if ticket is None or not expired:
+            original(self, call, ticket, entry)
 
     original = SimRuntime.abandon
     return swap(SimRuntime, "abandon", abandon)
@@ -63,15 +63,15 @@ def leak_on_timeout() -> list[Any]:
 
 def watch_everybody() -> list[Any]:
     return [
-        *swap(Order, "targets", lambda self, ahead: ahead),
-        *swap(queueing.Attempt, "targets", lambda self, view: view.ahead),
-        *swap(Order, "reach", 10),
+        *swap(Rule, "targets", lambda self, ahead: ahead),
+        *swap(queueing.Attempt, "targets", lambda self, snapshot: snapshot.ahead),
+        *swap(Rule, "reach", 10),
     ]
 
 
 def admit_without_the_clock() -> list[Any]:
     def admit(self: Any, call: Any, op: Any) -> Any:
-        with mock.patch.object(session.Epoch, "remaining", mock.Mock(return_value=1.0)):
+        with mock.patch.object(session.StoreSession, "remaining", mock.Mock(return_value=1.0)):
             return original(self, call, op)
 
     original = SimRuntime.admit
@@ -86,7 +86,7 @@ def local_release_wakes_nobody() -> list[Any]:
     def gone(self: Any, contender_id: str) -> None:
         self._standing.pop(contender_id, None)
 
-    return swap(local.Local, "gone", gone)
+    return swap(waiters.InProcessWaiters, "gone", gone)
 
 
 def try_leaves_its_contender() -> list[Any]:
@@ -135,20 +135,20 @@ def deadline_without_margin() -> list[Any]:
 
 
 def late_renewal_revives() -> list[Any]:
-    """Neither the clock nor the keeper looks at the deadline; one of them would be enough."""
+    """Neither the clock nor the keepalive loop looks at the deadline; one of them would be enough."""
 
     def on_renewed(self: Any, sent_at: float, ttl_s: float, now: float) -> bool:
         self._count(sent_at, ttl_s, now)
         return True
 
-    def renew_once(epoch: Any, clock: Any, sent_at: float) -> Any:
-        return (yield from pretending(original(epoch, clock, sent_at)))
+    def renew_once(session: Any, clock: Any, sent_at: float) -> Any:
+        return (yield from pretending(original(session, clock, sent_at)))
 
     def pretending(program: Any) -> Any:
         reply: Any = None
         error: BaseException | None = None
         while True:
-            with mock.patch.object(session.Epoch, "remaining", mock.Mock(return_value=1.0)):
+            with mock.patch.object(session.StoreSession, "remaining", mock.Mock(return_value=1.0)):
                 try:
                     op = program.send(reply) if error is None else program.throw(error)
                 except StopIteration as stop:
@@ -167,9 +167,9 @@ def late_renewal_revives() -> list[Any]:
 
 
 def lost_session_stays_on_the_store() -> list[Any]:
-    def abandon(self: Any, call: Any, spot: Any, place: Any = None) -> None:
-        if spot is not None:
-            original(self, call, spot, place)
+    def abandon(self: Any, call: Any, ticket: Any, entry: Any = None) -> None:
+        if ticket is not None:
+            original(self, call, ticket, entry)
 
     original = SimRuntime.abandon
     return swap(SimRuntime, "abandon", abandon)
@@ -183,7 +183,7 @@ def missed_renewals_count() -> list[Any]:
 
 
 def removed_contender_unnoticed() -> list[Any]:
-    def missing(epoch: Any, places: Any) -> Any:
+    def missing(session: Any, entries: Any) -> Any:
         yield from ()
 
     return swap(session, "_missing", missing)
@@ -203,7 +203,7 @@ def cleaner_trusts_its_first_request() -> list[Any]:
     from tests.simulation import clients
 
     def clean(job: Any) -> Any:
-        if job.spot is None:
+        if job.ticket is None:
             yield from original(job)
         return True
 
@@ -212,18 +212,18 @@ def cleaner_trusts_its_first_request() -> list[Any]:
 
 
 def session_events_untold() -> list[Any]:
-    return swap(session.Board, "tell", lambda self, event: None)
+    return swap(session.SessionState, "tell", lambda self, event: None)
 
 
 def never_reads_again() -> list[Any]:
-    return swap(Runtime, "reread_period", lambda self, epoch: 1e6)
+    return swap(Runtime, "reread_period", lambda self, session: 1e6)
 
 
 def disturbances_ignored() -> list[Any]:
-    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
+    def woken(rule: Any, mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
         if isinstance(event, Disturbed):
-            return view, armed
-        return (yield from original(order, mine, view, armed, event))
+            return snapshot, armed
+        return (yield from original(rule, mine, snapshot, armed, event))
 
     original = queueing._woken
     return swap(queueing, "_woken", woken)
@@ -240,18 +240,18 @@ def release_is_only_said() -> list[Any]:
 
 
 def released_still_holds() -> list[Any]:
-    return swap(hold.Hold, "_finish", lambda self, reason: True)
+    return swap(hold.HeldState, "_finish", lambda self, reason: True)
 
 
 # Holders that hang, and re-entrance.
 
 
 def max_hold_from_the_renewal() -> list[Any]:
-    def renew_once(epoch: Any, clock: Any, sent_at: float) -> Any:
-        for held in epoch.holds.values():
+    def renew_once(session: Any, clock: Any, sent_at: float) -> Any:
+        for held in session.holds.values():
             if held.max_hold_s is not None:
                 held.until = sent_at + held.max_hold_s
-        return (yield from original(epoch, clock, sent_at))
+        return (yield from original(session, clock, sent_at))
 
     original = session._renew_once
     return swap(session, "_renew_once", renew_once)
@@ -265,12 +265,12 @@ def progress_revives() -> list[Any]:
             self._end.clear()
         return not self._end
 
-    return swap(hold.Hold, "progress", progress)
+    return swap(hold.HeldState, "progress", progress)
 
 
 def hung_is_told_and_not_withdrawn() -> list[Any]:
-    def give_back(epoch: Any, now: float) -> Any:
-        for held in epoch.overheld(now):
+    def give_back(session: Any, now: float) -> Any:
+        for held in session.overheld(now):
             held.lose("hung")
         yield from ()
 
@@ -284,17 +284,19 @@ def _past_max_hold(self: Any, now: float) -> list[Any]:
 def hung_is_withdrawn_and_not_ended() -> list[Any]:
     """The local clock is left out: a holder believes in its grant until it is told."""
     return [
-        *swap(hold.Hold, "is_overheld", lambda self, now: False),
-        *swap(session.Epoch, "overheld", _past_max_hold),
-        *swap(hold.Hold, "remaining", lambda self, now: 0.0 if self._end else self.epoch.remaining(now)),
+        *swap(hold.HeldState, "is_overheld", lambda self, now: False),
+        *swap(session.StoreSession, "overheld", _past_max_hold),
+        *swap(
+            hold.HeldState, "remaining", lambda self, now: 0.0 if self._end else self.session.remaining(now)
+        ),
     ]
 
 
-def keeper_sleeps_through_it() -> list[Any]:
-    def give_back(epoch: Any, now: float) -> Any:
+def keepalive_sleeps_through_it() -> list[Any]:
+    def give_back(session: Any, now: float) -> Any:
         yield from ()
 
-    return [*swap(session, "_give_back", give_back), *swap(session.Epoch, "next_due", float("inf"))]
+    return [*swap(session, "_give_back", give_back), *swap(session.StoreSession, "next_due", float("inf"))]
 
 
 def first_to_leave_releases() -> list[Any]:
@@ -303,7 +305,7 @@ def first_to_leave_releases() -> list[Any]:
         left: bool = self.whole.release(now, tell)
         return left
 
-    return swap(re_entry.Entries, "leave", leave)
+    return swap(re_entry.Reentries, "leave", leave)
 
 
 def last_to_leave_releases_nothing() -> list[Any]:
@@ -316,8 +318,8 @@ def last_to_leave_releases_nothing() -> list[Any]:
             entry.left()
         return held
 
-    original = re_entry.Entries.leave
-    return [*swap(re_entry.Entries, "leave", leave), *swap(re_entry.Entry, "freed", False)]
+    original = re_entry.Reentries.leave
+    return [*swap(re_entry.Reentries, "leave", leave), *swap(re_entry.Reentry, "freed", False)]
 
 
 def second(ahead: Any) -> Any:

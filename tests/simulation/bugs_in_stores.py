@@ -18,8 +18,8 @@ from tests.simulation.bugs import admit_without_the_clock, session_loss_ignored_
 
 
 def no_tombstone() -> list[Any]:
-    def withdraw(self: Any, op: Any, turn: Any) -> Any:
-        key = self._layout.contender(op.spot, self.session_id)
+    def withdraw(self: Any, op: Any, context: Any) -> Any:
+        key = self._layout.contender(op.ticket, self.session_id)
         yield from self._txn(then=[codec.delete(key)])
         return True
 
@@ -27,16 +27,16 @@ def no_tombstone() -> list[Any]:
 
 
 def watch_gap_ignored() -> list[Any]:
-    def watch(self: Any, op: Any, turn: Any) -> Any:
-        yield from self._arm(op.mine, op.targets, turn)
+    def watch(self: Any, op: Any, context: Any) -> Any:
+        yield from self._arm(op.mine, op.targets, context)
         return True
 
     return swap(EtcdProtocol, "watch", watch)
 
 
 def look_gap_ignored() -> list[Any]:
-    def look(self: Any, op: Any, turn: Any) -> Any:
-        return (yield from original(self, replace(op, mine=op.mine), turn))
+    def look(self: Any, op: Any, context: Any) -> Any:
+        return (yield from original(self, replace(op, mine=op.mine), context))
 
     original = EtcdProtocol.look
 
@@ -49,7 +49,7 @@ def look_gap_ignored() -> list[Any]:
 
 
 def keepalive_is_proof() -> list[Any]:
-    def renew(self: Any, op: Any, turn: Any) -> Any:
+    def renew(self: Any, op: Any, context: Any) -> Any:
         from recipes._contract.operations import Renewal
         from recipes.errors import SessionLost
 
@@ -63,9 +63,9 @@ def keepalive_is_proof() -> list[Any]:
 
 
 def everybody_alone() -> list[Any]:
-    def enqueue(self: Any, op: Any, turn: Any) -> Any:
-        view = yield from original(self, op, turn)
-        return replace(view, ahead=()) if view.position <= 1 else view
+    def enqueue(self: Any, op: Any, context: Any) -> Any:
+        snapshot = yield from original(self, op, context)
+        return replace(snapshot, ahead=()) if snapshot.position <= 1 else snapshot
 
     original = EtcdProtocol.enqueue
     return swap(EtcdProtocol, "enqueue", enqueue)
@@ -80,20 +80,20 @@ def probe_compares_nothing() -> list[Any]:
 
 
 def no_create_is_in_doubt() -> list[Any]:
-    def create(self: Any, spot: Any, key: bytes, **parts: Any) -> Any:
+    def create(self: Any, ticket: Any, key: bytes, **parts: Any) -> Any:
         try:
-            return (yield from original(self, spot, key, **parts))
+            return (yield from original(self, ticket, key, **parts))
         finally:
-            self._in_doubt.discard(spot.id)
+            self._in_doubt.discard(ticket.id)
 
     original = EtcdProtocol._create
     return swap(EtcdProtocol, "_create", create)
 
 
 def answer_to_the_second_ends_doubt() -> list[Any]:
-    def create(self: Any, spot: Any, key: bytes, **parts: Any) -> Any:
-        reply = yield from original(self, spot, key, **parts)
-        self._in_doubt.discard(spot.id)
+    def create(self: Any, ticket: Any, key: bytes, **parts: Any) -> Any:
+        reply = yield from original(self, ticket, key, **parts)
+        self._in_doubt.discard(ticket.id)
         return reply
 
     original = EtcdProtocol._create
@@ -105,13 +105,13 @@ def tombstones_go_after_a_minute() -> list[Any]:
     renewals: dict[Any, int] = {}
     tombstones: dict[Any, dict[bytes, int]] = {}
 
-    def bury(self: Any, spot: Any, key: bytes) -> Any:
-        found = yield from original_bury(self, spot, key)
-        tombstones.setdefault(self, {})[self._tombstone(spot)] = renewals.get(self, 0)
+    def bury(self: Any, ticket: Any, key: bytes) -> Any:
+        found = yield from original_bury(self, ticket, key)
+        tombstones.setdefault(self, {})[self._tombstone(ticket)] = renewals.get(self, 0)
         return found
 
-    def renew(self: Any, op: Any, turn: Any) -> Any:
-        renewal = yield from original_renew(self, op, turn)
+    def renew(self: Any, op: Any, context: Any) -> Any:
+        renewal = yield from original_renew(self, op, context)
         count = renewals[self] = renewals.get(self, 0) + 1
         mine = tombstones.get(self, {})
         enough = 60.0 / (renewal.ttl_s / self.renewals_per_ttl)
@@ -152,7 +152,7 @@ def tombstone_not_compared() -> list[Any]:
 
 
 def create_again_without_looking() -> list[Any]:
-    def find(self: Any, spot: Any, order: Any) -> Any:
+    def find(self: Any, ticket: Any, rule: Any) -> Any:
         yield from ()
 
     return swap(ZooKeeperProtocol, "_find", find)
@@ -163,10 +163,10 @@ def sequence_is_the_order() -> list[Any]:
 
 
 def dying_session_grants() -> list[Any]:
-    def check(self: Any, op: Any, turn: Any) -> Any:
+    def check(self: Any, op: Any, context: Any) -> Any:
         if op.evidence is not None:
             return Checked(mine=True, present=frozenset())
-        return (yield from original(self, op, turn))
+        return (yield from original(self, op, context))
 
     original = ZooKeeperProtocol.check
     return [
@@ -177,15 +177,15 @@ def dying_session_grants() -> list[Any]:
 
 
 def missing_node_is_watched() -> list[Any]:
-    def watch(self: Any, op: Any, turn: Any) -> Any:
-        yield from self._arm(op.targets, turn)
+    def watch(self: Any, op: Any, context: Any) -> Any:
+        yield from self._arm(op.targets, context)
         return True
 
     return swap(ZooKeeperProtocol, "watch", watch)
 
 
 def ping_is_renewal() -> list[Any]:
-    def renew(self: Any, op: Any, turn: Any) -> Any:
+    def renew(self: Any, op: Any, context: Any) -> Any:
         from recipes._contract.operations import Renewal
 
         yield from self._together((Exists("/"),))
@@ -210,8 +210,8 @@ def withdraw_without_sync() -> list[Any]:
 
 
 def list_before_create() -> list[Any]:
-    def enqueue(self: Any, op: Any, turn: Any) -> Any:
-        program = original(self, op, turn)
+    def enqueue(self: Any, op: Any, context: Any) -> Any:
+        program = original(self, op, context)
         reply: Any = None
         while True:
             try:
@@ -231,21 +231,21 @@ def list_before_create() -> list[Any]:
 
 
 def look_arms_nothing() -> list[Any]:
-    def look(self: Any, op: Any, turn: Any) -> Any:
-        return (yield from original(self, replace(op, targets=()), turn))
+    def look(self: Any, op: Any, context: Any) -> Any:
+        return (yield from original(self, replace(op, targets=()), context))
 
     original = ZooKeeperProtocol.look
     return swap(ZooKeeperProtocol, "look", look)
 
 
 def withdraws_everybody() -> list[Any]:
-    def withdraw(self: Any, op: Any, turn: Any) -> Any:
-        if op.place is None:
-            node = self._layout.queue(op.spot.queue)
+    def withdraw(self: Any, op: Any, context: Any) -> Any:
+        if op.entry is None:
+            node = self._layout.queue(op.ticket.queue)
             (names,) = yield from self._together((Children(node),))
             for name in names or ():
                 yield from self._delete(f"{node}/{name}", again=True)
-        return (yield from original(self, op, turn))
+        return (yield from original(self, op, context))
 
     original = ZooKeeperProtocol.withdraw
     return swap(ZooKeeperProtocol, "withdraw", withdraw)

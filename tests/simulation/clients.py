@@ -9,7 +9,7 @@ from typing import Any
 
 from recipes._contract.deadline import Deadline
 from recipes._programs.cleaner import Job, clean
-from recipes._programs.hold import Hold
+from recipes._programs.hold import HeldState
 from recipes._programs.session import keep
 from recipes._run.interpreter import interpret
 from recipes._run.runtime import Call, Runtime, Settings
@@ -25,7 +25,7 @@ class Cancelled(BaseException):
 
 
 class Mailbox:
-    """Where a call hears of events; the oracle listens."""
+    """Where a call receives events; the oracle listens."""
 
     __slots__ = ("events", "heard", "task")
 
@@ -47,59 +47,59 @@ class SimRuntime(Runtime):
         super().__init__(client, settings)  # type: ignore[arg-type]
         self.client = client
         self.jobs: deque[Job] = deque()
-        self.keeper: Task | None = None
+        self.keepalive: Task | None = None
         self.cleaner: Task | None = None
 
     def now(self) -> float:  # type: ignore[override]
-        return self.client.local
+        return self.client.waiters
 
     def emit(self, transition: Transition) -> None:
         client = self.client
         if client.world.trace is not None:
             client.world.note(client.name, transition.event, str(transition.fields()))
 
-    def admit(self, call: Call, op: Any) -> Hold:
+    def admit(self, call: Call, op: Any) -> HeldState:
         hold = super().admit(call, op)
         self.client.oracle.admitted(self.client, hold)
         return hold
 
-    def abandon(self, call: Call, spot: Any, place: Any = None) -> None:
+    def abandon(self, call: Call, ticket: Any, entry: Any = None) -> None:
         self.client.oracle.left += 1
-        super().abandon(call, spot, place)
+        super().abandon(call, ticket, entry)
 
-    def make_link(self, on_end: Any) -> Any:
-        return self.client.make_link(on_end)
+    def make_connection(self, on_end: Any) -> Any:
+        return self.client.make_connection(on_end)
 
-    def new_epoch(self) -> Any:
-        epoch = super().new_epoch()
-        self.client.epochs.append(epoch)
-        return epoch
+    def new_session(self) -> Any:
+        session = super().new_session()
+        self.client.sessions.append(session)
+        return session
 
     def run_behind(self, program: Any, call: Any) -> None:
         raise AssertionError("no simulated user should observe by the hub: they list, and watch, themselves")
 
     def begin(self, task: Task, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         client = self.client
-        deadline = Deadline.after(timeout_s, client.local)
+        deadline = Deadline.after(timeout_s, client.waiters)
         call = Call(self, Mailbox(task, client.oracle.heard), task, deadline, fail_fast)
         task.call = call
         return call
 
     def want_session(self) -> None:
-        if self.keeper is None:
+        if self.keepalive is None:
             client = self.client
-            self.keeper = Task(client, f"{client.name}.keeper", self._keep(), daemon=True)
-            client.world.start(self.keeper)
-        if self.board.refused is not None:
-            self.board.refused = None
-            self.board.tell_keeper()
+            self.keepalive = Task(client, f"{client.name}.keepalive", self._keep(), daemon=True)
+            client.world.start(self.keepalive)
+        if self.state.refused is not None:
+            self.state.refused = None
+            self.state.wake_keepalive()
 
     def _keep(self) -> Generator[Any, Any, None]:
-        task = self.keeper
+        task = self.keepalive
         assert task is not None
         call = self.begin(task, None)
-        self.board.keeper = call.mailbox
-        yield from interpret(keep(self.board, self.settings.session_timeout_s, lambda: call.epoch), call)
+        self.state.keepalive = call.mailbox
+        yield from interpret(keep(self.state, self.settings.session_timeout_s, lambda: call.session), call)
 
     def leave(self) -> None:
         """Nothing to leave: it lives in one thread."""
@@ -120,14 +120,14 @@ class SimRuntime(Runtime):
             task = self.cleaner
             assert task is not None
             call = self.begin(task, self.settles_within(job))
-            call.epoch = job.epoch
-            self.board.join(call.mailbox)
+            call.session = job.session
+            self.state.join(call.mailbox)
             try:
                 done = yield from interpret(clean(job), call)
             finally:
                 call.finish()
-                if job.spot is None:
-                    job.epoch.link.close()
+                if job.ticket is None:
+                    job.session.connection.close()
             if done:
                 self.cleaned(job)
             else:
@@ -138,7 +138,7 @@ class Client:
     """One process: a runtime, and a clock of its own.
 
     Attributes:
-        local: What its clock says.
+        waiters: What its clock says.
         gate: Closed while the process is stopped.
     """
 
@@ -156,13 +156,13 @@ class Client:
         self.offset = offset
         self.rate = rate
         self.pace = 1.0 / rate
-        self.local = world.now * rate + offset
+        self.waiters = world.now * rate + offset
         self.gate = Gate()
         self.paused = False
         self.dead = False
         self.healthy_since = world.now
-        self.epochs: list[Any] = []
-        self.links: list[Any] = []
+        self.sessions: list[Any] = []
+        self.connections: list[Any] = []
         self.ids = itertools.count(1)
         self.numbers = itertools.count(100 * number)
         self.runtime = SimRuntime(self, Settings(ttl_s, 1.0))
@@ -175,10 +175,10 @@ class Client:
     def protocol(self) -> Any:
         return self.store.protocol(self)
 
-    def make_link(self, on_end: Any) -> Any:
-        link = self.store.link(self, on_end)
-        self.links.append(link)
-        return link
+    def make_connection(self, on_end: Any) -> Any:
+        connection = self.store.connection(self, on_end)
+        self.connections.append(connection)
+        return connection
 
     def new_id(self) -> str:
         return f"{ord(self.name):08x}-0000-4000-8000-{next(self.ids):012x}"
@@ -187,8 +187,8 @@ class Client:
         """Stop the process, or let it go on."""
         self.paused = paused
         self.gate.open = not paused
-        for link in self.links:
-            link.set_gates()
+        for connection in self.connections:
+            connection.set_gates()
 
     def die(self) -> None:
         """End without a word; what was under way is still delivered."""

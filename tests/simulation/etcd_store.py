@@ -19,7 +19,7 @@ from tests.simulation.moving import Asked, Gate, Pipe
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
 
-__all__ = ["EtcdLink", "EtcdStore"]
+__all__ = ["EtcdConnection", "EtcdStore"]
 
 BROKEN = "the connection broke"
 LAYOUT = Layout("app")
@@ -29,22 +29,24 @@ POST, WATCH = 10, 11
 class Unary:
     """One call on its way to the server, and its reply on the way back; no other delays it."""
 
-    __slots__ = ("asked", "fate", "gate", "link", "position", "post", "priority", "reply")
+    __slots__ = ("asked", "connection", "fate", "gate", "position", "post", "priority", "reply")
 
-    def __init__(self, link: EtcdLink, asked: Asked, position: int, post: Post, fate: str | None) -> None:
-        self.link = link
+    def __init__(
+        self, connection: EtcdConnection, asked: Asked, position: int, post: Post, fate: str | None
+    ) -> None:
+        self.connection = connection
         self.asked = asked
         self.position = position
         self.post = post
         self.fate = fate
-        self.gate = link.says
+        self.gate = connection.says
         self.reply: Any = None
-        world = link.world
+        world = connection.world
         self.priority = world.random() if world.pct else 0.0
 
     def go(self, at: int) -> None:
         """Arrive: first there, then here."""
-        world = self.link.world
+        world = self.connection.world
         if self.reply is not None:
             world.drop(at)
             self.asked.answer(self.position, self.reply)
@@ -57,26 +59,29 @@ class Unary:
 
     def handle(self) -> None:
         """Have the server handle it."""
-        post, link = self.post, self.link
-        self.gate = link.hears
+        post, connection = self.post, self.connection
+        self.gate = connection.hears
         try:
-            self.reply = link.server.handle(post.path, post.body)
+            self.reply = connection.server.handle(post.path, post.body)
         except EtcdError as error:
             self.reply = error
 
     def land(self) -> None:
         """Arrive at the server when nobody expects it any more; the reply goes back all the same."""
         self.handle()
-        self.link.world.moving.append(self)
+        self.connection.world.moving.append(self)
 
 
 class Watching:
-    """One watch on the wire of one link; as in the client's book, a later arming of the same joins it."""
+    """One watch on the wire of one connection.
 
-    __slots__ = ("armings", "changes", "created", "end", "key", "link", "queue")
+    As in the client's book, a later arming of the same joins it.
+    """
 
-    def __init__(self, link: EtcdLink, watch: Watch) -> None:
-        self.link = link
+    __slots__ = ("armings", "changes", "connection", "created", "end", "key", "queue")
+
+    def __init__(self, connection: EtcdConnection, watch: Watch) -> None:
+        self.connection = connection
         self.key = watch.key
         self.end = watch.end
         self.queue = watch.queue
@@ -86,10 +91,10 @@ class Watching:
 
     def arrive(self) -> None:
         """Begin, at the server."""
-        link = self.link
-        if self in link.booked:
-            link.server.watches.append(self)
-            link.down.push(partial(self.confirm, link.server.revision))
+        connection = self.connection
+        if self in connection.booked:
+            connection.server.watches.append(self)
+            connection.down.push(partial(self.confirm, connection.server.revision))
 
     def covers(self, key: bytes) -> bool:
         return self.key <= key < self.end if self.end else self.key == key
@@ -97,10 +102,10 @@ class Watching:
     def happened(self, put: bool) -> None:
         if put and not self.changes:
             return
-        store = self.link.store
+        store = self.connection.store
         if store.lossy and store.world.random() < store.lossy:
             return  # the server forgot to tell
-        self.link.server.watches.remove(self)
+        self.connection.server.watches.remove(self)
         ref = self.queue or self.key.decode()
         self.tell(Changed(ref) if put or self.end else Gone(ref))
 
@@ -112,18 +117,18 @@ class Watching:
 
     def tell(self, event: Any) -> None:
         """Send the one event of this watch on its way; the client has it booked until it comes."""
-        self.link.down.push(partial(self.told, event))
+        self.connection.down.push(partial(self.told, event))
 
     def told(self, event: Any) -> None:
         """The event arrives at the client."""
-        link = self.link
-        if self in link.booked:
-            link.booked.remove(self)
+        connection = self.connection
+        if self in connection.booked:
+            connection.booked.remove(self)
             for mailbox, _, _ in self.armings:
                 mailbox.post(event)
 
 
-class EtcdLink:
+class EtcdConnection:
     """The way of one session of one client to the servers."""
 
     def __init__(self, store: EtcdStore, client: Any) -> None:
@@ -212,11 +217,11 @@ class EtcdLink:
         self.up.push(watching)
 
     def disturb(self) -> None:
-        """The stream broke: whoever has a watch on it is told, unless he still waits for it."""
+        """The stream broke: each that has a watch on it is notified, unless it still waits for it."""
         self.up.clear()
         self.down.clear()
         booked, self.booked = self.booked, []
-        self.server.watches = [watch for watch in self.server.watches if watch.link is not self]
+        self.server.watches = [watch for watch in self.server.watches if watch.connection is not self]
         for watch in booked:
             for mailbox, asked, position in watch.armings:
                 if watch.created is None:
@@ -226,7 +231,7 @@ class EtcdLink:
 
     def compacted(self) -> None:
         """The server cancels every watch that has told of nothing yet."""
-        mine = [watch for watch in self.server.watches if watch.link is self]
+        mine = [watch for watch in self.server.watches if watch.connection is self]
         for watch in mine:
             self.server.watches.remove(watch)
             watch.tell(Disturbed())
@@ -256,7 +261,7 @@ class EtcdStore(Fates):
         self.rate = rate
         self.server = EtcdServer(ok_for_revoked=world.random() < 0.3)
         self.server.now = world.now * rate
-        self.links: list[EtcdLink] = []
+        self.connections: list[EtcdConnection] = []
         self.late: list[Unary] = []
         self.very_late: list[tuple[float, Unary]] = []
         self.very_late_s = 0.0
@@ -275,10 +280,10 @@ class EtcdStore(Fates):
         made.most_tombstones = self.most_tombstones
         return made
 
-    def link(self, client: Any, on_end: Any) -> EtcdLink:
-        link = EtcdLink(self, client)
-        self.links.append(link)
-        return link
+    def connection(self, client: Any, on_end: Any) -> EtcdConnection:
+        connection = EtcdConnection(self, client)
+        self.connections.append(connection)
+        return connection
 
     def next_expiry(self) -> float:
         soonest = NEVER
@@ -304,7 +309,7 @@ class EtcdStore(Fates):
     @property
     def all_has_come_by(self) -> float:
         """When the last of what was held back, and could still do anything, will have arrived."""
-        return max((at for at, unary in self.very_late if not unary.link.over), default=0.0)
+        return max((at for at, unary in self.very_late if not unary.connection.over), default=0.0)
 
     def land(self) -> None:
         """Let what is late arrive."""
@@ -348,7 +353,7 @@ class EtcdStore(Fates):
 
     def watch_count(self) -> int:
         """Watches of clients that live; a dead one's go with its connection."""
-        return sum(not watch.link.client.dead for watch in self.server.watches)
+        return sum(not watch.connection.client.dead for watch in self.server.watches)
 
 
 def _creates(post: Post) -> bool:

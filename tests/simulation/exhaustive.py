@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from unittest import mock
 
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._programs.queueing import Attempt, acquire, open_session
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
@@ -44,7 +44,7 @@ __all__ = ["ALL", "QUICK", "Bound", "Found", "explore", "replay", "search"]
 
 TTL_S = 4.0
 LONG_S = 1e5
-ROLES: dict[str, Order] = {"L": EXCLUSIVE, "R": SHARED, "W": WRITER, "D": WRITER}
+ROLES: dict[str, Rule] = {"L": EXCLUSIVE, "R": SHARED, "W": WRITER, "D": WRITER}
 UNBOUNDED = 10**6
 Node = Any  # None, or (the node before, the place of the option): what was chosen up to here
 
@@ -186,13 +186,13 @@ def _nothing() -> Generator[Any, Any, None]:
 
 def _visit(client: ExploredClient, task: Task, role: str, ready: list[Task]) -> Generator[Any, Any, None]:
     """Queue up, hold until it is chosen to leave, release."""
-    runtime, oracle, order = client.runtime, client.oracle, ROLES[role]
+    runtime, oracle, rule = client.runtime, client.oracle, ROLES[role]
     yield from client.run(task, runtime.begin(task, None), open_session())
     runtime.begin(task, None)
     ready.append(task)
     yield Receive(LONG_S)
     began = oracle.asking(client)
-    attempt = Attempt("q", order, client.new_id, LABELS[order.mode], None)
+    attempt = Attempt("q", rule, client.new_id, LABELS[rule.mode], None)
     try:
         hold = yield from client.run(task, runtime.begin(task, None), acquire(attempt))
     except (StoreError, SessionLost):
@@ -207,7 +207,7 @@ def _visit(client: ExploredClient, task: Task, role: str, ready: list[Task]) -> 
     oracle.write(client, hold)
     if oracle.releasing(client, hold, hold.release(runtime.now())):
         call = runtime.begin(task, 1.0)
-        call.epoch, call.spot, call.place = hold.epoch, hold.place.spot, hold.place
+        call.session, call.ticket, call.entry = hold.session, hold.entry.ticket, hold.entry
         yield from client.run(task, call, users.release(hold))
 
 
@@ -259,9 +259,9 @@ class _Walk:
 
     def choose(self, options: list[Option]) -> int:
         self.length += 1
-        place = next(self.prefix, None)
-        if place is not None:
-            return place
+        entry = next(self.prefix, None)
+        if entry is not None:
+            return entry
         search, left = self.search, self.left
         found = search.found
         found.longest = max(found.longest, self.length)
@@ -280,8 +280,8 @@ class _Walk:
 def _path(node: Node) -> list[int]:
     path = []
     while node is not None:
-        node, place = node
-        path.append(place)
+        node, entry = node
+        path.append(entry)
     return path[::-1]
 
 
@@ -306,8 +306,8 @@ def replay(found: Found) -> list[str]:
     """Return the trace of the run that broke a promise."""
     with _no_chance():
         scene = Scene(found.store, found.bound, trace=True)
-        places = iter(found.path)
-        scene.world.choose = lambda options: next(places, 0)
+        entries = iter(found.path)
+        scene.world.choose = lambda options: next(entries, 0)
         try:
             scene.play()
         except Violation as broken:

@@ -1,7 +1,7 @@
 """The models, with what the exhaustive search asks of them.
 
 What is *alone* is something that a client hears while nothing else can reach it before: no other
-client and no server can tell whether it hears of it now or later, so all orders but one are left out.
+client and no server can tell whether it is notified of it now or later, so all orders but one are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.simulation.etcd_store import EtcdStore, Unary, Watching
 from tests.simulation.exploring import label, pausing
 from tests.simulation.moving import Pipe, Task
 from tests.simulation.world import World
-from tests.simulation.zookeeper_link import BROKEN, Part
+from tests.simulation.zookeeper_connection import BROKEN, Part
 from tests.simulation.zookeeper_model import ZooKeeperStore
 from tests.simulation.zookeeper_server import Server
 
@@ -28,24 +28,27 @@ class ExploredEtcd(EtcdStore):
         """Have what counts as a short queue be chosen: none, or each; the programs differ."""
         self.sorted_soon = (0, 100)[choose([("none is short", None), ("each is short", None)])]
         for client in self.world.clients:
-            client.runtime.board.epoch.protocol.sorted_soon = self.sorted_soon
+            client.runtime.state.session.protocol.sorted_soon = self.sorted_soon
 
     def at_once(self, one: Any) -> bool:
-        """Whether something goes on at once: who was told, and what the keepers ask."""
+        """Whether something goes on at once: who was told, and what the keepalive loops ask."""
         if type(one) is Unary:
-            return one.asked.task is one.link.client.runtime.keeper
+            return one.asked.task is one.connection.client.runtime.keepalive
         return type(one) is Task
 
     def is_alone(self, one: Any) -> bool:
         """Whether a client hears something, and nothing else can reach it before."""
         if type(one) is Unary:
-            link = one.link
-            return one.reply is not None and not link.booked and not self._moves(link.client, one)
-        link = self._stream_of(one)
-        return link is not None and link.down is one and not self._moves(link.client, one)
+            connection = one.connection
+            return one.reply is not None and not connection.booked and not self._moves(connection.client, one)
+        connection = self._stream_of(one)
+        return connection is not None and connection.down is one and not self._moves(connection.client, one)
 
     def _stream_of(self, one: Any) -> Any:
-        return next((link for link in self.links if one is link.up or one is link.down), None)
+        return next(
+            (connection for connection in self.connections if one is connection.up or one is connection.down),
+            None,
+        )
 
     def _moves(self, client: Any, but: Any) -> bool:
         """Whether anything of a client is under way, but for this."""
@@ -56,10 +59,10 @@ class ExploredEtcd(EtcdStore):
 
     def _owner(self, one: Any) -> Any:
         if type(one) is Unary:
-            return one.link.client
+            return one.connection.client
         if type(one) is Pipe:
-            link = self._stream_of(one)
-            return None if link is None else link.client
+            connection = self._stream_of(one)
+            return None if connection is None else connection.client
         return one.client if type(one) is Task else one.task.client
 
     def is_message(self, one: Any) -> bool:
@@ -72,18 +75,18 @@ class ExploredEtcd(EtcdStore):
             self.world.drop(self.world.moving.index(one))
             one.asked.answer(one.position, StoreUnavailable("model", BROKEN))
             return
-        link = self._stream_of(one)
-        if link is not None:
-            link.disturb()
+        connection = self._stream_of(one)
+        if connection is not None:
+            connection.disturb()
 
     def lives(self, client: Any) -> bool:
         """Whether it has a session that could end."""
-        epoch = client.runtime.board.epoch
-        return epoch is not None and bool(epoch.id) and int(epoch.id, 16) in self.server.leases
+        session = client.runtime.state.session
+        return session is not None and bool(session.id) and int(session.id, 16) in self.server.leases
 
     def expire_session(self, client: Any) -> None:
         """End its session."""
-        self.server.revoke(int(client.runtime.board.epoch.id, 16))
+        self.server.revoke(int(client.runtime.state.session.id, 16))
 
     def state(self) -> Any:
         """Return all that decides what it will do, but for what is on its way."""
@@ -92,7 +95,7 @@ class ExploredEtcd(EtcdStore):
             (key, entry.created, entry.version, entry.lease, entry.kv.get("value"))
             for key, entry in server.keys.items()
         ]
-        watches = [(watch.link.client.number, watch.key, watch.changes) for watch in server.watches]
+        watches = [(watch.connection.client.number, watch.key, watch.changes) for watch in server.watches]
         return (
             self.sorted_soon,
             server.revision,
@@ -100,7 +103,7 @@ class ExploredEtcd(EtcdStore):
             tuple((number, lease.ends_at) for number, lease in server.leases.items()),
             tuple(server.revoked),
             tuple(sorted(watches)),
-            tuple(tuple(map(label, link.booked)) for link in self.links),
+            tuple(tuple(map(label, connection.booked)) for connection in self.connections),
         )
 
 
@@ -122,7 +125,10 @@ class ExploredZooKeeper(ZooKeeperStore):
         return fit[(self.picked - 1) % len(fit)]
 
     def at_once(self, one: Any) -> bool:
-        """Whether something goes on at once: who was told, what goes on to the leader, dialling, keepers."""
+        """Whether something goes on at once.
+
+        Who was told, what goes on to the leader, dialling, keepalive loops.
+        """
         if type(one) is not Pipe:
             return type(one) is Task
         takes = one.arrive.__name__
@@ -130,9 +136,11 @@ class ExploredZooKeeper(ZooKeeperStore):
             return True
         if takes == "apply":  # nobody reads there
             server = one.arrive.__self__
-            return not any(link.server is server and not link.closed for link in self.links)
+            return not any(
+                connection.server is server and not connection.closed for connection in self.connections
+            )
         message = one.messages[0]
-        return type(message) is Part and message.asked.task is message.asked.task.client.runtime.keeper
+        return type(message) is Part and message.asked.task is message.asked.task.client.runtime.keepalive
 
     def is_alone(self, one: Any) -> bool:
         """Whether a client hears something: all that it hears comes in order."""
@@ -148,36 +156,48 @@ class ExploredZooKeeper(ZooKeeperStore):
 
     def lives(self, client: Any) -> bool:
         """Whether it has a session that could end."""
-        epoch = client.runtime.board.epoch
-        return epoch is not None and epoch.link.session in self.sessions
+        session = client.runtime.state.session
+        return session is not None and session.connection.session in self.sessions
 
     def expire_session(self, client: Any) -> None:
         """End its session."""
-        self.end(client.runtime.board.epoch.link.session)
+        self.end(client.runtime.state.session.connection.session)
 
     def state(self) -> Any:
         """Return all that decides what it will do, but for what is on its way."""
         tree = tuple((path, node.stat, node.data) for path, node in sorted(self.leader.tree.items()))
         sessions = tuple((number, one.touched_at, one.passed_on) for number, one in self.sessions.items())
-        links = tuple(map(_link_state, self.links))
-        return (self.zxid, self.picked), tree, tuple(map(self._server_state, self.servers)), sessions, links
+        connections = tuple(map(_connection_state, self.connections))
+        return (
+            (self.zxid, self.picked),
+            tree,
+            tuple(map(self._server_state, self.servers)),
+            sessions,
+            connections,
+        )
 
     def _server_state(self, server: Server) -> Any:
         watches = [
-            (kind, path, [link.client.number for link in links])
+            (kind, path, [connection.client.number for connection in connections])
             for kind, watches in enumerate((server.watches, server.child_watches))
-            for path, links in watches.items()
+            for path, connections in watches.items()
         ]
         behind = tuple(server.tree) if server.applied != self.zxid else ()
         return server.applied, behind, repr(sorted(watches)), tuple(label(entry) for entry in server.waiting)
 
 
-def _link_state(link: Any) -> Any:
+def _connection_state(connection: Any) -> Any:
     return (
-        (link.client.number, link.session, link.server.number, link.seen, len(link.outstanding)),
-        (link.connected, link.over, link.closed, link.busy),
-        tuple(map(label, link.queue)),
-        tuple((path, len(boxes)) for path, boxes in link.mailboxes.items()),
+        (
+            connection.client.number,
+            connection.session,
+            connection.server.number,
+            connection.seen,
+            len(connection.outstanding),
+        ),
+        (connection.connected, connection.over, connection.closed, connection.busy),
+        tuple(map(label, connection.queue)),
+        tuple((path, len(boxes)) for path, boxes in connection.mailboxes.items()),
     )
 
 

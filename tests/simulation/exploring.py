@@ -16,7 +16,7 @@ from tests.simulation.etcd_store import Unary, Watching
 from tests.simulation.moving import Asked, Pipe, Task
 from tests.simulation.oracles import Oracle
 from tests.simulation.world import NEVER, World
-from tests.simulation.zookeeper_link import Part, ZooKeeperLink
+from tests.simulation.zookeeper_connection import Part, ZooKeeperConnection
 from tests.simulation.zookeeper_server import Server
 
 __all__ = [
@@ -118,7 +118,7 @@ class ExploredWorld(World):
         else:
             self.expiries -= 1
             self.note("EXPIRED", one.name)
-            one.oracle.exempt[one.runtime.board.epoch] = self.now
+            one.oracle.exempt[one.runtime.state.session] = self.now
             one.oracle.left += 2
             self.store.expire_session(one)
 
@@ -126,7 +126,7 @@ class ExploredWorld(World):
 def pausing(task: Task) -> bool:
     """Whether a task waits for a moment before it asks again."""
     waits = task.receiving and not task.patient and not task.woken and task.wake_at < NEVER
-    return waits and task is not task.client.runtime.keeper
+    return waits and task is not task.client.runtime.keepalive
 
 
 class ExploredClient(Client):
@@ -140,12 +140,12 @@ class ExploredClient(Client):
         """Take something into the history."""
         self.history = hash((self.history, self.world.now, repr(what)))
 
-    def make_link(self, on_end: Any) -> Any:
+    def make_connection(self, on_end: Any) -> Any:
         def ended(reason: str) -> None:
             self.remember("ended", reason)
             on_end(reason)
 
-        return super().make_link(ended)
+        return super().make_connection(ended)
 
 
 class Leaving:
@@ -173,11 +173,11 @@ class ExploredOracle(Oracle):
 
     def state(self) -> Any:
         """Return all that a later check depends on."""
-        ended = [sorted(hold.place.token for _, hold in entries) for entries in (self.lost, self.released)]
+        ended = [sorted(hold.entry.token for _, hold in entries) for entries in (self.lost, self.released)]
         return (
             (self.gate, self.returned, self.left, self.calm),
             tuple(self.register),
-            tuple(hold.place.token for _, hold in self.live),
+            tuple(hold.entry.token for _, hold in self.live),
             tuple(map(tuple, ended)),
             tuple(self.head_since.items()),
             tuple((ref, len(told)) for ref, told in self.told.items()),
@@ -185,9 +185,9 @@ class ExploredOracle(Oracle):
 
 
 def _stands(client: Any, hold: Any) -> bool:
-    epoch = hold.epoch
-    until = min(epoch.clock.deadline, hold.due)
-    return not hold.ended and epoch.ended is None and client.local < until
+    session = hold.session
+    until = min(session.clock.deadline, hold.due)
+    return not hold.ended and session.ended is None and client.waiters < until
 
 
 def label(one: Any) -> Any:
@@ -196,7 +196,7 @@ def label(one: Any) -> Any:
     if kind is Unary:
         return "unary", _asked(one.asked), one.position, repr(one.post), repr(one.reply)
     if kind is Watching:
-        return "watching", one.link.client.number, one.key, one.changes, one.created, len(one.armings)
+        return "watching", one.connection.client.number, one.key, one.changes, one.created, len(one.armings)
     if kind is Part:
         request = one.request
         what = type(request).__name__, getattr(request, "path", "")
@@ -213,7 +213,7 @@ def _name(kind: type, one: Any) -> Any:
         return "task", one.number
     if kind is Leaving:
         return "leaving", one.task.number
-    if kind is ZooKeeperLink:
+    if kind is ZooKeeperConnection:
         return "link", one.client.number, one.session
     if kind is Server:
         return "server", one.number

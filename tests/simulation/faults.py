@@ -49,33 +49,33 @@ def crash(injector: Injector) -> Any:
 
 
 def cut(injector: Injector) -> Any:
-    link = injector.link()
-    if link is None or link.cut:
+    connection = injector.connection()
+    if connection is None or connection.cut:
         return None
-    link.set_cut(True)
-    broken = link.disturb if injector.scene.store.name == "etcd" else link.break_
+    connection.set_cut(True)
+    broken = connection.disturb if injector.scene.store.name == "etcd" else connection.break_
     tells = injector.rng.random() < 0.5  # or the connection is silent, and nobody notices
     if tells:
         broken()
 
     def heal() -> None:
-        link.set_cut(False)
+        connection.set_cut(False)
         if not tells:
             broken()
 
-    return link.client.name, injector.later(injector.duration(), heal)
+    return connection.client.name, injector.later(injector.duration(), heal)
 
 
 def half_cut(injector: Injector) -> Any:
-    link = injector.link()
-    if link is None or link.half_cut:
+    connection = injector.connection()
+    if connection is None or connection.half_cut:
         return None
-    link.set_half_cut(True)
+    connection.set_half_cut(True)
 
     def heal() -> None:
-        link.set_half_cut(False)
+        connection.set_half_cut(False)
 
-    return link.client.name, injector.later(injector.duration(), heal)
+    return connection.client.name, injector.later(injector.duration(), heal)
 
 
 def fated(kind: str) -> Callable[[Injector], Any]:
@@ -110,19 +110,19 @@ def cancel(injector: Injector) -> Any:
 
 def end_session(injector: Injector) -> Any:
     """End a session on the store behind the client's back, as an operator or an early expiry does."""
-    link = injector.link()
-    if link is None:
+    connection = injector.connection()
+    if connection is None:
         return None
-    epoch = link.client.runtime.board.epoch
-    injector.scene.oracle.exempt[epoch] = injector.world.now
+    session = connection.client.runtime.state.session
+    injector.scene.oracle.exempt[session] = injector.world.now
     store = injector.scene.store
     if store.name == "etcd":
-        lease = int(epoch.id, 16)
+        lease = int(session.id, 16)
         if lease in store.server.leases:
             store.server.revoke(lease)
     else:
-        store.end(link.session)
-    return link.client.name
+        store.end(connection.session)
+    return connection.client.name
 
 
 def remove_contender(injector: Injector) -> Any:
@@ -133,7 +133,7 @@ def remove_contender(injector: Injector) -> Any:
         return None
     token, contender, *_ = injector.rng.choice(standing)
     oracle.removed[token] = injector.world.now
-    oracle.calm = False  # who waits behind it in the same client hears of it by the next renewal
+    oracle.calm = False  # who waits behind it in the same client is notified of it by the next renewal
     if store.name == "etcd":
         for key, entry in list(store.server.keys.items()):
             if entry.created == token:
@@ -151,8 +151,8 @@ def leader_change(injector: Injector) -> Any:
 
 
 def compaction(injector: Injector) -> Any:
-    for link in injector.scene.store.links:
-        link.compacted()
+    for connection in injector.scene.store.connections:
+        connection.compacted()
     return True
 
 
@@ -186,7 +186,7 @@ def renewing(injector: Injector) -> Any:
     """Return the client that holds the lock and has just sent the last request of a renewal, or None."""
     task, scene = injector.world.asker, injector.scene
     client = task.client
-    if task is not client.runtime.keeper or client.paused or client.runtime.board.epoch is None:
+    if task is not client.runtime.keepalive or client.paused or client.runtime.state.session is None:
         return None
     holds = any(holder is client for holder, _ in scene.oracle.live)
     return client if holds and scene.store.ends_renewal(injector.world) else None
@@ -197,16 +197,16 @@ def slow_renewal(injector: Injector) -> Any:
     client = renewing(injector)
     if client is None:
         return None
-    link = client.runtime.board.epoch.link
-    link.set_half_cut(True)
+    connection = client.runtime.state.session.connection
+    connection.set_half_cut(True)
 
     def answered() -> None:
-        link.set_half_cut(False)
+        connection.set_half_cut(False)
         if injector.scene.store.name == "zookeeper":
             injector.after(1, "renewed, then cut off")
             return
-        link.set_mute(True)
-        injector.later((3.0, 7.0), lambda: link.set_mute(False))
+        connection.set_mute(True)
+        injector.later((3.0, 7.0), lambda: connection.set_mute(False))
 
     return client.name, injector.later((0.5, 1.0), answered)
 
@@ -214,13 +214,13 @@ def slow_renewal(injector: Injector) -> Any:
 def late_renewal(injector: Injector) -> Any:
     """Hold a renewal back on its way to the server, and cut that off soon after the next ones."""
     client = renewing(injector)
-    if client is None or client.runtime.board.epoch.link.cut:
+    if client is None or client.runtime.state.session.connection.cut:
         return None
-    link = client.runtime.board.epoch.link
-    link.set_cut(True)
+    connection = client.runtime.state.session.connection
+    connection.set_cut(True)
 
     def arrives() -> None:
-        link.set_cut(False)
+        connection.set_cut(False)
         injector.after(injector.rng.randint(1, 8), "renewed, then cut off")
 
     return client.name, injector.later((0.1, 1.5), arrives)
@@ -231,7 +231,7 @@ def cut_off_when_renewed(injector: Injector) -> Any:
     client = renewing(injector)
     if client is None:
         return None
-    server = client.runtime.board.epoch.link.server
+    server = client.runtime.state.session.connection.server
     if server.number == 0:
         return None
 

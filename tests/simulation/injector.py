@@ -105,11 +105,11 @@ class Injector:
         fit = [client for client in self.scene.clients if not (client.dead or client.paused)]
         return self.rng.choice(fit) if fit else None
 
-    def link(self) -> Any:
-        """Return the link of a client's current session, or None."""
+    def connection(self) -> Any:
+        """Return the connection of a client's current session, or None."""
         client = self.client()
-        epoch = None if client is None else client.runtime.board.epoch
-        return None if epoch is None else epoch.link
+        session = None if client is None else client.runtime.state.session
+        return None if session is None else session.connection
 
     def duration(self) -> tuple[float, float]:
         """Return shorter or longer than a session, at random."""

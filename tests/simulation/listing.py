@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipes._contract.contenders import Contender
-from recipes._contract.operations import Enqueue, List, Listing, Place, Program, Rewrite, Spot, Withdraw
-from recipes._contract.rule import Order
+from recipes._contract.operations import Enqueue, Entry, List, Listing, Program, Rewrite, Ticket, Withdraw
+from recipes._contract.rule import Rule
 from recipes._programs.steps import Attach, Wait
 from tests.simulation.clients import Client
 from tests.simulation.moving import Task
@@ -21,7 +21,7 @@ from tests.simulation.world import World
 __all__ = ["QUEUE", "Scene"]
 
 QUEUE = "~group/q"
-KIND = Order("M7")
+KIND = Rule("M7")
 TTL_S = 1_000.0  # nothing ends by itself
 MOST = 99
 Shown = tuple[Contender, ...]
@@ -33,7 +33,7 @@ class Scene:
     Args:
         seed: Decides all.
         store: Makes the model of the store.
-        faults: What may strike a client's link.
+        faults: What may strike a client's connection.
 
     Attributes:
         shown: What each observer listed, every time.
@@ -70,7 +70,7 @@ class Scene:
         while world.unfinished:
             if strikes and world.requests > strikes[0]:
                 del strikes[0]
-                world.rng.choice(self.faults)(world.rng.choice(self.clients).links[-1])
+                world.rng.choice(self.faults)(world.rng.choice(self.clients).connections[-1])
             assert world.step() or world.advance()
         self.store.fated = None
         while any(task.asked or not task.patient for task in world.tasks):  # what was lost is asked again
@@ -102,32 +102,32 @@ class Scene:
 
     def _change(self, client: Client) -> Program[None]:
         yield from Attach()
-        rng, mine = self.world.rng, list[Place]()
+        rng, mine = self.world.rng, list[Entry]()
         versions: dict[str, int] = {}
         for number in range(rng.randrange(3, 12)):
             do = rng.random()
             if not mine or do < 0.3:
-                view = yield from Enqueue(Spot(QUEUE, KIND.kind, client.new_id(), data=b"new"), KIND)
-                assert view.mine is not None
-                mine.append(view.mine)
-                versions[view.mine.ref] = 0
+                snapshot = yield from Enqueue(Ticket(QUEUE, KIND.kind, client.new_id(), data=b"new"), KIND)
+                assert snapshot.mine is not None
+                mine.append(snapshot.mine)
+                versions[snapshot.mine.ref] = 0
             elif do < 0.7:
-                place = rng.choice(mine)
-                versions[place.ref] = yield from self._rewrite(place, b"%d" % number, versions[place.ref])
+                entry = rng.choice(mine)
+                versions[entry.ref] = yield from self._rewrite(entry, b"%d" % number, versions[entry.ref])
             else:
-                place = mine.pop(rng.randrange(len(mine)))
-                assert (yield from Withdraw(place.spot, place))
+                entry = mine.pop(rng.randrange(len(mine)))
+                assert (yield from Withdraw(entry.ticket, entry))
 
-    def _rewrite(self, place: Place, data: bytes, version: int) -> Program[int]:
+    def _rewrite(self, entry: Entry, data: bytes, version: int) -> Program[int]:
         """Rewrite it by its version, or whatever that is; returns the one it has then."""
         if self.world.rng.random() < 0.5:
-            written = yield from Rewrite(place, "", data)
+            written = yield from Rewrite(entry, "", data)
             assert written is not None
             assert written > version
             return written
-        written = yield from Rewrite(place, "", data, version)
+        written = yield from Rewrite(entry, "", data, version)
         if written is None:  # an answer was lost: what was asked first was done
             listing = yield from List(QUEUE, MOST)
-            (now,) = (one for one in listing.contenders if one.ref == place.ref)
+            (now,) = (one for one in listing.contenders if one.ref == entry.ref)
             assert (now.data, now.version) == (data, version + 1)
         return version + 1

@@ -54,7 +54,7 @@ class Pipe:
 
 
 class Task:
-    """Something that runs in a client: a user's thread, the keeper, the cleaner.
+    """Something that runs in a client: a user's thread, the keepalive loop, the cleaner.
 
     Attributes:
         receiving: It waits for an event, until ``wake_at``.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE
 from tests.simulation import bugs, rw_bugs
 from tests.simulation import bugs_in_stores as in_stores
@@ -36,8 +36,8 @@ class Mutant:
         plant: Returns the patches, by way of ``mock.patch``.
         within: By how many schedules it has to be found.
         near: With which of them to begin, once one is known to find it; those before follow.
-        order: A recipe of its own, if the bug is in the predicate.
-        orders: A mixture of recipes, where it takes one to show.
+        rule: A recipe of its own, if the bug is in the predicate.
+        rules: A mixture of recipes, where it takes one to show.
         flavour: In which kind of schedule it is looked for; empty: in all, as they come.
     """
 
@@ -46,18 +46,18 @@ class Mutant:
     stores: tuple[str, ...]
     plant: Callable[[], list[Any]]
     within: int = LOGIC
-    order: Order | None = None
+    rule: Rule | None = None
     flavour: str = ""
-    orders: tuple[Order, ...] = ()
+    rules: tuple[Rule, ...] = ()
     near: int = 0
 
 
 def kill(mutant: Mutant, store: str, most: int | None = None, first: int = 0) -> Verdict | None:
     """Run schedules until the mutant breaks a promise; None if it survives."""
-    orders = mutant.orders or ((EXCLUSIVE,) if mutant.order is None else (mutant.order,))
+    rules = mutant.rules or ((EXCLUSIVE,) if mutant.rule is None else (mutant.rule,))
     with planted(mutant):
         for seed in range(first, first + (most or mutant.within)):
-            verdict = run(Schedule(store, seed, flavour=mutant.flavour, orders=orders))
+            verdict = run(Schedule(store, seed, flavour=mutant.flavour, rules=rules))
             if verdict.violation is not None:
                 return verdict
     return None
@@ -83,7 +83,7 @@ MUTANTS = [
         "predicate",
         BOTH,
         list,
-        order=Order("lock", bugs.second),
+        rule=Rule("lock", bugs.second),
     ),
     Mutant("no look again after waking", P, BOTH, bugs.no_look_after_waking),
     Mutant("any event grants", P, BOTH, bugs.any_event_grants),
@@ -160,21 +160,21 @@ MUTANTS = [
 ]
 
 RW, RP = "read-write predicate", "read-write program"
-for _name, _order in (
+for _name, _rule in (
     ("a reader overtakes a waiting writer", rw_bugs.OVERTAKES),
     ("readers step up (a herd)", rw_bugs.HERD),
     ("a writer minds writers alone", rw_bugs.BLIND_WRITER),
     ("readers wait for readers", rw_bugs.UNSHARED),
     ("a reader never sees a downgrade", rw_bugs.STUBBORN),
 ):
-    MUTANTS.append(Mutant(_name, RW, BOTH, list, orders=rw_bugs.mixed(_order)))
+    MUTANTS.append(Mutant(_name, RW, BOTH, list, rules=rw_bugs.mixed(_rule)))
 MUTANTS.append(
     Mutant(  # on ZooKeeper a writer does not even read whether another downgraded
         "a writer goes in beside one that downgraded",
         RW,
         ETCD,
         list,
-        orders=rw_bugs.mixed(rw_bugs.BESIDE_DOWNGRADED),
+        rules=rw_bugs.mixed(rw_bugs.BESIDE_DOWNGRADED),
     )
 )
 for _name, _where, _stores, _plant in (
@@ -191,7 +191,7 @@ for _name, _where, _stores, _plant in (
     ("a downgrade between look and watch is missed", PZ, ZOOKEEPER, rw_bugs.zookeeper_state_not_compared),
     ("a look does not read the state", PZ, ZOOKEEPER, rw_bugs.zookeeper_state_not_read),
 ):
-    MUTANTS.append(Mutant(_name, _where, _stores, _plant, orders=MIXED))
+    MUTANTS.append(Mutant(_name, _where, _stores, _plant, rules=MIXED))
 
 HUNG = "hung"
 for _name, _where, _plant in (
@@ -199,7 +199,7 @@ for _name, _where, _plant in (
     ("progress brings a lost grant back", "holders that hang", bugs.progress_revives),
     ("who hangs is told and not withdrawn", "holders that hang", bugs.hung_is_told_and_not_withdrawn),
     ("who hangs holds until told", "holders that hang", bugs.hung_is_withdrawn_and_not_ended),
-    ("the keeper sleeps through it", "holders that hang", bugs.keeper_sleeps_through_it),
+    ("the keeper sleeps through it", "holders that hang", bugs.keepalive_sleeps_through_it),
     ("the first to leave releases", "re-entrance", bugs.first_to_leave_releases),
     ("the last to leave releases nothing", "re-entrance", bugs.last_to_leave_releases_nothing),
 ):

@@ -24,11 +24,11 @@ class Oracle:
     """Watches all clients and the store of one schedule.
 
     S1 and S3: tokens and a fenced register. S2: whoever is admitted is alone. S4: held
-    never comes back. S5 and S7: nobody deletes what is not his. L2, L3, L4 and
+    never comes back. S5 and S7: none deletes what is not its own. L2, L3, L4 and
     L5: wake-ups, order, herds, leftovers. S6: a downgrade is what the store shows. L7: a
     session ended behind the client's back is noticed by the next renewal. M1 and M2: nobody
     holds for longer than ``max_hold`` without progress, or blocks others for long. R1: who
-    entered twice holds until the second time he leaves.
+    entered twice holds until it is left the second time.
 
     Args:
         world: The schedule.
@@ -78,7 +78,7 @@ class Oracle:
         """A grant came to be, inside the client."""
         self.grants += 1
         world = self.world
-        token = hold.place.token
+        token = hold.entry.token
         world.mark(ADMITTED, token)
         world.note(client.name, "admitted", token)
         if not self.holds(client, hold):
@@ -92,17 +92,17 @@ class Oracle:
         self._woken_in_time(client, hold)
         self.live.append((client, hold))
         if hold.max_hold_s is not None:
-            self.due[token] = client.local + hold.max_hold_s
+            self.due[token] = client.waiters + hold.max_hold_s
 
     def granted(self, client: Any, hold: Any, began: int) -> None:
         """An acquire returned."""
-        if hold.place.token <= began:
-            raise Violation(f"S3: token {hold.place.token} after {began} had been returned")
-        self.returned = max(self.returned, hold.place.token)
+        if hold.entry.token <= began:
+            raise Violation(f"S3: token {hold.entry.token} after {began} had been returned")
+        self.returned = max(self.returned, hold.entry.token)
 
     def write(self, client: Any, hold: Any) -> None:
         """A holder uses a fenced register, whether it still holds or not: a writer writes."""
-        token = hold.place.token
+        token = hold.entry.token
         if hold.mode == "shared":
             self.gate = max(self.gate, token)
         elif token >= self.gate:
@@ -112,65 +112,65 @@ class Oracle:
     def downgraded(self, client: Any, hold: Any, stands: bool) -> None:
         """A downgrade returned, with the word that the contender stands or that it does not."""
         self.downgrades += 1
-        self.world.note(client.name, "downgraded" if stands else "found gone", hold.place.token)
-        if hold.place.token in self.removed or hold.epoch in self.exempt:
+        self.world.note(client.name, "downgraded" if stands else "found gone", hold.entry.token)
+        if hold.entry.token in self.removed or hold.session in self.exempt:
             return
-        found = [one for one in self.store.standing("q") if one.token == hold.place.token]
+        found = [one for one in self.store.standing("q") if one.token == hold.entry.token]
         if stands and found and found[0].mark != DOWNGRADED:
-            raise Violation(f"S6: token {hold.place.token} downgraded, and the store does not show it")
-        if not stands and found and hold.epoch.ended is None:
-            raise Violation(f"S6: token {hold.place.token} stands, and its downgrade found it gone")
+            raise Violation(f"S6: token {hold.entry.token} downgraded, and the store does not show it")
+        if not stands and found and hold.session.ended is None:
+            raise Violation(f"S6: token {hold.entry.token} stands, and its downgrade found it gone")
 
     def releasing(self, client: Any, hold: Any, was_held: bool) -> bool:
         """A release is called; of one who entered twice, the last."""
         if self.holds(client, hold):
-            raise Violation(f"R1: token {hold.place.token} is held by one who has left")
+            raise Violation(f"R1: token {hold.entry.token} is held by one who has left")
         self.observe()
         return was_held
 
     def progressed(self, client: Any, hold: Any, held: bool) -> None:
         """A holder made progress, and was told whether it still holds."""
-        due = self.due.get(hold.place.token, NEVER)
-        if client.local < due:
+        due = self.due.get(hold.entry.token, NEVER)
+        if client.waiters < due:
             if held:
-                self.due[hold.place.token] = client.local + hold.max_hold_s
+                self.due[hold.entry.token] = client.waiters + hold.max_hold_s
         elif held:
-            raise Violation(f"M1: progress of token {hold.place.token} after its max_hold had passed")
+            raise Violation(f"M1: progress of token {hold.entry.token} after its max_hold had passed")
         self.observe()
 
     def left_inner(self, client: Any, hold: Any, held: bool) -> None:
         """One who entered twice left once."""
         if held and not self.holds(client, hold):
-            raise Violation(f"R1: token {hold.place.token} was released by the first to leave")
+            raise Violation(f"R1: token {hold.entry.token} was released by the first to leave")
 
     # Checks.
 
     def _alone(self, client: Any, hold: Any) -> None:
-        if hold.epoch in self.exempt or hold.place.token in self.removed:
+        if hold.session in self.exempt or hold.entry.token in self.removed:
             return
         together = [hold]
         for other, held in self.live:
-            if other.paused or other.dead or held.epoch in self.exempt:
+            if other.paused or other.dead or held.session in self.exempt:
                 continue
-            if held.place.token in self.removed or held.place.spot.queue != hold.place.spot.queue:
+            if held.entry.token in self.removed or held.entry.ticket.queue != hold.entry.ticket.queue:
                 continue
             if self.holds(other, held):
                 together.append(held)
-        together.sort(key=lambda one: one.place.token)
+        together.sort(key=lambda one: one.entry.token)
         if holders(one.contender for one in together) < len(together):
             raise Violation(f"S2: {client.name} was admitted beside {len(together) - 1} other(s)")
 
     def _in_order(self, hold: Any) -> None:
         """L3, and the safety that needs no clock: nobody of a live session stands before."""
-        if hold.place.token in self.removed or hold.epoch in self.exempt:
+        if hold.entry.token in self.removed or hold.session in self.exempt:
             return
-        spot = hold.place.spot
-        ahead = [one for one in self.store.standing(spot.queue) if one.token < hold.place.token]
-        if rule_of(spot.kind).blockers(tuple(reversed(seen(ahead)))):
-            raise Violation(f"L3: token {hold.place.token} was admitted before {ahead}")
+        ticket = hold.entry.ticket
+        ahead = [one for one in self.store.standing(ticket.queue) if one.token < hold.entry.token]
+        if rule_of(ticket.kind).blockers(tuple(reversed(seen(ahead)))):
+            raise Violation(f"L3: token {hold.entry.token} was admitted before {ahead}")
 
     def _woken_in_time(self, client: Any, hold: Any) -> None:
-        since = self.head_since.pop(hold.place.token, None)
+        since = self.head_since.pop(hold.entry.token, None)
         if since is None:
             return
         since = max(since, self.healthy_since, client.healthy_since)
@@ -186,26 +186,26 @@ class Oracle:
         call = mailbox.task.call
         if call.mailbox is not mailbox:  # of a call that has ended
             return
-        spot = call.spot
-        if spot is not None and not rule_of(spot.kind).steps_up:
-            if not self.removed and len(mailbox.task.client.epochs) == 1:  # else it may have queued again
-                self._woken_for_something(ref, spot)
+        ticket = call.ticket
+        if ticket is not None and not rule_of(ticket.kind).steps_up:
+            if not self.removed and len(mailbox.task.client.sessions) == 1:  # else it may have queued again
+                self._woken_for_something(ref, ticket)
             return
         told = self.told.setdefault(ref, set())
         told.add(mailbox)
-        # Who leaves the middle of the queue has those behind him move up beside others.
+        # When one leaves the middle of the queue, those behind it move up beside others.
         if len(told) > 2 + self.left + len(self.removed):
             raise Violation(f"L4: {len(told)} waiters were woken by one release")
 
-    def _woken_for_something(self, ref: str, spot: Any) -> None:
-        """L4: a reader hears of the writer next ahead of it, and of no other."""
+    def _woken_for_something(self, ref: str, ticket: Any) -> None:
+        """L4: a reader is notified of the writer next ahead of it, and of no other."""
         found = _ID.search(ref)
         went = self.token_of.get(found[0]) if found else None
-        mine = self.token_of.get(spot.id)
+        mine = self.token_of.get(ticket.id)
         if went is None or mine is None:
             return
         between = [one for one in self.store.standing("q") if went < one.token < mine]
-        if rule_of(spot.kind).blockers(tuple(reversed(seen(between)))):
+        if rule_of(ticket.kind).blockers(tuple(reversed(seen(between)))):
             raise Violation(f"L4: the reader {mine} was woken by {went}, behind {between[-1].token}")
 
     def quiet(self) -> None:
@@ -229,10 +229,10 @@ class Oracle:
         silent = any(one.contender[:8] in dead and not one.mark for one in standing)
         first = {one.contender for one in free(standing)}
         for task in waiting:
-            spot = task.call.spot
-            if spot is not None and silent and rule_of(spot.kind).weight is not None:
+            ticket = task.call.ticket
+            if ticket is not None and silent and rule_of(ticket.kind).weight is not None:
                 continue
-            if spot is not None and spot.id in first and task.call.epoch.ended is None:
+            if ticket is not None and ticket.id in first and task.call.session.ended is None:
                 raise Violation(f"L2: {task.name} is first in the queue, and no event will tell it")
 
     def observe(self) -> None:
@@ -258,17 +258,17 @@ class Oracle:
         """M1: nobody holds past max_hold by its own clock. M2: such a contender is soon gone."""
         now = self.world.now
         for client, hold in self.live:
-            token = hold.place.token
-            if client.local >= self.due.get(token, NEVER) and self.holds(client, hold):
+            token = hold.entry.token
+            if client.waiters >= self.due.get(token, NEVER) and self.holds(client, hold):
                 raise Violation(f"M1: token {token} is held past its max_hold")
         standing = {one.token for one in self.store.standing("q")}
         for client, hold in (*self.live, *self.lost):
-            token = hold.place.token
-            if token not in standing or client.local < self.due.get(token, NEVER):
+            token = hold.entry.token
+            if token not in standing or client.waiters < self.due.get(token, NEVER):
                 continue
-            if client.paused or client.dead or hold.epoch.ended is not None:  # it goes with its session
+            if client.paused or client.dead or hold.session.ended is not None:  # it goes with its session
                 continue
-            if hold.epoch.link.cut:  # so it does, or it is withdrawn when the link has healed
+            if hold.session.connection.cut:  # so it does, or it is withdrawn when the connection has healed
                 self.hung.pop(token, None)
                 continue
             since = max(self.hung.setdefault(token, now), self.healthy_since, client.healthy_since)
@@ -289,19 +289,19 @@ class Oracle:
 
     def _stays_lost(self, client: Any, hold: Any) -> None:
         if self.holds(client, hold):
-            raise Violation(f"S4: token {hold.place.token} of {client.name} is held again")
+            raise Violation(f"S4: token {hold.entry.token} of {client.name} is held again")
 
     def _noticed(self) -> None:
         """L7: by one renewal, which may have to be asked twice."""
         now = self.world.now
         for client, hold in self.live:
-            since = self.exempt.get(hold.epoch, self.removed.get(hold.place.token))
+            since = self.exempt.get(hold.session, self.removed.get(hold.entry.token))
             if since is None or client.paused:
                 continue
-            since = max(since, self.born[hold.place.token], self.healthy_since, client.healthy_since)
+            since = max(since, self.born[hold.entry.token], self.healthy_since, client.healthy_since)
             if now - since > self.ttl_s / 3 * 1.1 + 2.5:
                 raise Violation(
-                    f"L7: token {hold.place.token} ended {now - since:.1f} s ago, and still holds"
+                    f"L7: token {hold.entry.token} ended {now - since:.1f} s ago, and still holds"
                 )
 
     def leavings(self, *, former: bool = True) -> list[str]:
@@ -311,8 +311,8 @@ class Oracle:
         """
         living = [client for client in self.clients if not client.dead]
         names = {f"{ord(client.name):08x}" for client in living}
-        epochs = [client.runtime.board.epoch for client in living]
-        sessions = {int(epoch.id, 16) for epoch in epochs if epoch is not None}
+        sessions = [client.runtime.state.session for client in living]
+        sessions = {int(session.id, 16) for session in sessions if session is not None}
         return [
             contender
             for owner, contender in self.store.owned("q")
@@ -353,17 +353,17 @@ class Oracle:
 
 def _asks(task: Any) -> bool:
     """Whether a task waits for an answer, or for the moment to ask again."""
-    pausing = task.receiving and not task.patient and task.call.epoch is not None
-    return task.asked is not None or (pausing and task is not task.client.runtime.keeper)
+    pausing = task.receiving and not task.patient and task.call.session is not None
+    return task.asked is not None or (pausing and task is not task.client.runtime.keepalive)
 
 
 def _asks_it(client: Any, hold: Any) -> bool:
-    held: bool = hold.remaining(client.local) > 0
+    held: bool = hold.remaining(client.waiters) > 0
     return held
 
 
 def _peeks(client: Any, hold: Any) -> bool:
     """Whether a grant is held, without asking it: whoever asks makes a loss final."""
-    epoch = hold.epoch
-    until = min(epoch.clock.deadline, hold.due)
-    return not hold.ended and epoch.ended is None and client.local < until
+    session = hold.session
+    until = min(session.clock.deadline, hold.due)
+    return not hold.ended and session.ended is None and client.waiters < until

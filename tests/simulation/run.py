@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog  # noqa: F401 - its first import may draw random numbers, and a first run would miss them
 
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._programs.cleaner import Job, clean
 from tests.simulation.clients import Client
 from tests.simulation.etcd_store import EtcdStore
@@ -39,7 +39,7 @@ class Schedule:
         enough: With how many requests the users come to their end.
         pct: Choose by priorities; None: the seed decides.
         flavour: How the users behave; empty: the seed decides.
-        orders: Of which each user draws one each time; empty: the seed decides.
+        rules: Of which each user draws one each time; empty: the seed decides.
         rates: How fast the clients' clocks go, and the store's; None: the seed decides, for each.
         fault_at: This one fault, at the request with this number, and no other ("": none at all).
     """
@@ -54,7 +54,7 @@ class Schedule:
     rates: tuple[float, float] | None = None
     fault_at: tuple[int, str] | None = None
     trace: bool = False
-    orders: tuple[Order, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(slots=True)
@@ -136,12 +136,12 @@ class Scene:
     def play(self) -> None:
         """Start the users, let the scheduler choose until they are done, and look at what is left."""
         world, schedule = self.world, self.schedule
-        orders = schedule.orders or mixture(schedule.seed)
+        rules = schedule.rules or mixture(schedule.seed)
         for client in self.clients:
             for number in range(1 if world.random() < 0.4 else 2):
                 task = Task(client, f"{client.name}{number}", _nothing())
                 task.steps = user(
-                    client, task, self.flavour, orders, rounds=schedule.rounds, enough=schedule.enough
+                    client, task, self.flavour, rules, rounds=schedule.rounds, enough=schedule.enough
                 )
                 self.users.append(task)
         for task in self.users:
@@ -183,17 +183,17 @@ class Scene:
         for client in self.clients:
             if client.dead:
                 continue
-            board = client.runtime.board
-            board.closed = "closed"
-            epoch = board.epoch
-            if epoch is not None:
-                board.ended(epoch, "the client was closed")
+            state = client.runtime.state
+            state.closed = "closed"
+            session = state.session
+            if session is not None:
+                state.ended(session, "the client was closed")
                 task = Task(client, f"{client.name}.close", _nothing(), daemon=True)
                 call = client.runtime.begin(task, 2.0)
-                call.epoch = epoch
-                task.steps = _close(client, task, call, epoch)
+                call.session = session
+                task.steps = _close(client, task, call, session)
                 self.world.start(task)
-            board.tell_keeper()
+            state.wake_keepalive()
         self._pass(4 * TTL_S, self._is_empty)
         self.oracle.finish()
 
@@ -217,9 +217,9 @@ class Scene:
         return not (self.world.tasks or self.store.leftovers() or self.store.watch_count())
 
 
-def _close(client: Client, task: Task, call: Any, epoch: Any) -> Any:
-    yield from client.run(task, call, clean(Job(epoch, None)))
-    epoch.link.close()
+def _close(client: Client, task: Task, call: Any, session: Any) -> Any:
+    yield from client.run(task, call, clean(Job(session, None)))
+    session.connection.close()
 
 
 def _nothing() -> Any:

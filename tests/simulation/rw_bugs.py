@@ -8,12 +8,12 @@ from typing import Any
 from unittest import mock
 
 from recipes._contract.contenders import Ahead
-from recipes._contract.operations import Rewrite, View
-from recipes._contract.rule import Nearest, Order
+from recipes._contract.operations import Rewrite, Snapshot
+from recipes._contract.rule import Nearest, Rule
 from recipes._contract.wakeups import Changed
 from recipes._programs import queueing
-from recipes._programs.hold import Hold
-from recipes._programs.local import Local
+from recipes._programs.hold import HeldState
+from recipes._programs.waiters import InProcessWaiters
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd import codec
@@ -28,7 +28,7 @@ from tests.simulation.bugs import swap
 BESIDE = (SHARED, SHARED, WRITER, EXCLUSIVE)
 
 
-def mixed(*instead: Order) -> tuple[Order, ...]:
+def mixed(*instead: Rule) -> tuple[Rule, ...]:
     """Return a mixture in which these stand for the true ones of their kind."""
     kinds = {one.kind for one in instead}
     return (*instead, *instead, *(one for one in BESIDE if one.kind not in kinds))
@@ -43,56 +43,56 @@ def _past_downgraded(ahead: Ahead) -> Ahead:
 
 
 #: A reader looks at whoever holds, and at no writer that waits.
-OVERTAKES = Order("R", _let_past_waiting, exclusive_only=True, steps_up=False)
+OVERTAKES = Rule("R", _let_past_waiting, exclusive_only=True, steps_up=False)
 #: Readers step up, as writers do, and all wake at every release.
-HERD = Order("R", SHARED.blocked_by, exclusive_only=True)
+HERD = Rule("R", SHARED.blocked_by, exclusive_only=True)
 #: A writer minds writers alone.
-BLIND_WRITER = Order("W", exclusive_only=True)
+BLIND_WRITER = Rule("W", exclusive_only=True)
 #: A writer goes in beside one that downgraded.
-BESIDE_DOWNGRADED = Order("W", _past_downgraded)
+BESIDE_DOWNGRADED = Rule("W", _past_downgraded)
 #: A reader waits for readers, too: nobody shares.
-UNSHARED = Order("R")
+UNSHARED = Rule("R")
 #: A reader never sees that a writer downgraded.
-STUBBORN = Order("R", Nearest(), exclusive_only=True, steps_up=False)
+STUBBORN = Rule("R", Nearest(), exclusive_only=True, steps_up=False)
 
 
 def shares_too_late() -> list[Any]:
     """The holder counts as exclusive until the store has answered."""
 
-    def share(self: Hold) -> None:
+    def share(self: HeldState) -> None:
         pass
 
-    def downgrade(hold: Hold) -> Any:
+    def downgrade(hold: HeldState) -> Any:
         stands = yield from original(hold)
         before(hold)
         return stands
 
-    original, before = queueing.downgrade, Hold.share
+    original, before = queueing.downgrade, HeldState.share
     return [
-        mock.patch.object(Hold, "share", share),
+        mock.patch.object(HeldState, "share", share),
         mock.patch("tests.simulation.users.downgrade", downgrade),
     ]
 
 
 def own_readers_not_told() -> list[Any]:
-    return swap(Local, "marked", lambda self, contender_id, mark: None)
+    return swap(InProcessWaiters, "marked", lambda self, contender_id, mark: None)
 
 
 def no_look_when_others_were_ahead() -> list[Any]:
     """A reader that knew of two writers takes the going of the nearest for its turn."""
 
-    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
-        if mine.spot.shared and getattr(event, "ref", None) == (armed[0].ref if armed else ""):
-            return View(mine, (), complete=True, position=0), ()
-        return (yield from original(order, mine, view, armed, event))
+    def woken(rule: Any, mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
+        if mine.ticket.shared and getattr(event, "ref", None) == (armed[0].ref if armed else ""):
+            return Snapshot(mine, (), complete=True, position=0), ()
+        return (yield from original(rule, mine, snapshot, armed, event))
 
     original = queueing._woken
     return swap(queueing, "_woken", woken)
 
 
 def etcd_watches_deletions_alone() -> list[Any]:
-    def watches(self: Any, mine: Any, targets: Any, turn: Any) -> Any:
-        return tuple(replace(watch, changes=False) for watch in original(self, mine, targets, turn))
+    def watches(self: Any, mine: Any, targets: Any, context: Any) -> Any:
+        return tuple(replace(watch, changes=False) for watch in original(self, mine, targets, context))
 
     original = EtcdProtocol._watches
     return swap(EtcdProtocol, "_watches", watches)
@@ -108,11 +108,11 @@ def etcd_state_not_compared() -> list[Any]:
 def etcd_by_rename() -> list[Any]:
     """Delete the writer's key and put a reader's in one transaction: another place, another token."""
 
-    def rewrite(self: EtcdProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int | None]:
-        key = key_of(op.place)
+    def rewrite(self: EtcdProtocol, op: Rewrite, context: Any) -> Generator[Any, Any, int | None]:
+        key = key_of(op.entry)
         renamed = key.replace(b"/W-", b"/R-")
         then = [codec.delete(key), codec.put(renamed, b"downgraded\n", self._lease)]
-        reply = yield from self._txn([codec.compare_created(key, op.place.token)], then=then)
+        reply = yield from self._txn([codec.compare_created(key, op.entry.token)], then=then)
         return 1 if reply.get("succeeded") else None
 
     return swap(EtcdProtocol, "rewrite", rewrite)
@@ -121,17 +121,17 @@ def etcd_by_rename() -> list[Any]:
 def etcd_marks_whatever_is_there() -> list[Any]:
     """Put without comparing: it comes back after it was deleted."""
 
-    def rewrite(self: EtcdProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int]:
-        yield from self._txn(then=[codec.put(key_of(op.place), b"downgraded\n", self._lease)])
+    def rewrite(self: EtcdProtocol, op: Rewrite, context: Any) -> Generator[Any, Any, int]:
+        yield from self._txn(then=[codec.put(key_of(op.entry), b"downgraded\n", self._lease)])
         return 1
 
     return swap(EtcdProtocol, "rewrite", rewrite)
 
 
 def zookeeper_by_rename() -> list[Any]:
-    def rewrite(self: ZooKeeperProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int]:
-        yield from self._one(Delete(op.place.ref))
-        path = op.place.ref[:-10].replace("-W-", "-R-")
+    def rewrite(self: ZooKeeperProtocol, op: Rewrite, context: Any) -> Generator[Any, Any, int]:
+        yield from self._one(Delete(op.entry.ref))
+        path = op.entry.ref[:-10].replace("-W-", "-R-")
         yield from self._one(Create(path, ephemeral=True, sequence=True))
         return 1
 
@@ -141,8 +141,8 @@ def zookeeper_by_rename() -> list[Any]:
 def zookeeper_asked_twice_is_gone() -> list[Any]:
     """The reply to the first try was lost, and the second finds another version."""
 
-    def rewrite(self: ZooKeeperProtocol, op: Rewrite, turn: Any) -> Generator[Any, Any, int | None]:
-        return (yield from original(self, replace(op, version=0), turn))
+    def rewrite(self: ZooKeeperProtocol, op: Rewrite, context: Any) -> Generator[Any, Any, int | None]:
+        return (yield from original(self, replace(op, version=0), context))
 
     original = ZooKeeperProtocol.rewrite
     return swap(ZooKeeperProtocol, "rewrite", rewrite)
@@ -155,7 +155,7 @@ def zookeeper_state_not_compared() -> list[Any]:
 def zookeeper_state_not_read() -> list[Any]:
     """A look takes every writer for one that did not downgrade."""
 
-    def with_states(self: Any, queue: Any, nearest: Any, order: Any) -> Generator[Any, Any, Any]:
+    def with_states(self: Any, queue: Any, nearest: Any, rule: Any) -> Generator[Any, Any, Any]:
         yield from ()
         return nearest
 
@@ -165,10 +165,10 @@ def zookeeper_state_not_read() -> list[Any]:
 def downgrades_unwatched() -> list[Any]:
     """Of a change nothing is told."""
 
-    def woken(order: Any, mine: Any, view: Any, armed: Any, event: Any) -> Any:
+    def woken(rule: Any, mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
         if isinstance(event, Changed):
-            return view, armed
-        return (yield from original(order, mine, view, armed, event))
+            return snapshot, armed
+        return (yield from original(rule, mine, snapshot, armed, event))
 
     original = queueing._woken
     return swap(queueing, "_woken", woken)

@@ -7,21 +7,21 @@ import pytest
 from recipes._contract.wakeups import Changed, Disturbed
 from tests.mutants.in_etcd_lists import LISTS
 from tests.mutants.transports import TransportMutant
-from tests.simulation.etcd_store import EtcdLink, EtcdStore
+from tests.simulation.etcd_store import EtcdConnection, EtcdStore
 from tests.simulation.listing import QUEUE, Scene
 
 SEEDS = 300
 
 
-def lose_a_reply(link: EtcdLink) -> None:
-    link.store.fated = "lost reply"
+def lose_a_reply(connection: EtcdConnection) -> None:
+    connection.store.fated = "lost reply"
 
 
-def lose_a_request(link: EtcdLink) -> None:
-    link.store.fated = "lost request"
+def lose_a_request(connection: EtcdConnection) -> None:
+    connection.store.fated = "lost request"
 
 
-FAULTS = (EtcdLink.disturb, EtcdLink.compacted, lose_a_reply, lose_a_request)
+FAULTS = (EtcdConnection.disturb, EtcdConnection.compacted, lose_a_reply, lose_a_request)
 
 
 def test_every_observer_has_listed_what_stands() -> None:

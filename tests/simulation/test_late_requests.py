@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recipes._contract.operations import Enqueue, Open, Renew, Spot, Withdraw
+from recipes._contract.operations import Enqueue, Open, Renew, Ticket, Withdraw
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import Post
@@ -16,7 +16,7 @@ from tests.simulation.etcd_model import EtcdServer
 from tests.simulation.etcd_store import LAYOUT
 from tests.simulation.fates import VERY_LATE
 from tests.simulation.run import Schedule, run
-from tests.stores.stepping import TURN
+from tests.stores.stepping import CONTEXT
 
 GIVEN_UP = 3_000
 SESSION = "3e8"
@@ -28,7 +28,7 @@ class Steady:
     def __init__(self) -> None:
         self.server = EtcdServer()
         self.protocol = EtcdProtocol("model", LAYOUT, int(SESSION, 16))
-        self.carry_out(self.protocol.open(Open(15), TURN))
+        self.carry_out(self.protocol.open(Open(15), CONTEXT))
         self.late: list[Post] = []
 
     def carry_out(self, steps: Generator[Any, Any, Any]) -> Any:
@@ -43,11 +43,11 @@ class Steady:
 
     def give_up(self, number: int) -> None:
         """Ask for a create that stays under way, and withdraw it."""
-        spot = Spot("q", "lock", f"{number:08x}-0000-4000-8000-000000000000")
-        asking = self.protocol.enqueue(Enqueue(spot, EXCLUSIVE), TURN)
+        ticket = Ticket("q", "lock", f"{number:08x}-0000-4000-8000-000000000000")
+        asking = self.protocol.enqueue(Enqueue(ticket, EXCLUSIVE), CONTEXT)
         self.late.append(asking.send(None))
         asking.close()
-        self.carry_out(self.protocol.withdraw(Withdraw(spot), TURN))
+        self.carry_out(self.protocol.withdraw(Withdraw(ticket), CONTEXT))
 
     def contenders(self) -> list[bytes]:
         return [key for key in self.server.keys if b"~session" not in key]
@@ -65,7 +65,7 @@ def test_under_a_steady_load_of_cancellations_there_are_a_hundred_tombstones_at_
         steady.give_up(number)
         assert steady.tombstones() <= 100
         if number % 500 == 0:
-            steady.carry_out(steady.protocol.renew(Renew((), 5.0), TURN))
+            steady.carry_out(steady.protocol.renew(Renew((), 5.0), CONTEXT))
         if number % 3 == 0:
             late = steady.late.pop(chance.randrange(len(steady.late)))
             steady.server.handle(late.path, late.body)
@@ -80,11 +80,11 @@ def test_a_call_beside_that_load_gets_in_and_stays() -> None:
     for number in range(0, 10 * GIVEN_UP, 10):
         steady.give_up(number)
         if number % 700 == 0:
-            spot = Spot("q", "lock", f"{number + 1:08x}-0000-4000-8000-000000000000")
-            view = steady.carry_out(steady.protocol.enqueue(Enqueue(spot, EXCLUSIVE), TURN))
-            assert view.mine is not None
+            ticket = Ticket("q", "lock", f"{number + 1:08x}-0000-4000-8000-000000000000")
+            snapshot = steady.carry_out(steady.protocol.enqueue(Enqueue(ticket, EXCLUSIVE), CONTEXT))
+            assert snapshot.mine is not None
             assert len(steady.contenders()) == 1
-            assert steady.carry_out(steady.protocol.withdraw(Withdraw(spot, view.mine), TURN))
+            assert steady.carry_out(steady.protocol.withdraw(Withdraw(ticket, snapshot.mine), CONTEXT))
     assert not steady.contenders()
 
 

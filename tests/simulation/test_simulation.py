@@ -70,18 +70,20 @@ def test_one_fault_at_every_request_breaks_no_promise(store: str) -> None:
 def test_nobody_is_asked_to_withdraw_while_it_is_cut_off() -> None:
     """The oracle asked for that once: one withdrawal lost, and a cut of 4.2 s just after it."""
     world = World(0)
-    link = SimpleNamespace(cut=True)
+    connection = SimpleNamespace(cut=True)
     hold = SimpleNamespace(
-        place=SimpleNamespace(token=5), epoch=SimpleNamespace(ended=None, link=link), remaining=lambda _: 0.0
+        entry=SimpleNamespace(token=5),
+        session=SimpleNamespace(ended=None, connection=connection),
+        remaining=lambda _: 0.0,
     )
-    client = SimpleNamespace(local=100.0, paused=False, dead=False, healthy_since=0.0)
+    client = SimpleNamespace(waiters=100.0, paused=False, dead=False, healthy_since=0.0)
     store = SimpleNamespace(standing=lambda queue: [Stands(5, "id", "lock")])
     oracle = Oracle(world, store, ttl_s=4.0)
     oracle.lost, oracle.due = [(client, hold)], {5: 50.0}
     for _ in range(3):
         oracle._not_for_too_long()
         world.now += 100.0
-    link.cut = False
+    connection.cut = False
     oracle._not_for_too_long()
     world.now += 100.0
     with pytest.raises(Violation, match="M2"):

@@ -14,21 +14,21 @@ from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import Children, Exists, Get
 from tests.simulation.bugs import swap
 from tests.simulation.listing import MOST, QUEUE, Scene, Shown
-from tests.simulation.zookeeper_link import ZooKeeperLink
+from tests.simulation.zookeeper_connection import ZooKeeperConnection
 from tests.simulation.zookeeper_model import ZooKeeperStore
 
 SEEDS = 200
 
 
-def lose_a_reply(link: ZooKeeperLink) -> None:
-    link.store.fated = "lost reply"
+def lose_a_reply(connection: ZooKeeperConnection) -> None:
+    connection.store.fated = "lost reply"
 
 
-def lose_a_request(link: ZooKeeperLink) -> None:
-    link.store.fated = "lost request"
+def lose_a_request(connection: ZooKeeperConnection) -> None:
+    connection.store.fated = "lost request"
 
 
-FAULTS = (ZooKeeperLink.break_, lose_a_reply, lose_a_request)
+FAULTS = (ZooKeeperConnection.break_, lose_a_reply, lose_a_request)
 
 
 class OfKinds(Scene):

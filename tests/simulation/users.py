@@ -7,9 +7,9 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._programs.queueing import Attempt, acquire, downgrade, release, try_acquire
-from recipes._programs.reentry import Entries, Entry
+from recipes._programs.reentry import Reentries, Reentry
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
@@ -18,10 +18,10 @@ from recipes.errors import LockLost, LockTimeout, SessionLost, StoreError
 from tests.simulation.clients import Cancelled, Client
 
 if TYPE_CHECKING:
-    from recipes._programs.hold import Hold
+    from recipes._programs.hold import HeldState
     from tests.simulation.moving import Task
 
-__all__ = ["FLAVOURS", "ORDERS", "Flavour", "flavour", "mixture", "user"]
+__all__ = ["FLAVOURS", "RULES", "Flavour", "flavour", "mixture", "user"]
 
 LABELS = {
     mode: {"name": "q", "recipe": "lock", "mode": mode, "store": "model"} for mode in ("exclusive", "shared")
@@ -31,7 +31,7 @@ DOWNGRADES = 0.5
 MIXED = (SHARED, SHARED, SHARED, WRITER, WRITER, EXCLUSIVE)
 PERMITS = (permits(1, 2), permits(1, 2), permits(2, 2), permits(1, 3), permits(3, 3))
 """Of a semaphore of which some say that there is one permit more, as in a rolling restart."""
-ORDERS: dict[str, tuple[Order, ...]] = {"by turns": (), "mixed": MIXED, "permits": PERMITS}
+RULES: dict[str, tuple[Rule, ...]] = {"by turns": (), "mixed": MIXED, "permits": PERMITS}
 """What users acquire, by name; by turns: what the seed of a schedule says."""
 
 
@@ -70,39 +70,39 @@ FLAVOURS = {
 
 def flavour(seed: int) -> str:
     """Return what kind of schedule a seed makes; a quarter of each kind is chosen by priorities."""
-    place = seed // 4 % 20
-    return "aimed" if place == 7 else "hung" if place == 16 else "long" if place in (2, 9, 12, 19) else "busy"
+    entry = seed // 4 % 20
+    return "aimed" if entry == 7 else "hung" if entry == 16 else "long" if entry in (2, 9, 12, 19) else "busy"
 
 
-def mixture(seed: int) -> tuple[Order, ...]:
+def mixture(seed: int) -> tuple[Rule, ...]:
     """Return of which recipes a seed's users draw: every other schedule is of read-write locks."""
     return MIXED if seed % 2 else (EXCLUSIVE,)
 
 
 def user(
-    client: Client, task: Task, kind: Flavour, orders: tuple[Order, ...], *, rounds: int, enough: int
+    client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...], *, rounds: int, enough: int
 ) -> Generator[Any, Any, None]:
     """Use the lock ``rounds`` times, and on until the schedule has had ``enough`` requests."""
     world = client.world
     done = 0
     while done < rounds or (world.requests + 4 * world.unfinished < enough and done < MOST_ROUNDS):
         done += 1
-        order = orders[0] if len(orders) == 1 else world.rng.choice(orders)
+        rule = rules[0] if len(rules) == 1 else world.rng.choice(rules)
         try:
-            yield from _once(client, task, order, kind)
+            yield from _once(client, task, rule, kind)
         except (LockTimeout, StoreError, SessionLost, Cancelled):
             continue
 
 
-def _once(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[Any, Any, None]:
+def _once(client: Client, task: Task, rule: Rule, kind: Flavour) -> Generator[Any, Any, None]:
     runtime, oracle, random = client.runtime, client.oracle, client.world.random
     began = oracle.asking(client)
-    hold = yield from _acquire(client, task, order, kind)
+    hold = yield from _acquire(client, task, rule, kind)
     if hold is None:
         return
     oracle.granted(client, hold, began)
     oracle.write(client, hold)
-    if hold.place.spot.kind == "W" and random() < DOWNGRADES:
+    if hold.entry.ticket.kind == "W" and random() < DOWNGRADES:
         yield from _downgrade(client, task, hold)
     entered = hold if kind.max_hold_s is None else _enter_twice(client, hold)
     seconds = kind.holds[int(random() * len(kind.holds))]
@@ -115,11 +115,13 @@ def _once(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[
     was_held = entered.release(runtime.now()) and entered.freed
     if oracle.releasing(client, hold, was_held):
         call = runtime.begin(task, 1.0)
-        call.epoch, call.spot, call.place = hold.epoch, hold.place.spot, hold.place
+        call.session, call.ticket, call.entry = hold.session, hold.entry.ticket, hold.entry
         yield from client.run(task, call, release(entered))
 
 
-def _hold(client: Client, task: Task, hold: Hold, entered: Hold, seconds: float) -> Generator[Any, Any, None]:
+def _hold(
+    client: Client, task: Task, hold: HeldState, entered: HeldState, seconds: float
+) -> Generator[Any, Any, None]:
     """Hold for a while: hang, or make progress now and then, at the worst moment too."""
     runtime, oracle, random = client.runtime, client.oracle, client.world.random
     runtime.begin(task, None)
@@ -132,34 +134,34 @@ def _hold(client: Client, task: Task, hold: Hold, entered: Hold, seconds: float)
         oracle.progressed(client, hold, entered.progress(now))
 
 
-def _enter_twice(client: Client, hold: Hold) -> Entry:
+def _enter_twice(client: Client, hold: HeldState) -> Reentry:
     """Enter what was granted, and once more; one of the two is left at once."""
     oracle, now = client.oracle, client.runtime.now()
-    entries = Entries(hold, nullcontext(), lambda entries: None)
-    outer, inner = entries.new(), entries.new()
+    reentries = Reentries(hold, nullcontext(), lambda reentries: None)
+    outer, inner = reentries.new(), reentries.new()
     try:
-        assert entries.enter(outer, now)
-        assert entries.enter(inner, now)
+        assert reentries.enter(outer, now)
+        assert reentries.enter(inner, now)
     except LockLost:
         return outer  # as if it had been entered before
     oracle.left_inner(client, hold, inner.release(now))
     return outer
 
 
-def _downgrade(client: Client, task: Task, hold: Hold) -> Generator[Any, Any, None]:
+def _downgrade(client: Client, task: Task, hold: HeldState) -> Generator[Any, Any, None]:
     call = client.runtime.begin(task, 1.0, fail_fast=True)
-    call.epoch = hold.epoch
+    call.session = hold.session
     with suppress(StoreError, Cancelled):  # shared all the same, and released in the end
         stands = yield from client.run(task, call, downgrade(hold))
         client.oracle.downgraded(client, hold, stands)
 
 
-def _acquire(client: Client, task: Task, order: Order, kind: Flavour) -> Generator[Any, Any, Hold | None]:
+def _acquire(client: Client, task: Task, rule: Rule, kind: Flavour) -> Generator[Any, Any, HeldState | None]:
     runtime, random = client.runtime, client.world.random
     way = random()
     if way < kind.tries:
         call = runtime.begin(task, 1.0, fail_fast=True)
-        attempt = Attempt("q", order, client.new_id, LABELS[order.mode], 0.0)
+        attempt = Attempt("q", rule, client.new_id, LABELS[rule.mode], 0.0)
         attempt.max_hold_s = kind.max_hold_s
         return (yield from client.run(task, call, try_acquire(attempt)))
     timeout = None
@@ -167,6 +169,6 @@ def _acquire(client: Client, task: Task, order: Order, kind: Flavour) -> Generat
         least, most = kind.timeouts
         timeout = least + (most - least) * random()
     call = runtime.begin(task, timeout)
-    attempt = Attempt("q", order, client.new_id, LABELS[order.mode], timeout)
+    attempt = Attempt("q", rule, client.new_id, LABELS[rule.mode], timeout)
     attempt.max_hold_s = kind.max_hold_s
     return (yield from client.run(task, call, acquire(attempt)))

@@ -2,7 +2,7 @@
 
 Nothing runs by itself here. A step is one choice among what could happen next: a message
 of some pipe arrives, a task that was woken goes on, time moves on to the next timer, a
-fault strikes. The package's own programs, protocols, session keeper and cleaner run in
+fault strikes. The package's own programs, protocols, session keepalive loop and cleaner run in
 tasks, unchanged; only what they ask of a transport ends in a model server.
 """
 
@@ -91,10 +91,10 @@ class World:
                 if type(effect) is not Receive:
                     task.wake_at = self.now + call.bound() * client.pace
                     self.asker = task
-                    task.asked = call.epoch.link.send(task, effect)
+                    task.asked = call.session.connection.send(task, effect)
                     return
                 at_most = effect.at_most_s
-                within = call.deadline.bound(at_most, client.local)
+                within = call.deadline.bound(at_most, client.waiters)
             except BaseException as raised:
                 error = raised
                 continue
@@ -172,7 +172,7 @@ class World:
         if now > self.now:
             self.now = now
             for client in self.clients:
-                client.local = now * client.rate + client.offset
+                client.waiters = now * client.rate + client.offset
         for tick in self.ticks:
             tick()
 

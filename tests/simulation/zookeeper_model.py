@@ -34,7 +34,7 @@ from recipes.stores.zookeeper.requests import (
 from tests.simulation.fates import Fates
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
-from tests.simulation.zookeeper_link import ZooKeeperLink
+from tests.simulation.zookeeper_connection import ZooKeeperConnection
 from tests.simulation.zookeeper_server import TICK_S, Server, Session, Txn
 
 __all__ = ["LAST", "ZooKeeperStore"]
@@ -73,7 +73,7 @@ class ZooKeeperStore(Fates):
         self.first = counter
         self.wraps = wraps
         self.sessions: dict[int, Session] = {}
-        self.links: list[ZooKeeperLink] = []
+        self.connections: list[ZooKeeperConnection] = []
         self.servers = [Server(self, number) for number in range(3)]
         self.leader = self.servers[0]
         self.next_session = 100
@@ -92,10 +92,10 @@ class ZooKeeperStore(Fates):
     def protocol(self, client: Any) -> ZooKeeperProtocol:
         return ZooKeeperProtocol("model", LAYOUT)
 
-    def link(self, client: Any, on_end: Any) -> ZooKeeperLink:
-        link = ZooKeeperLink(self, client, on_end)
-        self.links.append(link)
-        return link
+    def connection(self, client: Any, on_end: Any) -> ZooKeeperConnection:
+        connection = ZooKeeperConnection(self, client, on_end)
+        self.connections.append(connection)
+        return connection
 
     def pick_server(self, seen: int) -> Server:
         fit = [server for server in self.servers if server.applied >= seen and not server.cut_off]
@@ -103,15 +103,15 @@ class ZooKeeperStore(Fates):
 
     # Writes.
 
-    def commit(self, link: ZooKeeperLink, request: Any) -> tuple[Any, int]:
+    def commit(self, connection: ZooKeeperConnection, request: Any) -> tuple[Any, int]:
         """Carry out a write at the leader; returns the answer, and from which zxid on it may be told."""
         if type(request) is Connect:
-            return self._connect(link, request), self.zxid
-        if link.session not in self.sessions and type(request) is not Close:
+            return self._connect(connection, request), self.zxid
+        if connection.session not in self.sessions and type(request) is not Close:
             return SessionExpired(), self.zxid
-        if link.server.number and link.closed and type(request) is not Close:
+        if connection.server.number and connection.closed and type(request) is not Close:
             return SessionExpired(), self.zxid
-        return self._writes[type(request)](link, request), self.zxid
+        return self._writes[type(request)](connection, request), self.zxid
 
     def _txn(self, txns: list[Txn]) -> None:
         self.zxid += 1
@@ -120,14 +120,14 @@ class ZooKeeperStore(Fates):
         for server in self.servers[1:]:
             server.behind.push(message)
 
-    def _connect(self, link: ZooKeeperLink, request: Connect) -> SessionInfo:
+    def _connect(self, connection: ZooKeeperConnection, request: Connect) -> SessionInfo:
         self.next_session += 1
-        link.session = self.next_session
-        self.sessions[link.session] = Session(request.timeout_s, self.world.now * self.rate)
+        connection.session = self.next_session
+        self.sessions[connection.session] = Session(request.timeout_s, self.world.now * self.rate)
         self._txn([])  # the session is a transaction too
-        return SessionInfo(link.session, request.timeout_s)
+        return SessionInfo(connection.session, request.timeout_s)
 
-    def _create(self, link: ZooKeeperLink, request: Create) -> Any:
+    def _create(self, connection: ZooKeeperConnection, request: Create) -> Any:
         tree = self.leader.tree
         parent = _parent(request.path)
         if parent not in tree:
@@ -140,7 +140,7 @@ class ZooKeeperStore(Fates):
         if tree[parent].owner:
             return StoreRefused("model", "the parent is an ephemeral node")
         self._count(parent)
-        owner = link.session if request.ephemeral else 0
+        owner = connection.session if request.ephemeral else 0
         self._txn([("create", path, (request.data, owner))])
         return path, tree[path].stat
 
@@ -150,7 +150,7 @@ class ZooKeeperStore(Fates):
         last = -(2**31) if self.wraps else LAST
         self.counters[parent] = number + 1 if number < LAST else last
 
-    def _delete(self, link: ZooKeeperLink, request: Delete) -> Any:
+    def _delete(self, connection: ZooKeeperConnection, request: Delete) -> Any:
         node = self.leader.tree.get(request.path)
         if node is None:
             return NoNode()
@@ -161,7 +161,7 @@ class ZooKeeperStore(Fates):
         self.delete(request.path)
         return None
 
-    def _setdata(self, link: ZooKeeperLink, request: SetData) -> Any:
+    def _setdata(self, connection: ZooKeeperConnection, request: SetData) -> Any:
         node = self.leader.tree.get(request.path)
         if node is None:
             return NoNode()
@@ -170,11 +170,11 @@ class ZooKeeperStore(Fates):
         self._txn([("set", request.path, request.data)])
         return node.stat
 
-    def _sync(self, link: ZooKeeperLink, request: Sync) -> None:
+    def _sync(self, connection: ZooKeeperConnection, request: Sync) -> None:
         return None
 
-    def _close(self, link: ZooKeeperLink, request: Close) -> None:
-        self.end(link.session)
+    def _close(self, connection: ZooKeeperConnection, request: Close) -> None:
+        self.end(connection.session)
 
     def end(self, session: int) -> None:
         """End a session and delete what it owned, in one transaction."""
@@ -215,16 +215,16 @@ class ZooKeeperStore(Fates):
         """Pings and batches of touches up to now; then expire what is due."""
         now = self.world.now * self.rate
         sessions = self.sessions
-        for link in self.links:
-            session = sessions.get(link.session)
+        for connection in self.connections:
+            session = sessions.get(connection.session)
             if session is None:
                 continue
-            self._pass_on(session, link.server, now)
-            if link.healthy and not link.client.paused:
+            self._pass_on(session, connection.server, now)
+            if connection.healthy and not connection.client.paused:
                 ping = math.floor(now * 3 / session.timeout_s) * session.timeout_s / 3
                 if ping > session.touched_at:
                     session.touched_at = ping
-                    self._pass_on(session, link.server, now)
+                    self._pass_on(session, connection.server, now)
         due = [number for number, session in sessions.items() if session.ends_at() <= now + 1e-9]
         for number in due:
             self.end(number)
@@ -274,8 +274,10 @@ class ZooKeeperStore(Fates):
 
     def watch_count(self) -> int:
         """Watches of mailboxes; those left with a server for a node that is gone do not count."""
-        links = [link for link in self.links if not link.client.dead]
-        return sum(len(mailboxes) for link in links for mailboxes in link.mailboxes.values())
+        connections = [connection for connection in self.connections if not connection.client.dead]
+        return sum(
+            len(mailboxes) for connection in connections for mailboxes in connection.mailboxes.values()
+        )
 
 
 def _stands(queue: str, name: str, node: Any) -> Stands:

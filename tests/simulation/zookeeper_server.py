@@ -12,7 +12,7 @@ from recipes.stores.zookeeper.requests import Children, Exists, NoNode, Stat
 from tests.simulation.moving import Gate, Pipe
 
 if TYPE_CHECKING:
-    from tests.simulation.zookeeper_link import Part, ZooKeeperLink
+    from tests.simulation.zookeeper_connection import Part, ZooKeeperConnection
     from tests.simulation.zookeeper_model import ZooKeeperStore
 
 __all__ = ["TICK_S", "Node", "Server", "Session", "Txn"]
@@ -58,8 +58,8 @@ class Server:
         self.number = number
         self.tree: dict[str, Node] = {"/": Node(b"", 0, 0)}
         self.applied = 0
-        self.watches: dict[str, list[ZooKeeperLink]] = {}
-        self.child_watches: dict[str, list[ZooKeeperLink]] = {}
+        self.watches: dict[str, list[ZooKeeperConnection]] = {}
+        self.child_watches: dict[str, list[ZooKeeperConnection]] = {}
         self.gate = Gate()
         self.behind = Pipe(store.world, self.gate, self.apply)
         self.ahead = Pipe(store.world, self.gate, self._commit)
@@ -101,9 +101,9 @@ class Server:
                 node.stat = Stat(node.stat.czxid, node.owner, node.stat.version + 1)
                 self._tell(Changed(path), self.watches)
             else:  # the end of a session
-                for link in self.store.links:
-                    if link.server is self and link.session == value:
-                        link.down.push(link.expired)
+                for connection in self.store.connections:
+                    if connection.server is self and connection.session == value:
+                        connection.down.push(connection.expired)
         self.applied = zxid
         if self.waiting:
             ready = [act for at, act in self.waiting if at <= zxid]
@@ -111,13 +111,13 @@ class Server:
             for act in ready:
                 act()
 
-    def _tell(self, event: Changed | Gone, *kinds: dict[str, list[ZooKeeperLink]]) -> None:
+    def _tell(self, event: Changed | Gone, *kinds: dict[str, list[ZooKeeperConnection]]) -> None:
         """Send an event to each session that watches, once; that ends those watches."""
-        told = [link for watches in kinds for link in watches.pop(event.ref, ())]
-        for link in dict.fromkeys(told):
-            link.tell(event.ref, event)
+        told = [connection for watches in kinds for connection in watches.pop(event.ref, ())]
+        for connection in dict.fromkeys(told):
+            connection.tell(event.ref, event)
 
-    def read(self, link: ZooKeeperLink, request: Any) -> Any:
+    def read(self, connection: ZooKeeperConnection, request: Any) -> Any:
         """Answer a read with what this server has applied, and leave a watch if one is wanted."""
         node = self.tree.get(request.path)
         kind = type(request)
@@ -126,8 +126,8 @@ class Server:
         if request.mailbox is not None:
             watches = self.child_watches if kind is Children else self.watches
             watching = watches.setdefault(request.path, [])
-            if link not in watching:
-                watching.append(link)
+            if connection not in watching:
+                watching.append(connection)
         if node is None:
             return None
         if kind is Exists:
@@ -140,21 +140,21 @@ class Server:
 
     # Writes go by way of the leader.
 
-    def forward(self, link: ZooKeeperLink, part: Part) -> None:
-        self.ahead.push((link, part, link.moves))
+    def forward(self, connection: ZooKeeperConnection, part: Part) -> None:
+        self.ahead.push((connection, part, connection.moves))
 
-    def _commit(self, message: tuple[ZooKeeperLink, Part, int]) -> None:
-        link, part, moves = message
-        if link.moves != moves:
+    def _commit(self, message: tuple[ZooKeeperConnection, Part, int]) -> None:
+        connection, part, moves = message
+        if connection.moves != moves:
             return  # the session has moved (and maybe back): the leader refuses what comes from where it was
-        part.answer, part.zxid = self.store.commit(link, part.request)
+        part.answer, part.zxid = self.store.commit(connection, part.request)
         if self.applied >= part.zxid:
-            self._done(link, part)
+            self._done(connection, part)
         else:
-            self.waiting.append((part.zxid, partial(self._done, link, part)))
+            self.waiting.append((part.zxid, partial(self._done, connection, part)))
 
-    def _done(self, link: ZooKeeperLink, part: Part) -> None:
-        if link.server is self:
-            link.busy = False
-            link.reply(part, part.answer, part.zxid)
-            link.work()
+    def _done(self, connection: ZooKeeperConnection, part: Part) -> None:
+        if connection.server is self:
+            connection.busy = False
+            connection.reply(part, part.answer, part.zxid)
+            connection.work()

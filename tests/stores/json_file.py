@@ -12,18 +12,18 @@ from typing import Any
 from urllib.parse import SplitResult
 
 from recipes._contract import operations as ops
-from recipes._contract.backend import Engine
-from recipes._contract.connection import AsyncLink, Link, OnEnd
+from recipes._contract.backend import Backend
+from recipes._contract.connection import AsyncConnection, Connection, OnEnd
 from recipes._contract.contenders import Ahead, Contender
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import SessionLost
 from recipes.guarantees import STORES
 from recipes.stores._kit import queue as kit
-from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores._kit.session import Busy, Observe, Observed, Session
-from recipes.stores._kit.tasks import AsyncQueueLink
+from recipes.stores._kit.tasks import AsyncQueueConnection
 
 EMPTY = '{"token": 0, "sessions": {}, "queues": {}, "changes": {}}'
 
@@ -51,7 +51,7 @@ class Step:
     def _renew(self, op: ops.Renew) -> ops.Renewal:
         ttl_s, _ = self._state["sessions"][self._command.session]
         self._state["sessions"][self._command.session] = ttl_s, self._now + ttl_s
-        return ops.Renewal(ttl_s, tuple(place for place in op.places if not self._stands(place)))
+        return ops.Renewal(ttl_s, tuple(entry for entry in op.entries if not self._stands(entry)))
 
     def _end(self, _: ops.End) -> None:
         self._end_session(self._command.session)
@@ -63,38 +63,38 @@ class Step:
                 if one.session == session:
                     self._remove(queue, one.token)
 
-    def _enqueue(self, op: ops.Enqueue) -> ops.View:
-        mine = self._own(op.spot) or self._join(op.spot)
-        view = self._view(mine, op.order)
-        self._watch_these(kit.watched_on_joining(op.order, view.ahead, self._command.session)[0])
-        return view
+    def _enqueue(self, op: ops.Enqueue) -> ops.Snapshot:
+        mine = self._own(op.ticket) or self._join(op.ticket)
+        snapshot = self._snapshot(mine, op.rule)
+        self._watch_these(kit.watched_on_joining(op.rule, snapshot.ahead, self._command.session)[0])
+        return snapshot
 
-    def _probe(self, op: ops.Probe) -> ops.View | None:
-        mine = self._own(op.spot) if self._command.again else None
-        if mine is None and op.order.blockers(self._contenders(op.spot.queue)[::-1]):
+    def _probe(self, op: ops.Probe) -> ops.Snapshot | None:
+        mine = self._own(op.ticket) if self._command.again else None
+        if mine is None and op.rule.blockers(self._contenders(op.ticket.queue)[::-1]):
             return None
-        return self._view(mine or self._join(op.spot), op.order)
+        return self._snapshot(mine or self._join(op.ticket), op.rule)
 
     def _watch(self, op: ops.Watch) -> bool:
         return len(self._as_seen(op, watch=True)) == len(op.targets)
 
-    def _look(self, op: ops.Look) -> ops.View:
+    def _look(self, op: ops.Look) -> ops.Snapshot:
         self._watch_these(op.targets)
-        return self._view(op.mine, op.order)
+        return self._snapshot(op.mine, op.rule)
 
     def _check(self, op: ops.Check) -> ops.Checked:
         return ops.Checked(self._stands(op.mine), self._as_seen(op, watch=op.evidence is None))
 
     def _withdraw(self, op: ops.Withdraw) -> bool:
-        mine = op.place or self._own(op.spot)
-        return mine is not None and self._stands(mine) and self._remove(op.spot.queue, mine.token)
+        mine = op.entry or self._own(op.ticket)
+        return mine is not None and self._stands(mine) and self._remove(op.ticket.queue, mine.token)
 
     def _rewrite(self, op: ops.Rewrite) -> int | None:
-        found = self._find(op.place.spot.queue, op.place.token)
-        if not self._stands(op.place) or found is None or op.version not in (None, found["version"]):
+        found = self._find(op.entry.ticket.queue, op.entry.token)
+        if not self._stands(op.entry) or found is None or op.version not in (None, found["version"]):
             return None
         found.update(mark=op.mark, data=op.data.hex(), version=found["version"] + 1)
-        self._change(op.place.spot.queue)
+        self._change(op.entry.ticket.queue)
         return int(found["version"])
 
     def _list(self, op: ops.List) -> ops.Listing:
@@ -131,22 +131,22 @@ class Step:
     def _find(self, queue: str, token: int) -> dict[str, Any] | None:
         return next((row for row in self._state["queues"].get(queue, []) if row["token"] == token), None)
 
-    def _stands(self, place: ops.Place) -> bool:
-        found = self._find(place.spot.queue, place.token)
+    def _stands(self, entry: ops.Entry) -> bool:
+        found = self._find(entry.ticket.queue, entry.token)
         return found is not None and found["session"] == self._command.session
 
-    def _own(self, spot: ops.Spot) -> ops.Place | None:
+    def _own(self, ticket: ops.Ticket) -> ops.Entry | None:
         """Return the place of an attempt that was made before."""
-        found = (one for one in self._contenders(spot.queue) if one.id == spot.id)
-        return next((ops.Place(spot, one.ref, one.token) for one in found), None)
+        found = (one for one in self._contenders(ticket.queue) if one.id == ticket.id)
+        return next((ops.Entry(ticket, one.ref, one.token) for one in found), None)
 
-    def _join(self, spot: ops.Spot) -> ops.Place:
+    def _join(self, ticket: ops.Ticket) -> ops.Entry:
         self._state["token"] = token = self._state["token"] + 1
-        row = {"token": token, "id": spot.id, "kind": kit.kind_of(spot), "session": self._command.session}
-        row |= {"mark": "", "owner": spot.owner, "data": spot.data.hex(), "version": 0}
-        self._state["queues"].setdefault(spot.queue, []).append(row)
-        self._change(spot.queue)
-        return ops.Place(spot, kit.ref_of(spot.queue, token), token)
+        row = {"token": token, "id": ticket.id, "kind": kit.kind_of(ticket), "session": self._command.session}
+        row |= {"mark": "", "owner": ticket.owner, "data": ticket.data.hex(), "version": 0}
+        self._state["queues"].setdefault(ticket.queue, []).append(row)
+        self._change(ticket.queue)
+        return ops.Entry(ticket, kit.ref_of(ticket.queue, token), token)
 
     def _remove(self, queue: str, token: int) -> bool:
         found = self._find(queue, token)
@@ -161,16 +161,16 @@ class Step:
     def _change(self, queue: str) -> None:
         self._state["changes"][queue] = self._state["changes"].get(queue, 0) + 1
 
-    def _view(self, mine: ops.Place, order: Order) -> ops.View:
+    def _snapshot(self, mine: ops.Entry, rule: Rule) -> ops.Snapshot:
         if not self._stands(mine):
-            return ops.View(None, (), complete=True, position=0)
-        before = (one for one in self._contenders(mine.spot.queue)[::-1] if one.token < mine.token)
-        ahead = order.visible(tuple(before))
-        return ops.View(mine, ahead, complete=True, position=len(ahead))
+            return ops.Snapshot(None, (), complete=True, position=0)
+        before = (one for one in self._contenders(mine.ticket.queue)[::-1] if one.token < mine.token)
+        ahead = rule.visible(tuple(before))
+        return ops.Snapshot(mine, ahead, complete=True, position=len(ahead))
 
     def _as_seen(self, op: ops.Watch | ops.Check, *, watch: bool) -> frozenset[str]:
         """Return which targets stand as they were seen."""
-        found = {one.ref: one.mark for one in self._contenders(op.mine.spot.queue)}
+        found = {one.ref: one.mark for one in self._contenders(op.mine.ticket.queue)}
         there = tuple(one for one in op.targets if found.get(one.ref) == one.mark)
         if watch:
             self._watch_these(there)
@@ -215,7 +215,7 @@ class JsonSession(Session):
         """Nothing is kept open."""
 
 
-class JsonEngine(Engine):
+class JsonEngine(Backend):
     """A JSON file."""
 
     guarantees = STORES["sqlite"]
@@ -228,15 +228,15 @@ class JsonEngine(Engine):
         """Return the protocol for one session."""
         return kit.QueueProtocol(secrets.token_hex(8))
 
-    def link(self, on_end: OnEnd) -> Link:
-        """Return a new blocking link."""
-        return QueueLink(JsonSession(self._path, self.label, on_end))
+    def connection(self, on_end: OnEnd) -> Connection:
+        """Return a new blocking connection."""
+        return QueueConnection(JsonSession(self._path, self.label, on_end))
 
-    def async_link(self, on_end: OnEnd) -> AsyncLink:
-        """Return a new asyncio link."""
-        return AsyncQueueLink(JsonSession(self._path, self.label, on_end))
+    def async_connection(self, on_end: OnEnd) -> AsyncConnection:
+        """Return a new asyncio connection."""
+        return AsyncQueueConnection(JsonSession(self._path, self.label, on_end))
 
 
-def engine(parts: SplitResult, _: dict[str, Any]) -> tuple[JsonEngine, set[str]]:
-    """Return the engine of a URL, and the names of the options that it knows."""
+def backend(parts: SplitResult, _: dict[str, Any]) -> tuple[JsonEngine, set[str]]:
+    """Return the backend of a URL, and the names of the options that it knows."""
     return JsonEngine(parts.path), set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from recipes._contract.protocol import Turn
+from recipes._contract.protocol import RequestContext
 from recipes._contract.wakeups import Event
 
 
@@ -17,8 +17,8 @@ class Mailbox:
 
 
 MAILBOX = Mailbox()
-TURN = Turn(MAILBOX)
-AGAIN = Turn(MAILBOX, again=True)
+CONTEXT = RequestContext(MAILBOX)
+AGAIN = RequestContext(MAILBOX, again=True)
 
 
 class Asked(list[Any]):

@@ -193,10 +193,10 @@ BAD = [
 
 
 @pytest.mark.parametrize(("url", "options", "says"), BAD)
-@pytest.mark.parametrize("face", [recipes.connect, recipes.connect_async])
-def test_a_refusal_shows_no_secret(url: str, options: dict[str, Any], says: str, face: Any) -> None:
+@pytest.mark.parametrize("api", [recipes.connect, recipes.connect_async])
+def test_a_refusal_shows_no_secret(url: str, options: dict[str, Any], says: str, api: Any) -> None:
     with pytest.raises(ValueError, match=says) as caught:
-        face(url, **options)
+        api(url, **options)
     whole = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     frames = [frame for frame in whole.stack if "/tests/" not in frame.filename]
     assert frames
@@ -207,6 +207,6 @@ def test_a_refusal_shows_no_secret(url: str, options: dict[str, Any], says: str,
 def test_connecting_takes_credentials_and_does_no_io() -> None:
     for url in ("etcd://h", "zookeeper://h"):
         client = recipes.connect(url, username="app", password=PASSWORD)
-        assert PASSWORD not in repr(vars(client._runtime.engine))
-        assert str(client) == f"<Client of {client._runtime.engine.label}: session none>"
-    assert recipes.connect("etcd://app:pw@h/x")._runtime.engine.label == "etcd://h:2379/x"
+        assert PASSWORD not in repr(vars(client._runtime.backend))
+        assert str(client) == f"<Client of {client._runtime.backend.label}: session none>"
+    assert recipes.connect("etcd://app:pw@h/x")._runtime.backend.label == "etcd://h:2379/x"

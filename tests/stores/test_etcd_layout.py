@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from recipes._contract.contenders import Contender
 from recipes._contract.names import encode, queue_of
-from recipes._contract.operations import Spot
+from recipes._contract.operations import Ticket
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd.codec import Kv
@@ -29,8 +29,8 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 def test_keys(root: Any, base: Any) -> None:
     layout = Layout(root)
     assert layout.queue("x") == base + b"x/"
-    assert layout.contender(Spot("x", "lock", ID), "1f") == base + b"x/W-1f-" + ID.encode()
-    assert layout.contender(Spot("x", "R", ID), "1f") == base + b"x/R-1f-" + ID.encode()
+    assert layout.contender(Ticket("x", "lock", ID), "1f") == base + b"x/W-1f-" + ID.encode()
+    assert layout.contender(Ticket("x", "R", ID), "1f") == base + b"x/R-1f-" + ID.encode()
     assert layout.anchor("1f") == b"~session/" + base + b"1f"
     assert layout.tombstone(ID, "1f") == b"~session/" + base + b"1f/" + ID.encode()
     assert layout.whole("x") == (base + b"x/", base + b"x/~")
@@ -38,7 +38,7 @@ def test_keys(root: Any, base: Any) -> None:
 
 def test_a_queue_of_another_recipe_is_below_its_own_place() -> None:
     layout, queue = Layout("app"), queue_of("semaphore", "x")
-    key = layout.contender(Spot(queue, "W", ID), "1f")
+    key = layout.contender(Ticket(queue, "W", ID), "1f")
     assert key == b"app/~semaphore/x/W-1f-" + ID.encode()
     assert layout.parse(queue, Kv(key, 3, b"", 31, 3, 1)) == Contender(ref_of(key), ID, "W", "1f")
     start, end = layout.locks
@@ -75,7 +75,7 @@ def test_all_that_is_no_reader_is_in_the_ranges_of_a_reader(key: Any, inside: An
 def test_no_queue_sees_anothers_contenders(name: str, other: Any, kind: str) -> None:
     layout = Layout("app")
     start, end = layout.whole(name)
-    key = layout.contender(Spot(other, kind, ID), "1f")
+    key = layout.contender(Ticket(other, kind, ID), "1f")
     assert (start <= key < end) == (name == other)
     assert not start <= layout.anchor("1f") < end
     assert not start <= layout.tombstone(ID, "1f") < end
@@ -121,7 +121,7 @@ def test_in_whose_queue_a_key_is_and_what_is_behind(key: bytes, name: str | None
 def test_the_ranges_a_client_needs() -> None:
     assert Layout("").everything() == []
     assert Layout("a/b").everything() == [("a/b/", "a/b0"), ("~session/a/b/", "~session/a/b0")]
-    for key in (Layout("a/b").anchor("1f"), Layout("a/b").contender(Spot("x", "W", ID), "1f")):
+    for key in (Layout("a/b").anchor("1f"), Layout("a/b").contender(Ticket("x", "W", ID), "1f")):
         assert any(start.encode() <= key < end.encode() for start, end in Layout("a/b").everything())
 
 
@@ -140,7 +140,7 @@ def test_whom_a_key_stands_for() -> None:
 
 @pytest.mark.parametrize("kind", ["S2.10", "S10.1", "M1152921504606846975", "Z", "R2", "B0"])
 def test_a_kind_may_carry_numbers(kind: str) -> None:
-    key = Layout("app").contender(Spot("x", kind, ID), "1f")
+    key = Layout("app").contender(Ticket("x", kind, ID), "1f")
     assert key == f"app/x/{kind}-1f-{ID}".encode()
     one = parse(key)
     assert (one.id, one.kind, one.session) == (ID, kind, "1f")
@@ -157,7 +157,7 @@ def test_queues_of_other_recipes_are_no_locks_and_in_none() -> None:
     layout = Layout("app")
     first, last = layout.locks
     for queue in ("~semaphore/x", "~group/x%2Fy", "~election/x"):
-        key = layout.contender(Spot(queue, "S2.10", ID), "1f")
+        key = layout.contender(Ticket(queue, "S2.10", ID), "1f")
         start, end = layout.whole(queue)
         assert start <= key < end
         assert (start, end) == (f"app/{queue}/".encode(), f"app/{queue}/~".encode())
@@ -167,7 +167,7 @@ def test_queues_of_other_recipes_are_no_locks_and_in_none() -> None:
             start, end = outer.whole(name)
             assert not start <= key < end
     inner = Layout("").locks
-    key = layout.contender(Spot("~semaphore/x", "S2.10", ID), "1f")
+    key = layout.contender(Ticket("~semaphore/x", "S2.10", ID), "1f")
     assert inner[0] <= key < inner[1], "it is below what may be a lock's name"
     assert Layout("").name_of(key) is None
     assert Layout("").behind(key) == b"app0"

@@ -16,21 +16,21 @@ from recipes._contract.operations import (
     Open,
     Probe,
     Queues,
-    Spot,
-    View,
+    Snapshot,
+    Ticket,
     Withdraw,
 )
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
 from recipes.stores.etcd.codec import number, put, txn
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from tests.simulation.etcd_model import EtcdServer
-from tests.stores.stepping import AGAIN, TURN
+from tests.stores.stepping import AGAIN, CONTEXT
 
 FIRST, SECOND, THIRD = (f"{n}0000000-0000-4000-8000-000000000000" for n in "123")
-ORDERS = (EXCLUSIVE, WRITER, SHARED, EVERYBODY)
+RULES = (EXCLUSIVE, WRITER, SHARED, EVERYBODY)
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def server() -> EtcdServer:
     """Return a model of etcd that knows of a client of ``etcd://h/app``, which has withdrawn an attempt."""
     server = EtcdServer()
     inside = EtcdProtocol("etcd://h/app", Layout("app"), 7)
-    run(server, inside.open(Open(15.0), TURN))
-    given_up = inside.enqueue(Enqueue(Spot("x", "lock", THIRD), EXCLUSIVE), TURN)
+    run(server, inside.open(Open(15.0), CONTEXT))
+    given_up = inside.enqueue(Enqueue(Ticket("x", "lock", THIRD), EXCLUSIVE), CONTEXT)
     next(given_up)
     given_up.close()
-    run(server, inside.withdraw(Withdraw(Spot("x", "lock", THIRD)), AGAIN))
+    run(server, inside.withdraw(Withdraw(Ticket("x", "lock", THIRD)), AGAIN))
     recipe = put(f"app/~recipe/x/W-7-{THIRD}".encode(), b"", 7)  # as another recipe would have it
     server.handle("/kv/txn", txn(then=[recipe]))
     assert len(server.keys) == 3
@@ -53,7 +53,7 @@ def server() -> EtcdServer:
 def outside(server: EtcdServer) -> EtcdProtocol:
     """Return a client of ``etcd://h``."""
     outside = EtcdProtocol("etcd://h", Layout(""), 9)
-    run(server, outside.open(Open(15.0), TURN))
+    run(server, outside.open(Open(15.0), CONTEXT))
     return outside
 
 
@@ -69,34 +69,34 @@ def run(server: EtcdServer, steps: Generator[Any, Any, Any]) -> Any:
         return stop.value
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: f"{order.kind}{order.depth}")
-def test_they_are_not_counted_when_one_joins(server: EtcdServer, outside: EtcdProtocol, order: Order) -> None:
-    view = run(server, outside.enqueue(Enqueue(Spot("app", order.kind, FIRST), order), TURN))
-    assert (view.ahead, view.position, view.complete) == ((), 0, True)
-    behind = run(server, outside.enqueue(Enqueue(Spot("app", "lock", SECOND), EXCLUSIVE), TURN))
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.kind}{rule.depth}")
+def test_they_are_not_counted_when_one_joins(server: EtcdServer, outside: EtcdProtocol, rule: Rule) -> None:
+    snapshot = run(server, outside.enqueue(Enqueue(Ticket("app", rule.kind, FIRST), rule), CONTEXT))
+    assert (snapshot.ahead, snapshot.position, snapshot.complete) == ((), 0, True)
+    behind = run(server, outside.enqueue(Enqueue(Ticket("app", "lock", SECOND), EXCLUSIVE), CONTEXT))
     assert [one.id for one in behind.ahead] == [FIRST]
     assert behind.position == 1
     assert outside.noticed() == []
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: f"{order.kind}{order.depth}")
-def test_they_are_in_the_way_of_no_try(server: EtcdServer, outside: EtcdProtocol, order: Order) -> None:
-    view = run(server, outside.probe(Probe(Spot("app", order.kind, FIRST), order), TURN))
-    assert isinstance(view, View)
-    assert view.position == 0
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.kind}{rule.depth}")
+def test_they_are_in_the_way_of_no_try(server: EtcdServer, outside: EtcdProtocol, rule: Rule) -> None:
+    snapshot = run(server, outside.probe(Probe(Ticket("app", rule.kind, FIRST), rule), CONTEXT))
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.position == 0
 
 
 def test_they_are_no_queue_and_in_none(server: EtcdServer, outside: EtcdProtocol) -> None:
-    assert run(server, outside.queues(Queues(10), TURN)) == ()
-    assert run(server, outside.listing(List("app", 10), TURN)) == Listing(())
-    run(server, outside.enqueue(Enqueue(Spot("app", "lock", FIRST), EXCLUSIVE), TURN))
-    assert run(server, outside.queues(Queues(10), TURN)) == ("app",)
-    run(server, outside.enqueue(Enqueue(Spot("app", "lock", SECOND), EXCLUSIVE), TURN))
-    assert run(server, outside.queues(Queues(10), TURN)) == ("app",)
-    run(server, outside.withdraw(Withdraw(Spot("app", "lock", SECOND)), TURN))
-    (mine,) = run(server, outside.listing(List("app", 10), TURN)).contenders
+    assert run(server, outside.queues(Queues(10), CONTEXT)) == ()
+    assert run(server, outside.listing(List("app", 10), CONTEXT)) == Listing(())
+    run(server, outside.enqueue(Enqueue(Ticket("app", "lock", FIRST), EXCLUSIVE), CONTEXT))
+    assert run(server, outside.queues(Queues(10), CONTEXT)) == ("app",)
+    run(server, outside.enqueue(Enqueue(Ticket("app", "lock", SECOND), EXCLUSIVE), CONTEXT))
+    assert run(server, outside.queues(Queues(10), CONTEXT)) == ("app",)
+    run(server, outside.withdraw(Withdraw(Ticket("app", "lock", SECOND)), CONTEXT))
+    (mine,) = run(server, outside.listing(List("app", 10), CONTEXT)).contenders
     assert mine.id == FIRST
-    assert run(server, outside.evict(Evict("app", mine.ref, mine.token), TURN))
+    assert run(server, outside.evict(Evict("app", mine.ref, mine.token), CONTEXT))
     assert len([key for key in server.keys if not key.startswith(b"~session/9")]) == 3, "those inside stay"
 
 

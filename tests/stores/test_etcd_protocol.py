@@ -14,24 +14,24 @@ from recipes._contract.operations import (
     Checked,
     End,
     Enqueue,
+    Entry,
     Evict,
     List,
     Listing,
     Look,
     Open,
     Opened,
-    Place,
     Probe,
     Queues,
     Renew,
     Renewal,
     Rewrite,
-    Spot,
-    View,
+    Snapshot,
+    Ticket,
     Watch,
     Withdraw,
 )
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
@@ -42,17 +42,17 @@ from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
 from tests.rules.test_rules import permits
-from tests.stores.stepping import AGAIN, MAILBOX, TURN, Asked, feed
+from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, Asked, feed
 
 LEASE = 0x1F
 ID, OTHER, THIRD = (f"{n}0000000-0000-4000-8000-000000000000" for n in "123")
-SPOT = Spot("x", "lock", ID)
+TICKET = Ticket("x", "lock", ID)
 KEY = f"app/x/W-1f-{ID}".encode()
 TOMBSTONE = f"~session/app/1f/{ID}".encode()
 ANCHOR = b"~session/app/1f"
-MINE = Place(SPOT, KEY.decode(), 50)
-READS = Spot("x", "R", ID, minds_marks=True)
-READER = Place(READS, f"app/x/R-1f-{ID}", 50)
+MINE = Entry(TICKET, KEY.decode(), 50)
+READS = Ticket("x", "R", ID, minds_marks=True)
+READER = Entry(READS, f"app/x/R-1f-{ID}", 50)
 DEAD = EtcdError(5, "etcdserver: requested lease not found")
 DENIED = EtcdError(7, "etcdserver: permission denied")
 CUT = StoreUnavailable("etcd://e", "cut")
@@ -65,7 +65,7 @@ EVERY_ERROR = [(DEAD, SessionLost), (DENIED, StoreDenied), (TOO_MANY, StoreRefus
 def etcd() -> EtcdProtocol:
     """One session, whose anchor was put at revision 3."""
     made = EtcdProtocol("etcd://e", Layout("app"), LEASE)
-    feed(made.open(Open(15), TURN), {"TTL": "15"}, put(revision=3))
+    feed(made.open(Open(15), CONTEXT), {"TTL": "15"}, put(revision=3))
     return made
 
 
@@ -73,8 +73,8 @@ def other(number: str = OTHER, kind: str = "W", lease: str = "2e") -> bytes:
     return f"app/x/{kind}-{lease}-{number}".encode()
 
 
-def key_name(spot: Spot) -> str:
-    return f"app/x/{'R' if spot.kind == 'R' else 'W'}-1f-{spot.id}"
+def key_name(ticket: Ticket) -> str:
+    return f"app/x/{'R' if ticket.kind == 'R' else 'W'}-1f-{ticket.id}"
 
 
 def contender(key: bytes) -> Contender:
@@ -173,7 +173,7 @@ BURIES = ([f"CREATE {A} >0"], [f"delete {K}", f"put {T}"], [])
 
 @pytest.mark.parametrize(("ttl_s", "asked"), [(15, "15"), (2.0, "2"), (2.1, "3")])
 def test_open_grants_the_lease_and_puts_the_anchor(etcd: EtcdProtocol, ttl_s: float, asked: Any) -> None:
-    steps = feed(etcd.open(Open(ttl_s), TURN), {"TTL": "15"}, put())
+    steps = feed(etcd.open(Open(ttl_s), CONTEXT), {"TTL": "15"}, put())
     assert steps[0] == Post("/lease/grant", {"TTL": asked, "ID": "31"})
     assert txn(steps[1]) == ([], ["put ~session/app/1f"], [])
     assert steps[1].body["success"][0]["request_put"]["lease"] == "31"
@@ -184,27 +184,27 @@ def test_open_grants_the_lease_and_puts_the_anchor(etcd: EtcdProtocol, ttl_s: fl
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_open_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.open(Open(15), TURN), error)
+        feed(etcd.open(Open(15), CONTEXT), error)
     with pytest.raises(raised):
-        feed(etcd.open(Open(15), TURN), {"TTL": "15"}, error)
+        feed(etcd.open(Open(15), CONTEXT), {"TTL": "15"}, error)
 
 
 @pytest.mark.parametrize("granted", [{}, {"TTL": "0"}, {"TTL": "-1"}])
 def test_a_lease_of_no_length_is_none(etcd: EtcdProtocol, granted: Any) -> None:
     """Something answers that is no etcd; a session of it would be lost at once, for ever."""
     with pytest.raises(StoreRefused, match="is this an etcd"):
-        feed(etcd.open(Open(15), TURN), granted)
+        feed(etcd.open(Open(15), CONTEXT), granted)
 
 
 def test_a_refusal_says_where_and_why(etcd: EtcdProtocol) -> None:
     with pytest.raises(StoreDenied, match="etcd://e denied access: etcdserver: permission denied") as raised:
-        feed(etcd.open(Open(15), TURN), DENIED)
+        feed(etcd.open(Open(15), CONTEXT), DENIED)
     assert raised.value.__cause__ is DENIED
 
 
 def test_renew_is_a_keepalive_and_a_linearizable_read(etcd: EtcdProtocol) -> None:
     steps = feed(
-        etcd.renew(Renew((MINE,), 5.0), TURN),
+        etcd.renew(Renew((MINE,), 5.0), CONTEXT),
         {"result": {"TTL": "15"}},
         AS_EXPECTED,
     )
@@ -221,21 +221,21 @@ def test_renew_is_a_keepalive_and_a_linearizable_read(etcd: EtcdProtocol) -> Non
 
 
 def test_renew_without_grants_reads_the_anchor(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": "15"}}, AS_EXPECTED)
+    steps = feed(etcd.renew(Renew((), 5.0), CONTEXT), {"result": {"TTL": "15"}}, AS_EXPECTED)
     assert txn(steps[1])[2] == ["range ~session/app/1f"]
 
 
 @pytest.mark.parametrize("kept", [{"result": {}}, {}, {"result": {"TTL": "0"}}, {"result": {"TTL": "-1"}}])
 def test_renew_of_a_dead_lease(etcd: EtcdProtocol, kept: Any) -> None:
     with pytest.raises(SessionLost, match="the lease has ended"):
-        feed(etcd.renew(Renew((), 5.0), TURN), kept)
+        feed(etcd.renew(Renew((), 5.0), CONTEXT), kept)
 
 
 def test_renew_without_the_anchor_is_no_renewal(etcd: EtcdProtocol) -> None:
     """Servers before 3.4.38 may answer a keepalive for a lease that was revoked."""
     with pytest.raises(SessionLost, match="anchor"):
         feed(
-            etcd.renew(Renew((MINE,), 5.0), TURN),
+            etcd.renew(Renew((MINE,), 5.0), CONTEXT),
             {"result": {"TTL": "15"}},
             answer(found(), found((KEY, 50))),
         )
@@ -244,14 +244,14 @@ def test_renew_without_the_anchor_is_no_renewal(etcd: EtcdProtocol) -> None:
 @pytest.mark.parametrize("own", [found(), found((KEY, 51))], ids=["deleted", "made again"])
 def test_renew_reports_what_is_missing(etcd: EtcdProtocol, own: Any) -> None:
     steps = feed(
-        etcd.renew(Renew((MINE,), 5.0), TURN), {"result": {"TTL": "15"}}, answer(found((ANCHOR, 3)), own)
+        etcd.renew(Renew((MINE,), 5.0), CONTEXT), {"result": {"TTL": "15"}}, answer(found((ANCHOR, 3)), own)
     )
     assert steps.result == Renewal(15.0, (MINE,))
 
 
 def test_renew_reads_a_hundred_at_a_time(etcd: EtcdProtocol) -> None:
-    places = tuple(Place(SPOT, f"app/x/{n}", n) for n in range(1, 206))
-    steps = feed(etcd.renew(Renew(places, 5.0), TURN), {"result": {"TTL": "15"}}, *[AS_EXPECTED] * 3)
+    entries = tuple(Entry(TICKET, f"app/x/{n}", n) for n in range(1, 206))
+    steps = feed(etcd.renew(Renew(entries, 5.0), CONTEXT), {"result": {"TTL": "15"}}, *[AS_EXPECTED] * 3)
     assert [len(step.body["compare"]) for step in steps[1:]] == [101, 101, 6]
     assert steps.result.missing == ()
 
@@ -259,29 +259,29 @@ def test_renew_reads_a_hundred_at_a_time(etcd: EtcdProtocol) -> None:
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_renew_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.renew(Renew((), 5.0), TURN), error)
+        feed(etcd.renew(Renew((), 5.0), CONTEXT), error)
     with pytest.raises(raised):
-        feed(etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": "15"}}, error)
+        feed(etcd.renew(Renew((), 5.0), CONTEXT), {"result": {"TTL": "15"}}, error)
 
 
 def test_end_revokes_the_lease(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.end(End(), TURN), {})
+    steps = feed(etcd.end(End(), CONTEXT), {})
     assert steps == [Post("/lease/revoke", {"ID": "31"})]
     assert steps[0].urgent
-    assert feed(etcd.end(End(), TURN), DEAD).result is None, "it has ended already"
+    assert feed(etcd.end(End(), CONTEXT), DEAD).result is None, "it has ended already"
     with pytest.raises(StoreRefused):
-        feed(etcd.end(End(), TURN), DENIED)
+        feed(etcd.end(End(), CONTEXT), DENIED)
     with pytest.raises(StoreUnavailable):
-        feed(etcd.end(End(), TURN), CUT)
+        feed(etcd.end(End(), CONTEXT), CUT)
 
 
 # Enqueue.
 
 
 def enqueue(
-    etcd: EtcdProtocol, *replies: Any, turn: Any = TURN, order: Order = EXCLUSIVE, spot: Spot = SPOT
+    etcd: EtcdProtocol, *replies: Any, context: Any = CONTEXT, rule: Rule = EXCLUSIVE, ticket: Ticket = TICKET
 ) -> Asked:
-    return feed(etcd.enqueue(Enqueue(spot, order), turn), *replies)
+    return feed(etcd.enqueue(Enqueue(ticket, rule), context), *replies)
 
 
 def test_enqueue_alone_is_one_round_trip(etcd: EtcdProtocol) -> None:
@@ -289,7 +289,7 @@ def test_enqueue_alone_is_one_round_trip(etcd: EtcdProtocol) -> None:
     absent = [f"CREATE {K} 0", f"CREATE {T} 0", f"MOD {A} 3"]
     assert txn(steps[0]) == (absent, [f"put {K}", "range app/x/..app/x/~"], [f"range {K}", f"range {A}"])
     assert steps[0].body["success"][1]["request_range"]["limit"] == "16"
-    assert steps.result == View(MINE, (), complete=True, position=0, as_of=50, cheap=True)
+    assert steps.result == Snapshot(MINE, (), complete=True, position=0, as_of=50, cheap=True)
 
 
 def test_enqueue_sees_a_short_queue_at_once(etcd: EtcdProtocol) -> None:
@@ -316,9 +316,9 @@ def test_enqueue_into_a_long_queue_reads_the_nearest(etcd: EtcdProtocol) -> None
     steps = enqueue(etcd, put(some), nearest)
     body = codec.nearest(b"app/x/", b"app/x/~", before=51, limit=3)
     assert steps[1] == Batch((Post("/kv/range", body),)), "the own key in the same range"
-    view = steps.result
-    assert view.ahead == (contender(other(THIRD)), contender(other()))
-    assert (view.complete, view.position, view.as_of, view.cheap) == (False, 899, 55, False)
+    snapshot = steps.result
+    assert snapshot.ahead == (contender(other(THIRD)), contender(other()))
+    assert (snapshot.complete, snapshot.position, snapshot.as_of, snapshot.cheap) == (False, 899, 55, False)
 
 
 @pytest.mark.parametrize(("count", "cheap"), [(17, True), (100, True), (101, False)])
@@ -328,7 +328,7 @@ def test_a_long_queue_is_dear_to_look_at(etcd: EtcdProtocol, count: int, cheap: 
 
 
 def test_enqueue_as_a_reader_sees_writers(etcd: EtcdProtocol) -> None:
-    steps = enqueue(etcd, put(found((other(THIRD), 30)), found()), order=SHARED, spot=READS)
+    steps = enqueue(etcd, put(found((other(THIRD), 30)), found()), rule=SHARED, ticket=READS)
     compare, then, _ = txn(steps[0])
     assert compare[0] == f"CREATE app/x/R-1f-{ID} 0"
     assert then[1:] == ["range app/x/..app/x/R-", "range app/x/R...app/x/~"], "around the readers"
@@ -337,25 +337,25 @@ def test_enqueue_as_a_reader_sees_writers(etcd: EtcdProtocol) -> None:
 
 
 def test_enqueue_as_a_reader_behind_many_writers_reads_the_nearest(etcd: EtcdProtocol) -> None:
-    spot = READS
+    ticket = READS
     some = found((other(), 10), (other(THIRD), 20), count=7)
     look = (ranged(found((other(), 49), (other(THIRD), 48)), 55), ranged(found(), 56))
-    steps = enqueue(etcd, put(some, found()), look, order=SHARED, spot=spot)
+    steps = enqueue(etcd, put(some, found()), look, rule=SHARED, ticket=ticket)
     assert steps.result.ahead == (contender(other()), contender(other(THIRD)))
     assert (steps.result.complete, steps.result.position) == (False, 7)
 
 
 def test_enqueue_as_a_reader_before_many_writers_reads_the_own_key_too(etcd: EtcdProtocol) -> None:
     """It would be granted; so the look has to be one that proves it."""
-    spot = READS
+    ticket = READS
     none = (ranged(found(), 55), ranged(found(), 55))
     own = ranged(found((f"app/x/R-1f-{ID}".encode(), 50)), 56)
-    steps = enqueue(etcd, put(found(count=17), found()), none, (*none, own), order=SHARED, spot=spot)
+    steps = enqueue(etcd, put(found(count=17), found()), none, (*none, own), rule=SHARED, ticket=ticket)
     assert (steps.result.ahead, steps.result.position) == ((), 17)
 
 
 def test_enqueue_as_a_reader_sees_that_a_writer_downgraded(etcd: EtcdProtocol) -> None:
-    steps = enqueue(etcd, put(downgraded(found((other(), 30))), found()), order=SHARED, spot=READS)
+    steps = enqueue(etcd, put(downgraded(found((other(), 30))), found()), rule=SHARED, ticket=READS)
     (writer,) = steps.result.ahead
     assert writer.downgraded
     assert SHARED.blockers(steps.result.ahead) == ()
@@ -373,21 +373,23 @@ def test_enqueue_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
         etcd,
         refused(found((KEY, 47)), revision=60),
         seen((KEY, 47), (other(), 40), revision=61),
-        turn=AGAIN,
+        context=AGAIN,
     )
-    place = Place(SPOT, K, 47)
-    assert steps.result == View(place, (contender(other()),), complete=True, position=1, as_of=61, cheap=True)
+    entry = Entry(TICKET, K, 47)
+    assert steps.result == Snapshot(
+        entry, (contender(other()),), complete=True, position=1, as_of=61, cheap=True
+    )
     assert steps[1].parts[0].body["max_create_revision"] == "47"
 
 
 def test_enqueue_again_finds_it_and_then_not_any_more(etcd: EtcdProtocol) -> None:
-    steps = enqueue(etcd, refused(found((KEY, 47))), seen(), turn=AGAIN)
+    steps = enqueue(etcd, refused(found((KEY, 47))), seen(), context=AGAIN)
     assert steps.result.mine is None
 
 
 def test_enqueue_of_a_withdrawn_attempt(etcd: EtcdProtocol) -> None:
     with pytest.raises(SessionLost, match="withdrawn"):
-        enqueue(etcd, refused(found()), turn=AGAIN)
+        enqueue(etcd, refused(found()), context=AGAIN)
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
@@ -400,9 +402,9 @@ def test_enqueue_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
 
 
 def probe(
-    etcd: EtcdProtocol, *replies: Any, turn: Any = TURN, order: Order = EXCLUSIVE, spot: Spot = SPOT
+    etcd: EtcdProtocol, *replies: Any, context: Any = CONTEXT, rule: Rule = EXCLUSIVE, ticket: Ticket = TICKET
 ) -> Asked:
-    return feed(etcd.probe(Probe(spot, order), turn), *replies)
+    return feed(etcd.probe(Probe(ticket, rule), context), *replies)
 
 
 def test_probe_takes_what_is_free_in_one_round_trip(etcd: EtcdProtocol) -> None:
@@ -412,7 +414,7 @@ def test_probe_takes_what_is_free_in_one_round_trip(etcd: EtcdProtocol) -> None:
         [f"put {K}"],
         [f"range {K}", f"range {A}"],
     )
-    assert steps.result == View(MINE, (), complete=True, position=0, as_of=50)
+    assert steps.result == Snapshot(MINE, (), complete=True, position=0, as_of=50)
 
 
 def test_probe_writes_nothing_when_it_is_held(etcd: EtcdProtocol) -> None:
@@ -421,7 +423,7 @@ def test_probe_writes_nothing_when_it_is_held(etcd: EtcdProtocol) -> None:
 
 
 def test_probe_as_a_reader_compares_around_the_readers(etcd: EtcdProtocol) -> None:
-    steps = probe(etcd, put(), order=SHARED, spot=READS)
+    steps = probe(etcd, put(), rule=SHARED, ticket=READS)
     compare = txn(steps[0])[0]
     assert compare[:2] == ["CREATE app/x/..app/x/R- 0", "CREATE app/x/R...app/x/~ 0"]
     assert txn(steps[0])[2][2:] == ["range app/x/..app/x/R-", "range app/x/R...app/x/~"]
@@ -429,66 +431,66 @@ def test_probe_as_a_reader_compares_around_the_readers(etcd: EtcdProtocol) -> No
 
 def test_probe_as_a_reader_joins_a_writer_that_downgraded(etcd: EtcdProtocol) -> None:
     writer = downgraded(found((other(), 30)))
-    spot, own = READS, f"app/x/R-1f-{ID}"
-    steps = probe(etcd, refused(found(), writer, found()), put(writer, found()), order=SHARED, spot=spot)
-    assert steps.result.mine == Place(spot, own, 50)
+    ticket, own = READS, f"app/x/R-1f-{ID}"
+    steps = probe(etcd, refused(found(), writer, found()), put(writer, found()), rule=SHARED, ticket=ticket)
+    assert steps.result.mine == Entry(ticket, own, 50)
     assert SHARED.blockers(steps.result.ahead) == ()
 
 
 @pytest.mark.parametrize("writers", [[(OTHER, 30)], [(OTHER, 30), (THIRD, 40)]])
 def test_probe_as_a_reader_behind_a_writer_that_did_not(etcd: EtcdProtocol, writers: Any) -> None:
     there = found(*((other(number), at) for number, at in writers))
-    steps = probe(etcd, refused(found(), there, found()), order=SHARED, spot=READS)
+    steps = probe(etcd, refused(found(), there, found()), rule=SHARED, ticket=READS)
     assert (len(steps), steps.result) == (1, None)
 
 
 def test_probe_again_finds_the_own_key(etcd: EtcdProtocol) -> None:
     look = seen((KEY, 47), revision=61)
-    steps = probe(etcd, refused(found((KEY, 47))), look, turn=AGAIN)
-    assert steps.result == View(Place(SPOT, K, 47), (), complete=True, position=0, as_of=61, cheap=True)
+    steps = probe(etcd, refused(found((KEY, 47))), look, context=AGAIN)
+    assert steps.result == Snapshot(Entry(TICKET, K, 47), (), complete=True, position=0, as_of=61, cheap=True)
 
 
 @pytest.mark.parametrize(
-    ("order", "spot", "others", "ahead"),
+    ("rule", "ticket", "others", "ahead"),
     [
-        (EXCLUSIVE, SPOT, (), ()),
+        (EXCLUSIVE, TICKET, (), ()),
         (SHARED, READS, (found((other(), 30)), found()), (contender(other()),)),
     ],
     ids=["lock", "reader"],
 )
 def test_probe_again_without_an_own_key_has_the_program_withdraw(
-    etcd: EtcdProtocol, order: Order, spot: Spot, others: Any, ahead: Any
+    etcd: EtcdProtocol, rule: Rule, ticket: Ticket, others: Any, ahead: Any
 ) -> None:
     """Held now, and the first try may land yet. A bury sent here could land on the next try's grant."""
     with pytest.raises(StoreUnavailable):
-        probe(etcd, CUT, order=order, spot=spot)
+        probe(etcd, CUT, rule=rule, ticket=ticket)
     for _ in range(2):
-        steps = probe(etcd, refused(found(), *others), turn=AGAIN, order=order, spot=spot)
-        assert [txn(step)[1] for step in steps] == [[f"put {key_name(spot)}"]]
-        assert steps.result == View(None, ahead, complete=True, position=len(ahead))
-    buried = feed(etcd.withdraw(Withdraw(spot), TURN), BURIED)
-    assert txn(buried[0])[1] == [f"delete {key_name(spot)}", f"put {T}"]
-    assert probe(etcd, refused(found(), *others), turn=AGAIN, order=order, spot=spot).result is None
+        steps = probe(etcd, refused(found(), *others), context=AGAIN, rule=rule, ticket=ticket)
+        assert [txn(step)[1] for step in steps] == [[f"put {key_name(ticket)}"]]
+        assert steps.result == Snapshot(None, ahead, complete=True, position=len(ahead))
+    buried = feed(etcd.withdraw(Withdraw(ticket), CONTEXT), BURIED)
+    assert txn(buried[0])[1] == [f"delete {key_name(ticket)}", f"put {T}"]
+    assert probe(etcd, refused(found(), *others), context=AGAIN, rule=rule, ticket=ticket).result is None
 
 
 def test_probe_again_of_what_was_never_asked_leaves_no_tombstone(etcd: EtcdProtocol) -> None:
-    assert probe(etcd, refused(found()), turn=AGAIN).result is None
+    assert probe(etcd, refused(found()), context=AGAIN).result is None
 
 
 def test_probe_deep_counts_first(etcd: EtcdProtocol) -> None:
     two = permits(2)
-    steps = probe(etcd, (ranged(found((other(), 40))),), put(found((KEY, 50), (other(), 40))), order=two)
+    steps = probe(etcd, (ranged(found((other(), 40))),), put(found((KEY, 50), (other(), 40))), rule=two)
     body = codec.nearest(b"app/x/", b"app/x/~", before=None, limit=3)
     assert steps[0] == Batch((Post("/kv/range", body),))
     assert steps.result.ahead == (contender(other()),)
-    steps = probe(etcd, (ranged(found((other(), 40), (other(THIRD), 30))),), order=two)
+    steps = probe(etcd, (ranged(found((other(), 40), (other(THIRD), 30))),), rule=two)
     assert (len(steps), steps.result) == (1, None)
 
 
 def test_probe_deep_again_joins_whatever_it_sees(etcd: EtcdProtocol) -> None:
     there = (ranged(found((other(), 40), (other(THIRD), 30))),)
-    steps = probe(etcd, there, refused(found((KEY, 20))), seen((KEY, 20)), order=permits(2), turn=AGAIN)
-    assert steps.result.mine == Place(SPOT, K, 20)
+    steps = probe(etcd, there, refused(found((KEY, 20))), seen((KEY, 20)), rule=permits(2), context=AGAIN)
+    assert steps.result.mine == Entry(TICKET, K, 20)
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
@@ -496,7 +498,7 @@ def test_probe_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
         probe(etcd, error)
     with pytest.raises(raised):
-        probe(etcd, (error,), order=permits(2))
+        probe(etcd, (error,), rule=permits(2))
 
 
 # Watch, look, check.
@@ -509,17 +511,17 @@ def watches() -> tuple[WatchKey, ...]:
 
 
 def test_watch_that_began_in_time_needs_no_reading(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), TURN), (54, 55))
+    steps = feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), CONTEXT), (54, 55))
     assert steps == [Batch(watches())]
     assert steps.result is True
 
 
 def test_watch_that_began_later_compares_the_targets(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.watch(Watch(MINE, TARGETS[:1], as_of=55), TURN), (56,), AS_EXPECTED)
+    steps = feed(etcd.watch(Watch(MINE, TARGETS[:1], as_of=55), CONTEXT), (56,), AS_EXPECTED)
     key = other().decode()
     assert txn(steps[1]) == ([f"CREATE {key} >0", f"CREATE {key} <50"], [], [f"range {key}"])
     assert steps.result is True
-    steps = feed(etcd.watch(Watch(READER, TARGETS[:1], as_of=55), TURN), (56,), AS_EXPECTED)
+    steps = feed(etcd.watch(Watch(READER, TARGETS[:1], as_of=55), CONTEXT), (56,), AS_EXPECTED)
     assert txn(steps[1])[0][2:] == [f"VERSION {key} 1"]
 
 
@@ -530,7 +532,7 @@ def test_watch_that_began_later_compares_the_targets(etcd: EtcdProtocol) -> None
 )
 def test_watch_reads_targets_that_are_not_as_expected(etcd: EtcdProtocol, second: Any, there: Any) -> None:
     reply = answer(found((other(), 40)), second)
-    steps = feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), TURN), (54, 56), reply)
+    steps = feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), CONTEXT), (54, 56), reply)
     assert len(steps) == 2
     assert steps.result is there
 
@@ -538,50 +540,50 @@ def test_watch_reads_targets_that_are_not_as_expected(etcd: EtcdProtocol, second
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_watch_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), TURN), (54, error))
+        feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), CONTEXT), (54, error))
     with pytest.raises(raised):
-        feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), TURN), (54, 99), error)
+        feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), CONTEXT), (54, 99), error)
 
 
 def test_look_arms_and_reads_side_by_side(etcd: EtcdProtocol) -> None:
     reply = seen((KEY, 50), (other(), 40), revision=60)
-    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 60, *reply))
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, 60, *reply))
     look = Post("/kv/range", codec.nearest(b"app/x/", b"app/x/~", before=51, limit=3))
     assert steps[0] == Batch((*watches(), look)), "the own key in the same range"
     ahead = (contender(other()),)
-    assert steps.result == View(MINE, ahead, complete=True, position=1, as_of=60, cheap=True)
+    assert steps.result == Snapshot(MINE, ahead, complete=True, position=1, as_of=60, cheap=True)
 
 
 def test_look_reads_again_if_a_watch_began_after_the_read(etcd: EtcdProtocol) -> None:
     early = seen((KEY, 50), (other(), 40), revision=60)
     later = seen((KEY, 50), revision=63)
-    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 61, *early), later)
-    assert steps.result == View(MINE, (), complete=True, position=0, as_of=63, cheap=True)
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, 61, *early), later)
+    assert steps.result == Snapshot(MINE, (), complete=True, position=0, as_of=63, cheap=True)
 
 
 def test_look_shows_no_more_than_so_many(etcd: EtcdProtocol) -> None:
     reply = seen((KEY, 50), (other(), 40), (other(THIRD), 30), count=7)
-    view = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), reply).result
-    assert view.ahead == (contender(other()), contender(other(THIRD)))
-    assert not view.complete
+    snapshot = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), reply).result
+    assert snapshot.ahead == (contender(other()), contender(other(THIRD)))
+    assert not snapshot.complete
 
 
 def test_a_readers_look_reads_the_own_key_again_if_that_was_read_first(etcd: EtcdProtocol) -> None:
     """Calls sent together may be carried out in any order; only what stands later stood all the while."""
     none, own = ranged(found(), 60), found((READER.ref.encode(), 50))
     look = Look(READER, SHARED, ())
-    steps = feed(etcd.look(look, TURN), (none, none, ranged(own, 59)), ranged(own, 61))
+    steps = feed(etcd.look(look, CONTEXT), (none, none, ranged(own, 59)), ranged(own, 61))
     assert steps[1] == Post("/kv/range", codec.span(READER.ref.encode()))
     assert steps.result.mine == READER
     assert not steps.result.cheap, "it takes three calls"
     none, late = ranged(found(), 65), ranged(found(), 66)
-    assert feed(etcd.look(look, TURN), (none, none, ranged(own, 64)), late).result.mine is None
+    assert feed(etcd.look(look, CONTEXT), (none, none, ranged(own, 64)), late).result.mine is None
 
 
 def test_a_view_is_as_old_as_its_oldest_part(etcd: EtcdProtocol) -> None:
     own = found((READER.ref.encode(), 50))
     replies = (ranged(found(), 62), ranged(found((other(), 40)), 60), ranged(own, 62))
-    assert feed(etcd.look(Look(READER, SHARED, ()), TURN), replies).result.as_of == 60
+    assert feed(etcd.look(Look(READER, SHARED, ()), CONTEXT), replies).result.as_of == 60
 
 
 @pytest.mark.parametrize("at", [50, 54, 55])
@@ -591,30 +593,30 @@ def test_a_readers_look_reads_the_own_key_after_all_that_is_ahead(etcd: EtcdProt
     low, high = ranged(found(), 50), ranged(found(), 55)
     looked_at = (low, high, ranged(found((mine, 50)), at))
     gone = () if at == 55 else (ranged(found(), 56),)
-    steps = feed(etcd.look(Look(READER, SHARED, ()), TURN), looked_at, *gone)
+    steps = feed(etcd.look(Look(READER, SHARED, ()), CONTEXT), looked_at, *gone)
     assert (steps.result.mine is None) == (at < 55)
     assert len(steps) == (1 if at == 55 else 2)
 
 
 def test_look_without_targets(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), seen((KEY, 50)))
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), seen((KEY, 50)))
     assert len(steps[0].parts) == 1
     assert steps.result.ahead == ()
 
 
 @pytest.mark.parametrize("own", [(), ((KEY, 77),)], ids=["deleted", "made again"])
 def test_look_without_the_own_key(etcd: EtcdProtocol, own: Any) -> None:
-    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), seen(*own))
+    steps = feed(etcd.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), seen(*own))
     assert steps.result.mine is None
 
 
 def test_look_as_a_reader_takes_the_nearest_of_both_ranges(etcd: EtcdProtocol) -> None:
-    spot = READS
-    mine = Place(spot, f"app/x/R-1f-{ID}", 50)
+    ticket = READS
+    mine = Entry(ticket, f"app/x/R-1f-{ID}", 50)
     low = found((b"app/x/1", 10), (b"app/x/2", 9))
     high = found((b"app/x/W3", 30))
     own = found((mine.ref.encode(), 50))
-    steps = feed(etcd.look(Look(mine, SHARED, ()), TURN), looked(own, low, high))
+    steps = feed(etcd.look(Look(mine, SHARED, ()), CONTEXT), looked(own, low, high))
     assert [c.ref for c in steps.result.ahead] == ["app/x/W3", "app/x/1"], (
         "only so many are known to be nearest"
     )
@@ -624,72 +626,72 @@ def test_look_as_a_reader_takes_the_nearest_of_both_ranges(etcd: EtcdProtocol) -
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_look_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, error, error))
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, error, error))
     reply = seen((KEY, 50), revision=60)
     with pytest.raises(raised):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), TURN), (59, 64, *reply), (error,))
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, 64, *reply), (error,))
 
 
 def test_check_with_evidence_compares_at_one_revision(etcd: EtcdProtocol) -> None:
     key = other().decode()
-    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), TURN), AS_EXPECTED)
+    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), CONTEXT), AS_EXPECTED)
     assert txn(steps[0]) == ([f"CREATE {K} 50", f"CREATE {key} 0"], [], [f"range {K}", f"range {key}"])
     assert steps.result == Checked(True, frozenset())
     late = answer(found((KEY, 50)), found((other(), 40)))
-    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), TURN), late)
+    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), CONTEXT), late)
     assert steps.result == Checked(True, frozenset({key})), "an event that was wrong"
 
 
 def test_check_without_evidence_expects_all_as_it_was(etcd: EtcdProtocol) -> None:
     key = other().decode()
-    steps = feed(etcd.check(Check(MINE, TARGETS[:1]), TURN), (1,), AS_EXPECTED)
+    steps = feed(etcd.check(Check(MINE, TARGETS[:1]), CONTEXT), (1,), AS_EXPECTED)
     assert txn(steps[1])[0] == [f"CREATE {K} 50", f"CREATE {key} >0", f"CREATE {key} <50"]
     assert steps.result == Checked(True, frozenset({key}))
 
 
 def test_check_without_evidence_arms_again(etcd: EtcdProtocol) -> None:
     reply = answer(found((KEY, 50)), found((other(), 40)), found((b"app/x/\xff", 51)))
-    steps = feed(etcd.check(Check(MINE, TARGETS), TURN), (1, 1), reply)
+    steps = feed(etcd.check(Check(MINE, TARGETS), CONTEXT), (1, 1), reply)
     assert steps[0] == Batch(watches())
     assert steps.result == Checked(True, frozenset({other().decode()})), "one made again blocks nobody"
 
 
 def test_check_of_the_own_key_alone(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.check(Check(MINE), TURN), answer(found((KEY, 49))))
+    steps = feed(etcd.check(Check(MINE), CONTEXT), answer(found((KEY, 49))))
     assert steps.result == Checked(False, frozenset())
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_check_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.check(Check(MINE, (), Gone("x")), TURN), error)
+        feed(etcd.check(Check(MINE, (), Gone("x")), CONTEXT), error)
 
 
 # Withdraw.
 
 
 def test_withdraw_deletes_what_was_created_and_nothing_else(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer(DELETED, succeeded=True))
+    steps = feed(etcd.withdraw(Withdraw(TICKET, MINE), CONTEXT), answer(DELETED, succeeded=True))
     assert txn(steps[0]) == ([f"CREATE {K} 50"], [f"delete {K}"], [])
     assert steps.result is True
-    assert feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer()).result is False
-    assert feed(etcd.withdraw(Withdraw(SPOT, MINE), AGAIN), answer()).result is True, (
+    assert feed(etcd.withdraw(Withdraw(TICKET, MINE), CONTEXT), answer()).result is False
+    assert feed(etcd.withdraw(Withdraw(TICKET, MINE), AGAIN), answer()).result is True, (
         "it was I who deleted it"
     )
 
 
-def unanswered(etcd: EtcdProtocol, how: str = "enqueue", spot: Spot = SPOT) -> None:
+def unanswered(etcd: EtcdProtocol, how: str = "enqueue", ticket: Ticket = TICKET) -> None:
     """Ask for a create, and get no answer."""
     asked = enqueue if how == "enqueue" else probe
-    order, seen_before = (permits(2), [(ranged(found()),)]) if how == "probe deep" else (EXCLUSIVE, [])
+    rule, seen_before = (permits(2), [(ranged(found()),)]) if how == "probe deep" else (EXCLUSIVE, [])
     with pytest.raises(StoreUnavailable):
-        asked(etcd, *seen_before, CUT, order=order, spot=spot)
+        asked(etcd, *seen_before, CUT, rule=rule, ticket=ticket)
 
 
-def bury(etcd: EtcdProtocol, spot: Spot, *replies: Any) -> Asked:
+def bury(etcd: EtcdProtocol, ticket: Ticket, *replies: Any) -> Asked:
     """Withdraw what was asked for, and not answered."""
-    unanswered(etcd, spot=spot)
-    return feed(etcd.withdraw(Withdraw(spot), TURN), *(replies or (BURIED,)))
+    unanswered(etcd, ticket=ticket)
+    return feed(etcd.withdraw(Withdraw(ticket), CONTEXT), *(replies or (BURIED,)))
 
 
 HOW = ["enqueue", "probe", "probe deep"]
@@ -701,7 +703,9 @@ def test_withdraw_of_what_may_still_land_leaves_a_tombstone(
     etcd: EtcdProtocol, how: str, response: Any, removed: Any
 ) -> None:
     unanswered(etcd, how)
-    steps = feed(etcd.withdraw(Withdraw(SPOT), TURN), answer(response, {"response_put": {}}, succeeded=True))
+    steps = feed(
+        etcd.withdraw(Withdraw(TICKET), CONTEXT), answer(response, {"response_put": {}}, succeeded=True)
+    )
     assert txn(steps[0]) == BURIES
     assert steps[0].body["success"][1]["request_put"]["lease"] == "31", "gone with the session"
     assert steps.result is removed
@@ -712,14 +716,14 @@ def test_a_call_that_leaves_while_its_create_is_under_way_leaves_a_tombstone(
     etcd: EtcdProtocol, how: str
 ) -> None:
     if how == "enqueue":
-        asking: Any = etcd.enqueue(Enqueue(SPOT, EXCLUSIVE), TURN)
+        asking: Any = etcd.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT)
     else:
-        asking = etcd.probe(Probe(SPOT, permits(2) if how == "probe deep" else EXCLUSIVE), TURN)
+        asking = etcd.probe(Probe(TICKET, permits(2) if how == "probe deep" else EXCLUSIVE), CONTEXT)
     asking.send(None)
     if how == "probe deep":
         asking.send((ranged(found()),))
     asking.close()
-    assert txn(feed(etcd.withdraw(Withdraw(SPOT), TURN), BURIED)[0]) == BURIES
+    assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -727,30 +731,30 @@ def test_what_was_asked_twice_is_withdrawn_with_a_tombstone(etcd: EtcdProtocol, 
     """Granted by the second try; the first may land after the release, and nobody would own it."""
     unanswered(etcd, how)
     if how == "enqueue":
-        enqueue(etcd, put(found((KEY, 50))), turn=AGAIN)
+        enqueue(etcd, put(found((KEY, 50))), context=AGAIN)
     elif how == "probe":
-        probe(etcd, put(), turn=AGAIN)
+        probe(etcd, put(), context=AGAIN)
     else:
-        probe(etcd, (ranged(found()),), put(found((KEY, 50))), turn=AGAIN, order=permits(2))
+        probe(etcd, (ranged(found()),), put(found((KEY, 50))), context=AGAIN, rule=permits(2))
     with pytest.raises(StoreUnavailable):
-        feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), CUT)
+        feed(etcd.withdraw(Withdraw(TICKET, MINE), CONTEXT), CUT)
     steps = feed(
-        etcd.withdraw(Withdraw(SPOT, MINE), AGAIN), answer(DELETED, {"response_put": {}}, succeeded=True)
+        etcd.withdraw(Withdraw(TICKET, MINE), AGAIN), answer(DELETED, {"response_put": {}}, succeeded=True)
     )
     assert txn(steps[0]) == BURIES
     assert steps.result is True
-    steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), answer())
+    steps = feed(etcd.withdraw(Withdraw(TICKET, MINE), CONTEXT), answer())
     assert txn(steps[0])[1] == [f"delete {K}"], "and it is settled"
 
 
 def test_withdraw_of_what_was_answered_leaves_nothing(etcd: EtcdProtocol) -> None:
     """Interrupted behind the create: there is nothing that could land."""
     enqueue(etcd, put(found((KEY, 50))))
-    steps = feed(etcd.withdraw(Withdraw(SPOT), TURN), {"deleted": "1"})
+    steps = feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), {"deleted": "1"})
     assert steps == [Post("/kv/deleterange", codec.span(KEY))]
     assert steps.result is True
-    assert feed(etcd.withdraw(Withdraw(SPOT), TURN), {}).result is False
-    assert feed(etcd.withdraw(Withdraw(SPOT), AGAIN), {}).result is True, "it was I who deleted it"
+    assert feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), {}).result is False
+    assert feed(etcd.withdraw(Withdraw(TICKET), AGAIN), {}).result is True, "it was I who deleted it"
 
 
 @pytest.mark.parametrize("error", [StoreRefused("etcd://e", "what?"), DEAD, KeyboardInterrupt()])
@@ -758,7 +762,7 @@ def test_an_error_that_nobody_knows_is_no_answer(etcd: EtcdProtocol, error: Any)
     """A proxy may say anything, and pass the request on all the same."""
     with pytest.raises((StoreRefused, SessionLost, KeyboardInterrupt)):
         enqueue(etcd, error)
-    assert txn(feed(etcd.withdraw(Withdraw(SPOT), TURN), BURIED)[0]) == BURIES
+    assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES
 
 
 # Tombstones, and the anchor.
@@ -766,17 +770,19 @@ def test_an_error_that_nobody_knows_is_no_answer(etcd: EtcdProtocol, error: Any)
 
 def test_tombstones_stay_for_the_session_and_are_swept_when_they_are_many(etcd: EtcdProtocol) -> None:
     for number in range(100):
-        assert txn(bury(etcd, Spot("x", "lock", f"old-{number}"))[0])[1][1].startswith("put ~session/app/1f/")
-        feed(etcd.renew(Renew((), 5.0), TURN), {"result": {"TTL": "2"}}, AS_EXPECTED)  # no time ends them
+        assert txn(bury(etcd, Ticket("x", "lock", f"old-{number}"))[0])[1][1].startswith(
+            "put ~session/app/1f/"
+        )
+        feed(etcd.renew(Renew((), 5.0), CONTEXT), {"result": {"TTL": "2"}}, AS_EXPECTED)  # no time ends them
     swept = answer(DELETED, {"response_put": {}}, {"response_delete_range": {"deleted": "100"}})
-    steps = bury(etcd, SPOT, {**swept, "header": {"revision": "70"}, "succeeded": True})
+    steps = bury(etcd, TICKET, {**swept, "header": {"revision": "70"}, "succeeded": True})
     all_of_them = "delete ~session/app/1f/..~session/app/1f0"
     assert txn(steps[0]) == ([f"CREATE {A} >0"], [f"delete {K}", f"put {A}", all_of_them], [])
     assert steps[0].body["success"][1]["request_put"]["lease"] == "31"
     assert steps.result is True
     assert txn(enqueue(etcd, put(found((KEY, 75)), revision=75))[0])[0][-1] == f"MOD {A} 70"
     again = answer(NOT_DELETED, {"response_put": {}}, revision=80, succeeded=True)
-    assert txn(bury(etcd, SPOT, again)[0]) == BURIES, "anew"
+    assert txn(bury(etcd, TICKET, again)[0]) == BURIES, "anew"
 
 
 @pytest.mark.parametrize("how", ["enqueue", "probe"])
@@ -785,23 +791,23 @@ def test_a_create_that_a_sweep_refuses_is_asked_again(etcd: EtcdProtocol, how: s
     steps = asked(etcd, refused(found(), anchored=70), refused(found(), anchored=80), put(found((KEY, 81))))
     assert [txn(step)[0][-1] for step in steps] == [f"MOD {A} {at}" for at in (3, 70, 80)]
     assert steps.result.mine == MINE
-    assert feed(etcd.withdraw(Withdraw(SPOT), TURN), {}) == [Post("/kv/deleterange", codec.span(KEY))]
+    assert feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), {}) == [Post("/kv/deleterange", codec.span(KEY))]
 
 
 def test_a_create_that_has_landed_is_found_behind_a_sweep_too(etcd: EtcdProtocol) -> None:
-    steps = enqueue(etcd, refused(found((KEY, 47)), anchored=70), seen((KEY, 47)), turn=AGAIN)
-    assert steps.result.mine == Place(SPOT, K, 47)
+    steps = enqueue(etcd, refused(found((KEY, 47)), anchored=70), seen((KEY, 47)), context=AGAIN)
+    assert steps.result.mine == Entry(TICKET, K, 47)
     assert txn(probe(etcd, put())[0])[0][-1] == f"MOD {A} 70"
 
 
 @pytest.mark.parametrize("how", ["enqueue", "probe", "bury"])
 def test_without_its_anchor_a_session_has_ended(etcd: EtcdProtocol, how: str) -> None:
-    steps: Any = etcd.enqueue(Enqueue(SPOT, EXCLUSIVE), TURN)
+    steps: Any = etcd.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT)
     if how == "probe":
-        steps = etcd.probe(Probe(SPOT, EXCLUSIVE), TURN)
+        steps = etcd.probe(Probe(TICKET, EXCLUSIVE), CONTEXT)
     elif how == "bury":
         unanswered(etcd)
-        steps = etcd.withdraw(Withdraw(SPOT), TURN)
+        steps = etcd.withdraw(Withdraw(TICKET), CONTEXT)
     with pytest.raises(SessionLost, match="anchor"):
         feed(steps, answer() if how == "bury" else answer(found(), found()))
 
@@ -810,8 +816,8 @@ def test_without_its_anchor_a_session_has_ended(etcd: EtcdProtocol, how: str) ->
 def test_a_withdrawal_without_an_answer_is_asked_again(etcd: EtcdProtocol, swept: bool) -> None:
     etcd.most_tombstones = 0 if swept else 100
     with pytest.raises(StoreUnavailable):
-        bury(etcd, SPOT, CUT)
-    steps = feed(etcd.withdraw(Withdraw(SPOT), AGAIN), answer(NOT_DELETED, {}, {}, succeeded=True))
+        bury(etcd, TICKET, CUT)
+    steps = feed(etcd.withdraw(Withdraw(TICKET), AGAIN), answer(NOT_DELETED, {}, {}, succeeded=True))
     assert txn(steps[0])[1][:2] == [f"delete {K}", f"put {A if swept else T}"]
     assert steps.result is True, "it may have been I who deleted it"
 
@@ -820,28 +826,28 @@ def test_a_withdrawal_without_an_answer_is_asked_again(etcd: EtcdProtocol, swept
 def test_a_full_store_has_no_room_for_a_tombstone(etcd: EtcdProtocol, reply: Any) -> None:
     """What is there must not stay; and what lands once there is room is withdrawn again."""
     unanswered(etcd)
-    asking = etcd.withdraw(Withdraw(SPOT), TURN)
+    asking = etcd.withdraw(Withdraw(TICKET), CONTEXT)
     assert txn(asking.send(None)) == BURIES
     assert asking.throw(FULL) == Post("/kv/deleterange", codec.span(KEY))
     with pytest.raises(StoreFull):
         asking.send(reply)
-    assert txn(feed(etcd.withdraw(Withdraw(SPOT), TURN), BURIED)[0]) == BURIES
+    assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES
 
 
 def test_what_a_full_store_refused_is_in_no_doubt(etcd: EtcdProtocol) -> None:
     """Else what failed at once would be withdrawn again and again, until there is room."""
     with pytest.raises(StoreFull):
         enqueue(etcd, FULL)
-    assert len(feed(etcd.withdraw(Withdraw(SPOT), TURN), {})) == 1
+    assert len(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), {})) == 1
     unanswered(etcd)
     with pytest.raises(StoreFull):
-        enqueue(etcd, FULL, turn=AGAIN)
-    assert txn(feed(etcd.withdraw(Withdraw(SPOT), TURN), BURIED)[0]) == BURIES, "the first may land"
+        enqueue(etcd, FULL, context=AGAIN)
+    assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES, "the first may land"
 
 
 @pytest.mark.parametrize(("reply", "removed"), [({"deleted": "1"}, True), ({}, False)])
 def test_a_full_store_is_released_without_a_transaction(etcd: EtcdProtocol, reply: Any, removed: Any) -> None:
-    steps = feed(etcd.withdraw(Withdraw(SPOT, MINE), TURN), FULL, reply)
+    steps = feed(etcd.withdraw(Withdraw(TICKET, MINE), CONTEXT), FULL, reply)
     assert steps[1] == Post("/kv/deleterange", codec.span(KEY))
     assert steps.result is removed
 
@@ -851,7 +857,7 @@ def test_a_full_store_is_read_without_a_transaction_the_own_key_last(
     etcd: EtcdProtocol, stands: bool
 ) -> None:
     own, blocker = ranged(found((KEY, 50)) if stands else found()), ranged(found((other(), 40)))
-    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), TURN), FULL, (blocker,), own)
+    steps = feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), CONTEXT), FULL, (blocker,), own)
     first, last = (Post("/kv/range", codec.span(key)) for key in (other(), KEY))
     assert steps[1:] == [Batch((first,)), last]
     assert steps.result == Checked(stands, frozenset((other().decode(),)))
@@ -860,14 +866,14 @@ def test_a_full_store_is_read_without_a_transaction_the_own_key_last(
 def test_a_session_is_renewed_on_a_full_store(etcd: EtcdProtocol) -> None:
     anchor, held = ranged(found((ANCHOR, 3))), ranged(found((KEY, 50)))
     kept = {"result": {"TTL": "15"}}
-    assert feed(etcd.renew(Renew((MINE,), 5.0), TURN), kept, FULL, (held,), anchor).result == Renewal(15.0)
+    assert feed(etcd.renew(Renew((MINE,), 5.0), CONTEXT), kept, FULL, (held,), anchor).result == Renewal(15.0)
 
 
 def test_a_renewal_of_many_on_a_full_store_reads_them_together(etcd: EtcdProtocol) -> None:
-    places = tuple(Place(SPOT, f"app/x/{n}", n) for n in range(1, 101))
-    keys = tuple(ranged(found((place.ref.encode(), place.token))) for place in places[:-1])
+    entries = tuple(Entry(TICKET, f"app/x/{n}", n) for n in range(1, 101))
+    keys = tuple(ranged(found((entry.ref.encode(), entry.token))) for entry in entries[:-1])
     steps = feed(
-        etcd.renew(Renew(places, 5.0), TURN),
+        etcd.renew(Renew(entries, 5.0), CONTEXT),
         {"result": {"TTL": "15"}},
         FULL,
         (*keys, ranged(found())),
@@ -875,54 +881,54 @@ def test_a_renewal_of_many_on_a_full_store_reads_them_together(etcd: EtcdProtoco
     )
     assert len(steps[2].parts) == 100
     assert all(part.urgent for part in (*steps[2].parts, steps[3]))
-    assert steps.result == Renewal(15.0, places[-1:])
+    assert steps.result == Renewal(15.0, entries[-1:])
 
 
 @pytest.mark.parametrize(
     ("op", "frees"),
     [
-        (Withdraw(SPOT, MINE), True),
-        (Withdraw(SPOT), True),
+        (Withdraw(TICKET, MINE), True),
+        (Withdraw(TICKET), True),
         (Rewrite(MINE, "downgraded"), True),
-        (Enqueue(SPOT, EXCLUSIVE), False),
-        (Probe(SPOT, EXCLUSIVE), False),
+        (Enqueue(TICKET, EXCLUSIVE), False),
+        (Probe(TICKET, EXCLUSIVE), False),
     ],
 )
 def test_what_lets_go_says_so(etcd: EtcdProtocol, op: Any, frees: bool) -> None:
-    assert next(etcd.start(op, TURN)).frees is frees
+    assert next(etcd.start(op, CONTEXT)).frees is frees
 
 
 def test_what_lets_go_is_interrupted_as_anything_else(etcd: EtcdProtocol) -> None:
-    steps = etcd.start(Withdraw(SPOT, MINE), TURN)
+    steps = etcd.start(Withdraw(TICKET, MINE), CONTEXT)
     assert feed(steps, FULL, {"deleted": "1"}).result is True
-    steps = etcd.start(Withdraw(SPOT, MINE), TURN)
+    steps = etcd.start(Withdraw(TICKET, MINE), CONTEXT)
     next(steps)
     steps.close()
     with pytest.raises(StoreUnavailable):
-        feed(etcd.start(Withdraw(SPOT, MINE), TURN), CUT)
+        feed(etcd.start(Withdraw(TICKET, MINE), CONTEXT), CUT)
 
 
 def test_what_is_to_be_written_is_refused_by_a_full_store(etcd: EtcdProtocol) -> None:
     with pytest.raises(StoreFull):
-        feed(etcd.enqueue(Enqueue(SPOT, EXCLUSIVE), TURN), FULL)
+        feed(etcd.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT), FULL)
 
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_store_that_has_gone_back_ends_the_session(etcd: EtcdProtocol, batch: bool) -> None:
-    feed(etcd.check(Check(MINE, (), Gone("x")), TURN), {"header": {"revision": "70"}, "succeeded": True})
-    steps: Any = etcd.check(Check(MINE, (), Gone("x")), TURN)
+    feed(etcd.check(Check(MINE, (), Gone("x")), CONTEXT), {"header": {"revision": "70"}, "succeeded": True})
+    steps: Any = etcd.check(Check(MINE, (), Gone("x")), CONTEXT)
     replies: Any = {"header": {"revision": "69"}, "succeeded": True}
     if batch:
-        steps = etcd.look(Look(MINE, EXCLUSIVE, ()), TURN)
+        steps = etcd.look(Look(MINE, EXCLUSIVE, ()), CONTEXT)
         replies = seen((KEY, 50), revision=60)
     with pytest.raises(SessionLost, match="restored from a backup"):
         feed(steps, replies)
 
 
 def test_answers_that_overtake_each_other_are_no_going_back(etcd: EtcdProtocol) -> None:
-    slow = etcd.check(Check(MINE, (), Gone("x")), TURN)
+    slow = etcd.check(Check(MINE, (), Gone("x")), CONTEXT)
     slow.send(None)
-    feed(etcd.check(Check(MINE, (), Gone("x")), TURN), {"header": {"revision": "70"}, "succeeded": True})
+    feed(etcd.check(Check(MINE, (), Gone("x")), CONTEXT), {"header": {"revision": "70"}, "succeeded": True})
     with pytest.raises(StopIteration) as over:
         slow.send({"header": {"revision": "69"}, "succeeded": True})
     assert over.value.value.mine
@@ -934,7 +940,7 @@ def test_who_never_goes_or_is_of_no_known_kind_is_told_once(etcd: EtcdProtocol) 
     for kv, lease in zip(ahead["kvs"], names.values(), strict=True):
         kv["lease"] = str(lease)
     for expected in (2, 0):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, ()), TURN), (ahead,))
+        feed(etcd.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), (ahead,))
         told = etcd.noticed()
         assert len(told) == expected
         etcd._latest = 0
@@ -943,15 +949,15 @@ def test_who_never_goes_or_is_of_no_known_kind_is_told_once(etcd: EtcdProtocol) 
             assert told[1].startswith(f"app/x/W-2e-{OTHER} is bound to no lease")
 
 
-@pytest.mark.parametrize("place", [MINE, None])
+@pytest.mark.parametrize("entry", [MINE, None])
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
-def test_withdraw_fails(etcd: EtcdProtocol, error: Any, raised: Any, place: Any) -> None:
+def test_withdraw_fails(etcd: EtcdProtocol, error: Any, raised: Any, entry: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.withdraw(Withdraw(SPOT, place), TURN), error)
+        feed(etcd.withdraw(Withdraw(TICKET, entry), CONTEXT), error)
 
 
 def test_start_leads_to_every_operation(etcd: EtcdProtocol) -> None:
-    assert feed(etcd.start(Withdraw(SPOT, MINE), TURN), answer()).result is False
+    assert feed(etcd.start(Withdraw(TICKET, MINE), CONTEXT), answer()).result is False
 
 
 # Rewrite.
@@ -969,7 +975,7 @@ def written(steps: Asked) -> dict[str, Any]:
 
 
 def test_rewrite_puts_the_key_that_was_granted_again(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.rewrite(Rewrite(MINE, "downgraded"), TURN), rewritten())
+    steps = feed(etcd.rewrite(Rewrite(MINE, "downgraded"), CONTEXT), rewritten())
     assert txn(steps[0]) == ([f"CREATE {K} 50"], [f"put {K}"], [])
     put_again = {"key": codec.text(KEY), "value": b"downgraded\n", "lease": "31", "prev_kv": True}
     assert written(steps) == put_again
@@ -980,10 +986,10 @@ def test_rewrite_puts_the_key_that_was_granted_again(etcd: EtcdProtocol) -> None
 
 def test_rewrite_compares_the_version_it_is_given(etcd: EtcdProtocol) -> None:
     for version in (0, 3):
-        steps = feed(etcd.rewrite(Rewrite(MINE, "", version=version), TURN), rewritten(version + 1))
+        steps = feed(etcd.rewrite(Rewrite(MINE, "", version=version), CONTEXT), rewritten(version + 1))
         assert txn(steps[0])[0] == [f"CREATE {K} 50", f"VERSION {K} {version + 1}"]
         assert steps.result == version + 1
-    assert feed(etcd.rewrite(Rewrite(MINE, "", version=3), TURN), answer()).result is None
+    assert feed(etcd.rewrite(Rewrite(MINE, "", version=3), CONTEXT), answer()).result is None
 
 
 @pytest.mark.parametrize(
@@ -995,54 +1001,54 @@ def test_rewrite_compares_the_version_it_is_given(etcd: EtcdProtocol) -> None:
     ],
 )
 def test_rewrite_writes_as_the_recipe_of_the_queue_does(etcd: EtcdProtocol, queue: str, value: bytes) -> None:
-    place = Place(Spot(queue, "W", ID, '{"owner":"me"}'), f"app/{queue}/W-1f-{ID}", 50)
-    steps = feed(etcd.rewrite(Rewrite(place, "ready", b"10.0.0.1\n\0\xff"), TURN), rewritten())
+    entry = Entry(Ticket(queue, "W", ID, '{"owner":"me"}'), f"app/{queue}/W-1f-{ID}", 50)
+    steps = feed(etcd.rewrite(Rewrite(entry, "ready", b"10.0.0.1\n\0\xff"), CONTEXT), rewritten())
     assert written(steps)["value"] == value
-    joined = enqueue(etcd, put(found((place.ref.encode(), 50))), spot=place.spot)
-    assert joined[0].body["success"][0]["request_put"]["key"] == codec.text(place.ref.encode())
+    joined = enqueue(etcd, put(found((entry.ref.encode(), 50))), ticket=entry.ticket)
+    assert joined[0].body["success"][0]["request_put"]["key"] == codec.text(entry.ref.encode())
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_rewrite_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.rewrite(Rewrite(MINE, ""), TURN), error)
+        feed(etcd.rewrite(Rewrite(MINE, ""), CONTEXT), error)
 
 
 def test_a_full_store_refuses_a_rewrite(etcd: EtcdProtocol) -> None:
     with pytest.raises(StoreFull):
-        feed(etcd.rewrite(Rewrite(MINE, ""), TURN), FULL)
+        feed(etcd.rewrite(Rewrite(MINE, ""), CONTEXT), FULL)
 
 
 def test_one_that_minds_marks_is_notified_of_a_rewrite_and_others_are_not(etcd: EtcdProtocol) -> None:
     target = contender(other())
     for mine, changes in ((READER, True), (MINE, False)):
-        steps = feed(etcd.watch(Watch(mine, (target,), 40), TURN), (40,))
+        steps = feed(etcd.watch(Watch(mine, (target,), 40), CONTEXT), (40,))
         assert steps[0].parts[0].changes is changes
 
 
 @pytest.mark.parametrize(("mine", "stands"), [(READER, False), (MINE, True)])
 def test_a_writer_that_downgraded_is_not_as_a_reader_saw_it(
-    etcd: EtcdProtocol, mine: Place, stands: bool
+    etcd: EtcdProtocol, mine: Entry, stands: bool
 ) -> None:
     target, now = contender(other()), downgraded(found((other(), 30)))
-    assert feed(etcd.watch(Watch(mine, (target,), 40), TURN), (41,), answer(now)).result is stands
+    assert feed(etcd.watch(Watch(mine, (target,), 40), CONTEXT), (41,), answer(now)).result is stands
     own = (mine.ref.encode(), 50)
-    checked = feed(etcd.check(Check(mine, (target,)), TURN), (41,), answer(found(own), now)).result
+    checked = feed(etcd.check(Check(mine, (target,)), CONTEXT), (41,), answer(found(own), now)).result
     assert (checked.mine, bool(checked.present)) == (True, stands)
 
 
 def test_one_that_was_rewritten_before_is_compared_as_it_was_seen(etcd: EtcdProtocol) -> None:
     """By how often it was: a value has its owner beside the mark, and may be that of any other client."""
-    steps = enqueue(etcd, put(downgraded(found((other(), 30))), found()), order=SHARED, spot=READS)
+    steps = enqueue(etcd, put(downgraded(found((other(), 30))), found()), rule=SHARED, ticket=READS)
     (target,) = steps.result.ahead
     assert (target.mark, target.version) == ("downgraded", 1)
-    steps = feed(etcd.check(Check(READER, (target,)), TURN), (1,), AS_EXPECTED)
+    steps = feed(etcd.check(Check(READER, (target,)), CONTEXT), (1,), AS_EXPECTED)
     key = target.ref
     versions = [f"CREATE {key} >0", f"CREATE {key} <50", f"VERSION {key} 2"]
     assert txn(steps[1])[0] == [f"CREATE {READER.ref} 50", *versions]
     assert steps.result == Checked(True, frozenset({key}))
     again = answer(found((READER.ref.encode(), 50)), downgraded(found((other(), 30))))
-    assert feed(etcd.check(Check(READER, (target,)), TURN), (1,), again).result.present == {key}
+    assert feed(etcd.check(Check(READER, (target,)), CONTEXT), (1,), again).result.present == {key}
 
 
 # Looking from outside.
@@ -1060,7 +1066,7 @@ def listed(*found: tuple[bytes, int, bytes], revision: int = 90) -> dict[str, An
 def test_a_list_reads_the_head_of_the_queue(etcd: EtcdProtocol) -> None:
     mine = Contender(K, ID, "W", "1f", "downgraded", 5, '{"owner":"me"}', version=4)
     rows = [(KEY, 5, b'downgraded\n{"owner":"me"}'), (other(kind="R"), 7, b""), (b"app/x/1f2e", 9, b"\xffgo")]
-    asked = feed(etcd.listing(List("x", 3), TURN), (listed(*rows),))
+    asked = feed(etcd.listing(List("x", 3), CONTEXT), (listed(*rows),))
     assert asked == [Batch((Post("/kv/range", codec.oldest(b"app/x/", b"app/x/~", 3)),))]
     reader = Contender(other(kind="R").decode(), OTHER, "R", "2e", token=7, version=6)
     foreign = Contender("app/x/1f2e", token=9, owner="\ufffdgo", version=8)
@@ -1070,7 +1076,7 @@ def test_a_list_reads_the_head_of_the_queue(etcd: EtcdProtocol) -> None:
 def test_a_list_of_another_recipe_shows_data_and_kinds_with_numbers(etcd: EtcdProtocol) -> None:
     key = f"app/~semaphore/x/S2.10-1f-{ID}"
     value = b"granted\n{}\ndowngraded\n\0"
-    asked = feed(etcd.listing(List("~semaphore/x", 3), TURN), (listed((key.encode(), 1, value)),))
+    asked = feed(etcd.listing(List("~semaphore/x", 3), CONTEXT), (listed((key.encode(), 1, value)),))
     (one,) = asked.result.contenders
     assert one == Contender(key, ID, "S2.10", "1f", "granted", 1, "{}", b"downgraded\n\0")
 
@@ -1088,19 +1094,19 @@ def test_what_earlier_versions_stored_is_read(
     etcd: EtcdProtocol, value: bytes, mark: str, owner: str
 ) -> None:
     row = listed((other(), 30, value), revision=50)
-    (one,) = feed(etcd.listing(List("x", 3), TURN), (row,)).result.contenders
+    (one,) = feed(etcd.listing(List("x", 3), CONTEXT), (row,)).result.contenders
     assert (one.mark, one.owner, one.data) == (mark, owner, b"")
-    (ahead,) = enqueue(etcd, put({"response_range": row}, found()), order=SHARED, spot=READS).result.ahead
+    (ahead,) = enqueue(etcd, put({"response_range": row}, found()), rule=SHARED, ticket=READS).result.ahead
     assert ahead.mark == mark
     assert (SHARED.blockers((ahead,)) == ()) is bool(mark)
 
 
 def test_earlier_versions_read_what_is_stored(etcd: EtcdProtocol) -> None:
     """They look for ``downgraded`` in front, and take what is behind it for JSON."""
-    mine = replace(MINE, spot=replace(SPOT, owner='{"owner":"me"}'))
-    joined = enqueue(etcd, put(found((KEY, 50))), spot=mine.spot)
+    mine = replace(MINE, ticket=replace(TICKET, owner='{"owner":"me"}'))
+    joined = enqueue(etcd, put(found((KEY, 50))), ticket=mine.ticket)
     assert json.loads(written(joined)["value"]) == {"owner": "me"}
-    value = written(feed(etcd.rewrite(Rewrite(mine, "downgraded"), TURN), rewritten()))["value"]
+    value = written(feed(etcd.rewrite(Rewrite(mine, "downgraded"), CONTEXT), rewritten()))["value"]
     assert value.startswith(b"downgraded")
     assert json.loads(value.removeprefix(b"downgraded")) == {"owner": "me"}
 
@@ -1111,7 +1117,7 @@ WATCHES_QUEUE = WatchKey(b"app/x/", MAILBOX, changes=True, end=b"app/x/~", queue
 
 @pytest.mark.parametrize("since", [89, 90])
 def test_a_list_with_a_watch_arms_and_reads_side_by_side(etcd: EtcdProtocol, since: int) -> None:
-    steps = feed(etcd.listing(List("x", 3, watch=True), TURN), (since, listed((KEY, 5, b""))))
+    steps = feed(etcd.listing(List("x", 3, watch=True), CONTEXT), (since, listed((KEY, 5, b""))))
     assert steps == [Batch((WATCHES_QUEUE, Post("/kv/range", HEAD)))]
     assert [one.id for one in steps.result.contenders] == [ID]
 
@@ -1119,7 +1125,7 @@ def test_a_list_with_a_watch_arms_and_reads_side_by_side(etcd: EtcdProtocol, sin
 def test_a_list_is_read_again_if_its_watch_began_later(etcd: EtcdProtocol) -> None:
     """Else what came in between would be neither shown nor notified."""
     steps = feed(
-        etcd.listing(List("x", 3, watch=True), TURN), (91, listed((KEY, 5, b""))), listed(revision=91)
+        etcd.listing(List("x", 3, watch=True), CONTEXT), (91, listed((KEY, 5, b""))), listed(revision=91)
     )
     assert steps[1:] == [Post("/kv/range", HEAD)]
     assert steps.result == Listing(())
@@ -1129,26 +1135,26 @@ def test_a_list_is_read_again_if_its_watch_began_later(etcd: EtcdProtocol) -> No
 def test_a_list_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     for replies in ([(error,)], [(error, listed())], [(5, error)], [(91, listed()), error]):
         with pytest.raises(raised):
-            feed(etcd.listing(List("x", 3, watch=len(replies[0]) > 1), TURN), *replies)
+            feed(etcd.listing(List("x", 3, watch=len(replies[0]) > 1), CONTEXT), *replies)
 
 
 def test_an_eviction_is_guarded_by_the_token(etcd: EtcdProtocol) -> None:
     op = Evict("x", "app/x/1f2e", 9)
-    asked = feed(etcd.evict(op, TURN), {"succeeded": True})
+    asked = feed(etcd.evict(op, CONTEXT), {"succeeded": True})
     (post,) = asked
     assert post.body == codec.txn(
         [codec.compare_created(b"app/x/1f2e", 9)], then=[codec.delete(b"app/x/1f2e")]
     )
     assert asked.result is True
-    assert feed(etcd.evict(op, TURN), {}).result is False
+    assert feed(etcd.evict(op, CONTEXT), {}).result is False
     assert feed(etcd.evict(op, AGAIN), {}).result is True
 
 
 def test_queues_are_found_one_key_each(etcd: EtcdProtocol) -> None:
     replies = [listed((key, 5, b"")) for key in (b"app/", b"app/a b/c", KEY, b"app/y/1f")]
-    asked = feed(etcd.queues(Queues(5), TURN), *replies, listed())
+    asked = feed(etcd.queues(Queues(5), CONTEXT), *replies, listed())
     assert asked.result == ("x", "y")
     starts = [b64decode(post.body["key"]) for post in asked]
     assert starts == [b"app/", b"app/\0", b"app/a b0", b"app/x0", b"app/y0"]
     assert {b64decode(post.body["range_end"]) for post in asked} == {b"app/~"}
-    assert feed(etcd.queues(Queues(1), TURN), listed((KEY, 5, b""))).result == ("x",)
+    assert feed(etcd.queues(Queues(1), CONTEXT), listed((KEY, 5, b""))).result == ("x",)

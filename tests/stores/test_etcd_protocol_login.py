@@ -13,7 +13,7 @@ from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.protocol_login import Asking
 from recipes.stores.etcd.requests import EtcdError, LogIn, Post, Watch
-from tests.stores.stepping import MAILBOX, TURN, feed
+from tests.stores.stepping import CONTEXT, MAILBOX, feed
 
 POST = Post("/kv/txn", {})
 WATCH = Watch(b"k", MAILBOX)
@@ -27,7 +27,7 @@ def asking() -> Asking:
 
 def test_a_session_logs_in_before_it_begins() -> None:
     etcd = EtcdProtocol("etcd://e", Layout("app"), 1, named=True)
-    asked = feed(etcd.open(Open(15), TURN), 1, {"TTL": "15"}, {})
+    asked = feed(etcd.open(Open(15), CONTEXT), 1, {"TTL": "15"}, {})
     assert asked[0] == LogIn(0)
 
 
@@ -35,7 +35,7 @@ def test_who_has_no_name_never_logs_in() -> None:
     with pytest.raises(EtcdError):
         feed(Asking("etcd://e", named=False).ask(POST), UNKNOWN)
     with pytest.raises(StoreDenied, match="asks for a user"):
-        feed(EtcdProtocol("etcd://e", Layout(""), 1).open(Open(15), TURN), UNKNOWN)
+        feed(EtcdProtocol("etcd://e", Layout(""), 1).open(Open(15), CONTEXT), UNKNOWN)
 
 
 def test_an_answer_is_passed_on(asking: Asking) -> None:
@@ -100,4 +100,4 @@ def test_a_denial_names_the_keys_that_a_role_has_to_permit() -> None:
     for root, keys in (("app", both), ("", "all keys")):
         etcd = EtcdProtocol("etcd://e", Layout(root), 1, named=True)
         with pytest.raises(StoreDenied, match=keys):
-            feed(etcd.open(Open(15), TURN), 1, DENIED)
+            feed(etcd.open(Open(15), CONTEXT), 1, DENIED)

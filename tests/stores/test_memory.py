@@ -7,14 +7,20 @@ import pytest
 
 from recipes._contract import operations as ops
 from recipes._contract.connection import Request
-from recipes._contract.operations import Place, Spot, View
-from recipes._contract.protocol import Turn
-from recipes._contract.rule import Order
+from recipes._contract.operations import Entry, Snapshot, Ticket
+from recipes._contract.protocol import RequestContext
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost
-from recipes.stores.memory import AsyncMemoryLink, MemoryEngine, MemoryLink, MemoryProtocol, MemoryServer
+from recipes.stores.memory import (
+    AsyncMemoryConnection,
+    MemoryBackend,
+    MemoryConnection,
+    MemoryProtocol,
+    MemoryServer,
+)
 from tests.programs.test_keep import Mailbox
 
 
@@ -30,30 +36,30 @@ class Client:
     """One session, asked by hand."""
 
     def __init__(self, server: MemoryServer, ttl_s: float = 15.0) -> None:
-        self.link = MemoryLink(server)
+        self.connection = MemoryConnection(server)
         self.protocol = MemoryProtocol()
         self.mailbox = Mailbox()
         self.numbers = iter(range(1, 100))
         self.opened = self.ask(ops.Open(ttl_s))
 
     def ask(self, op: Any, *, again: bool = False) -> Any:
-        steps = self.protocol.start(op, Turn(self.mailbox, again))
+        steps = self.protocol.start(op, RequestContext(self.mailbox, again))
         reply: Any = None
         try:
             while True:
-                reply = self.link.ask(steps.send(reply), 5.0)
+                reply = self.connection.ask(steps.send(reply), 5.0)
         except StopIteration as stop:
             return stop.value
 
-    def spot(self, kind: str = "lock") -> Spot:
-        return Spot("q", kind, f"{self.protocol.session_id}-{next(self.numbers)}")
+    def ticket(self, kind: str = "lock") -> Ticket:
+        return Ticket("q", kind, f"{self.protocol.session_id}-{next(self.numbers)}")
 
-    def join(self, order: Order = EXCLUSIVE) -> View:
-        found: View = self.ask(ops.Enqueue(self.spot(order.kind), order))
+    def join(self, rule: Rule = EXCLUSIVE) -> Snapshot:
+        found: Snapshot = self.ask(ops.Enqueue(self.ticket(rule.kind), rule))
         return found
 
-    def place(self, order: Order = EXCLUSIVE) -> Place:
-        mine = self.join(order).mine
+    def entry(self, rule: Rule = EXCLUSIVE) -> Entry:
+        mine = self.join(rule).mine
         assert mine is not None
         return mine
 
@@ -70,7 +76,7 @@ def server(clock: Clock) -> MemoryServer:
 
 def test_order_and_token_only_rise(server: MemoryServer) -> None:
     a, b = Client(server), Client(server)
-    first, second = a.place(), b.join()
+    first, second = a.entry(), b.join()
     assert second.mine.token > first.token
     assert [c.ref for c in second.ahead] == [first.ref]
     assert second.ahead[0].session == a.opened.id
@@ -79,17 +85,17 @@ def test_order_and_token_only_rise(server: MemoryServer) -> None:
 
 def test_enqueue_again_is_the_same_contender(server: MemoryServer) -> None:
     client = Client(server)
-    op = ops.Enqueue(client.spot(), EXCLUSIVE)
+    op = ops.Enqueue(client.ticket(), EXCLUSIVE)
     assert client.ask(op) == client.ask(op, again=True)
     assert len(server.contenders()) == 1
 
 
 def test_a_withdrawn_attempt_never_lands(server: MemoryServer) -> None:
     client = Client(server)
-    spot = client.spot()
-    assert client.ask(ops.Withdraw(spot)) is False
+    ticket = client.ticket()
+    assert client.ask(ops.Withdraw(ticket)) is False
     with pytest.raises(SessionLost, match="withdrawn"):
-        client.ask(ops.Enqueue(spot, EXCLUSIVE))
+        client.ask(ops.Enqueue(ticket, EXCLUSIVE))
     assert server.buried
     client.ask(ops.End())
     assert not server.buried, "tombstones go with their session"
@@ -97,19 +103,19 @@ def test_a_withdrawn_attempt_never_lands(server: MemoryServer) -> None:
 
 def test_withdraw(server: MemoryServer) -> None:
     client = Client(server)
-    mine = client.place()
-    assert client.ask(ops.Withdraw(mine.spot, mine)) is True
-    assert client.ask(ops.Withdraw(mine.spot, mine)) is False
-    assert client.ask(ops.Withdraw(mine.spot, mine), again=True) is True, "it was I who deleted it"
-    assert client.ask(ops.Withdraw(Spot("never", "lock", "x"), None)) is False
+    mine = client.entry()
+    assert client.ask(ops.Withdraw(mine.ticket, mine)) is True
+    assert client.ask(ops.Withdraw(mine.ticket, mine)) is False
+    assert client.ask(ops.Withdraw(mine.ticket, mine), again=True) is True, "it was I who deleted it"
+    assert client.ask(ops.Withdraw(Ticket("never", "lock", "x"), None)) is False
 
 
 def test_probe_writes_only_what_is_granted(server: MemoryServer) -> None:
     a, b = Client(server), Client(server)
-    spot = a.spot()
-    assert a.ask(ops.Probe(spot, EXCLUSIVE)).ahead == ()
-    assert a.ask(ops.Probe(spot, EXCLUSIVE), again=True).mine is not None
-    assert b.ask(ops.Probe(b.spot(), EXCLUSIVE)) is None
+    ticket = a.ticket()
+    assert a.ask(ops.Probe(ticket, EXCLUSIVE)).ahead == ()
+    assert a.ask(ops.Probe(ticket, EXCLUSIVE), again=True).mine is not None
+    assert b.ask(ops.Probe(b.ticket(), EXCLUSIVE)) is None
     assert len(server.contenders()) == 1
 
 
@@ -119,58 +125,58 @@ def test_readers_stand_beside_readers(server: MemoryServer) -> None:
     assert b.join(SHARED).ahead == ()
     writer = c.join()
     assert [contender.kind for contender in writer.ahead] == ["R", "R"]
-    assert a.ask(ops.Probe(a.spot("R"), SHARED)) is None, "a writer waits"
+    assert a.ask(ops.Probe(a.ticket("R"), SHARED)) is None, "a writer waits"
     assert a.join(SHARED).ahead[0].kind == "W"
 
 
 def test_watches_tell_once(server: MemoryServer) -> None:
     a, b = Client(server), Client(server)
-    mine, view = a.place(), b.join()
-    assert b.ask(ops.Watch(view.mine, view.ahead)) is True
-    a.ask(ops.Withdraw(mine.spot, mine))
+    mine, snapshot = a.entry(), b.join()
+    assert b.ask(ops.Watch(snapshot.mine, snapshot.ahead)) is True
+    a.ask(ops.Withdraw(mine.ticket, mine))
     assert b.mailbox.events == [Gone(mine.ref)]
-    assert b.ask(ops.Watch(view.mine, view.ahead)) is False, "it is gone"
+    assert b.ask(ops.Watch(snapshot.mine, snapshot.ahead)) is False, "it is gone"
     assert not server.watches
 
 
 def test_look_arms_and_reads(server: MemoryServer) -> None:
     a, b = Client(server), Client(server)
-    mine, view = a.place(), b.join()
-    assert b.ask(ops.Look(view.mine, EXCLUSIVE, view.ahead)) == view
+    mine, snapshot = a.entry(), b.join()
+    assert b.ask(ops.Look(snapshot.mine, EXCLUSIVE, snapshot.ahead)) == snapshot
     server.remove(mine.ref)
     assert b.mailbox.events == [Gone(mine.ref)]
-    assert b.ask(ops.Look(view.mine, EXCLUSIVE, ())).ahead == ()
-    server.remove(view.mine.ref)
-    assert b.ask(ops.Look(view.mine, EXCLUSIVE, ())).mine is None
+    assert b.ask(ops.Look(snapshot.mine, EXCLUSIVE, ())).ahead == ()
+    server.remove(snapshot.mine.ref)
+    assert b.ask(ops.Look(snapshot.mine, EXCLUSIVE, ())).mine is None
 
 
 def test_check_arms_unless_there_is_evidence(server: MemoryServer) -> None:
     a, b = Client(server), Client(server)
-    mine, view = a.place(), b.join()
-    checked = b.ask(ops.Check(view.mine, view.ahead, Gone(mine.ref)))
+    mine, snapshot = a.entry(), b.join()
+    checked = b.ask(ops.Check(snapshot.mine, snapshot.ahead, Gone(mine.ref)))
     assert checked == ops.Checked(True, frozenset({mine.ref}))
     assert not server.watches
-    b.ask(ops.Check(view.mine, view.ahead))
+    b.ask(ops.Check(snapshot.mine, snapshot.ahead))
     server.remove(mine.ref)
     assert b.mailbox.events == [Gone(mine.ref)]
 
 
 def test_forgotten_mailboxes_are_told_nothing(server: MemoryServer) -> None:
     a, b, c = (Client(server) for _ in range(3))
-    mine, view = a.place(), b.join()
-    b.ask(ops.Watch(view.mine, view.ahead))
-    c.ask(ops.Watch(c.place(), view.ahead))
-    b.link.forget(b.mailbox)
-    a.ask(ops.Withdraw(mine.spot, mine))
+    mine, snapshot = a.entry(), b.join()
+    b.ask(ops.Watch(snapshot.mine, snapshot.ahead))
+    c.ask(ops.Watch(c.entry(), snapshot.ahead))
+    b.connection.forget(b.mailbox)
+    a.ask(ops.Withdraw(mine.ticket, mine))
     assert (b.mailbox.events, c.mailbox.events) == ([], [Gone(mine.ref)])
-    c.link.forget(c.mailbox)
+    c.connection.forget(c.mailbox)
     assert not server.watches
 
 
 def test_sessions_expire_and_take_their_contenders_along(server: MemoryServer, clock: Clock) -> None:
     a, b = Client(server, ttl_s=10.0), Client(server, ttl_s=100.0)
-    mine, view = a.place(), b.join()
-    b.ask(ops.Watch(view.mine, view.ahead))
+    mine, snapshot = a.entry(), b.join()
+    b.ask(ops.Watch(snapshot.mine, snapshot.ahead))
     clock.time += 9.9
     assert len(server.contenders()) == 2
     clock.time += 0.1
@@ -183,7 +189,7 @@ def test_sessions_expire_and_take_their_contenders_along(server: MemoryServer, c
 
 def test_renewals_keep_a_session_and_report_what_is_missing(server: MemoryServer, clock: Clock) -> None:
     a = Client(server, ttl_s=10.0)
-    kept, lost = a.place(), a.place()
+    kept, lost = a.entry(), a.entry()
     server.remove(lost.ref)
     clock.time += 9.0
     assert a.ask(ops.Renew((kept, lost), 1.0)) == ops.Renewal(10.0, (lost,))
@@ -191,16 +197,16 @@ def test_renewals_keep_a_session_and_report_what_is_missing(server: MemoryServer
     assert len(server.contenders()) == 1
 
 
-def test_the_asyncio_link_is_the_same() -> None:
-    engine = MemoryEngine(MemoryServer())
-    link = engine.async_link(lambda reason: None)
-    assert isinstance(link, AsyncMemoryLink)
+def test_the_asyncio_connection_is_the_same() -> None:
+    backend = MemoryBackend(MemoryServer())
+    connection = backend.async_connection(lambda reason: None)
+    assert isinstance(connection, AsyncMemoryConnection)
 
     async def main() -> Any:
-        steps = engine.protocol().open(ops.Open(15.0), Turn(Mailbox()))
-        opened = await link.ask(steps.send(None), 5.0)
-        link.forget(Mailbox())
-        await link.close()
+        steps = backend.protocol().open(ops.Open(15.0), RequestContext(Mailbox()))
+        opened = await connection.ask(steps.send(None), 5.0)
+        connection.forget(Mailbox())
+        await connection.close()
         return opened
 
     assert asyncio.run(main()).ttl_s == 15.0
@@ -208,4 +214,4 @@ def test_the_asyncio_link_is_the_same() -> None:
 
 def test_only_commands_should_come() -> None:
     with pytest.raises(AssertionError, match="should be a Command"):
-        MemoryLink(MemoryServer()).ask(Request(), 5.0)
+        MemoryConnection(MemoryServer()).ask(Request(), 5.0)

@@ -5,25 +5,25 @@ from typing import Any
 import pytest
 
 from recipes._contract import operations as ops
-from recipes._contract.operations import Place, Spot, StoreOp
-from recipes._contract.protocol import StoreProtocol, Turn
+from recipes._contract.operations import Entry, StoreOp, Ticket
+from recipes._contract.protocol import RequestContext, StoreProtocol
 from recipes._programs import steps
 from recipes._rules.exclusive import EXCLUSIVE
-from tests.stores.stepping import AGAIN, TURN
+from tests.stores.stepping import AGAIN, CONTEXT
 
-SPOT = Spot("x", "lock", "id")
-PLACE = Place(SPOT, "ref", 1)
+TICKET = Ticket("x", "lock", "id")
+ENTRY = Entry(TICKET, "ref", 1)
 OPS: list[StoreOp[Any]] = [
     ops.Open(15.0),
     ops.Renew((), 1.0),
     ops.End(),
-    ops.Enqueue(SPOT, EXCLUSIVE),
-    ops.Probe(SPOT, EXCLUSIVE),
-    ops.Watch(PLACE, ()),
-    ops.Look(PLACE, EXCLUSIVE, ()),
-    ops.Check(PLACE),
-    ops.Withdraw(SPOT),
-    ops.Rewrite(PLACE, "mark"),
+    ops.Enqueue(TICKET, EXCLUSIVE),
+    ops.Probe(TICKET, EXCLUSIVE),
+    ops.Watch(ENTRY, ()),
+    ops.Look(ENTRY, EXCLUSIVE, ()),
+    ops.Check(ENTRY),
+    ops.Withdraw(TICKET),
+    ops.Rewrite(ENTRY, "mark"),
     ops.List("x", 1),
     ops.Queues(1),
     ops.Evict("x", "x/1", 1),
@@ -40,12 +40,12 @@ class Echo(StoreProtocol):
     """Answers each operation with the method's name, and what it was given."""
 
     def _echo(self, name: str) -> Any:
-        def method(op: Any, turn: Turn) -> Any:
-            return name, op, turn
+        def method(op: Any, context: RequestContext) -> Any:
+            return name, op, context
 
         return method
 
-    enqueue = probe = watch = look = check = withdraw = rewrite = lambda self, op, turn: None
+    enqueue = probe = watch = look = check = withdraw = rewrite = lambda self, op, context: None
     open = renew = end = listing = queues = evict = enqueue
 
     def __init__(self) -> None:
@@ -56,8 +56,8 @@ class Echo(StoreProtocol):
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: type(op).__name__)
 def test_every_operation_has_its_method(op: Any) -> None:
-    for turn in (TURN, AGAIN):
-        assert Echo().start(op, turn) == (method_of(op), op, turn)
+    for context in (CONTEXT, AGAIN):
+        assert Echo().start(op, context) == (method_of(op), op, context)
 
 
 def test_these_are_all_operations_of_a_store() -> None:
@@ -67,7 +67,7 @@ def test_these_are_all_operations_of_a_store() -> None:
 
 def test_anything_else_should_not_come() -> None:
     with pytest.raises(AssertionError, match="should be an operation of a store"):
-        Echo().start(StoreOp(), TURN)
+        Echo().start(StoreOp(), CONTEXT)
 
 
 def test_the_generator_of_an_operation_yields_it_and_returns_what_is_sent() -> None:

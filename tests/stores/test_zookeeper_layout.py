@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from recipes._contract.contenders import Contender
 from recipes._contract.names import encode, queue_of
-from recipes._contract.operations import Spot
+from recipes._contract.operations import Ticket
 from recipes.stores.zookeeper.layout import NEAR_THE_END, Child, Layout, dubious
 
 ID = "01234567-89ab-cdef-0123-456789abcdef"
@@ -19,9 +19,9 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 def test_paths(root: Any, base: Any) -> None:
     layout = Layout(root)
     assert layout.queue("x") == f"{base}x"
-    assert layout.contender(Spot("x", "lock", ID)) == f"{base}x/_c_{ID}-lock-"
-    assert layout.contender(Spot("x", "R", ID)) == f"{base}x/_c_{ID}-R-lock-"
-    there = Spot("~semaphore/x", "S2.10", ID)
+    assert layout.contender(Ticket("x", "lock", ID)) == f"{base}x/_c_{ID}-lock-"
+    assert layout.contender(Ticket("x", "R", ID)) == f"{base}x/_c_{ID}-R-lock-"
+    there = Ticket("~semaphore/x", "S2.10", ID)
     assert layout.contender(there) == f"{base}~semaphore/x/_c_{ID}-S2.10-lock-"
 
 
@@ -35,7 +35,7 @@ def test_a_queue_of_another_recipe_is_below_its_own_node() -> None:
     layout, queue = Layout("app"), queue_of("semaphore", "x")
     assert layout.queue(queue) == "/app/~semaphore/x"
     assert layout.ancestors(queue) == ["/app", "/app/~semaphore", "/app/~semaphore/x"]
-    assert layout.contender(Spot(queue, "W", ID)) == f"/app/~semaphore/x/_c_{ID}-W-lock-"
+    assert layout.contender(Ticket(queue, "W", ID)) == f"/app/~semaphore/x/_c_{ID}-W-lock-"
 
 
 @given(NAMES)
@@ -142,5 +142,5 @@ def test_dubious(numbers: Any, verdict: Any) -> None:
     ],
 )
 def test_what_is_told_of_a_child(child: str, told: str | None) -> None:
-    said = Layout("app").stranger(child)
+    said = Layout("app").foreign(child)
     assert said is None if told is None else told in (said or "")

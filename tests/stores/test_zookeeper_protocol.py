@@ -12,25 +12,25 @@ from recipes._contract.operations import (
     Checked,
     End,
     Enqueue,
+    Entry,
     Evict,
     List,
     Listing,
     Look,
     Open,
     Opened,
-    Place,
     Probe,
     Queues,
     Renew,
     Renewal,
     Rewrite,
-    Spot,
-    View,
+    Snapshot,
+    Ticket,
     Watch,
     Withdraw,
 )
 from recipes._contract.protocol import MOST_TOLD
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Gone, LocallyGone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
@@ -56,11 +56,11 @@ from recipes.stores.zookeeper.requests import (
     ZooKeeperError,
 )
 from tests.rules.test_rules import permits
-from tests.stores.stepping import AGAIN, MAILBOX, TURN, Asked, feed
+from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, Asked, feed
 
 SESSION = -3  # signed, as on the wire
 ID, OTHER, THIRD = (f"{n}0000000-0000-4000-8000-000000000000" for n in "123")
-SPOT = Spot("x", "lock", ID)
+TICKET = Ticket("x", "lock", ID)
 QUEUE = "/app/x"
 
 
@@ -69,7 +69,7 @@ def node(seq: int, identity: str = ID, side: str = "") -> str:
 
 
 OWN = f"{QUEUE}/{node(5)}"
-MINE = Place(SPOT, OWN, 500)
+MINE = Entry(TICKET, OWN, 500)
 STAT = Stat(czxid=500, owner=SESSION, version=0)
 FOREIGN_STAT = Stat(czxid=400, owner=99, version=0)
 CREATE = Create(f"{QUEUE}/_c_{ID}-lock-", ephemeral=True, sequence=True)
@@ -87,7 +87,7 @@ EVERY_ERROR = [
 @pytest.fixture
 def zk() -> ZooKeeperProtocol:
     made = ZooKeeperProtocol("zookeeper://z", Layout("app"))
-    feed(made.open(Open(15.0), TURN), SessionInfo(SESSION, 10.0))
+    feed(made.open(Open(15.0), CONTEXT), SessionInfo(SESSION, 10.0))
     return made
 
 
@@ -101,7 +101,7 @@ def contender(name: str) -> Contender:
 def test_open_takes_what_the_server_grants() -> None:
     zk = ZooKeeperProtocol("zookeeper://z", Layout("app"))
     assert zk.session_id == ""
-    steps = feed(zk.open(Open(15.0), TURN), SessionInfo(SESSION, 10.0))
+    steps = feed(zk.open(Open(15.0), CONTEXT), SessionInfo(SESSION, 10.0))
     assert steps == [Connect(15.0)]
     assert steps.result == Opened("fffffffffffffffd", 10.0)
     assert zk.session_id == "fffffffffffffffd"
@@ -111,78 +111,82 @@ def test_open_takes_what_the_server_grants() -> None:
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_open_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(zk.open(Open(15.0), TURN), error)
+        feed(zk.open(Open(15.0), CONTEXT), error)
 
 
 def test_renew_has_the_leader_answer_and_reads_behind_it(zk: ZooKeeperProtocol) -> None:
-    steps = feed(zk.renew(Renew((MINE,), 5.0), TURN), (None, STAT))
+    steps = feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, STAT))
     assert steps == [Batch((Sync("/"), Exists(OWN)))]
     assert steps.result == Renewal(10.0, ())
-    assert feed(zk.renew(Renew((), 5.0), TURN), (None,)).result == Renewal(10.0, ())
+    assert feed(zk.renew(Renew((), 5.0), CONTEXT), (None,)).result == Renewal(10.0, ())
 
 
 @pytest.mark.parametrize(
     "stat", [None, Stat(501, SESSION, 0), Stat(500, 99, 0)], ids=["deleted", "made again", "another's"]
 )
 def test_renew_reports_what_is_missing(zk: ZooKeeperProtocol, stat: Any) -> None:
-    assert feed(zk.renew(Renew((MINE,), 5.0), TURN), (None, stat)).result.missing == (MINE,)
+    assert feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, stat)).result.missing == (MINE,)
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_renew_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(zk.renew(Renew((MINE,), 5.0), TURN), (None, error))
+        feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, error))
     with pytest.raises(raised):
-        feed(zk.renew(Renew((MINE,), 5.0), TURN), (error, error))
+        feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (error, error))
 
 
 def test_renew_of_a_node_that_an_error_says_is_not_there(zk: ZooKeeperProtocol) -> None:
-    assert feed(zk.renew(Renew((MINE,), 5.0), TURN), (None, NoNode())).result.missing == (MINE,)
+    assert feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, NoNode())).result.missing == (MINE,)
 
 
 def test_end(zk: ZooKeeperProtocol) -> None:
-    assert feed(zk.end(End(), TURN), None) == [Close()]
-    assert feed(zk.end(End(), TURN), SessionExpired()).result is None, "it has ended already"
+    assert feed(zk.end(End(), CONTEXT), None) == [Close()]
+    assert feed(zk.end(End(), CONTEXT), SessionExpired()).result is None, "it has ended already"
     with pytest.raises(StoreUnavailable):
-        feed(zk.end(End(), TURN), CUT)
+        feed(zk.end(End(), CONTEXT), CUT)
     with pytest.raises(StoreRefused, match="ZooKeeper error -103 \\(BadVersion\\)"):
-        feed(zk.end(End(), TURN), BadVersion())
+        feed(zk.end(End(), CONTEXT), BadVersion())
 
 
 # Enqueue.
 
 
 def enqueue(
-    zk: ZooKeeperProtocol, *replies: Any, turn: Any = TURN, order: Order = EXCLUSIVE, spot: Spot = SPOT
+    zk: ZooKeeperProtocol,
+    *replies: Any,
+    context: Any = CONTEXT,
+    rule: Rule = EXCLUSIVE,
+    ticket: Ticket = TICKET,
 ) -> Asked:
-    return feed(zk.enqueue(Enqueue(spot, order), turn), *replies)
+    return feed(zk.enqueue(Enqueue(ticket, rule), context), *replies)
 
 
 def test_enqueue_alone_is_one_round_trip(zk: ZooKeeperProtocol) -> None:
     steps = enqueue(zk, ((OWN, STAT), (node(5),)))
     assert steps == [Batch((CREATE, LISTING))]
-    assert steps.result == View(MINE, (), complete=True, position=0)
+    assert steps.result == Snapshot(MINE, (), complete=True, position=0)
 
 
 def test_enqueue_sees_who_is_ahead_and_not_who_came_later(zk: ZooKeeperProtocol) -> None:
     names = (node(9, OTHER), node(2, OTHER), "notes", node(5), node(3, THIRD), node(1, THIRD))
-    view = enqueue(zk, ((OWN, STAT), names)).result
-    assert view.ahead == (contender(node(3, THIRD)), contender(node(2, OTHER)))
-    assert (view.complete, view.position) == (False, 3)
+    snapshot = enqueue(zk, ((OWN, STAT), names)).result
+    assert snapshot.ahead == (contender(node(3, THIRD)), contender(node(2, OTHER)))
+    assert (snapshot.complete, snapshot.position) == (False, 3)
 
 
 def test_enqueue_behind_one_is_complete(zk: ZooKeeperProtocol) -> None:
-    view = enqueue(zk, ((OWN, STAT), (node(2, OTHER), node(5)))).result
-    assert (view.ahead, view.complete) == ((contender(node(2, OTHER)),), True)
+    snapshot = enqueue(zk, ((OWN, STAT), (node(2, OTHER), node(5)))).result
+    assert (snapshot.ahead, snapshot.complete) == ((contender(node(2, OTHER)),), True)
 
 
 def test_enqueue_as_a_reader_sees_writers_of_every_make(zk: ZooKeeperProtocol) -> None:
-    spot = Spot("x", "R", ID)
+    ticket = Ticket("x", "R", ID)
     own = node(9, side="R-")
     names = (own, node(8, OTHER, "R-"), "x__rlock__0000000007", "x__lock__0000000006", node(4, OTHER, "W-"))
-    view = enqueue(zk, ((f"{QUEUE}/{own}", STAT), names), spot=spot, order=SHARED).result
-    assert view.ahead == (contender("x__lock__0000000006"), contender(node(4, OTHER, "W-")))
-    assert view.position == 2
+    snapshot = enqueue(zk, ((f"{QUEUE}/{own}", STAT), names), ticket=ticket, rule=SHARED).result
+    assert snapshot.ahead == (contender("x__lock__0000000006"), contender(node(4, OTHER, "W-")))
+    assert snapshot.position == 2
 
 
 def test_enqueue_makes_missing_parents(zk: ZooKeeperProtocol) -> None:
@@ -253,35 +257,37 @@ FIND = Batch((Sync("/"), LISTING))
 
 
 def test_enqueue_again_finds_the_own_node_behind_a_sync(zk: ZooKeeperProtocol) -> None:
-    steps = enqueue(zk, (None, (node(2, OTHER), node(5))), (STAT,), turn=AGAIN)
+    steps = enqueue(zk, (None, (node(2, OTHER), node(5))), (STAT,), context=AGAIN)
     assert steps == [FIND, Batch((Exists(OWN),))]
-    assert steps.result == View(MINE, (contender(node(2, OTHER)),), complete=True, position=1)
+    assert steps.result == Snapshot(MINE, (contender(node(2, OTHER)),), complete=True, position=1)
 
 
 @pytest.mark.parametrize("names", [(node(2, OTHER),), (), NoNode()], ids=["others", "empty", "no queue"])
 def test_enqueue_again_finds_nothing_and_creates(zk: ZooKeeperProtocol, names: Any) -> None:
-    steps = enqueue(zk, (None, names), ((OWN, STAT), (node(5),)), turn=AGAIN)
+    steps = enqueue(zk, (None, names), ((OWN, STAT), (node(5),)), context=AGAIN)
     assert steps == [FIND, Batch((CREATE, LISTING))]
     assert steps.result.mine == MINE
 
 
 def test_enqueue_again_finds_a_node_that_is_gone_at_once(zk: ZooKeeperProtocol) -> None:
-    steps = enqueue(zk, (None, (node(5),)), (None,), ((f"{QUEUE}/{node(6)}", STAT), (node(6),)), turn=AGAIN)
+    steps = enqueue(
+        zk, (None, (node(5),)), (None,), ((f"{QUEUE}/{node(6)}", STAT), (node(6),)), context=AGAIN
+    )
     assert steps.result.mine.ref == f"{QUEUE}/{node(6)}"
 
 
 def test_enqueue_again_finds_one_of_an_earlier_session(zk: ZooKeeperProtocol) -> None:
     """CURATOR-604: it will go with that session, and must not be believed in."""
     with pytest.raises(SessionLost, match="earlier session"):
-        enqueue(zk, (None, (node(5),)), (Stat(500, 99, 0),), turn=AGAIN)
+        enqueue(zk, (None, (node(5),)), (Stat(500, 99, 0),), context=AGAIN)
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_enqueue_again_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        enqueue(zk, (error, CUT), turn=AGAIN)
+        enqueue(zk, (error, CUT), context=AGAIN)
     with pytest.raises(raised):
-        enqueue(zk, (None, (node(5),)), (error,), turn=AGAIN)
+        enqueue(zk, (None, (node(5),)), (error,), context=AGAIN)
 
 
 # The counter at its end.
@@ -304,8 +310,8 @@ def test_a_sticking_counter_is_ordered_by_czxid(zk: ZooKeeperProtocol) -> None:
 def test_a_wrapped_counter_is_ordered_by_czxid(zk: ZooKeeperProtocol) -> None:
     mine, other = f"_c_{ID}-lock--{LAST + 1}", node(LAST, OTHER)
     names = (mine, other)
-    view = enqueue(zk, ((f"{QUEUE}/{mine}", STAT), names), (FOREIGN_STAT, STAT)).result
-    assert view.ahead == (replace(contender(other), token=400),), "the negative number is the later one"
+    snapshot = enqueue(zk, ((f"{QUEUE}/{mine}", STAT), names), (FOREIGN_STAT, STAT)).result
+    assert snapshot.ahead == (replace(contender(other), token=400),), "the negative number is the later one"
 
 
 ANEW = (b"", Stat(650, 99, 0))
@@ -314,11 +320,11 @@ ANEW = (b"", Stat(650, 99, 0))
 def test_where_the_counter_sticks_one_that_was_made_again_is_another(zk: ZooKeeperProtocol) -> None:
     """Removed by hand before its owner knew its name, and created again, behind mine, with the same name."""
     seen = replace(contender(node(LAST, OTHER)), token=400)
-    assert feed(zk.watch(Watch(MINE, (seen,)), TURN), ((b"", FOREIGN_STAT),)).result is True
-    assert feed(zk.watch(Watch(MINE, (seen,)), TURN), (ANEW,)).result is False
+    assert feed(zk.watch(Watch(MINE, (seen,)), CONTEXT), ((b"", FOREIGN_STAT),)).result is True
+    assert feed(zk.watch(Watch(MINE, (seen,)), CONTEXT), (ANEW,)).result is False
     asked = Check(MINE, (seen,))
-    assert feed(zk.check(asked, TURN), (None, STAT, (b"", FOREIGN_STAT))).result.present == {seen.ref}
-    assert feed(zk.check(asked, TURN), (None, STAT, ANEW)).result.present == frozenset()
+    assert feed(zk.check(asked, CONTEXT), (None, STAT, (b"", FOREIGN_STAT))).result.present == {seen.ref}
+    assert feed(zk.check(asked, CONTEXT), (None, STAT, ANEW)).result.present == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -331,23 +337,23 @@ def test_a_writer_made_again_is_not_the_one_whose_state_is_asked_for(
     stats = {writer: FOREIGN_STAT, reader: STAT}
     listed = [name for _, name in Layout("app").children((writer, reader))]
     dated = tuple(stats[name] for name in listed)
-    place = Place(replace(SPOT, kind="R"), f"{QUEUE}/{reader}", 500)
-    steps = feed(zk.look(Look(place, SHARED, ()), TURN), ((writer, reader),), dated, (found,))
+    entry = Entry(replace(TICKET, kind="R"), f"{QUEUE}/{reader}", 500)
+    steps = feed(zk.look(Look(entry, SHARED, ()), CONTEXT), ((writer, reader),), dated, (found,))
     assert bool(steps.result.ahead) is blocked
 
 
 def test_one_that_goes_while_the_order_is_read_is_nobody(zk: ZooKeeperProtocol) -> None:
     names = (node(LAST, OTHER), node(LAST - 1), node(LAST - 2, THIRD))
     own = f"{QUEUE}/{node(LAST - 1)}"
-    view = enqueue(zk, ((own, STAT), names), (None, STAT, NoNode())).result
-    assert (view.ahead, view.position) == ((), 0)
+    snapshot = enqueue(zk, ((own, STAT), names), (None, STAT, NoNode())).result
+    assert (snapshot.ahead, snapshot.position) == ((), 0)
 
 
 # Probe.
 
 
-def probe(zk: ZooKeeperProtocol, *replies: Any, turn: Any = TURN, order: Order = EXCLUSIVE) -> Asked:
-    return feed(zk.probe(Probe(SPOT, order), turn), *replies)
+def probe(zk: ZooKeeperProtocol, *replies: Any, context: Any = CONTEXT, rule: Rule = EXCLUSIVE) -> Asked:
+    return feed(zk.probe(Probe(TICKET, rule), context), *replies)
 
 
 def test_probe_of_a_held_lock_is_a_listing_and_no_write(zk: ZooKeeperProtocol) -> None:
@@ -368,7 +374,7 @@ def test_probe_too_late_says_who_was_faster(zk: ZooKeeperProtocol) -> None:
 
 
 def test_probe_again_looks_for_its_own_node(zk: ZooKeeperProtocol) -> None:
-    steps = probe(zk, (None, (node(4, OTHER), node(5))), (STAT,), turn=AGAIN)
+    steps = probe(zk, (None, (node(4, OTHER), node(5))), (STAT,), context=AGAIN)
     assert steps[0] == FIND
     assert steps.result.mine == MINE
 
@@ -377,7 +383,7 @@ def test_probe_with_the_counter_at_its_end(zk: ZooKeeperProtocol) -> None:
     names = (node(LAST, OTHER), node(LAST - 1, THIRD))
     steps = probe(zk, (names,), (FOREIGN_STAT, FOREIGN_STAT))
     assert steps.result is None
-    steps = probe(zk, (names,), (FOREIGN_STAT, FOREIGN_STAT), order=permits(2))
+    steps = probe(zk, (names,), (FOREIGN_STAT, FOREIGN_STAT), rule=permits(2))
     assert steps.result is None
     steps = probe(zk, (names,), (None, None), ((OWN, STAT), (node(5),)))
     assert steps.result.mine == MINE
@@ -389,7 +395,7 @@ def test_probe_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
         probe(zk, (error,))
 
 
-# Strangers.
+# Foreign contenders.
 
 KAZOO = f"{'0' * 32}__lock__0000000003"
 
@@ -405,7 +411,7 @@ def test_who_may_not_wait_for_ours_is_told_once_a_lock(zk: ZooKeeperProtocol) ->
 
 def test_what_is_no_contender_is_told_each(zk: ZooKeeperProtocol) -> None:
     assert probe(zk, (("notes", "more", node(2, OTHER)),)).result is None
-    feed(zk.look(Look(MINE, EXCLUSIVE, ()), TURN), (("notes", node(5)),))
+    feed(zk.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), (("notes", node(5)),))
     assert [told.split(" is ")[0] for told in zk.noticed()] == [f"{QUEUE}/notes", f"{QUEUE}/more"]
 
 
@@ -424,49 +430,51 @@ OWN_DATA = (b"", Stat(400, SESSION, 0))
 
 @pytest.mark.parametrize(("second", "result"), [(THERE, True), (NoNode(), False)])
 def test_watch_gets_each_target(zk: ZooKeeperProtocol, second: Any, result: Any) -> None:
-    steps = feed(zk.watch(Watch(MINE, (A, B)), TURN), (THERE, second))
+    steps = feed(zk.watch(Watch(MINE, (A, B)), CONTEXT), (THERE, second))
     assert steps == [Batch(GETS)]
     assert steps.result is result
 
 
 def test_who_is_bound_to_no_session_is_told_once(zk: ZooKeeperProtocol) -> None:
     for _ in range(2):
-        feed(zk.watch(Watch(MINE, (A,)), TURN), ((b"", Stat(400, 0, 0)),))
+        feed(zk.watch(Watch(MINE, (A,)), CONTEXT), ((b"", Stat(400, 0, 0)),))
     assert zk.noticed() == [f"{A.ref} is bound to no session; it stands in the way until somebody deletes it"]
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_watch_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(zk.watch(Watch(MINE, (A, B)), TURN), (THERE, error))
+        feed(zk.watch(Watch(MINE, (A, B)), CONTEXT), (THERE, error))
 
 
 def test_look_arms_before_it_lists(zk: ZooKeeperProtocol) -> None:
-    steps = feed(zk.look(Look(MINE, EXCLUSIVE, (A, B)), TURN), (THERE, NoNode(), (node(2, OTHER), node(5))))
+    steps = feed(
+        zk.look(Look(MINE, EXCLUSIVE, (A, B)), CONTEXT), (THERE, NoNode(), (node(2, OTHER), node(5)))
+    )
     assert steps == [Batch((*GETS, LISTING))]
-    assert steps.result == View(MINE, (A,), complete=True, position=1)
+    assert steps.result == Snapshot(MINE, (A,), complete=True, position=1)
 
 
 def test_look_without_targets(zk: ZooKeeperProtocol) -> None:
-    steps = feed(zk.look(Look(MINE, EXCLUSIVE, ()), TURN), ((node(5),),))
-    assert steps.result == View(MINE, (), complete=True, position=0)
+    steps = feed(zk.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), ((node(5),),))
+    assert steps.result == Snapshot(MINE, (), complete=True, position=0)
 
 
 @pytest.mark.parametrize("names", [(), NoNode(), (node(6, OTHER),)])
 def test_look_without_the_own_node(zk: ZooKeeperProtocol, names: Any) -> None:
-    assert feed(zk.look(Look(MINE, EXCLUSIVE, ()), TURN), (names,)).result.mine is None
+    assert feed(zk.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), (names,)).result.mine is None
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_look_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), TURN), (error, ()))
+        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), CONTEXT), (error, ()))
     with pytest.raises(raised):
-        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), TURN), (THERE, error))
+        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), CONTEXT), (THERE, error))
 
 
 def check(zk: ZooKeeperProtocol, op: Check, *replies: Any) -> Asked:
-    return feed(zk.check(op, TURN), *replies)
+    return feed(zk.check(op, CONTEXT), *replies)
 
 
 def test_the_deletion_of_anothers_node_is_a_proof(zk: ZooKeeperProtocol) -> None:
@@ -492,9 +500,9 @@ def test_the_deletion_of_a_foreign_layouts_node_is_none(zk: ZooKeeperProtocol) -
 def test_the_deletion_of_an_own_sessions_node_is_none(zk: ZooKeeperProtocol, armed_by: Any) -> None:
     """A dying session may tell of the end of its own nodes."""
     if armed_by == "watch":
-        feed(zk.watch(Watch(MINE, (A,)), TURN), (OWN_DATA,))
+        feed(zk.watch(Watch(MINE, (A,)), CONTEXT), (OWN_DATA,))
     elif armed_by == "look":
-        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), TURN), (OWN_DATA, (node(2, OTHER), node(5))))
+        feed(zk.look(Look(MINE, EXCLUSIVE, (A,)), CONTEXT), (OWN_DATA, (node(2, OTHER), node(5))))
     else:
         check(zk, Check(MINE, (A,)), (None, STAT, OWN_DATA))
     steps = check(zk, Check(MINE, (A,), Gone(A.ref)), (None, None, NoNode()))
@@ -525,45 +533,47 @@ def test_check_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
 
 
 def test_withdraw_deletes_the_exact_node(zk: ZooKeeperProtocol) -> None:
-    steps = feed(zk.withdraw(Withdraw(SPOT, MINE), TURN), None)
+    steps = feed(zk.withdraw(Withdraw(TICKET, MINE), CONTEXT), None)
     assert (steps, steps.result) == ([Delete(OWN)], True)
-    assert feed(zk.withdraw(Withdraw(SPOT, MINE), TURN), NoNode()).result is False
-    assert feed(zk.withdraw(Withdraw(SPOT, MINE), AGAIN), NoNode()).result is True, "it was I who deleted it"
+    assert feed(zk.withdraw(Withdraw(TICKET, MINE), CONTEXT), NoNode()).result is False
+    assert feed(zk.withdraw(Withdraw(TICKET, MINE), AGAIN), NoNode()).result is True, (
+        "it was I who deleted it"
+    )
 
 
 def test_withdraw_of_an_unknown_node_finds_all_of_its_attempts(zk: ZooKeeperProtocol) -> None:
     names = (node(5), node(2, OTHER), node(6))
-    steps = feed(zk.withdraw(Withdraw(SPOT), TURN), (None, names), None, NoNode())
+    steps = feed(zk.withdraw(Withdraw(TICKET), CONTEXT), (None, names), None, NoNode())
     assert steps == [FIND, Delete(OWN), Delete(f"{QUEUE}/{node(6)}")]
     assert steps.result is True
 
 
 @pytest.mark.parametrize("names", [(), (node(2, OTHER),), NoNode()])
 def test_withdraw_of_what_never_came_to_be(zk: ZooKeeperProtocol, names: Any) -> None:
-    assert feed(zk.withdraw(Withdraw(SPOT), TURN), (None, names)).result is False
-    assert feed(zk.withdraw(Withdraw(SPOT), AGAIN), (None, names)).result is True
+    assert feed(zk.withdraw(Withdraw(TICKET), CONTEXT), (None, names)).result is False
+    assert feed(zk.withdraw(Withdraw(TICKET), AGAIN), (None, names)).result is True
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_withdraw_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(zk.withdraw(Withdraw(SPOT, MINE), TURN), error)
+        feed(zk.withdraw(Withdraw(TICKET, MINE), CONTEXT), error)
     with pytest.raises(raised):
-        feed(zk.withdraw(Withdraw(SPOT), TURN), (None, error))
+        feed(zk.withdraw(Withdraw(TICKET), CONTEXT), (None, error))
     with pytest.raises(raised):
-        feed(zk.withdraw(Withdraw(SPOT), TURN), (None, (node(5),)), error)
+        feed(zk.withdraw(Withdraw(TICKET), CONTEXT), (None, (node(5),)), error)
 
 
 def test_an_unknown_error_is_a_refusal_with_its_number(zk: ZooKeeperProtocol) -> None:
     odd = ZooKeeperError("odd")
     odd.code = -999
     with pytest.raises(StoreRefused, match="ZooKeeper error -999 \\(odd\\)") as raised:
-        feed(zk.withdraw(Withdraw(SPOT, MINE), TURN), odd)
+        feed(zk.withdraw(Withdraw(TICKET, MINE), CONTEXT), odd)
     assert raised.value.__cause__ is odd
 
 
 def test_nothing_asked_is_nothing_sent(zk: ZooKeeperProtocol) -> None:
-    steps = feed(zk.watch(Watch(MINE, ()), TURN))
+    steps = feed(zk.watch(Watch(MINE, ()), CONTEXT))
     assert (steps, steps.result) == ([], True)
 
 
@@ -574,32 +584,32 @@ DOWNGRADED = b"downgraded\n{me}"
 AS_BEFORE = b"downgraded{me}"  # as versions wrote it that had no line end
 MARK = SetData(OWN, b"downgraded\n", version=-1)
 MARKED = Stat(czxid=500, owner=SESSION, version=1)
-SHARED_SPOT = Spot("x", "R", ID, minds_marks=True)
+SHARED_TICKET = Ticket("x", "R", ID, minds_marks=True)
 SHARED_OWN = node(9, side="R-")
-READER = Place(SHARED_SPOT, f"{QUEUE}/{SHARED_OWN}", 500)
+READER = Entry(SHARED_TICKET, f"{QUEUE}/{SHARED_OWN}", 500)
 WRITER = node(4, OTHER, "W-")
 WRITER_STAT = Stat(czxid=400, owner=99, version=1)
 
 
-@pytest.mark.parametrize("turn", [TURN, AGAIN])
-def test_rewrite_replaces_whatever_is_there(zk: ZooKeeperProtocol, turn: Any) -> None:
-    steps = feed(zk.rewrite(Rewrite(MINE, "downgraded"), turn), (MARKED,))
+@pytest.mark.parametrize("context", [CONTEXT, AGAIN])
+def test_rewrite_replaces_whatever_is_there(zk: ZooKeeperProtocol, context: Any) -> None:
+    steps = feed(zk.rewrite(Rewrite(MINE, "downgraded"), context), (MARKED,))
     assert steps == [Batch((MARK,))]
     assert steps.result == 1
-    assert feed(zk.rewrite(Rewrite(MINE, ""), turn), (replace(MARKED, version=7),)).result == 7
+    assert feed(zk.rewrite(Rewrite(MINE, ""), context), (replace(MARKED, version=7),)).result == 7
 
 
 def test_rewrite_keeps_the_owner_and_writes_what_the_queue_has_room_for(zk: ZooKeeperProtocol) -> None:
     values = {"x": b"ready\n{me}", "~group/x": b"ready\n{me}\ndata", "~election/x": b"data"}
     for queue, value in values.items():
-        place = replace(MINE, spot=replace(SPOT, queue=queue, owner="{me}", data=b"before"))
-        steps = feed(zk.rewrite(Rewrite(place, "ready", b"data"), TURN), (MARKED,))
+        entry = replace(MINE, ticket=replace(TICKET, queue=queue, owner="{me}", data=b"before"))
+        steps = feed(zk.rewrite(Rewrite(entry, "ready", b"data"), CONTEXT), (MARKED,))
         assert steps == [Batch((SetData(OWN, value, version=-1),))]
 
 
 def test_rewrite_of_one_version(zk: ZooKeeperProtocol) -> None:
     op = Rewrite(MINE, "", b"", version=0)
-    steps = feed(zk.rewrite(op, TURN), (MARKED,))
+    steps = feed(zk.rewrite(op, CONTEXT), (MARKED,))
     assert steps == [Batch((SetData(OWN, b"", version=0),))]
     assert steps.result == 1
     assert feed(zk.rewrite(op, AGAIN), (BadVersion(),)).result is None, "it may be done, and a list tells"
@@ -607,25 +617,25 @@ def test_rewrite_of_one_version(zk: ZooKeeperProtocol) -> None:
 
 @pytest.mark.parametrize("found", [NoNode(), Stat(500, 99, 1), Stat(501, SESSION, 1)])
 def test_rewrite_of_a_node_that_is_gone_or_not_mine(zk: ZooKeeperProtocol, found: Any) -> None:
-    assert feed(zk.rewrite(Rewrite(MINE, "downgraded"), TURN), (found,)).result is None
+    assert feed(zk.rewrite(Rewrite(MINE, "downgraded"), CONTEXT), (found,)).result is None
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR[:3])
 def test_rewrite_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(zk.rewrite(Rewrite(MINE, "downgraded"), TURN), (error,))
+        feed(zk.rewrite(Rewrite(MINE, "downgraded"), CONTEXT), (error,))
 
 
 def test_what_is_created_says_who_made_it(zk: ZooKeeperProtocol) -> None:
     for queue, value in (("x", b"\n{me}"), ("~group/x", b"\n{me}\ndata"), ("~election/x", b"data")):
-        spot = Spot(queue, "M7", ID, "{me}", b"data")
+        ticket = Ticket(queue, "M7", ID, "{me}", b"data")
         path = f"/app/{queue}/_c_{ID}-M7-lock-"
         created = ((f"{path}0000000005", STAT), (node(5, ID, "M7-"),))
-        steps = enqueue(zk, created, spot=spot)
+        steps = enqueue(zk, created, ticket=ticket)
         assert steps == [
             Batch((Create(path, value, ephemeral=True, sequence=True), Children(f"/app/{queue}")))
         ]
-        assert steps.result.mine == Place(spot, f"{path}0000000005", 500)
+        assert steps.result.mine == Entry(ticket, f"{path}0000000005", 500)
 
 
 # Marks of those ahead.
@@ -637,7 +647,10 @@ def test_probe_as_a_reader_asks_whether_the_one_writer_downgraded(zk: ZooKeeperP
     found = ((data, WRITER_STAT),)
     created = ((READER.ref, STAT), (SHARED_OWN, WRITER))
     steps = feed(
-        zk.probe(Probe(SHARED_SPOT, SHARED), TURN), (((WRITER,)),), found, *([created, found] if data else [])
+        zk.probe(Probe(SHARED_TICKET, SHARED), CONTEXT),
+        (((WRITER,)),),
+        found,
+        *([created, found] if data else []),
     )
     assert steps[1] == read
     if not data:
@@ -650,27 +663,27 @@ def test_probe_as_a_reader_asks_whether_the_one_writer_downgraded(zk: ZooKeeperP
 
 def test_probe_as_a_reader_asks_nothing_of_several_writers(zk: ZooKeeperProtocol) -> None:
     names = (WRITER, node(6, THIRD, "W-"))
-    steps = feed(zk.probe(Probe(SHARED_SPOT, SHARED), TURN), (names,))
+    steps = feed(zk.probe(Probe(SHARED_TICKET, SHARED), CONTEXT), (names,))
     assert (len(steps), steps.result) == (1, None)
 
 
 @pytest.mark.parametrize("data", [DOWNGRADED, AS_BEFORE])
 def test_enqueue_as_a_reader_leaves_the_writers_state_to_the_watch(zk: ZooKeeperProtocol, data: Any) -> None:
     replies = ((READER.ref, STAT), (SHARED_OWN, WRITER))
-    steps = enqueue(zk, replies, spot=SHARED_SPOT, order=SHARED)
+    steps = enqueue(zk, replies, ticket=SHARED_TICKET, rule=SHARED)
     assert len(steps) == 1
     (writer,) = steps.result.ahead
     assert not writer.downgraded
     found = ((data, WRITER_STAT),)
-    assert feed(zk.watch(Watch(READER, (writer,)), TURN), found).result is False
-    assert feed(zk.watch(Watch(MINE, (writer,)), TURN), found).result is True, "no matter to others"
-    checked = feed(zk.check(Check(READER, (writer,)), TURN), (None, STAT, *found)).result
+    assert feed(zk.watch(Watch(READER, (writer,)), CONTEXT), found).result is False
+    assert feed(zk.watch(Watch(MINE, (writer,)), CONTEXT), found).result is True, "no matter to others"
+    checked = feed(zk.check(Check(READER, (writer,)), CONTEXT), (None, STAT, *found)).result
     assert checked == Checked(mine=True, present=frozenset())
 
 
 @pytest.mark.parametrize("found", [(DOWNGRADED, WRITER_STAT), NoNode()])
 def test_look_as_a_reader_reads_the_state(zk: ZooKeeperProtocol, found: Any) -> None:
-    steps = feed(zk.look(Look(READER, SHARED, ()), TURN), ((SHARED_OWN, WRITER),), (found,))
+    steps = feed(zk.look(Look(READER, SHARED, ()), CONTEXT), ((SHARED_OWN, WRITER),), (found,))
     assert steps[1] == Batch((Get(f"{QUEUE}/{WRITER}"),))
     assert steps.result.mine == READER
     assert SHARED.blockers(steps.result.ahead) == ()
@@ -679,30 +692,30 @@ def test_look_as_a_reader_reads_the_state(zk: ZooKeeperProtocol, found: Any) -> 
 def test_what_another_client_writes_into_its_node_means_nothing(zk: ZooKeeperProtocol) -> None:
     """kazoo's lock writes the identifier that its user chose; a reader waits, and does not look for ever."""
     name = "x__lock__0000000004"
-    view = enqueue(zk, ((READER.ref, STAT), (SHARED_OWN, name)), spot=SHARED_SPOT, order=SHARED).result
+    snapshot = enqueue(zk, ((READER.ref, STAT), (SHARED_OWN, name)), ticket=SHARED_TICKET, rule=SHARED).result
     found = ((DOWNGRADED, WRITER_STAT),)
-    assert feed(zk.watch(Watch(READER, view.ahead), TURN), found).result is True
+    assert feed(zk.watch(Watch(READER, snapshot.ahead), CONTEXT), found).result is True
 
 
 def _two_ahead(ahead: Ahead) -> Ahead:
     return () if len(ahead) < 2 or ahead[0].mark == "granted" else ahead[:2]
 
 
-MINDS = Order("S1.2", _two_ahead, depth=2, minds_marks=True)
+MINDS = Rule("S1.2", _two_ahead, depth=2, minds_marks=True)
 SEMAPHORE = "~semaphore/x"
 OURS = node(7, ID, "S1.2-")
 AHEAD = tuple(node(number, OTHER, "S1.2-") for number in (4, 3, 2, 1))
-WAITS = Place(Spot(SEMAPHORE, "S1.2", ID, minds_marks=True), f"/app/{SEMAPHORE}/{OURS}", 500)
+WAITS = Entry(Ticket(SEMAPHORE, "S1.2", ID, minds_marks=True), f"/app/{SEMAPHORE}/{OURS}", 500)
 GRANTED = (b"granted\n{me}\n", WRITER_STAT)
 MARK_OF_NEAREST = Batch((Get(f"/app/{SEMAPHORE}/{AHEAD[0]}"),))
 
 
-def minding(zk: ZooKeeperProtocol, ahead: int, *replies: Any, order: Order = MINDS) -> Asked:
-    return feed(zk.look(Look(WAITS, order, ()), TURN), ((OURS, *AHEAD[:ahead]),), *replies)
+def minding(zk: ZooKeeperProtocol, ahead: int, *replies: Any, rule: Rule = MINDS) -> Asked:
+    return feed(zk.look(Look(WAITS, rule, ()), CONTEXT), ((OURS, *AHEAD[:ahead]),), *replies)
 
 
-def seen(view: View) -> list[tuple[str, str]]:
-    return [(one.ref.rpartition("/")[2], one.mark) for one in view.ahead]
+def seen(snapshot: Snapshot) -> list[tuple[str, str]]:
+    return [(one.ref.rpartition("/")[2], one.mark) for one in snapshot.ahead]
 
 
 @pytest.mark.parametrize(("data", "mark"), [(GRANTED[0], "granted"), (b"", "")])
@@ -713,11 +726,11 @@ def test_the_mark_of_the_nearest_is_read_however_many_block(
     assert steps[1:] == [MARK_OF_NEAREST]
     assert seen(steps.result) == [(AHEAD[0], mark), (AHEAD[1], ""), (AHEAD[2], "")]
     assert bool(MINDS.blockers(steps.result.ahead)) is not bool(mark)
-    assert feed(zk.watch(Watch(WAITS, steps.result.ahead[:1]), TURN), ((data, WRITER_STAT),)).result
+    assert feed(zk.watch(Watch(WAITS, steps.result.ahead[:1]), CONTEXT), ((data, WRITER_STAT),)).result
 
 
 def test_no_mark_is_read_where_it_changes_nothing(zk: ZooKeeperProtocol) -> None:
-    assert len(minding(zk, 4, order=EXCLUSIVE)) == 1
+    assert len(minding(zk, 4, rule=EXCLUSIVE)) == 1
     assert len(minding(zk, 1)) == len(minding(zk, 0)) == 1, "it is free anyway"
 
 
@@ -727,17 +740,17 @@ def test_a_nearest_that_is_gone_is_left_out_where_all_are_seen(zk: ZooKeeperProt
 
 def test_a_nearest_that_is_gone_stays_where_more_may_stand_ahead(zk: ZooKeeperProtocol) -> None:
     """Without it the rule would see fewer than it has to; the watch finds it gone."""
-    view = minding(zk, 4, (NoNode(),)).result
-    assert (seen(view), view.complete) == ([(name, "") for name in AHEAD[:3]], False)
+    snapshot = minding(zk, 4, (NoNode(),)).result
+    assert (seen(snapshot), snapshot.complete) == ([(name, "") for name in AHEAD[:3]], False)
 
 
-def test_it_tells_of_so_many_strangers_and_no_more(zk: ZooKeeperProtocol) -> None:
+def test_it_tells_of_so_many_foreign_contenders_and_no_more(zk: ZooKeeperProtocol) -> None:
     names = tuple(f"note {n}" for n in range(MOST_TOLD + 5))
     enqueue(zk, ((OWN, STAT), (node(5), *names)))
     assert len(zk.noticed()) == MOST_TOLD
 
 
-def test_two_underscores_alone_make_nobody_a_stranger(zk: ZooKeeperProtocol) -> None:
+def test_two_underscores_alone_make_nobody_a_foreign_contender(zk: ZooKeeperProtocol) -> None:
     enqueue(zk, ((OWN, STAT), (node(5), "some__thing-0000000003")))
     assert zk.noticed() == []
 
@@ -752,7 +765,7 @@ def test_a_listing_reads_the_nodes_at_the_head(zk: ZooKeeperProtocol, says: byte
         (None, (third, "config", second, first, node(4, THIRD))),
         ((says, Stat(5, SESSION, 1)), (b"{you}", Stat(6, 8, 0)), (b"downgraded", Stat(9, 7, 2))),
     ]
-    asked = feed(zk.listing(List("x", 3), TURN), *replies)
+    asked = feed(zk.listing(List("x", 3), CONTEXT), *replies)
     assert asked == [
         Batch((Sync("/"), Children(QUEUE))),
         Batch(tuple(Get(f"{QUEUE}/{name}") for name in (first, second, third))),
@@ -770,10 +783,10 @@ def test_a_listing_reads_the_nodes_at_the_head(zk: ZooKeeperProtocol, says: byte
 def test_a_listing_of_another_recipe_has_data_and_of_an_election_nothing_else(zk: ZooKeeperProtocol) -> None:
     member, leader = node(1, side="M7-"), node(1)
     found = ((b"ready\n{me}\ntwo\nlines", Stat(5, SESSION, 3)),)
-    (one,) = feed(zk.listing(List("~group/x", 9), TURN), (None, (member,)), found).result.contenders
+    (one,) = feed(zk.listing(List("~group/x", 9), CONTEXT), (None, (member,)), found).result.contenders
     assert (one.kind, one.mark, one.owner, one.data, one.version) == ("M7", "ready", "{me}", b"two\nlines", 3)
     found = ((b"10.0.0.1\nx", Stat(5, SESSION, 0)),)
-    (one,) = feed(zk.listing(List("~election/x", 9), TURN), (None, (leader,)), found).result.contenders
+    (one,) = feed(zk.listing(List("~election/x", 9), CONTEXT), (None, (leader,)), found).result.contenders
     assert (one.kind, one.mark, one.owner, one.data) == ("W", "", "", b"10.0.0.1\nx")
 
 
@@ -781,7 +794,7 @@ def test_a_listing_of_a_queue_whose_numbers_say_nothing(zk: ZooKeeperProtocol) -
     one, other = node(2147483647), node(2147483647, OTHER)
     stats = (Stat(9, 1, 0), Stat(5, 1, 0))
     replies = [(None, (one, other)), stats, ((b"", Stat(5, 1, 0)), (b"", Stat(9, 1, 0)))]
-    asked = feed(zk.listing(List("x", 2), TURN), *replies)
+    asked = feed(zk.listing(List("x", 2), CONTEXT), *replies)
     assert [contender.token for contender in asked.result.contenders] == [5, 9]
     assert {part.path for part in asked[1].parts} == {part.path for part in asked[2].parts}
 
@@ -790,31 +803,31 @@ def test_a_listing_begins_anew_once_if_one_is_gone_or_another(zk: ZooKeeperProto
     stuck = (None, (node(2147483647),))
     dated = (Stat(5, 1, 0),)
     replies = [stuck, dated, ((b"", Stat(6, 1, 0)),), stuck, (Stat(6, 1, 0),), ((b"", Stat(6, 1, 0)),)]
-    assert [one.token for one in feed(zk.listing(List("x", 1), TURN), *replies).result.contenders] == [6]
+    assert [one.token for one in feed(zk.listing(List("x", 1), CONTEXT), *replies).result.contenders] == [6]
     busy = [(None, (node(1), node(2, OTHER))), (NoNode(), (b"", Stat(7, 1, 0)))] * 2
-    asked = feed(zk.listing(List("x", 2), TURN), *busy)
+    asked = feed(zk.listing(List("x", 2), CONTEXT), *busy)
     assert asked[:2] == asked[2:], "and then says what is there"
     assert [one.id for one in asked.result.contenders] == [OTHER]
 
 
 def test_a_listing_tells_of_what_is_no_contender(zk: ZooKeeperProtocol) -> None:
-    feed(zk.listing(List("x", 3), TURN), (None, ("config", OWN)), ((b"", STAT),))
+    feed(zk.listing(List("x", 3), CONTEXT), (None, ("config", OWN)), ((b"", STAT),))
     assert zk.noticed() == [f"{QUEUE}/config is {NO_CONTENDER}"]
 
 
 def test_a_listing_of_nothing(zk: ZooKeeperProtocol) -> None:
-    assert feed(zk.listing(List("x", 2), TURN), (None, NoNode())).result == Listing(())
-    assert feed(zk.listing(List("x", 2), TURN), (None, ())).result == Listing(())
+    assert feed(zk.listing(List("x", 2), CONTEXT), (None, NoNode())).result == Listing(())
+    assert feed(zk.listing(List("x", 2), CONTEXT), (None, ())).result == Listing(())
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_a_listing_fails(zk: ZooKeeperProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(zk.listing(List("x", 2, watch=True), TURN), (error, ()))
+        feed(zk.listing(List("x", 2, watch=True), CONTEXT), (error, ()))
     with pytest.raises(raised):
-        feed(zk.listing(List("x", 2, watch=True), TURN), (None, (node(1),)), (error,))
+        feed(zk.listing(List("x", 2, watch=True), CONTEXT), (None, (node(1),)), (error,))
     with pytest.raises(raised):
-        feed(zk.listing(List("x", 2, watch=True), TURN), (None, NoNode()), (error,))
+        feed(zk.listing(List("x", 2, watch=True), CONTEXT), (None, NoNode()), (error,))
 
 
 # ... and watching it.
@@ -825,35 +838,35 @@ COMING = Batch((Exists(QUEUE, MAILBOX, "x"),))
 
 def test_a_watched_listing_watches_the_names_first_and_then_each_node(zk: ZooKeeperProtocol) -> None:
     replies = [(None, (node(5), node(2, OTHER))), (THERE, (b"", STAT))]
-    asked = feed(zk.listing(List("x", 5, watch=True), TURN), *replies)
+    asked = feed(zk.listing(List("x", 5, watch=True), CONTEXT), *replies)
     assert asked == [WATCHING, Batch((Get(A.ref, MAILBOX, "x"), Get(OWN, MAILBOX, "x")))]
     assert [one.id for one in asked.result.contenders] == [OTHER, ID]
 
 
 def test_a_watched_listing_watches_none_but_those_asked_for(zk: ZooKeeperProtocol) -> None:
-    asked = feed(zk.listing(List("x", 1, watch=True), TURN), (None, (node(5), node(2, OTHER))), (THERE,))
+    asked = feed(zk.listing(List("x", 1, watch=True), CONTEXT), (None, (node(5), node(2, OTHER))), (THERE,))
     assert asked[1] == Batch((Get(A.ref, MAILBOX, "x"),))
 
 
 def test_a_watched_listing_of_what_is_not_there_watches_its_coming(zk: ZooKeeperProtocol) -> None:
-    asked = feed(zk.listing(List("x", 5, watch=True), TURN), (None, NoNode()), (None,))
+    asked = feed(zk.listing(List("x", 5, watch=True), CONTEXT), (None, NoNode()), (None,))
     assert (asked, asked.result) == ([WATCHING, COMING], Listing(()))
 
 
 def test_a_watched_listing_of_what_comes_in_between_begins_anew(zk: ZooKeeperProtocol) -> None:
     there = Stat(3, 0, 0)
     replies = [(None, NoNode()), (there,), (None, (node(2, OTHER),)), (THERE,)]
-    asked = feed(zk.listing(List("x", 5, watch=True), TURN), *replies)
+    asked = feed(zk.listing(List("x", 5, watch=True), CONTEXT), *replies)
     assert asked[:3] == [WATCHING, COMING, WATCHING]
     assert [one.id for one in asked.result.contenders] == [OTHER]
     comes_and_goes = [(None, NoNode()), (there,)] * 2
-    assert feed(zk.listing(List("x", 5, watch=True), TURN), *comes_and_goes).result == Listing(())
+    assert feed(zk.listing(List("x", 5, watch=True), CONTEXT), *comes_and_goes).result == Listing(())
 
 
 @pytest.mark.parametrize("watch", [True, False])
 def test_kinds_alone_are_one_read_and_no_sync(zk: ZooKeeperProtocol, *, watch: bool) -> None:
     names = (node(5, ID, "S2.10-"), node(2, OTHER, "S1.10-"), node(7, THIRD))
-    asked = feed(zk.listing(List("x", 2, watch=watch, kinds_only=True), TURN), (names,))
+    asked = feed(zk.listing(List("x", 2, watch=watch, kinds_only=True), CONTEXT), (names,))
     assert asked == [Batch((Children(QUEUE, MAILBOX, "x") if watch else Children(QUEUE),))]
     listed = [(one.id, one.kind, one.ref) for one in asked.result.contenders]
     assert listed == [(OTHER, "S1.10", f"{QUEUE}/{names[1]}"), (ID, "S2.10", f"{QUEUE}/{names[0]}")]
@@ -861,33 +874,33 @@ def test_kinds_alone_are_one_read_and_no_sync(zk: ZooKeeperProtocol, *, watch: b
 
 def test_kinds_alone_of_a_queue_whose_numbers_say_nothing(zk: ZooKeeperProtocol) -> None:
     names = (node(LAST), node(LAST, OTHER))
-    asked = feed(zk.listing(List("x", 2, kinds_only=True), TURN), (names,), (Stat(9, 1, 0), Stat(5, 1, 0)))
+    asked = feed(zk.listing(List("x", 2, kinds_only=True), CONTEXT), (names,), (Stat(9, 1, 0), Stat(5, 1, 0)))
     listed = asked.result.contenders
     assert [one.token for one in listed] == [5, 9]
 
 
 def test_an_eviction_is_guarded_by_the_token(zk: ZooKeeperProtocol) -> None:
     op = Evict("x", f"{QUEUE}/{OWN}", 500)
-    asked = feed(zk.evict(op, TURN), (None, STAT), None)
+    asked = feed(zk.evict(op, CONTEXT), (None, STAT), None)
     assert [type(part).__name__ for part in asked[0].parts] == ["Sync", "Exists"]
     assert (asked[1], asked.result) == (Delete(op.ref), True)
     for there in (NoNode(), FOREIGN_STAT):
-        for turn in (TURN, AGAIN):
-            asked = feed(zk.evict(op, turn), (None, there))
-            assert (len(asked), asked.result) == (1, turn.again)
+        for context in (CONTEXT, AGAIN):
+            asked = feed(zk.evict(op, context), (None, there))
+            assert (len(asked), asked.result) == (1, context.again)
 
 
 def test_queues_are_those_in_which_somebody_stands(zk: ZooKeeperProtocol) -> None:
     replies = [(("c", "~recipe", "a", "b"),), ((node(1),), (), NoNode())]
-    asked = feed(zk.queues(Queues(5), TURN), *replies)
+    asked = feed(zk.queues(Queues(5), CONTEXT), *replies)
     assert [part.path for part in asked[1].parts] == ["/app/a", "/app/b", "/app/c"]
     assert asked.result == ("a",)
-    assert feed(zk.queues(Queues(5), TURN), (NoNode(),)).result == ()
+    assert feed(zk.queues(Queues(5), CONTEXT), (NoNode(),)).result == ()
 
 
 def test_queues_are_listed_until_there_are_enough(zk: ZooKeeperProtocol) -> None:
     names = tuple(f"{number:03}" for number in range(150))
-    asked = feed(zk.queues(Queues(2), TURN), (names,), ((node(1),),) * 100)
+    asked = feed(zk.queues(Queues(2), CONTEXT), (names,), ((node(1),),) * 100)
     assert asked.result == ("000", "001")
 
 

@@ -1,4 +1,4 @@
-"""What happens while telemetry looks on: the same for both faces, on any store."""
+"""What happens while telemetry looks on: the same for both APIs, on any store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import recipes
 
-__all__ = ["FACES", "blocking", "waiting_tasks"]
+__all__ = ["APIS", "blocking", "waiting_tasks"]
 
 NAME = "reports/nightly"
 
@@ -74,4 +74,4 @@ async def _waiting_tasks(url: str) -> int:
             return told
 
 
-FACES: dict[str, Callable[[str], int]] = {"blocking": blocking, "asyncio": waiting_tasks}
+APIS: dict[str, Callable[[str], int]] = {"blocking": blocking, "asyncio": waiting_tasks}

@@ -1,4 +1,4 @@
-"""Real clients, in both faces; read back as Prometheus scrapes it, and from OpenTelemetry's own exporters."""
+"""Real clients, in both APIs; read back as Prometheus scrapes it, and from OpenTelemetry's own exporters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 import recipes
 from recipes import Client, events, telemetry, testing
-from tests.run.doubles import FAST, FaultyEngine
+from tests.run.doubles import FAST, FaultyBackend
 from tests.telemetry.looking import points_of, prometheus_text, seen_by_otel, seen_by_prometheus, spans_of
-from tests.telemetry.scenes import FACES, blocking
+from tests.telemetry.scenes import APIS, blocking
 
-each_face = pytest.mark.parametrize("scene", list(FACES.values()), ids=list(FACES))
+each_api = pytest.mark.parametrize("scene", list(APIS.values()), ids=list(APIS))
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -29,17 +29,17 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"memory://{uuid.uuid4().hex}" if request.param == "memory" else f"sqlite://{tmp_path}/locks.db"
 
 
-@each_face
+@each_api
 def test_prometheus_reads_what_happened(url: str, scene: Any) -> None:
     seen_by_prometheus(lambda: scene(url))
 
 
-@each_face
+@each_api
 def test_opentelemetry_reads_what_happened(url: str, scene: Any) -> None:
     seen_by_otel(lambda: scene(url))
 
 
-@each_face
+@each_api
 def test_spans_link_who_waits_to_who_holds(url: str, scene: Any) -> None:
     queued: list[int] = []
 
@@ -186,12 +186,12 @@ def test_buckets_can_be_chosen() -> None:
 
 
 def test_pending_clean_ups_are_asked_for_when_they_are_read() -> None:
-    engine = FaultyEngine()
-    client = Client(engine, FAST)
+    backend = FaultyBackend()
+    client = Client(backend, FAST)
     registry, reader = CollectorRegistry(), InMemoryMetricReader()
     provider = MeterProvider([reader])
     stops = [telemetry.prometheus(registry), telemetry.otel_metrics(provider)]
-    store = {"store": engine.label}
+    store = {"store": backend.label}
     cut_off = threading.Event()
 
     def cut(request: Any) -> None:
@@ -199,11 +199,11 @@ def test_pending_clean_ups_are_asked_for_when_they_are_read() -> None:
             raise recipes.StoreUnavailable("far away", "cut")
 
     def pending() -> list[float | None]:
-        point = points_of(reader, engine.label)["recipes.cleanups.pending", "", ""]
+        point = points_of(reader, backend.label)["recipes.cleanups.pending", "", ""]
         return [registry.get_sample_value("recipes_cleanups_pending", store), point.value]
 
-    engine.before = cut
-    engine.label = store["store"] = f"memory://{uuid.uuid4().hex}"  # apart from clients that others left
+    backend.before = cut
+    backend.label = store["store"] = f"memory://{uuid.uuid4().hex}"  # apart from clients that others left
     grant = client.lock("x").acquire()
     assert pending() == [0, 0]
     cut_off.set()

@@ -85,7 +85,7 @@ def inspecting(client: recipes.Client) -> None:
     assert_type(lock.holders(), list[recipes.ContenderInfo])
     assert_type(lock.waiters(limit=5), list[recipes.ContenderInfo])
     assert_type(lock.contenders(), list[recipes.ContenderInfo])
-    assert_type(lock.expel(7), bool)
+    assert_type(lock.evict(7), bool)
     assert_type(client.locks(), dict[str, list[recipes.ContenderInfo]])
     lock.acquire(on_queued=print, on_position=print).release(wait=False)
 
@@ -98,7 +98,7 @@ def taking_permits(client: recipes.Client) -> None:
     with semaphore.of(3) as grant:
         assert_type(grant, recipes.SemaphoreGrant)
         assert_type((grant.id, grant.weight), tuple[str, int])
-        assert_type(semaphore.expel(grant.id), bool)
+        assert_type(semaphore.evict(grant.id), bool)
     client.semaphore("x")  # type: ignore[call-arg]
     semaphore.acquire("2")  # type: ignore[arg-type]
 

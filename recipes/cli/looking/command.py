@@ -187,7 +187,7 @@ def break_command(*, name: str, token: int | None, contender_id: str | None, sto
         if not yes and not _confirmed():
             return codes.FAILED
         held = client.semaphore(name, 1) if token is None else client.lock(name)
-        if held.expel(named):
+        if held.evict(named):
             click.echo("removed", err=True)
             return codes.OK
         click.echo("recipes break: it has left by itself meanwhile; nothing was removed", err=True)

@@ -30,13 +30,13 @@ class Queue:
     Attributes:
         lock: Its name.
         contenders: Who stood in its queue, in order.
-        strangers: What else was there, that is no contender, or may not wait for ours.
+        foreign: What else was there, that is no contender, or may not wait for ours.
         more: Whether there were more than were read.
     """
 
     lock: str
     contenders: tuple[ContenderInfo, ...]
-    strangers: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
     more: bool = False
 
     @property
@@ -55,7 +55,7 @@ class Queue:
             "lock": self.lock,
             "holders": [_fields(one) for one in self.holders],
             "waiters": [_fields(one) for one in self.waiters],
-            "strangers": list(self.strangers),
+            "strangers": list(self.foreign),
             "more": self.more,
         }
 
@@ -71,7 +71,7 @@ class Queue:
         left = len(self.contenders) - len(shown)
         notes = [f"... and {left} more wait"] if left else []
         notes += ["there are more: see --limit"] if self.more else []
-        notes += [f"beside them: {stranger}" for stranger in self.strangers]
+        notes += [f"beside them: {one}" for one in self.foreign]
         nobody = [] if shown else ["nobody holds it, and nobody waits"]
         return Group(table, *map(Text, [*nobody, *notes]))
 
@@ -87,9 +87,9 @@ def described(one: ContenderInfo) -> str:
 def read(client: recipes.Client, name: str, limit: int, *, semaphore: bool = False) -> Queue:
     """Ask the store; within the client's request timeout."""
     looked_at = client.semaphore(name, 1) if semaphore else client.lock(name)
-    with _strangers() as strangers:
+    with _strangers() as foreign:
         found = looked_at.contenders(limit=limit)
-    return _queue(name, found, strangers, limit)
+    return _queue(name, found, foreign, limit)
 
 
 def follow(
@@ -97,16 +97,16 @@ def follow(
 ) -> Iterator[Queue]:
     """Yield the queue now, and after every change; where it is ``redrawn``, every ``every_s`` at least."""
     looked_at = client.semaphore(name, 1) if semaphore else client.lock(name)
-    with _strangers() as strangers, observe(looked_at, limit=limit, every_s=every_s) as seen:
+    with _strangers() as foreign, observe(looked_at, limit=limit, every_s=every_s) as seen:
         found = next(seen)
         while True:
-            yield _queue(name, found, strangers, limit)
+            yield _queue(name, found, foreign, limit)
             changed = seen.next(every_s if redrawn else None)
             found = found if changed is None else changed
 
 
-def _queue(name: str, found: list[ContenderInfo], strangers: list[str], limit: int) -> Queue:
-    return Queue(name, tuple(found), tuple(dict.fromkeys(strangers)), more=len(found) == limit)
+def _queue(name: str, found: list[ContenderInfo], foreign: list[str], limit: int) -> Queue:
+    return Queue(name, tuple(found), tuple(dict.fromkeys(foreign)), more=len(found) == limit)
 
 
 @contextmanager

@@ -136,8 +136,8 @@ class Guard:
         self._grace_s = 0.0
         self._kill_at: float | None = None
         self._terminal = False
-        self._bell, ringer = socket.socketpair()
-        for end in (self._bell, ringer):
+        self._waker, ringer = socket.socketpair()
+        for end in (self._waker, ringer):
             end.setblocking(False)
         self._ringer = ringer
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -147,9 +147,9 @@ class Guard:
         """Do what is told until the command has ended."""
         self._tell("ready")
         while True:
-            ready, _, _ = select.select([self._control, self._bell], [], [], self._patience())
-            if self._bell in ready:
-                self._bell.recv(4096)
+            ready, _, _ = select.select([self._control, self._waker], [], [], self._patience())
+            if self._waker in ready:
+                self._waker.recv(4096)
             if self._control in ready and not self._listen():
                 if self._child:
                     end_all(self._child, os.getpid())

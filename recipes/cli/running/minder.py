@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from recipes.cli.running import guard
-from recipes.stores.registry import lifelines
+from recipes.stores.registry import liveness_locks
 
 __all__ = ["GuardGone", "Minder"]
 
@@ -104,7 +104,7 @@ class Minder:
             grace_s=grace_s,
             terminal=terminal,
             ignored=list(ignored),
-            files=lifelines(),
+            files=liveness_locks(),
         )
 
     def deadline(self, at: float | None) -> None:

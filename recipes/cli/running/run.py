@@ -194,7 +194,7 @@ def _have_standard_files() -> None:
 
 
 def _inheritable() -> list[int]:
-    """Return the files above 2 that whoever started this process opened for its children."""
+    """Return the files above 2 that the parent process opened for its children."""
     found = []
     for entry in OPEN_FILES.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # that of this listing

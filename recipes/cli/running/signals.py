@@ -39,7 +39,7 @@ class Signals:
     """Takes the signals of this process for the length of a block.
 
     Attributes:
-        ignored: What whoever started this process had it ignore (``nohup``); stays so, here and in
+        ignored: What the parent process had it ignore (``nohup``); stays so, here and in
             the command.
         arrived: What came since `collect` was called.
     """
@@ -51,8 +51,8 @@ class Signals:
         self._collects = False
         self._spared_until: float | None = None
         self._before: dict[int, Any] = {}
-        self._bell, self._ringer = socket.socketpair()
-        for end in (self._bell, self._ringer):
+        self._waker, self._ringer = socket.socketpair()
+        for end in (self._waker, self._ringer):
             end.setblocking(False)
 
     def __enter__(self) -> Self:
@@ -65,7 +65,7 @@ class Signals:
             signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        self._bell.close()
+        self._waker.close()
         self._ringer.close()
 
     def spare(self) -> None:
@@ -84,10 +84,10 @@ class Signals:
 
     def fileno(self) -> int:
         """Return what to wait on for signals."""
-        return self._bell.fileno()
+        return self._waker.fileno()
 
     def ring(self) -> None:
-        """Wake whoever waits; from any thread."""
+        """Wake what waits; from any thread."""
         try:
             self._ringer.send(b"\0")
         except OSError:  # it is full, or nobody waits any more
@@ -96,7 +96,7 @@ class Signals:
     def heard(self) -> None:
         """Begin to wait anew."""
         try:
-            self._bell.recv(4096)
+            self._waker.recv(4096)
         except BlockingIOError:
             pass
 

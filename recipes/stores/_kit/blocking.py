@@ -1,4 +1,4 @@
-"""The blocking link: a command is carried out in the caller's own thread."""
+"""The blocking connection: a command is carried out in the caller's own thread."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import socket
 import threading
 from typing import Any
 
-from recipes._contract.connection import Link, Mailbox, Request
+from recipes._contract.connection import Connection, Mailbox, Request
 from recipes._contract.operations import Open
 from recipes.stores._kit.descriptors import TAKEN, Descriptor
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
 
-__all__ = ["QueueLink"]
+__all__ = ["QueueConnection"]
 
 CLOSE_WITHIN_S = 0.5
 
 
-class QueueLink(Link):
-    """A link to a queue store: one session, and one thread that hears and looks; threads may share it.
+class QueueConnection(Connection):
+    """A connection to a queue store: one session, and one thread that hears and looks; threads may share it.
 
     Raises:
         OSError: This process has as many files open as it may.
@@ -65,7 +65,7 @@ class QueueLink(Link):
             return
         try:
             self._waking.send(b".")
-        except OSError:  # it is poked already, or the link is closed
+        except OSError:  # it is poked already, or the connection is closed
             pass
 
     def _hear(self) -> None:
@@ -89,5 +89,5 @@ class QueueLink(Link):
     def _unpoke(self) -> None:
         try:
             self._woken.recv(100)
-        except OSError:  # it was not poked, or the link is closed
+        except OSError:  # it was not poked, or the connection is closed
             pass

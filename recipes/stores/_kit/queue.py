@@ -21,14 +21,14 @@ from recipes._contract.operations import (
     Op,
     Open,
     Opened,
-    Spot,
-    View,
+    Snapshot,
+    Ticket,
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import Steps, StoreProtocol, Turn
+from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._contract.record import record
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 
 __all__ = [
     "ENDED",
@@ -66,9 +66,9 @@ class Command(Request[Any]):
     promised: bool = False
 
 
-def kind_of(spot: Spot) -> str:
+def kind_of(ticket: Ticket) -> str:
     """Return the kind that a store notes: a plain lock excludes as a writer does."""
-    return "W" if spot.kind == "lock" else spot.kind
+    return "W" if ticket.kind == "lock" else ticket.kind
 
 
 def ref_of(queue: str, token: int) -> str:
@@ -87,14 +87,14 @@ def is_queue(ref: str) -> bool:
     return ref.count("/") == ref.startswith("~")
 
 
-def watched_on_joining(order: Order, ahead: Ahead, session: str) -> tuple[Ahead, Ahead]:
+def watched_on_joining(rule: Rule, ahead: Ahead, session: str) -> tuple[Ahead, Ahead]:
     """Return the contenders that one which joins behind these watches at once, and those it watches next.
 
     Those of its own session are not among them: the client notifies itself.
     """
     now, later = (
         tuple(contender for contender in some if contender.session != session)
-        for some in (order.targets(ahead), order.blockers(ahead))
+        for some in (rule.targets(ahead), rule.blockers(ahead))
     )
     return now, later
 
@@ -112,48 +112,48 @@ class QueueProtocol(StoreProtocol):
         self._armed: dict[str, frozenset[str]] = {}  # by the contender's id: what joining watched,
         self._promised: dict[str, frozenset[str]] = {}  # and that with what it watches next
 
-    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+    def open(self, op: Open, context: RequestContext) -> Steps[Opened]:
         """Start a session."""
-        opened: Opened = yield from self._pass_on(op, turn)
+        opened: Opened = yield from self._pass_on(op, context)
         self.session_id = opened.id
         return opened
 
-    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+    def enqueue(self, op: Enqueue, context: RequestContext) -> Steps[Snapshot]:
         """Join the queue, once, and watch what blocks."""
-        view: View = yield from self._pass_on(op, turn)
-        now, later = watched_on_joining(op.order, view.ahead, self.session_id)
+        snapshot: Snapshot = yield from self._pass_on(op, context)
+        now, later = watched_on_joining(op.rule, snapshot.ahead, self.session_id)
         armed = frozenset(contender.ref for contender in now)
-        self._armed[op.spot.id] = armed
-        self._promised[op.spot.id] = armed.union(contender.ref for contender in later)
-        return view
+        self._armed[op.ticket.id] = armed
+        self._promised[op.ticket.id] = armed.union(contender.ref for contender in later)
+        return snapshot
 
-    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+    def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
         """Watch, unless joining has done so; once, for a watch notifies once."""
-        armed = self._armed.pop(op.mine.spot.id, frozenset())
+        armed = self._armed.pop(op.mine.ticket.id, frozenset())
         if all(target.ref in armed for target in op.targets):
             return True
-        return (yield from self._pass_on(op, turn))  # type: ignore[no-any-return]
+        return (yield from self._pass_on(op, context))  # type: ignore[no-any-return]
 
-    def look(self, op: Look, turn: Turn) -> Steps[View]:
+    def look(self, op: Look, context: RequestContext) -> Steps[Snapshot]:
         """Watch and read in one step."""
-        self._armed.pop(op.mine.spot.id, None)
-        promised = self._promised.pop(op.mine.spot.id, frozenset())
+        self._armed.pop(op.mine.ticket.id, None)
+        promised = self._promised.pop(op.mine.ticket.id, frozenset())
         known = all(target.ref in promised for target in op.targets)
-        return (yield from self._pass_on(op, turn, promised=known))  # type: ignore[no-any-return]
+        return (yield from self._pass_on(op, context, promised=known))  # type: ignore[no-any-return]
 
-    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+    def withdraw(self, op: Withdraw, context: RequestContext) -> Steps[bool]:
         """Delete the own contender; asked again, the first try may have done it."""
-        self._armed.pop(op.spot.id, None)
-        self._promised.pop(op.spot.id, None)
-        removed: bool = yield from self._pass_on(op, turn)
-        return removed or turn.again
+        self._armed.pop(op.ticket.id, None)
+        self._promised.pop(op.ticket.id, None)
+        removed: bool = yield from self._pass_on(op, context)
+        return removed or context.again
 
-    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
         """Delete another's contender; asked again, the first try may have done it."""
-        removed: bool = yield from self._pass_on(op, turn)
-        return removed or turn.again
+        removed: bool = yield from self._pass_on(op, context)
+        return removed or context.again
 
-    def _pass_on(self, op: Op[Any], turn: Turn, *, promised: bool = False) -> Steps[Any]:
-        return (yield Command(op, self.session_id, turn.mailbox, turn.again, promised))
+    def _pass_on(self, op: Op[Any], context: RequestContext, *, promised: bool = False) -> Steps[Any]:
+        return (yield Command(op, self.session_id, context.mailbox, context.again, promised))
 
     renew = end = probe = check = rewrite = listing = queues = _pass_on

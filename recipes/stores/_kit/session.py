@@ -1,4 +1,4 @@
-"""One session with a store whose library blocks: what its links for threads and for asyncio share."""
+"""One session with a store whose library blocks: what its connections for threads and for asyncio share."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Session(ABC):
     def look_after(self, found: Observed) -> None:  # noqa: B027 - some stores have nothing to do
         """Do what a look shows to be due: end the sessions of those that have died."""
 
-    # What its links ask.
+    # What its connections ask.
 
     def carry_out(self, command: Command, timeout_s: float) -> Any:
         """Carry out a command within so many seconds, or raise; waits while others write."""

@@ -9,7 +9,7 @@ __all__ = ["Subscriptions"]
 
 
 class Subscriptions:
-    """The watches of one link, or of one store in this process; each notifies once.
+    """The watches of one connection, or of one store in this process; each notifies once.
 
     Safe from any thread without a lock, which an interrupt could leave taken: each step is one dict
     operation, and `add` looks again after it has written.

@@ -1,4 +1,4 @@
-"""The asyncio link: a thread carries out the commands, the loop waits and hears."""
+"""The asyncio connection: a thread carries out the commands, the loop waits and receives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from recipes._contract.connection import AsyncLink, Mailbox, Request
+from recipes._contract.connection import AsyncConnection, Mailbox, Request
 from recipes._contract.operations import Open
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
@@ -16,7 +16,7 @@ from recipes.stores._kit.descriptors import TAKEN
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
 
-__all__ = ["AsyncQueueLink"]
+__all__ = ["AsyncQueueConnection"]
 
 CLOSE_WITHIN_S = 0.8
 
@@ -55,8 +55,8 @@ class _Job:
     given_up: bool = False
 
 
-class AsyncQueueLink(AsyncLink):
-    """A link to a queue store: as ``QueueLink``, but awaited; belongs to one loop."""
+class AsyncQueueConnection(AsyncConnection):
+    """A connection to a queue store: as ``QueueConnection``, but awaited; belongs to one loop."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -96,7 +96,7 @@ class AsyncQueueLink(AsyncLink):
         self.session.subscriptions.forget(mailbox)
 
     def for_another_loop(self) -> None:
-        """Return None: this link works in its own loop only."""
+        """Return None: this connection works in its own loop only."""
 
     async def close(self) -> None:
         """Let go of the session, the socket and the thread, within a second; never raises."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from recipes._contract.backend import Engine
+from recipes._contract.backend import Backend
 from recipes.guarantees import STORES
 from recipes.stores import credentials, tls
 from recipes.stores.credentials import Credentials
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import ssl
     from urllib.parse import SplitResult
 
-    from recipes._contract.connection import AsyncLink, Link, OnEnd
+    from recipes._contract.connection import AsyncConnection, Connection, OnEnd
 
-__all__ = ["EtcdEngine", "engine"]
+__all__ = ["EtcdBackend", "backend"]
 
 
-def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[EtcdEngine, set[str]]:
-    """Return the engine for a URL and options, and which options there are.
+def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[EtcdBackend, set[str]]:
+    """Return the backend for a URL and options, and which options there are.
 
     Raises:
         ValueError: The URL or an option does not fit.
@@ -32,11 +32,11 @@ def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[EtcdEngine, set
     """
     context = tls.context_for(parts.scheme, options)
     given = Credentials.given(parts.scheme, options)
-    made = EtcdEngine(hosts_of(parts, 2379), root_of(parts), ssl_context=context, credentials=given)
+    made = EtcdBackend(hosts_of(parts, 2379), root_of(parts), ssl_context=context, credentials=given)
     return made, {*tls.NAMES, *credentials.NAMES}
 
 
-class EtcdEngine(Engine):
+class EtcdBackend(Backend):
     """etcd at these endpoints; leases are valid on all members of a cluster."""
 
     guarantees = STORES["etcd"]
@@ -62,14 +62,16 @@ class EtcdEngine(Engine):
         named = self._credentials is not None
         return EtcdProtocol(self.label, self._layout, secrets.randbits(62) + 1, named=named)
 
-    def link(self, on_end: OnEnd) -> Link:
-        """Return a new blocking link."""
-        from recipes.stores.etcd.blocking import EtcdLink
+    def connection(self, on_end: OnEnd) -> Connection:
+        """Return a new blocking connection."""
+        from recipes.stores.etcd.blocking import EtcdConnection
 
-        return EtcdLink(self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials)
+        return EtcdConnection(self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials)
 
-    def async_link(self, on_end: OnEnd) -> AsyncLink:
-        """Return a new asyncio link."""
-        from recipes.stores.etcd.tasks import AsyncEtcdLink
+    def async_connection(self, on_end: OnEnd) -> AsyncConnection:
+        """Return a new asyncio connection."""
+        from recipes.stores.etcd.tasks import AsyncEtcdConnection
 
-        return AsyncEtcdLink(self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials)
+        return AsyncEtcdConnection(
+            self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials
+        )

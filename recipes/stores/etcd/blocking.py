@@ -24,12 +24,12 @@ from recipes.stores.etcd.session import LeanSession, Pipeline
 from recipes.stores.etcd.session_conn import Conn, dial
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming, split
-from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire import Authorization
 from recipes.stores.etcd.wire_answers import checked, error_of, unavailable
 from recipes.stores.etcd.wire_dial import DIAL_S, Attempt, Endpoint, Endpoints
 
-__all__ = ["EtcdLink"]
+__all__ = ["EtcdConnection"]
 
 
 class _Server:
@@ -69,11 +69,11 @@ class _Server:
         return error_of(self.endpoint.store, " ".join(["HTTP", *map(str, error.args)]), text)
 
 
-class EtcdLink:
-    """A ``Link`` to etcd; threads may share it. Making one does no I/O.
+class EtcdConnection:
+    """A ``Connection`` to etcd; threads may share it. Making one does no I/O.
 
     Args:
-        endpoints: Host and port of each server; one is used until it fails. Links of one client
+        endpoints: Host and port of each server; one is used until it fails. Connections of one client
             share an ``Endpoints``, and with it what the others saw fail.
         ssl_context: Speak TLS with it, checking the host names as it says.
         credentials: Whom to log in as, when asked to.
@@ -91,8 +91,8 @@ class EtcdLink:
         self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
         self._servers = {e: _Server(e, ssl_context, self._login.token) for e in self._endpoints.all}
-        switch = Switch(self._endpoints, self._login.token)
-        self._reader = Reader(switch, self._dial, self._endpoints.all[0].store)
+        multiplexer = Multiplexer(self._endpoints, self._login.token)
+        self._reader = Reader(multiplexer, self._dial, self._endpoints.all[0].store)
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""

@@ -1,9 +1,9 @@
-"""The blocking face's watching: one daemon thread that reads every watch connection.
+"""The blocking API's watching: one daemon thread that reads every watch connection.
 
 Callers write for themselves (a watch has to be on its way before the read that follows
 it), without ever waiting: what does not fit into the socket is left to the thread. The
-switch and the connections are touched under one lock, which is never held over anything
-that waits; what has to be told is told when it is released.
+multiplexer and the connections are touched under one lock, which is never held over anything
+that waits; notifications that are due are sent when it is released.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from recipes._section import section
 from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
-from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_answers import failed, unavailable
 
 __all__ = ["Dial", "Reader"]
@@ -35,10 +35,10 @@ _CLOSE_S = 0.9
 
 
 class Reader:
-    """Carry out what the switch wants on sockets; the thread starts with the first watch."""
+    """Carry out what the multiplexer wants on sockets; the thread starts with the first watch."""
 
-    def __init__(self, switch: Switch, dial: Dial, store: str) -> None:
-        self._switch = switch
+    def __init__(self, multiplexer: Multiplexer, dial: Dial, store: str) -> None:
+        self._multiplexer = multiplexer
         self._dial = dial
         self._store = store
         self._lock = threading.Lock()
@@ -50,25 +50,25 @@ class Reader:
         self._upset = False
 
     def arm(self, arming: Arming) -> None:
-        """Send for a watch; ``arming.resolve`` will hear of it."""
+        """Send for a watch; ``arming.resolve`` will be notified."""
         if self._thread is None:
             self._start()
-        if not self._step(lambda now: self._switch.arm(arming, now)):
+        if not self._step(lambda now: self._multiplexer.arm(arming, now)):
             arming.resolve(unavailable(self._store, "this link is closed"))
 
     def drop(self, arming: Arming) -> None:
         """Undo ``arming``."""
-        self._step(lambda _now: self._switch.drop(arming))
+        self._step(lambda _now: self._multiplexer.drop(arming))
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``."""
-        if self._switch.book.watches(mailbox):
-            self._step(lambda _now: self._switch.forget(mailbox))
+        if self._multiplexer.book.watches(mailbox):
+            self._step(lambda _now: self._multiplexer.forget(mailbox))
 
     def follow(self) -> None:
         """Leave the servers that calls have left."""
         if self._thread is not None:
-            self._step(lambda _now: self._switch.follow())
+            self._step(lambda _now: self._multiplexer.follow())
 
     def close(self) -> None:
         """End the thread and the connections."""
@@ -93,7 +93,7 @@ class Reader:
             self._thread = thread
 
     def _step(self, step: Callable[[float], None]) -> bool:
-        """Take one step of the switch, send what it wants sent, then tell; False if closed."""
+        """Take one step of the multiplexer, send what it wants sent, then tell; False if closed."""
         try:
             with section.mark, self._lock:
                 if self._closed:
@@ -103,7 +103,7 @@ class Reader:
                 self._flush()
                 if self._needs_thread():
                     self._wake()
-                told = self._switch.take_told()
+                told = self._multiplexer.take_told()
             for tell, what in told:
                 tell(what)
         except BaseException:
@@ -113,12 +113,12 @@ class Reader:
         return True
 
     def _mend(self) -> None:
-        """Lose every watch after an interruption: what the switch knows and what was sent may differ."""
+        """Lose every watch after an interruption: what the multiplexer knows and what was sent may differ."""
         if self._upset:
             for channel in self._conns:
                 channel.live = False
-            self._switch.closes += self._conns
-            self._switch.lose_all(unavailable(self._store, "a call was interrupted while it sent"))
+            self._multiplexer.closes += self._conns
+            self._multiplexer.lose_all(unavailable(self._store, "a call was interrupted while it sent"))
             self._upset = False
 
     def _flush(self) -> None:
@@ -127,13 +127,13 @@ class Reader:
                 try:
                     del channel.outbox[: conn.send_some(channel.outbox)]
                 except OSError as error:
-                    self._switch.broken(channel, failed(channel.endpoint.store, error))
+                    self._multiplexer.broken(channel, failed(channel.endpoint.store, error))
 
     def _needs_thread(self) -> bool:
-        switch = self._switch
-        if switch.opens or switch.closes or any(channel.outbox for channel in self._conns):
+        multiplexer = self._multiplexer
+        if multiplexer.opens or multiplexer.closes or any(channel.outbox for channel in self._conns):
             return True
-        due = switch.due()
+        due = multiplexer.due()
         return due is not None and due < self._asleep_until - 0.001
 
     def _wake(self) -> None:
@@ -159,11 +159,11 @@ class Reader:
             except Exception as error:
                 _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
                 failure = unavailable(self._store, f"watching failed: {error!r}")
-                self._turn_in(partial(self._switch.lose_all, failure))
+                self._turn_in(partial(self._multiplexer.lose_all, failure))
         with section.mark, self._lock:
-            self._switch.lose_all(unavailable(self._store, "this link was closed"))
+            self._multiplexer.lose_all(unavailable(self._store, "this link was closed"))
             self._close_conns(selector, list(self._conns))
-            told = self._switch.take_told()
+            told = self._multiplexer.take_told()
             self._wake_out = None
         wake_out.close()
         wake_in.close()
@@ -176,8 +176,8 @@ class Reader:
 
     def _turn(self, selector: selectors.BaseSelector, wake_in: socket.socket) -> None:
         with section.mark, self._lock:
-            opens, self._switch.opens = self._switch.opens, []
-            closes, self._switch.closes = self._switch.closes, []
+            opens, self._multiplexer.opens = self._multiplexer.opens, []
+            closes, self._multiplexer.closes = self._multiplexer.closes, []
             self._close_conns(selector, closes)
             timeout = self._nap(time.monotonic())
             for channel, conn in self._conns.items():
@@ -199,20 +199,20 @@ class Reader:
     def _after(self, heard: bool) -> None:
         self._mend()
         if not heard:  # what had arrived is read first: a process that was stopped is not a silent server
-            self._switch.tick(time.monotonic())
+            self._multiplexer.tick(time.monotonic())
 
     def _turn_in(self, step: Callable[[], None]) -> None:
         with section.mark, self._lock:
             step()
             self._flush()
-            told = self._switch.take_told()
+            told = self._multiplexer.take_told()
         for tell, what in told:
             tell(what)
 
     def _nap(self, now: float) -> float | None:
         """Return how long to sleep; a nap is not made longer, so that callers seldom need to wake us."""
-        due = self._switch.due()
-        if self._switch.opens or self._switch.closes or self._upset:
+        due = self._multiplexer.due()
+        if self._multiplexer.opens or self._multiplexer.closes or self._upset:
             return 0.0
         if not now < self._asleep_until < float("inf"):
             self._asleep_until = float("inf")
@@ -225,7 +225,7 @@ class Reader:
             conn = self._dial(channel, lambda: self._closed or not channel.live)
         except OSError as error:
             failure = failed(channel.endpoint.store, error)
-            self._turn_in(lambda: self._switch.broken(channel, failure))
+            self._turn_in(lambda: self._multiplexer.broken(channel, failure))
             return
         with section.mark, self._lock:
             self._conns[channel] = conn
@@ -233,9 +233,9 @@ class Reader:
         self._turn_in(lambda: self._connected(channel))
 
     def _connected(self, channel: Channel) -> None:
-        self._switch.connected(channel, time.monotonic())
+        self._multiplexer.connected(channel, time.monotonic())
         if not channel.live:  # given up while it connected
-            self._switch.closes.append(channel)
+            self._multiplexer.closes.append(channel)
 
     def _read(self, channel: Channel) -> None:
         while channel.live:
@@ -244,12 +244,12 @@ class Reader:
                     data = self._conns[channel].receive_some()
                 except OSError as error:
                     failure = failed(channel.endpoint.store, error)
-                    self._switch.broken(channel, failure)
+                    self._multiplexer.broken(channel, failure)
                     break
                 if data is None:
                     return
-                self._switch.received(channel, data, time.monotonic())
-                told = self._switch.take_told()
+                self._multiplexer.received(channel, data, time.monotonic())
+                told = self._multiplexer.take_told()
             for tell, what in told:  # what it sends in turn can wait: somebody may have got a lock
                 tell(what)
 

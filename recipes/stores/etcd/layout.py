@@ -19,8 +19,8 @@ from dataclasses import replace
 
 from recipes._contract.contenders import Contender
 from recipes._contract.contents import Contents, unpack
-from recipes._contract.operations import Spot
-from recipes._contract.rule import Order
+from recipes._contract.operations import Ticket
+from recipes._contract.rule import Rule
 from recipes.stores.etcd.codec import Kv
 
 __all__ = ["Layout", "prefix_end", "ref_key", "ref_of"]
@@ -50,18 +50,18 @@ class Layout:
         """Return the prefix that all contenders of an encoded name share."""
         return f"{self._base}{name}/".encode()
 
-    def contender(self, spot: Spot, lease: str) -> bytes:
+    def contender(self, ticket: Ticket, lease: str) -> bytes:
         """Return the key of an attempt of the session with this lease."""
-        kind = "W" if spot.kind == "lock" else spot.kind
-        return b"%b%b-%b-%b" % (self.queue(spot.queue), kind.encode(), lease.encode(), spot.id.encode())
+        kind = "W" if ticket.kind == "lock" else ticket.kind
+        return b"%b%b-%b-%b" % (self.queue(ticket.queue), kind.encode(), lease.encode(), ticket.id.encode())
 
     def anchor(self, lease: str) -> bytes:
         """Return the key that stands as long as the session does."""
         return f"{self._sessions}{lease}".encode()
 
-    def tombstone(self, spot_id: str, lease: str) -> bytes:
+    def tombstone(self, ticket_id: str, lease: str) -> bytes:
         """Return the key that keeps a withdrawn attempt from landing late."""
-        return f"{self._sessions}{lease}/{spot_id}".encode()
+        return f"{self._sessions}{lease}/{ticket_id}".encode()
 
     def tombstones(self, lease: str) -> tuple[bytes, bytes]:
         """Return the range of all tombstones of the session with this lease."""
@@ -94,10 +94,10 @@ class Layout:
         end = key.find(b"/", len(self._base))
         return key + b"\0" if end < 0 else prefix_end(key[: end + 1])
 
-    def ranges(self, name: str, order: Order) -> list[tuple[bytes, bytes]]:
+    def ranges(self, name: str, rule: Rule) -> list[tuple[bytes, bytes]]:
         """Return the key ranges that hold the contenders a recipe looks at."""
         start, end = self.whole(name)
-        if not order.exclusive_only:
+        if not rule.exclusive_only:
             return [(start, end)]
         shared = start + _SHARED.encode()
         return [(start, shared), (prefix_end(shared), end)]
@@ -117,7 +117,7 @@ class Layout:
         says = unpack(name, kv.value) if contender.id else Contents(owner=kv.value.decode("utf-8", "replace"))
         return replace(contender, token=kv.created, **says._asdict())
 
-    def stranger(self, name: str, key: bytes, lease: int) -> str | None:
+    def foreign(self, name: str, key: bytes, lease: int) -> str | None:
         """Return what to tell of a key that may never go, or that nobody knows."""
         ref, start = ref_of(key), len(self.queue(name))
         if not lease:

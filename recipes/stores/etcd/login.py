@@ -1,4 +1,4 @@
-"""The token that one link's requests carry, and how to get the next one; itself it sends nothing."""
+"""The token that one connection's requests carry, and how to get the next one; itself it sends nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Login"]
 
 
 class Login:
-    """What a link knows of who it is to etcd; shows neither the password nor the token.
+    """What a connection knows of who it is to etcd; shows neither the password nor the token.
 
     A token is valid on every member, but each forgets it by a clock of its own, and all do at a
     restart or when the password changes; so it is renewed when a member does not know it, and not

@@ -37,26 +37,26 @@ from recipes._contract.operations import (
     Checked,
     End,
     Enqueue,
+    Entry,
     Evict,
     List,
     Listing,
     Look,
     Open,
     Opened,
-    Place,
     Probe,
     Queues,
     Renew,
     Renewal,
     Rewrite,
-    Spot,
+    Snapshot,
     StoreOp,
-    View,
+    Ticket,
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import Steps, StoreProtocol, Turn
-from recipes._contract.rule import Order
+from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
+from recipes._contract.rule import Rule
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_key, ref_of
@@ -109,14 +109,14 @@ class EtcdProtocol(StoreProtocol):
         self._tombstones = 0  # since the anchor was put last; threads may count one too few
         self._latest = 0  # revision that the majority answered with; threads may note one a little older
 
-    def start(self, op: StoreOp[T], turn: Turn) -> Steps[Any]:
+    def start(self, op: StoreOp[T], context: RequestContext) -> Steps[Any]:
         """Return the generator that carries out ``op``; what lets go is asked ahead of what asks for more."""
-        steps = super().start(op, turn)
+        steps = super().start(op, context)
         return _freeing(steps) if isinstance(op, Withdraw | Rewrite) else steps
 
     # The session.
 
-    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+    def open(self, op: Open, context: RequestContext) -> Steps[Opened]:
         """Grant the lease, and put the anchor key that shows it to be alive."""
         yield from self._asking.log_in()
         asked = {"TTL": str(-int(-op.ttl_s // 1)), "ID": str(self._lease)}
@@ -128,7 +128,7 @@ class EtcdProtocol(StoreProtocol):
         self._anchored = codec.revision(put)
         return Opened(self.session_id, float(ttl_s))
 
-    def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
+    def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
         """Keep the lease alive, then read the anchor and all held keys, linearizably.
 
         An answered keepalive alone proves nothing: servers before 3.4.38 may answer for a
@@ -138,24 +138,24 @@ class EtcdProtocol(StoreProtocol):
         ttl_s = codec.number(kept.get("result", {}).get("TTL"))
         if ttl_s <= 0:
             raise SessionLost("the lease has ended on the store")
-        missing: list[Place] = []
-        for start in range(0, max(len(op.places), 1), HELD_PER_READ):
-            missing += yield from self._missing(op.places[start : start + HELD_PER_READ])
+        missing: list[Entry] = []
+        for start in range(0, max(len(op.entries), 1), HELD_PER_READ):
+            missing += yield from self._missing(op.entries[start : start + HELD_PER_READ])
         return Renewal(float(ttl_s), tuple(missing))
 
-    def _missing(self, places: tuple[Place, ...]) -> Steps[list[Place]]:
-        """Return the places that do not stand any more, while the session does."""
-        expected = [*codec.compare_present(self._anchor), *(_compare_stands(place) for place in places)]
-        reads = [codec.read(self._anchor), *(codec.read(key_of(place)) for place in places)]
+    def _missing(self, entries: tuple[Entry, ...]) -> Steps[list[Entry]]:
+        """Return the entries that are not there any more, while the session does."""
+        expected = [*codec.compare_present(self._anchor), *(_compare_stands(entry) for entry in entries)]
+        reads = [codec.read(self._anchor), *(codec.read(key_of(entry)) for entry in entries)]
         reply = yield from self._txn(expected, otherwise=reads, urgent=True)
         if reply.get("succeeded"):
             return []
         anchor, *found = codec.reads(reply)
         if not codec.keys(anchor):
             raise SessionLost(NO_ANCHOR)
-        return [place for place, at in zip(places, found, strict=True) if not stands(at, place)]
+        return [entry for entry, at in zip(entries, found, strict=True) if not stands(at, entry)]
 
-    def end(self, op: End, turn: Turn) -> Steps[None]:
+    def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Revoke the lease: all that was bound to it goes."""
         try:
             yield from self._asking.ask(Post("/lease/revoke", {"ID": str(self._lease)}, urgent=True))
@@ -165,74 +165,74 @@ class EtcdProtocol(StoreProtocol):
 
     # The queue.
 
-    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+    def enqueue(self, op: Enqueue, context: RequestContext) -> Steps[Snapshot]:
         """Put the own key once, and see who else is there."""
-        spot, order = op.spot, op.order
-        key = self._layout.contender(spot, self.session_id)
-        most = max(order.reach + 1, READ_WHOLE)
-        seen = [codec.read(*ends, limit=most) for ends in self._layout.ranges(spot.queue, order)]
-        reply = yield from self._create(spot, key, seen=seen)
+        ticket, rule = op.ticket, op.rule
+        key = self._layout.contender(ticket, self.session_id)
+        most = max(rule.reach + 1, READ_WHOLE)
+        seen = [codec.read(*ends, limit=most) for ends in self._layout.ranges(ticket.queue, rule)]
+        reply = yield from self._create(ticket, key, seen=seen)
         if not reply.get("succeeded"):
-            return (yield from self._found_again(spot, key, order, reply))
+            return (yield from self._found_again(ticket, key, rule, reply))
         at = codec.revision(reply)
-        mine = Place(spot, ref_of(key), at)
+        mine = Entry(ticket, ref_of(key), at)
         parts = codec.reads(reply)
         total = sum(codec.number(part.get("count")) for part in parts)
         known = [kv for part in parts for kv in codec.keys(part)]
         if len(known) < total:
-            view = yield from self._read_ahead(mine, order)
-            others = total if order.exclusive_only else total - 1  # a reader does not see itself
-            return replace(view, position=max(others, view.position))
+            snapshot = yield from self._read_ahead(mine, rule)
+            others = total if rule.exclusive_only else total - 1  # a reader does not see itself
+            return replace(snapshot, position=max(others, snapshot.position))
         known = [kv for kv in known if kv.created < at]
-        ahead = self._contenders(spot.queue, known, order.reach)
-        return View(mine, ahead, len(known) <= order.reach, len(known), at, self._cheap(order, parts))
+        ahead = self._contenders(ticket.queue, known, rule.reach)
+        return Snapshot(mine, ahead, len(known) <= rule.reach, len(known), at, self._cheap(rule, parts))
 
-    def _found_again(self, spot: Spot, key: bytes, order: Order, reply: Json) -> Steps[View]:
+    def _found_again(self, ticket: Ticket, key: bytes, rule: Rule, reply: Json) -> Steps[Snapshot]:
         """See where an attempt stands whose reply was lost."""
         own = codec.keys(codec.reads(reply)[0])
         if not own:
             raise SessionLost("its contender was withdrawn")
-        return (yield from self._read_queue(Place(spot, ref_of(key), own[0].created), order))
+        return (yield from self._read_queue(Entry(ticket, ref_of(key), own[0].created), rule))
 
-    def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
+    def probe(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
         """Put the own key if nobody is there who would block; one transaction where one can say so.
 
         It deletes nothing itself: a withdrawal that is not answered may land late, as a create may, and
         a probe that is asked again puts the same key.
         """
-        spot, order = op.spot, op.order
-        if order.depth > 1:
-            return (yield from self._probe_deep(op, turn))
-        key = self._layout.contender(spot, self.session_id)
-        ranges = self._layout.ranges(spot.queue, order)
+        ticket, rule = op.ticket, op.rule
+        if rule.depth > 1:
+            return (yield from self._probe_deep(op, context))
+        key = self._layout.contender(ticket, self.session_id)
+        ranges = self._layout.ranges(ticket.queue, rule)
         nobody = [codec.compare_absent(*ends) for ends in ranges]
-        writers = [codec.read(*ends, limit=2) for ends in ranges] if order.minds_marks else []
-        reply = yield from self._create(spot, key, nobody=nobody, otherwise=writers)
+        writers = [codec.read(*ends, limit=2) for ends in ranges] if rule.minds_marks else []
+        reply = yield from self._create(ticket, key, nobody=nobody, otherwise=writers)
         if reply.get("succeeded"):
             at = codec.revision(reply)
-            return View(Place(spot, ref_of(key), at), (), complete=True, position=0, as_of=at)
+            return Snapshot(Entry(ticket, ref_of(key), at), (), complete=True, position=0, as_of=at)
         own, _anchor, *parts = map(codec.keys, codec.reads(reply))
         if own:
-            return (yield from self._read_queue(Place(spot, ref_of(key), own[0].created), order))
-        ahead = self._contenders(spot.queue, [kv for part in parts for kv in part])
-        if ahead and not order.blockers(ahead):  # all there is downgraded, as a comparison cannot see
-            return (yield from self.enqueue(Enqueue(spot, order), turn))
-        if spot.id in self._in_doubt:  # an earlier try may land yet, so the program withdraws
-            return View(None, ahead, complete=True, position=len(ahead))
+            return (yield from self._read_queue(Entry(ticket, ref_of(key), own[0].created), rule))
+        ahead = self._contenders(ticket.queue, [kv for part in parts for kv in part])
+        if ahead and not rule.blockers(ahead):  # all there is downgraded, as a comparison cannot see
+            return (yield from self.enqueue(Enqueue(ticket, rule), context))
+        if ticket.id in self._in_doubt:  # an earlier try may land yet, so the program withdraws
+            return Snapshot(None, ahead, complete=True, position=len(ahead))
         return None
 
-    def _probe_deep(self, op: Probe, turn: Turn) -> Steps[View | None]:
+    def _probe_deep(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
         """Look first where a comparison cannot count; the program withdraws if it came too late."""
-        spot, order = op.spot, op.order
-        parts = yield from self._together(self._nearest(spot.queue, order, before=None))
-        ahead = self._contenders(spot.queue, [kv for part in parts for kv in codec.keys(part)])
-        if not turn.again and order.blockers(ahead):
+        ticket, rule = op.ticket, op.rule
+        parts = yield from self._together(self._nearest(ticket.queue, rule, before=None))
+        ahead = self._contenders(ticket.queue, [kv for part in parts for kv in codec.keys(part)])
+        if not context.again and rule.blockers(ahead):
             return None
-        return (yield from self.enqueue(Enqueue(spot, order), turn))
+        return (yield from self.enqueue(Enqueue(ticket, rule), context))
 
-    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+    def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
         """Watch the targets; compare them once if anything was written since they were seen."""
-        since = yield from self._arm(op.mine, op.targets, turn)
+        since = yield from self._arm(op.mine, op.targets, context)
         if since <= op.as_of:
             return True
         expected = [compare for target in op.targets for compare in _compare_seen(target, op.mine)]
@@ -243,20 +243,20 @@ class EtcdProtocol(StoreProtocol):
         pairs = zip(op.targets, codec.reads(reply), strict=True)
         return all(_as_seen(found, target, op.mine) for target, found in pairs)
 
-    def look(self, op: Look, turn: Turn) -> Steps[View]:
+    def look(self, op: Look, context: RequestContext) -> Steps[Snapshot]:
         """Arm and read side by side; read again if the watches began later than the read."""
-        watches = self._watches(op.mine, op.targets, turn)
-        replies = yield from self._together((*watches, *self._look_reads(op.mine, op.order)))
+        watches = self._watches(op.mine, op.targets, context)
+        replies = yield from self._together((*watches, *self._look_reads(op.mine, op.rule)))
         created = replies[: len(watches)]
-        view = yield from self._with_own(op.mine, op.order, replies[len(watches) :])
-        if max(created, default=0) > view.as_of:
-            view = yield from self._read_queue(op.mine, op.order)
-        return view
+        snapshot = yield from self._with_own(op.mine, op.rule, replies[len(watches) :])
+        if max(created, default=0) > snapshot.as_of:
+            snapshot = yield from self._read_queue(op.mine, op.rule)
+        return snapshot
 
-    def check(self, op: Check, turn: Turn) -> Steps[Checked]:
+    def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
         """Find the own key standing, and these others gone (after an event) or as seen; at one revision."""
         if op.evidence is None:
-            yield from self._arm(op.mine, op.targets, turn)
+            yield from self._arm(op.mine, op.targets, context)
             others = [compare for target in op.targets for compare in _compare_seen(target, op.mine)]
         else:
             others = [codec.compare_absent(ref_key(target.ref)) for target in op.targets]
@@ -270,39 +270,39 @@ class EtcdProtocol(StoreProtocol):
         present = (target.ref for target, at in pairs if _as_seen(at, target, op.mine))
         return Checked(stands(own, op.mine), frozenset(present))
 
-    def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
+    def rewrite(self, op: Rewrite, context: RequestContext) -> Steps[int | None]:
         """Rewrite the own key's value, if it is the key that was created and was put as often as expected."""
-        key, spot = key_of(op.place), op.place.spot
-        expected = [_compare_stands(op.place)]
+        key, ticket = key_of(op.entry), op.entry.ticket
+        expected = [_compare_stands(op.entry)]
         if op.version is not None:
             expected.append(codec.compare_version(key, op.version + 1))
-        value = pack(spot.queue, op.mark, spot.owner, op.data)
+        value = pack(ticket.queue, op.mark, ticket.owner, op.data)
         reply = yield from self._txn(expected, then=[codec.put_again(key, value, self._lease)])
         if not reply.get("succeeded"):
             return None
         return codec.number(reply["responses"][0]["response_put"]["prev_kv"]["version"])
 
-    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+    def withdraw(self, op: Withdraw, context: RequestContext) -> Steps[bool]:
         """Delete the own key; where its create may still land, see to it that it will not."""
-        key = self._layout.contender(op.spot, self.session_id)
-        if op.spot.id in self._in_doubt:
-            return (yield from self._bury(op.spot, key)) or turn.again
-        if op.place is None:
-            return (yield from self._delete(key)) or turn.again
+        key = self._layout.contender(op.ticket, self.session_id)
+        if op.ticket.id in self._in_doubt:
+            return (yield from self._bury(op.ticket, key)) or context.again
+        if op.entry is None:
+            return (yield from self._delete(key)) or context.again
         try:
-            reply = yield from self._txn([_compare_stands(op.place)], then=[codec.delete(key)])
+            reply = yield from self._txn([_compare_stands(op.entry)], then=[codec.delete(key)])
         except StoreFull:
-            return (yield from self._delete(key)) or turn.again
-        return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
+            return (yield from self._delete(key)) or context.again
+        return bool(reply.get("succeeded")) or context.again  # asked again: it was I who deleted it
 
-    def _bury(self, spot: Spot, key: bytes) -> Steps[bool]:
+    def _bury(self, ticket: Ticket, key: bytes) -> Steps[bool]:
         """Delete the own key and leave a tombstone; or sweep them all, where they have become many."""
         sweeps = self._tombstones >= self.most_tombstones
         if sweeps:
             tombstones = codec.delete(*self._layout.tombstones(self.session_id))
             ends = [codec.put(self._anchor, b"", self._lease), tombstones]
         else:
-            ends = [codec.put(self._layout.tombstone(spot.id, self.session_id), b"", self._lease)]
+            ends = [codec.put(self._layout.tombstone(ticket.id, self.session_id), b"", self._lease)]
         stands = codec.compare_present(self._anchor)
         try:
             reply = yield from self._txn(stands, then=[codec.delete(key), *ends])
@@ -316,7 +316,7 @@ class EtcdProtocol(StoreProtocol):
         if sweeps:
             self._anchored = max(self._anchored, codec.revision(reply))
         self._tombstones = 0 if sweeps else self._tombstones + 1
-        self._in_doubt.discard(spot.id)
+        self._in_doubt.discard(ticket.id)
         return codec.number(reply["responses"][0]["response_delete_range"].get("deleted")) > 0
 
     def _delete(self, key: bytes) -> Steps[bool]:
@@ -326,23 +326,23 @@ class EtcdProtocol(StoreProtocol):
 
     # Queues from outside: about nobody's own contender.
 
-    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
         """Delete a key if it is the one that was created then."""
         key = ref_key(op.ref)
         reply = yield from self._txn([codec.compare_created(key, op.token)], then=[codec.delete(key)])
-        return bool(reply.get("succeeded")) or turn.again  # asked again: it was I who deleted it
+        return bool(reply.get("succeeded")) or context.again  # asked again: it was I who deleted it
 
-    def listing(self, op: List, turn: Turn) -> Steps[Listing]:
+    def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
         """Read the first created keys of the queue; read again if its watch began later than the read."""
         start, end = self._layout.whole(op.queue)
         head = Post("/kv/range", codec.oldest(start, end, op.most))
-        watch = WatchKey(start, turn.mailbox, changes=True, end=end, queue=op.queue)
+        watch = WatchKey(start, context.mailbox, changes=True, end=end, queue=op.queue)
         *since, found = yield from self._together((watch, head) if op.watch else (head,))
         if max(since, default=0) > codec.revision(found):
             found = yield from self._post(head.path, head.body)
         return Listing(tuple(self._layout.listed(op.queue, kv) for kv in codec.keys(found)))
 
-    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+    def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
         """Read one key of each queue: the first there is, then the first behind that queue."""
         names: list[str] = []
         start, end = self._layout.locks
@@ -360,7 +360,7 @@ class EtcdProtocol(StoreProtocol):
 
     def _create(
         self,
-        spot: Spot,
+        ticket: Ticket,
         key: bytes,
         *,
         nobody: Sequence[Json] = (),
@@ -372,10 +372,10 @@ class EtcdProtocol(StoreProtocol):
         The reply to a refusal has the own key, the anchor, and ``otherwise``. The contender is in doubt
         from before the store is asked, until it has answered all that was asked.
         """
-        doubted = spot.id in self._in_doubt
-        self._in_doubt.add(spot.id)
-        absent = [*nobody, codec.compare_absent(key), codec.compare_absent(self._tombstone(spot))]
-        put = codec.put(key, pack(spot.queue, "", spot.owner, spot.data), self._lease)
+        doubted = ticket.id in self._in_doubt
+        self._in_doubt.add(ticket.id)
+        absent = [*nobody, codec.compare_absent(key), codec.compare_absent(self._tombstone(ticket))]
+        put = codec.put(key, pack(ticket.queue, "", ticket.owner, ticket.data), self._lease)
         reads = [codec.read(key), codec.read(self._anchor), *otherwise]
         while True:
             known = self._anchored
@@ -384,7 +384,7 @@ class EtcdProtocol(StoreProtocol):
                 reply = yield from self._txn(compare, then=[put, *seen], otherwise=reads)
             except StoreFull:
                 if not doubted:
-                    self._in_doubt.discard(spot.id)
+                    self._in_doubt.discard(ticket.id)
                 raise
             if reply.get("succeeded"):
                 break
@@ -395,79 +395,79 @@ class EtcdProtocol(StoreProtocol):
             if own or anchor[0].modified == known:
                 break
         if not doubted:
-            self._in_doubt.discard(spot.id)
+            self._in_doubt.discard(ticket.id)
         return reply
 
-    def _arm(self, mine: Place, targets: Ahead, turn: Turn) -> Steps[int]:
+    def _arm(self, mine: Entry, targets: Ahead, context: RequestContext) -> Steps[int]:
         """Watch; returns the revision from which on all their events will come."""
-        created = yield from self._together(self._watches(mine, targets, turn))
+        created = yield from self._together(self._watches(mine, targets, context))
         return max(created, default=0)
 
-    def _watches(self, mine: Place, targets: Ahead, turn: Turn) -> tuple[WatchKey, ...]:
-        shared = mine.spot.minds_marks
-        return tuple(WatchKey(ref_key(target.ref), turn.mailbox, changes=shared) for target in targets)
+    def _watches(self, mine: Entry, targets: Ahead, context: RequestContext) -> tuple[WatchKey, ...]:
+        shared = mine.ticket.minds_marks
+        return tuple(WatchKey(ref_key(target.ref), context.mailbox, changes=shared) for target in targets)
 
-    def _read_queue(self, mine: Place, order: Order) -> Steps[View]:
-        replies = yield from self._together(self._look_reads(mine, order))
-        return (yield from self._with_own(mine, order, replies))
+    def _read_queue(self, mine: Entry, rule: Rule) -> Steps[Snapshot]:
+        replies = yield from self._together(self._look_reads(mine, rule))
+        return (yield from self._with_own(mine, rule, replies))
 
-    def _read_ahead(self, mine: Place, order: Order) -> Steps[View]:
+    def _read_ahead(self, mine: Entry, rule: Rule) -> Steps[Snapshot]:
         """Read the queue behind the own put, and the own key too if it would grant."""
-        if not order.exclusive_only:
-            return (yield from self._read_queue(mine, order))
-        parts = yield from self._together(self._nearest(mine.spot.queue, order, before=mine.token))
-        view = self._seen(mine, order, parts)
-        if order.blockers(view.ahead):
-            return view
-        return (yield from self._read_queue(mine, order))
+        if not rule.exclusive_only:
+            return (yield from self._read_queue(mine, rule))
+        parts = yield from self._together(self._nearest(mine.ticket.queue, rule, before=mine.token))
+        snapshot = self._seen(mine, rule, parts)
+        if rule.blockers(snapshot.ahead):
+            return snapshot
+        return (yield from self._read_queue(mine, rule))
 
-    def _look_reads(self, mine: Place, order: Order) -> tuple[Post, ...]:
+    def _look_reads(self, mine: Entry, rule: Rule) -> tuple[Post, ...]:
         """Read who is ahead, and the own key: in the same range, or after it (it stood all the while)."""
-        if not order.exclusive_only:
-            return self._nearest(mine.spot.queue, order, before=mine.token + 1, more=1)
+        if not rule.exclusive_only:
+            return self._nearest(mine.ticket.queue, rule, before=mine.token + 1, more=1)
         own = Post("/kv/range", codec.span(key_of(mine)))
-        return (*self._nearest(mine.spot.queue, order, before=mine.token), own)
+        return (*self._nearest(mine.ticket.queue, rule, before=mine.token), own)
 
-    def _nearest(self, queue: str, order: Order, before: int | None, more: int = 0) -> tuple[Post, ...]:
+    def _nearest(self, queue: str, rule: Rule, before: int | None, more: int = 0) -> tuple[Post, ...]:
         return tuple(
-            Post("/kv/range", codec.nearest(start, end, before=before, limit=order.reach + more))
-            for start, end in self._layout.ranges(queue, order)
+            Post("/kv/range", codec.nearest(start, end, before=before, limit=rule.reach + more))
+            for start, end in self._layout.ranges(queue, rule)
         )
 
-    def _with_own(self, mine: Place, order: Order, replies: tuple[Any, ...]) -> Steps[View]:
+    def _with_own(self, mine: Entry, rule: Rule, replies: tuple[Any, ...]) -> Steps[Snapshot]:
         """Return what `_look_reads` found; calls sent together may have been carried out in any order."""
         *parts, own = replies
-        if not order.exclusive_only:
+        if not rule.exclusive_only:
             parts = [own]
         elif codec.revision(own) < max(map(codec.revision, parts)):
             own = yield from self._post("/kv/range", codec.span(key_of(mine)))
-        view = self._seen(mine, order, parts)
-        return view if stands(own, mine) else replace(view, mine=None)
+        snapshot = self._seen(mine, rule, parts)
+        return snapshot if stands(own, mine) else replace(snapshot, mine=None)
 
-    def _seen(self, mine: Place, order: Order, parts: Sequence[Json]) -> View:
+    def _seen(self, mine: Entry, rule: Rule, parts: Sequence[Json]) -> Snapshot:
         """Return what ranges that were sorted show, the own key among them or not."""
         found = [[kv for kv in codec.keys(part) if kv.created < mine.token] for part in parts]
-        complete = all(len(part) < order.reach for part in found)
-        ahead = self._contenders(mine.spot.queue, [kv for part in found for kv in part])
+        complete = all(len(part) < rule.reach for part in found)
+        ahead = self._contenders(mine.ticket.queue, [kv for part in found for kv in part])
         if not complete:
-            ahead = ahead[: order.reach]
+            ahead = ahead[: rule.reach]
         as_of = min(map(codec.revision, parts))
-        return View(mine, ahead, complete, len(ahead), as_of, self._cheap(order, parts))
+        return Snapshot(mine, ahead, complete, len(ahead), as_of, self._cheap(rule, parts))
 
     def _contenders(self, queue: str, found: list[codec.Kv], most: int | None = None) -> Ahead:
         """Return whom keys stand for, the latest created first and so many at most."""
         found = sorted(found, key=lambda kv: (kv.created, kv.key), reverse=True)[:most]
         for kv in found:
-            if (said := self._layout.stranger(queue, kv.key, kv.lease)) is not None:
+            if (said := self._layout.foreign(queue, kv.key, kv.lease)) is not None:
                 self._notices.add(kv.key, f"{ref_of(kv.key)} is {said}")
         return tuple(self._layout.parse(queue, kv) for kv in found)
 
-    def _tombstone(self, spot: Spot) -> bytes:
-        return self._layout.tombstone(spot.id, self.session_id)
+    def _tombstone(self, ticket: Ticket) -> bytes:
+        return self._layout.tombstone(ticket.id, self.session_id)
 
-    def _cheap(self, order: Order, parts: Sequence[Json]) -> bool:
+    def _cheap(self, rule: Rule, parts: Sequence[Json]) -> bool:
         """Whether one range, and a short one, shows the own key and who is ahead."""
-        return not order.exclusive_only and codec.number(parts[0].get("count")) <= self.sorted_soon
+        return not rule.exclusive_only and codec.number(parts[0].get("count")) <= self.sorted_soon
 
     # Asking: what a reply, or an error, means to all operations.
 
@@ -537,35 +537,35 @@ class EtcdProtocol(StoreProtocol):
         return f"{error.message} (a role of the user has to permit reading and writing {keys})"
 
 
-def key_of(place: Place) -> bytes:
-    """Return the key that a place is."""
-    return ref_key(place.ref)
+def key_of(entry: Entry) -> bytes:
+    """Return the key that an entry is."""
+    return ref_key(entry.ref)
 
 
-def _compare_stands(place: Place) -> Json:
+def _compare_stands(entry: Entry) -> Json:
     """Return the comparison that says what `stands` does."""
-    return codec.compare_created(key_of(place), place.token)
+    return codec.compare_created(key_of(entry), entry.token)
 
 
-def _compare_seen(target: Contender, mine: Place) -> list[Json]:
+def _compare_seen(target: Contender, mine: Entry) -> list[Json]:
     """Return the comparisons that say what `_as_seen` does."""
     key = ref_key(target.ref)
     there = codec.compare_present(key, before=mine.token)
-    if not mine.spot.minds_marks:
+    if not mine.ticket.minds_marks:
         return there
     return [*there, codec.compare_version(key, target.version + 1)]
 
 
-def stands(response: Json, place: Place) -> bool:
+def stands(response: Json, entry: Entry) -> bool:
     """Whether the own key is there, among others or alone, as it was created."""
-    key = key_of(place)
-    return any(kv.key == key and kv.created == place.token for kv in codec.keys(response))
+    key = key_of(entry)
+    return any(kv.key == key and kv.created == entry.token for kv in codec.keys(response))
 
 
-def _as_seen(response: Json, target: Contender, mine: Place) -> bool:
+def _as_seen(response: Json, target: Contender, mine: Entry) -> bool:
     """Whether another's key is there as it was seen; one made again behind mine blocks nobody."""
     return any(
-        kv.created < mine.token and (not mine.spot.minds_marks or kv.version - 1 == target.version)
+        kv.created < mine.token and (not mine.ticket.minds_marks or kv.version - 1 == target.version)
         for kv in codec.keys(response)
     )
 

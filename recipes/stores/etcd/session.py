@@ -112,7 +112,7 @@ class LeanSession:
 
         etcd 3.5.0 to 3.5.4 panic when a connection goes while they read in a transaction that only
         reads (etcd issue 14110). Such a call is harmless however late it arrives: its connection is left
-        until it has answered, or for a while, and closed by whatever call of the link is next.
+        until it has answered, or for a while, and closed by whatever call of the connection is next.
         """
         if self._closed or not reads:
             conn.reset()

@@ -1,4 +1,4 @@
-"""A TCP or TLS connection whose every step has a deadline: for the blocking face."""
+"""A TCP or TLS connection whose every step has a deadline: for the blocking API."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _handshake(sock: ssl.SSLSocket, deadline: float, stop: Callable[[], bool]) -
 
 
 def _sliced(sock: socket.socket, write: bool, deadline: float, stop: Callable[[], bool], late: str) -> None:
-    """Wait in slices, so that who closes a link need not wait for a connection in the making."""
+    """Wait in slices, so that who closes a connection need not wait for a connection in the making."""
     while not stop():
         left = deadline - time.monotonic()
         if left <= 0:

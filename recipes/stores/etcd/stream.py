@@ -52,12 +52,12 @@ class Documents:
 
 
 class Channel:
-    """One connection's watches; the switch fills ``outbox``, the face sends it.
+    """One connection's watches; the multiplexer fills ``outbox``, the API sends it.
 
     Attributes:
         endpoint: The server that the connection goes to.
         outbox: What is still to be sent.
-        live: False once the switch has no more use for it.
+        live: False once the multiplexer has no more use for it.
     """
 
     __slots__ = ("_docs", "_h11", "_refusal", "_status", "endpoint", "live", "outbox")

@@ -1,7 +1,7 @@
 """Who watches what: the state machine of etcd watches, documents in, tellings out. No I/O.
 
 A watch on the wire may serve several armings: a mailbox that comes later joins a watch
-on the same key or range, as long as that one has told of no event. Its revision is then right for
+on the same key or range, as long as that one has delivered no event. Its revision is then right for
 the newcomer as well: every event after it is still to come, or on its way.
 """
 
@@ -67,7 +67,7 @@ class WatchBook:
     """Keep the armings, and say what to tell whom; numbers are never used twice.
 
     Attributes:
-        told: What has to be told; the owner empties it.
+        told: What has to be delivered; the owner empties it.
     """
 
     def __init__(self) -> None:

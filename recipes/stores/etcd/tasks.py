@@ -17,7 +17,7 @@ from recipes.stores.etcd.codec import only_reads
 from recipes.stores.etcd.login import Login
 from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
 from recipes.stores.etcd.stream_book import Arming, split
-from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.tasks_conn import Conn, connect, told
 from recipes.stores.etcd.tasks_watching import Watching
 from recipes.stores.etcd.wire import Dialect, Reply, WireError, compact
@@ -25,7 +25,7 @@ from recipes.stores.etcd.wire_answers import document, error_of, failed, unavail
 from recipes.stores.etcd.wire_dial import Endpoint, Endpoints
 from recipes.stores.secret import Sealed
 
-__all__ = ["AsyncEtcdLink"]
+__all__ = ["AsyncEtcdConnection"]
 
 MOST_AT_ONCE = 32
 """Calls on their way; those behind wait for one of their kind to be answered (see ``Post``)."""
@@ -90,10 +90,10 @@ class _Server:
             return error
 
 
-class AsyncEtcdLink:
-    """An ``AsyncLink`` to etcd, for one event loop. Making one does no I/O.
+class AsyncEtcdConnection:
+    """An ``AsyncConnection`` to etcd, for one event loop. Making one does no I/O.
 
-    The arguments are those of ``EtcdLink``. A call that is cancelled closes its connection.
+    The arguments are those of ``EtcdConnection``. A call that is cancelled closes its connection.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class AsyncEtcdLink:
         self._context = ssl_context
         self._servers = {endpoint: _Server(endpoint) for endpoint in self._endpoints.all}
         store = self._endpoints.all[0].store
-        self._watching = Watching(Switch(self._endpoints, self._login.token), ssl_context, store)
+        self._watching = Watching(Multiplexer(self._endpoints, self._login.token), ssl_context, store)
         self._conns: set[Conn] = set()
         self._slots, self._freeing, self._urgent = (asyncio.Semaphore(MOST_AT_ONCE) for _ in range(3))
         self._closed = False
@@ -137,7 +137,7 @@ class AsyncEtcdLink:
         self._watching.forget(mailbox)
 
     def for_another_loop(self) -> None:
-        """Return None: this link works in its own loop only."""
+        """Return None: this connection works in its own loop only."""
 
     async def close(self) -> None:
         """Let go of connections and tasks, within a second; never raises."""

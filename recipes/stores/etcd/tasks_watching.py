@@ -1,4 +1,4 @@
-"""The asyncio face's watching: the switch on the loop's transports, with no thread."""
+"""The asyncio API's watching: the multiplexer on the loop's transports, with no thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import cast
 from recipes._contract.connection import Mailbox
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
-from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.tasks_conn import connect
 from recipes.stores.etcd.wire_answers import failed, unavailable
 from recipes.stores.etcd.wire_dial import DIAL_S
@@ -46,10 +46,10 @@ class _Stream(asyncio.Protocol):
 
 
 class Watching:
-    """Carry out what the switch wants, on one loop."""
+    """Carry out what the multiplexer wants, on one loop."""
 
-    def __init__(self, switch: Switch, context: ssl.SSLContext | None, store: str) -> None:
-        self._switch = switch
+    def __init__(self, multiplexer: Multiplexer, context: ssl.SSLContext | None, store: str) -> None:
+        self._multiplexer = multiplexer
         self._context = context
         self._store = store
         self._streams: dict[Channel, _Stream] = {}
@@ -59,26 +59,26 @@ class Watching:
         self._closed = False
 
     def arm(self, arming: Arming) -> None:
-        """Send for a watch; ``arming.resolve`` will hear of it."""
+        """Send for a watch; ``arming.resolve`` will be notified."""
         if self._closed:
             arming.resolve(unavailable(self._store, "this link is closed"))
         else:
-            self._step(lambda now: self._switch.arm(arming, now))
+            self._step(lambda now: self._multiplexer.arm(arming, now))
 
     def drop(self, arming: Arming) -> None:
         """Undo ``arming``."""
         if not self._closed:
-            self._step(lambda _now: self._switch.drop(arming))
+            self._step(lambda _now: self._multiplexer.drop(arming))
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``."""
-        if not self._closed and self._switch.book.watches(mailbox):
-            self._step(lambda _now: self._switch.forget(mailbox))
+        if not self._closed and self._multiplexer.book.watches(mailbox):
+            self._step(lambda _now: self._multiplexer.forget(mailbox))
 
     def follow(self) -> None:
         """Leave the servers that calls have left."""
         if not self._closed:
-            self._step(lambda _now: self._switch.follow())
+            self._step(lambda _now: self._multiplexer.follow())
 
     async def close(self) -> None:
         """End the connections, and wait until they are closed."""
@@ -88,7 +88,7 @@ class Watching:
         if self._timer is not None:
             self._timer.cancel()
         openings, streams = list(self._openings.values()), list(self._streams.values())
-        self._step(lambda _now: self._switch.lose_all(unavailable(self._store, "this link was closed")))
+        self._step(lambda _now: self._multiplexer.lose_all(unavailable(self._store, "this link was closed")))
         if openings:
             await asyncio.wait(openings)
         if streams:
@@ -96,21 +96,21 @@ class Watching:
 
     def received(self, channel: Channel, data: bytes) -> None:
         """Take what arrived on ``channel``."""
-        self._step(lambda now: self._switch.received(channel, data, now))
+        self._step(lambda now: self._multiplexer.received(channel, data, now))
 
     def lost(self, channel: Channel, exc: Exception | None) -> None:
         """Take note that the connection of ``channel`` is gone."""
         self._streams.pop(channel, None)
         store = channel.endpoint.store
         failure = unavailable(store, "the watch stream was closed") if exc is None else failed(store, exc)
-        self._step(lambda _now: self._switch.broken(channel, failure))
+        self._step(lambda _now: self._multiplexer.broken(channel, failure))
 
     def _step(self, step: Callable[[float], None]) -> None:
-        switch, loop = self._switch, asyncio.get_running_loop()
+        multiplexer, loop = self._multiplexer, asyncio.get_running_loop()
         step(loop.time())
-        while switch.opens or switch.closes:
-            opens, switch.opens = switch.opens, []
-            closes, switch.closes = switch.closes, []
+        while multiplexer.opens or multiplexer.closes:
+            opens, multiplexer.opens = multiplexer.opens, []
+            closes, multiplexer.closes = multiplexer.closes, []
             for channel in opens:
                 if channel.live:
                     opening = self._openings[channel] = loop.create_task(self._open(channel))
@@ -122,7 +122,7 @@ class Watching:
                 stream.transport.write(bytes(channel.outbox))
                 channel.outbox.clear()
         self._set_timer(loop)
-        for tell, what in switch.take_told():
+        for tell, what in multiplexer.take_told():
             tell(what)
 
     def _close(self, channel: Channel) -> None:
@@ -135,7 +135,7 @@ class Watching:
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the timer run at ``due``; one that runs too early is left alone, it looks again."""
-        due = None if self._closed else self._switch.due()
+        due = None if self._closed else self._multiplexer.due()
         if due is None or (self._timer is not None and self._timer_at <= due):
             return
         if self._timer is not None:
@@ -144,7 +144,7 @@ class Watching:
 
     def _tick(self) -> None:
         self._timer = None
-        self._step(self._switch.tick)
+        self._step(self._multiplexer.tick)
 
     def _opened(self, channel: Channel, _: asyncio.Task[None]) -> None:
         self._openings.pop(channel, None)
@@ -156,9 +156,9 @@ class Watching:
             await connect(channel.endpoint, self._context, stream, loop.time() + DIAL_S)
         except Exception as error:  # whatever it was: this channel never comes to be
             failure = failed(channel.endpoint.store, error)
-            self._step(lambda _now: self._switch.broken(channel, failure))
+            self._step(lambda _now: self._multiplexer.broken(channel, failure))
         else:
             self._streams[channel] = stream
             if not channel.live and stream.transport is not None:
                 stream.transport.abort()
-            self._step(lambda now: self._switch.connected(channel, now))
+            self._step(lambda now: self._multiplexer.connected(channel, now))

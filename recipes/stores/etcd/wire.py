@@ -1,6 +1,6 @@
 """HTTP/1.1 as etcd's gateway speaks it: bytes in, replies out, no I/O.
 
-Both faces make their unary calls with this codec. Framing is h11's business, with
+Both APIs make their unary calls with this codec. Framing is h11's business, with
 one short cut: the reply etcd nearly always gives (a status line, plain headers, one
 ``Content-Length``) is recognized by a pattern. That is worth it: the pattern costs
 about 10 us a call, h11 about 130 us, beside the 330 us that a put takes on loopback.

@@ -7,35 +7,35 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
-from recipes._contract.backend import Engine
+from recipes._contract.backend import Backend
 from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores._kit.queue import QueueProtocol
 from recipes.stores.sqlite.location import path_of
 
 if TYPE_CHECKING:
-    from recipes._contract.connection import AsyncLink, Link, OnEnd
+    from recipes._contract.connection import AsyncConnection, Connection, OnEnd
 
-__all__ = ["SqliteEngine", "engine", "lifelines"]
+__all__ = ["SqliteBackend", "backend", "liveness_locks"]
 
 NO_FCNTL = "this platform has no fcntl, with which processes lock files"
 ELSEWHERE = "use it on Linux, macOS or another Unix, or use etcd:// or zookeeper://"
 
 
-def lifelines() -> list[int]:
+def liveness_locks() -> list[int]:
     """Return the files whose kernel locks say that this process lives."""
-    from recipes.stores.sqlite.lifeline import descriptors
+    from recipes.stores.sqlite.liveness import descriptors
 
     return descriptors()
 
 
-def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[SqliteEngine, set[str]]:
-    """Return the engine of the file that a URL names; there are no options of its own."""
+def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[SqliteBackend, set[str]]:
+    """Return the backend of the file that a URL names; there are no options of its own."""
     del options
-    return SqliteEngine.named(parts), set()
+    return SqliteBackend.named(parts), set()
 
 
-class SqliteEngine(Engine):
+class SqliteBackend(Backend):
     """A file on a local disk."""
 
     guarantees = STORES["sqlite"]
@@ -45,8 +45,8 @@ class SqliteEngine(Engine):
         self.label = f"sqlite://{path}"
 
     @classmethod
-    def named(cls, parts: SplitResult) -> SqliteEngine:
-        """Return the engine of the file that a URL names.
+    def named(cls, parts: SplitResult) -> SqliteBackend:
+        """Return the backend of the file that a URL names.
 
         Raises:
             StoreRefused: This platform cannot lock files.
@@ -61,19 +61,19 @@ class SqliteEngine(Engine):
         """Return the protocol for one session, with an id of its own."""
         return QueueProtocol(secrets.token_hex(8))
 
-    def link(self, on_end: OnEnd) -> Link:
-        """Return a new blocking link."""
-        from recipes.stores._kit.blocking import QueueLink
+    def connection(self, on_end: OnEnd) -> Connection:
+        """Return a new blocking connection."""
+        from recipes.stores._kit.blocking import QueueConnection
         from recipes.stores.sqlite.session import FileSession
 
         try:
-            return QueueLink(FileSession(self._path, self.label, on_end))
+            return QueueConnection(FileSession(self._path, self.label, on_end))
         except OSError as error:  # too many open files
             raise StoreUnavailable(self.label, str(error)) from None
 
-    def async_link(self, on_end: OnEnd) -> AsyncLink:
-        """Return a new asyncio link."""
-        from recipes.stores._kit.tasks import AsyncQueueLink
+    def async_connection(self, on_end: OnEnd) -> AsyncConnection:
+        """Return a new asyncio connection."""
+        from recipes.stores._kit.tasks import AsyncQueueConnection
         from recipes.stores.sqlite.session import FileSession
 
-        return AsyncQueueLink(FileSession(self._path, self.label, on_end))
+        return AsyncQueueConnection(FileSession(self._path, self.label, on_end))

@@ -2,7 +2,7 @@
 
 SQLite remembers in each process which locks its connections hold. A child that inherits this memory
 believes to hold locks that it does not, also for connections of its own, and the file may be damaged: so
-connections are closed before a fork, and opened again by whoever goes on.
+connections are closed before a fork, and opened again by the process that goes on.
 
 Nor does SQLite notice that somebody else closed its descriptors. It would write to whatever has the
 numbers now, and close that; and the locks of all connections of the process to that file are gone. So the
@@ -21,7 +21,7 @@ import weakref
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores._kit.descriptors import TAKEN, Identity, identity
 from recipes.stores.sqlite.descriptors import Files, open_files
-from recipes.stores.sqlite.lifeline import Folder
+from recipes.stores.sqlite.liveness import Folder
 from recipes.stores.sqlite.schema import connect
 
 __all__ = ["Database"]
@@ -31,7 +31,7 @@ SLICE_S = 0.1  # see recipes._run.waiting
 
 
 class Database:
-    """One file, and at most one connection to it; whoever uses that has `lock`.
+    """One file, and at most one connection to it; a thread that uses it has `lock`.
 
     Args:
         path: The file.

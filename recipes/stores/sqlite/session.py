@@ -1,4 +1,4 @@
-"""One session with the file: what its two links, blocking and asyncio, have in common."""
+"""One session with the file: what its two connections, blocking and asyncio, have in common."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from recipes.errors import ReentrantCall, SessionLost, StoreError, StoreFull, St
 from recipes.stores._kit.descriptors import TAKEN
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Observe, Observed, Session
-from recipes.stores.sqlite.bell import Bell
 from recipes.stores.sqlite.database import Database
-from recipes.stores.sqlite.lifeline import Folder, Lifeline
+from recipes.stores.sqlite.liveness import Folder, LivenessLock
+from recipes.stores.sqlite.notifications import Notifications
 from recipes.stores.sqlite.schema import checkpoint, meaning, transaction
 from recipes.stores.sqlite.transactions import Sweep, Transaction, grows, writes
 
@@ -48,11 +48,11 @@ class FileSession(Session):
     def __init__(self, path: str, label: str, on_end: OnEnd) -> None:
         super().__init__(label, on_end)
         path = os.path.realpath(path)  # as SQLite itself does: links to one file are one store
-        self.bell: Bell | None = None
+        self.notifications: Notifications | None = None
         self._directory = str(Path(path).parent)
         self._folder = Folder(path)
         self._database = Database(path, label, self._folder)
-        self._lifeline: Lifeline | None = None
+        self._liveness: LivenessLock | None = None
         self._finished = False
         self._warned = False
 
@@ -99,8 +99,10 @@ class FileSession(Session):
     @property
     def taken(self) -> bool:
         """Whether somebody else closed what shows that this session lives, or what it hears with."""
-        lifeline, bell = self._lifeline, self.bell
-        return (lifeline is not None and lifeline.taken) or (bell is not None and bell.taken)
+        liveness, notifications = self._liveness, self.notifications
+        return (liveness is not None and liveness.taken) or (
+            notifications is not None and notifications.taken
+        )
 
     def _expect_own(self, command: Command) -> None:
         """Give the session up if others take it for dead: when it is renewed, joins a queue, or waits."""
@@ -113,13 +115,13 @@ class FileSession(Session):
             room = os.statvfs(self._directory)
             if room.f_bavail * room.f_frsize < ROOM:
                 raise StoreFull(self.label, "the disk is full")
-        if isinstance(command.op, Open) and self._lifeline is None:
+        if isinstance(command.op, Open) and self._liveness is None:
             try:
                 self._folder.make()
             except OSError:  # then nobody is told, and nobody sees who died: waiters look by themselves
                 pass
-            self._lifeline = Lifeline(self._folder, self.id)
-            self.bell = Bell(self._folder, self.id)
+            self._liveness = LivenessLock(self._folder, self.id)
+            self.notifications = Notifications(self._folder, self.id)
 
     def _transact(self, command: Command, db: sqlite3.Connection) -> tuple[Any, Transaction]:
         reply: Any
@@ -142,7 +144,7 @@ class FileSession(Session):
             pass
 
     def _checkpoint(self) -> bool:
-        """Have the log begin again with whoever writes next; whether it will."""
+        """Have the log begin again with the next write; whether it will."""
         database = self._database
         if database.mine:
             return False
@@ -179,8 +181,8 @@ class FileSession(Session):
         for session, news in work.news.items():
             if session == self.id:
                 self.post(news)
-            elif self.bell is not None:
-                self.bell.ring(session, news)
+            elif self.notifications is not None:
+                self.notifications.ring(session, news)
         self._folder.forget(work.ended)
 
     # Hearing.
@@ -188,18 +190,18 @@ class FileSession(Session):
     @property
     def socket(self) -> socket.socket | None:
         """Where other sessions say what they did."""
-        return None if self.bell is None else self.bell.socket
+        return None if self.notifications is None else self.notifications.socket
 
     @property
     def pause_s(self) -> float:
         """After how many seconds to look by itself."""
-        return 0.0 if self.bell is None else self.bell.tick_s
+        return 0.0 if self.notifications is None else self.notifications.tick_s
 
     def hear(self) -> bool:
         """Pass on what others said; whether it is better to look as well."""
-        if self.bell is None:
+        if self.notifications is None:
             return False
-        news, doubtful = self.bell.hear()
+        news, doubtful = self.notifications.hear()
         self.post(news)
         return doubtful
 
@@ -211,10 +213,10 @@ class FileSession(Session):
 
     def close(self, within_s: float) -> None:
         """Let go of everything; a session that was not ended is seen to have nobody behind it."""
-        if self.bell is not None:
-            self.bell.close()
-        if self._lifeline is not None:
-            self._lifeline.drop()
+        if self.notifications is not None:
+            self.notifications.close()
+        if self._liveness is not None:
+            self._liveness.drop()
         if self._finished:
             self._folder.forget([self.id])
         self._database.end(within_s)

@@ -11,7 +11,7 @@ from recipes._contract import operations as ops
 from recipes._contract.connection import Mailbox
 from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.record import record
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Gone
 from recipes.errors import SessionLost
 from recipes.stores._kit.queue import ENDED, Command, kind_of, ref_of, target_of, watched_on_joining
@@ -148,7 +148,7 @@ class Transaction:
     def _renew(self, op: ops.Renew) -> ops.Renewal:
         (ttl_s,) = self._run("SELECT ttl_s FROM session WHERE id = ?", (self._session,)).fetchone()
         self._run("UPDATE session SET expires_at = ? WHERE id = ?", (self._now + ttl_s, self._session))
-        return ops.Renewal(ttl_s, tuple(place for place in op.places if not self._is_mine(place)))
+        return ops.Renewal(ttl_s, tuple(entry for entry in op.entries if not self._is_mine(entry)))
 
     def _end(self, _: ops.End) -> None:
         self._end_session(self._session)
@@ -158,83 +158,83 @@ class Transaction:
 
     # The queue.
 
-    def _enqueue(self, op: ops.Enqueue) -> ops.View:
-        own, ahead = self._look_around(op.spot, op.order)
-        mine = self._place(op.spot, own)
-        now, later = watched_on_joining(op.order, ahead[: op.order.reach], self._session)
+    def _enqueue(self, op: ops.Enqueue) -> ops.Snapshot:
+        own, ahead = self._look_around(op.ticket, op.rule)
+        mine = self._place(op.ticket, own)
+        now, later = watched_on_joining(op.rule, ahead[: op.rule.reach], self._session)
         for contender in now:
             self._arm(contender, mine)
         for contender in later:  # one that moves up finds this done, and has nothing to write
             self._want(contender, mine)
-        return self._joined(mine, own, ahead, op.order)
+        return self._joined(mine, own, ahead, op.rule)
 
-    def _probe(self, op: ops.Probe) -> ops.View | None:
-        own, ahead = self._look_around(op.spot, op.order)
-        if own is None and op.order.blockers(ahead):
+    def _probe(self, op: ops.Probe) -> ops.Snapshot | None:
+        own, ahead = self._look_around(op.ticket, op.rule)
+        if own is None and op.rule.blockers(ahead):
             return None
-        return self._joined(self._place(op.spot, own), own, ahead, op.order)
+        return self._joined(self._place(op.ticket, own), own, ahead, op.rule)
 
-    def _joined(self, mine: ops.Place, before: int | None, ahead: Ahead, order: Order) -> ops.View:
+    def _joined(self, mine: ops.Entry, before: int | None, ahead: Ahead, rule: Rule) -> ops.Snapshot:
         """Return the view of a contender: if it was not there ``before``, of the moment it was made."""
-        view = self._view(mine, ahead, order)
-        return view if before is not None else replace(view, as_of=mine.token)
+        snapshot = self._snapshot(mine, ahead, rule)
+        return snapshot if before is not None else replace(snapshot, as_of=mine.token)
 
-    def _look_around(self, spot: ops.Spot, order: Order) -> tuple[int | None, Ahead]:
+    def _look_around(self, ticket: ops.Ticket, rule: Rule) -> tuple[int | None, Ahead]:
         """Return the token of an attempt, if it was asked before and stands, and the nearest ahead."""
-        own = self._token_of(spot) if self._command.again else None
-        return own, self._living(spot.queue, own, order)
+        own = self._token_of(ticket) if self._command.again else None
+        return own, self._living(ticket.queue, own, rule)
 
-    def _token_of(self, spot: ops.Spot) -> int | None:
+    def _token_of(self, ticket: ops.Ticket) -> int | None:
         one = "SELECT token FROM contender WHERE queue = ? AND id = ? AND session = ?"
-        found = self._run(one, (spot.queue, spot.id, self._session)).fetchone()
+        found = self._run(one, (ticket.queue, ticket.id, self._session)).fetchone()
         return None if found is None else int(found[0])
 
-    def _place(self, spot: ops.Spot, token: int | None) -> ops.Place:
+    def _place(self, ticket: ops.Ticket, token: int | None) -> ops.Entry:
         """Return the place of an attempt; without a token it joins the queue."""
         if token is None:
             self._run("UPDATE machine SET token = token + 1")
             token = int(self._run("SELECT token FROM machine").fetchone()[0])
-            row = (spot.queue, token, spot.id, kind_of(spot), self._session, spot.owner, spot.data)
+            row = (ticket.queue, token, ticket.id, kind_of(ticket), self._session, ticket.owner, ticket.data)
             columns = "queue, token, id, kind, session, owner, data"
             self._run(f"INSERT INTO contender ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
-            self._tell_observers(spot.queue)
-        return ops.Place(spot, ref_of(spot.queue, token), token)
+            self._tell_observers(ticket.queue)
+        return ops.Entry(ticket, ref_of(ticket.queue, token), token)
 
-    def _living(self, queue: str, before: int | None, order: Order) -> Ahead:
+    def _living(self, queue: str, before: int | None, rule: Rule) -> Ahead:
         """Return the nearest that count; sessions among them whose process has died are ended first."""
         while True:
-            ahead = self._nearest(queue, before, order)
-            dead = self._dead([contender.session for contender in ahead]) if order.blockers(ahead) else []
+            ahead = self._nearest(queue, before, rule)
+            dead = self._dead([contender.session for contender in ahead]) if rule.blockers(ahead) else []
             if not dead:
                 return ahead
             for session in dead:
                 self._end_session(session)
 
-    def _nearest(self, queue: str, before: int | None, order: Order) -> Ahead:
+    def _nearest(self, queue: str, before: int | None, rule: Rule) -> Ahead:
         """Return the nearest that count, one more than a bounded read has to show."""
-        nearest = NEAREST_EXCLUSIVE if order.exclusive_only else NEAREST
+        nearest = NEAREST_EXCLUSIVE if rule.exclusive_only else NEAREST
         before = MORE_THAN_ANY if before is None else before
-        found = self._run(nearest, (queue, before, order.reach + 1)).fetchall()
+        found = self._run(nearest, (queue, before, rule.reach + 1)).fetchall()
         return tuple(Contender(ref_of(queue, row[0]), *row[1:]) for row in found)
 
-    def _view(self, mine: ops.Place, ahead: Ahead, order: Order) -> ops.View:
-        complete, position = len(ahead) <= order.reach, len(ahead)
+    def _snapshot(self, mine: ops.Entry, ahead: Ahead, rule: Rule) -> ops.Snapshot:
+        complete, position = len(ahead) <= rule.reach, len(ahead)
         if not complete:
-            count = COUNT_EXCLUSIVE if order.exclusive_only else COUNT
-            position = self._run(count, (mine.spot.queue, mine.token)).fetchone()[0]
-        return ops.View(mine, ahead[: order.reach], complete, position)
+            count = COUNT_EXCLUSIVE if rule.exclusive_only else COUNT
+            position = self._run(count, (mine.ticket.queue, mine.token)).fetchone()[0]
+        return ops.Snapshot(mine, ahead[: rule.reach], complete, position)
 
-    def _look(self, op: ops.Look) -> ops.View:
-        mine, order = op.mine, op.order
+    def _look(self, op: ops.Look) -> ops.Snapshot:
+        mine, rule = op.mine, op.rule
         if not self._is_mine(mine):
-            return ops.View(None, (), complete=True, position=0)
+            return ops.Snapshot(None, (), complete=True, position=0)
         if not writes(self._command):
-            return self._view(mine, self._nearest(mine.spot.queue, mine.token, order), order)
-        ahead = self._living(mine.spot.queue, mine.token, order)
+            return self._snapshot(mine, self._nearest(mine.ticket.queue, mine.token, rule), rule)
+        ahead = self._living(mine.ticket.queue, mine.token, rule)
         for target in op.targets:
             if self._state_of(*target_of(target.ref))[0] is not None:
                 self._arm(target, mine)
-        return self._view(mine, ahead, order)
+        return self._snapshot(mine, ahead, rule)
 
     def _watch(self, op: ops.Watch) -> bool:
         return len(self._as_seen(op, watch=True)) == len(op.targets)
@@ -247,15 +247,15 @@ class Transaction:
         there = []
         for target in op.targets:
             owner, mark, _ = self._state_of(*target_of(target.ref))
-            if owner is not None and (mark == target.mark or not op.mine.spot.minds_marks):
+            if owner is not None and (mark == target.mark or not op.mine.ticket.minds_marks):
                 there.append(target.ref)
                 if watch:
                     self._arm(target, op.mine)
         return there
 
     def _withdraw(self, op: ops.Withdraw) -> bool:
-        token = self._token_of(op.spot) if op.place is None else op.place.token
-        return token is not None and self._delete(op.spot.queue, token, self._session)
+        token = self._token_of(op.ticket) if op.entry is None else op.entry.token
+        return token is not None and self._delete(op.ticket.queue, token, self._session)
 
     def _evict(self, op: ops.Evict) -> bool:
         owner, _, _ = self._state_of(op.queue, op.token)
@@ -272,7 +272,7 @@ class Transaction:
         return True
 
     def _rewrite(self, op: ops.Rewrite) -> int | None:
-        queue, token = own = op.place.spot.queue, op.place.token
+        queue, token = own = op.entry.ticket.queue, op.entry.token
         owner, _, version = self._state_of(*own)
         if owner != self._session or op.version not in (None, version):
             return None
@@ -289,8 +289,8 @@ class Transaction:
         state = "SELECT session, mark, version FROM contender WHERE queue = ? AND token = ?"
         return self._run(state, (queue, token)).fetchone() or (None, "", 0)
 
-    def _is_mine(self, place: ops.Place) -> bool:
-        return self._state_of(place.spot.queue, place.token)[0] == self._session
+    def _is_mine(self, entry: ops.Entry) -> bool:
+        return self._state_of(entry.ticket.queue, entry.token)[0] == self._session
 
     # What is looked at from outside.
 
@@ -332,19 +332,19 @@ class Transaction:
 
     # Who is notified.
 
-    def _arm(self, target: Contender, mine: ops.Place) -> None:
+    def _arm(self, target: Contender, mine: ops.Entry) -> None:
         """Watch a contender: note here which mailbox it is for, and in the file that this session does."""
         self._listen(self._command.mailbox, target.ref)
         self._want(target, mine)
 
-    def _want(self, target: Contender, mine: ops.Place) -> None:
+    def _want(self, target: Contender, mine: ops.Entry) -> None:
         row = (target_of(target.ref)[1], self._session, mine.token)
         self._run("INSERT OR IGNORE INTO watch (token, session, waiter) VALUES (?, ?, ?)", row)
 
     def _observe_queue(self, queue: str) -> None:
         """Watch a queue; its state is noted too, so that a change is found of which nothing was heard."""
         state, seen = self._state(queue), self._state_seen(queue)
-        if seen not in (None, state):  # an earlier observer of this session has to hear of it
+        if seen not in (None, state):  # an earlier observer of this session has to be notified of it
             self._tell_observers(queue)
         self._listen(self._command.mailbox, queue)
         row = (queue, self._session, *state)

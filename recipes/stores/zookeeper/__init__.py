@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recipes._contract.backend import Engine
+from recipes._contract.backend import Backend
 from recipes.guarantees import STORES
 from recipes.stores import credentials, tls
 from recipes.stores.registry import hosts_of, root_of
@@ -14,14 +14,14 @@ from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from recipes._contract.connection import AsyncLink, Link, OnEnd
+    from recipes._contract.connection import AsyncConnection, Connection, OnEnd
     from recipes.stores.zookeeper.access import Access
 
-__all__ = ["ZooKeeperEngine", "engine"]
+__all__ = ["ZooKeeperBackend", "backend"]
 
 
-def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[ZooKeeperEngine, set[str]]:
-    """Return the engine for a URL and options, and which options there are.
+def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[ZooKeeperBackend, set[str]]:
+    """Return the backend for a URL and options, and which options there are.
 
     Raises:
         ValueError: The URL or an option does not fit.
@@ -30,11 +30,11 @@ def engine(parts: SplitResult, options: dict[str, Any]) -> tuple[ZooKeeperEngine
     from recipes.stores.zookeeper.access import Access
 
     hosts, root = hosts_of(parts, 2181), root_of(parts)
-    made = ZooKeeperEngine(hosts, root, Access.given(parts.scheme, options))
+    made = ZooKeeperBackend(hosts, root, Access.given(parts.scheme, options))
     return made, {*tls.NAMES, *credentials.NAMES, "acl", "sasl"}
 
 
-class ZooKeeperEngine(Engine):
+class ZooKeeperBackend(Backend):
     """A ZooKeeper ensemble."""
 
     guarantees = STORES["zookeeper"]
@@ -51,14 +51,14 @@ class ZooKeeperEngine(Engine):
         """Return the protocol for one session."""
         return ZooKeeperProtocol(self.label, self._layout)
 
-    def link(self, on_end: OnEnd) -> Link:
-        """Return a new blocking link."""
-        from recipes.stores.zookeeper.blocking import KazooLink
+    def connection(self, on_end: OnEnd) -> Connection:
+        """Return a new blocking connection."""
+        from recipes.stores.zookeeper.blocking import KazooConnection
 
-        return KazooLink(self._hosts, on_end=on_end, access=self._access)
+        return KazooConnection(self._hosts, on_end=on_end, access=self._access)
 
-    def async_link(self, on_end: OnEnd) -> AsyncLink:
-        """Return a new asyncio link."""
-        from recipes.stores.zookeeper.tasks import AsyncKazooLink
+    def async_connection(self, on_end: OnEnd) -> AsyncConnection:
+        """Return a new asyncio connection."""
+        from recipes.stores.zookeeper.tasks import AsyncKazooConnection
 
-        return AsyncKazooLink(self._hosts, on_end=on_end, access=self._access)
+        return AsyncKazooConnection(self._hosts, on_end=on_end, access=self._access)

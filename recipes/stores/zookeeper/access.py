@@ -55,7 +55,7 @@ class Access:
         return cls(context, who, sasl is not None, None if acl is None else _checked_acl(acl))
 
     def kazoo_options(self) -> dict[str, Any]:
-        """Return the part that kazoo is told when the client is made."""
+        """Return the part that kazoo is given when the client is made."""
         told: dict[str, Any] = {} if self.acl is None else {"default_acl": self.acl}
         return told if self.context is None else {**told, "use_ssl": True}
 

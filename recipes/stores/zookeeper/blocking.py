@@ -1,4 +1,4 @@
-"""The blocking link to ZooKeeper."""
+"""The blocking connection to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from recipes.stores.zookeeper.access import OPEN, Access
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_calls import Call
 
-__all__ = ["KazooLink"]
+__all__ = ["KazooConnection"]
 
 
-class KazooLink:
-    """A ``Link`` to ZooKeeper: one session; threads may share it. Making one does no I/O.
+class KazooConnection:
+    """A ``Connection`` to ZooKeeper: one session; threads may share it. Making one does no I/O.
 
     Args:
         hosts: ``host:port`` of each server, with commas between.
@@ -54,5 +54,5 @@ class KazooLink:
         self._session.forget(mailbox)
 
     def close(self) -> None:
-        """Let go of connections and threads of this link, within a second; never raises."""
+        """Let go of the sockets and threads of this connection, within a second; never raises."""
         self._session.close()

@@ -23,7 +23,7 @@ from kazoo.retry import InterruptedError as NoMoreTries
 
 from recipes._section import section
 from recipes.stores.zookeeper.handler_results import LeanResult, survive
-from recipes.stores.zookeeper.handler_sockets import Bell, LeanSocket, Pair, poll, tls_context
+from recipes.stores.zookeeper.handler_sockets import LeanSocket, Pair, Waker, poll, tls_context
 
 __all__ = ["LeanHandler"]
 
@@ -46,7 +46,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             seconds without a byte. kazoo itself counts each request as a ping and so never
             notices that a busy connection is dead.
         ahead: Whether sockets read ahead and never block, which a `LeanClient` counts on.
-        tried: Whether a connection was tried; who is told of pauses resets it, for kazoo makes
+        tried: Whether a connection was tried; what is notified of pauses resets it, for kazoo makes
             one pause of many short ones.
     """
 
@@ -74,7 +74,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         self._guard = threading.Lock()
         self._socket: socket.socket | None = None
         self._connecting = False
-        self._bells: list[Bell] = []
+        self._wakers: list[Waker] = []
         self._thread: threading.Thread | None = None
         self._unheard = False  # nothing received on this connection yet
         self._asked_at: float | None = None  # when something was sent that nothing came back for
@@ -105,9 +105,9 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         An interrupt between kazoo's queueing a request and its ringing for it would
         leave every later request one behind.
         """
-        for bell in self._bells:
+        for waker in self._wakers:
             try:
-                bell.send(b"\0")
+                waker.send(b"\0")
             except OSError:
                 log.debug("kazoo's thread has ended")
 
@@ -116,8 +116,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         self._retired.set()
         if self._socket is not None:
             self._socket.close()
-        for bell in self._bells:
-            bell.close()
+        for waker in self._wakers:
+            waker.close()
 
     # What kazoo calls.
 
@@ -138,10 +138,10 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         survive(callback.func, *callback.args)
 
     def create_socket_pair(self) -> Any:
-        """Return what callers wake the connection thread with: both ends of a `Bell`."""
-        bell = Bell()
-        self._bells = [bell]
-        return bell, bell
+        """Return what callers wake the connection thread with: both ends of a `Waker`."""
+        waker = Waker()
+        self._wakers = [waker]
+        return waker, waker
 
     def sleep_func(self, seconds: float) -> None:
         """Pause between two rounds of connecting; ends early when there will be no other."""
@@ -259,7 +259,9 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         with section.mark, self._guard:
             self._socket, self._connecting, self.tried = sock, True, True
             self._unheard, self._asked_at = True, None
-            self._pair = Pair(sock, self._bells[0]) if isinstance(sock, LeanSocket) and self._bells else None
+            self._pair = (
+                Pair(sock, self._wakers[0]) if isinstance(sock, LeanSocket) and self._wakers else None
+            )
         return sock
 
     def _check_wanted(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex
 
 from recipes._section import section
 
-__all__ = ["Bell", "LeanSocket", "Pair", "poll", "tls_context"]
+__all__ = ["LeanSocket", "Pair", "Waker", "poll", "tls_context"]
 
 READ_AHEAD = 16384
 MOST_AHEAD = 1 << 20
@@ -113,7 +113,7 @@ class LeanSocket(socket.socket):
         self.full = bool(self.unsent)
 
 
-class Bell:
+class Waker:
     """Both ends of the pipe with which callers wake kazoo's thread.
 
     kazoo sends a byte for each request and takes one for each sent, on a blocking pair
@@ -175,12 +175,12 @@ class Bell:
 class Pair:
     """The two that kazoo's loop waits for, again and again: registered once."""
 
-    def __init__(self, sock: LeanSocket, bell: Bell) -> None:
-        self.both: list[Any] = [sock, bell]
+    def __init__(self, sock: LeanSocket, waker: Waker) -> None:
+        self.both: list[Any] = [sock, waker]
         self._sock_fd = _fileno(sock)
         self._sending = False
         self._poller = select.poll()
-        for fd in (self._sock_fd, _fileno(bell)):
+        for fd in (self._sock_fd, _fileno(waker)):
             self._poller.register(fd, select.POLLIN)
 
     def wait(self, timeout_s: float | None) -> list[Any]:
@@ -188,11 +188,11 @@ class Pair:
 
         The bell stands as well for a socket that would take more of what it could not send.
         """
-        sock, bell = self.both
+        sock, waker = self.both
         ahead = sock.whole()
         found: list[Any] = []
         for fd, mask in self._poll(0 if ahead else timeout_s):
-            one = sock if fd == self._sock_fd and mask & _READABLE else bell
+            one = sock if fd == self._sock_fd and mask & _READABLE else waker
             if one not in found:
                 found.append(one)
         return [sock, *found] if ahead and sock not in found else found

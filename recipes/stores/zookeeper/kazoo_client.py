@@ -1,7 +1,7 @@
-"""One ZooKeeper session over one ``KazooClient``: everything of a link except the waiting.
+"""One ZooKeeper session over one ``KazooClient``: everything of a connection except the waiting.
 
-Calls are handed over with `KazooSession.submit` and wake whoever waits when they are
-done; the blocking face and the asyncio face differ in nothing else. What is asked while
+Calls are handed over with `KazooSession.submit` and wake the waiting call when they are
+done; the blocking API and the asyncio API differ in nothing else. What is asked while
 there is no connection is parked here, not in kazoo's queue: kazoo would send it later,
 whether or not somebody still waits for the answer.
 
@@ -95,7 +95,7 @@ class KazooSession:
         self._closing: list[Call] = []
         self._acl = b""
 
-    # What the faces call.
+    # What the APIs call.
 
     def submit(self, call: Call, timeout_s: float) -> None:
         """Send what ``call`` asks, or park it until there is a connection; never blocks."""
@@ -425,12 +425,12 @@ def make_client(
 ) -> Any:
     """Return a client, not started; ``options`` are for ``KazooClient``, but the rest of this is ours."""
     # kazoo draws an order for each round, and may begin with the server that was just left for its silence.
-    order = hosts.split(",")
-    random.shuffle(order)
+    rule = hosts.split(",")
+    random.shuffle(rule)
     # kazoo's own policy waits up to an hour between two tries.
     retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.3, sleep_func=handler.sleep_func)
     ours: dict[str, Any] = {
-        "hosts": ",".join(order),
+        "hosts": ",".join(rule),
         "randomize_hosts": False,
         "timeout": session_timeout_s,
         "client_id": None,  # a session is never taken over

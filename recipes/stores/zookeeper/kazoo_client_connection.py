@@ -1,6 +1,6 @@
 """kazoo's client and its connection, with less on the way of a request and of its reply.
 
-kazoo queues a request, wakes its thread, and that sends it; here whoever asks sends, where
+kazoo queues a request, wakes its thread, and that sends it; here the thread that asks sends, where
 nothing is in the way. kazoo goes round a long loop for each message that arrives; here its thread
 takes all that has, and stays a while with the connection before it goes round again. What is
 neither a plain reply nor an event is left to kazoo: connecting, logging in, TLS, closing.
@@ -253,15 +253,15 @@ class LeanClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
         if over is not None:
             _fail(asked, over())
             return False
-        bell: Any = self._connection._write_sock
+        waker: Any = self._connection._write_sock
         rings = b"\0" * len(asked)
         try:
             self._queue.extend(asked)
-            bell.send(rings)
+            waker.send(rings)
         except (AttributeError, OSError):  # closed in between: there is no socket, or a closed one
             _fail(asked, ConnectionClosedError("the connection was closed"))
         except BaseException:  # they may be queued: the thread must not wait for the next one
-            bell.send(rings)
+            waker.send(rings)
             raise
         return True
 

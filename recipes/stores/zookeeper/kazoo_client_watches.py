@@ -37,7 +37,7 @@ class Watches:
         self._paths: dict[int, dict[str, dict[str, None]]] = {}
 
     def add(self, path: str, mailbox: Mailbox, queue: str = "", *, joins: bool = False) -> None:
-        """Have ``mailbox`` told of the next event of ``path``.
+        """Have ``mailbox`` notified of the next event of ``path``.
 
         Args:
             path: The node.

@@ -24,7 +24,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from recipes._contract.contenders import Contender
-from recipes._contract.operations import Spot
+from recipes._contract.operations import Ticket
 
 __all__ = ["NO_CONTENDER", "NO_LOCK", "Child", "Dated", "Layout", "dubious"]
 
@@ -77,10 +77,10 @@ class Layout:
         parts = self.queue(name)[1:].split("/")
         return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
 
-    def contender(self, spot: Spot) -> str:
+    def contender(self, ticket: Ticket) -> str:
         """Return the path of an attempt, to which the server adds the number."""
-        side = "" if spot.kind == "lock" else f"{spot.kind}-"
-        return f"{self.queue(spot.queue)}/_c_{spot.id}-{side}lock-"
+        side = "" if ticket.kind == "lock" else f"{ticket.kind}-"
+        return f"{self.queue(ticket.queue)}/_c_{ticket.id}-{side}lock-"
 
     def children(self, names: Iterable[str]) -> list[Child]:
         """Return those names that stand for contenders, latest number first."""
@@ -110,7 +110,7 @@ class Layout:
             return Contender(ref, ours["id"], ours["kind"] or "W")
         return Contender(ref, kind="R" if _SHARED_ELSEWHERE.search(child) else "W")
 
-    def stranger(self, child: str) -> str | None:
+    def foreign(self, child: str) -> str | None:
         """Return what to tell of a child that is no contender, or may not wait for ours."""
         if child.startswith(NO_LOCK):
             return None

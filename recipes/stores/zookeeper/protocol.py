@@ -24,25 +24,25 @@ from recipes._contract.operations import (
     Checked,
     End,
     Enqueue,
+    Entry,
     Evict,
     List,
     Listing,
     Look,
     Open,
     Opened,
-    Place,
     Probe,
     Queues,
     Renew,
     Renewal,
     Rewrite,
-    Spot,
-    View,
+    Snapshot,
+    Ticket,
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import Steps, StoreProtocol, Turn
-from recipes._contract.rule import Order
+from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import LocallyGone
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.layout import (
@@ -109,21 +109,21 @@ class ZooKeeperProtocol(StoreProtocol):
 
     # The session.
 
-    def open(self, op: Open, turn: Turn) -> Steps[Opened]:
+    def open(self, op: Open, context: RequestContext) -> Steps[Opened]:
         """Connect; the server says which timeout it grants."""
         granted = yield from self._one(Connect(op.ttl_s))
         self._session, self._timeout_s = granted.id, granted.timeout_s
         self.session_id = f"{granted.id & (2**64 - 1):x}"
         return Opened(self.session_id, granted.timeout_s)
 
-    def renew(self, op: Renew, turn: Turn) -> Steps[Renewal]:
+    def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
         """Have the leader answer (``sync``), then read every held node behind it."""
-        reads = tuple(Exists(place.ref) for place in op.places)
+        reads = tuple(Exists(entry.ref) for entry in op.entries)
         _, *stats = yield from self._together((Sync("/"), *reads))
-        missing = (place for place, stat in zip(op.places, stats, strict=True) if not self._own(stat, place))
+        missing = (entry for entry, stat in zip(op.entries, stats, strict=True) if not self._own(stat, entry))
         return Renewal(self._timeout_s, tuple(missing))
 
-    def end(self, op: End, turn: Turn) -> Steps[None]:
+    def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Close the session, and never resume it."""
         try:
             yield from self._one(Close())
@@ -132,59 +132,61 @@ class ZooKeeperProtocol(StoreProtocol):
 
     # The queue.
 
-    def enqueue(self, op: Enqueue, turn: Turn) -> Steps[View]:
+    def enqueue(self, op: Enqueue, context: RequestContext) -> Steps[Snapshot]:
         """Create the own node and list the queue in one round trip; once, whatever was lost.
 
         Whether a writer ahead has downgraded shows when it is watched.
         """
-        return (yield from self._enqueue(op, turn, minding=False))
+        return (yield from self._enqueue(op, context, minding=False))
 
-    def _enqueue(self, op: Enqueue, turn: Turn, *, minding: bool) -> Steps[View]:
-        spot = op.spot
-        if turn.again:
-            view = yield from self._find(spot, op.order)
-            if view is not None:
-                return view
-        path = self._layout.contender(spot)
-        create = Create(path, pack(spot.queue, "", spot.owner, spot.data), ephemeral=True, sequence=True)
-        listing = Children(self._layout.queue(spot.queue))
+    def _enqueue(self, op: Enqueue, context: RequestContext, *, minding: bool) -> Steps[Snapshot]:
+        ticket = op.ticket
+        if context.again:
+            snapshot = yield from self._find(ticket, op.rule)
+            if snapshot is not None:
+                return snapshot
+        path = self._layout.contender(ticket)
+        create = Create(
+            path, pack(ticket.queue, "", ticket.owner, ticket.data), ephemeral=True, sequence=True
+        )
+        listing = Children(self._layout.queue(ticket.queue))
         for _ in range(PARENT_TRIES):
             created, names = yield from Batch((create, listing))
             if not isinstance(created, NoNode):
                 (path, stat), names = self._answers((created, names))
                 self._check_owner(stat)
-                place = Place(spot, path, stat.czxid)
-                return (yield from self._view(place, op.order, names, minding=minding))
-            yield from self._make_parents(spot.queue)
-        raise StoreUnavailable(self._label, f"the node of lock {spot.queue!r} is deleted over and over")
+                entry = Entry(ticket, path, stat.czxid)
+                return (yield from self._snapshot(entry, op.rule, names, minding=minding))
+            yield from self._make_parents(ticket.queue)
+        raise StoreUnavailable(self._label, f"the node of lock {ticket.queue!r} is deleted over and over")
 
-    def probe(self, op: Probe, turn: Turn) -> Steps[View | None]:
+    def probe(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
         """Look first: nothing is written while somebody blocks."""
-        if not turn.again:
-            (names,) = yield from self._together((Children(self._layout.queue(op.spot.queue)),))
+        if not context.again:
+            (names,) = yield from self._together((Children(self._layout.queue(op.ticket.queue)),))
             children = self._layout.children(names or ())
-            self._notice(op.spot.queue, names or (), children)
+            self._notice(op.ticket.queue, names or (), children)
             if dubious(children):
-                children = yield from self._by_czxid(op.spot.queue, children)
-            ahead = self._visible(op.spot.queue, op.order, children)[: op.order.reach]
-            if op.order.blockers((yield from self._with_states(op.spot.queue, ahead, op.order))):
+                children = yield from self._by_czxid(op.ticket.queue, children)
+            ahead = self._visible(op.ticket.queue, op.rule, children)[: op.rule.reach]
+            if op.rule.blockers((yield from self._with_states(op.ticket.queue, ahead, op.rule))):
                 return None
-        return (yield from self._enqueue(Enqueue(op.spot, op.order), turn, minding=True))
+        return (yield from self._enqueue(Enqueue(op.ticket, op.rule), context, minding=True))
 
-    def watch(self, op: Watch, turn: Turn) -> Steps[bool]:
+    def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
         """Get each target with a watch: it is there, or it is not, and nothing falls between."""
-        found = yield from self._arm(op.targets, turn)
+        found = yield from self._arm(op.targets, context)
         pairs = zip(op.targets, found, strict=True)
         return all(_as_seen(data, target, op.mine) for target, data in pairs)
 
-    def look(self, op: Look, turn: Turn) -> Steps[View]:
+    def look(self, op: Look, context: RequestContext) -> Steps[Snapshot]:
         """Arm and list in one round trip; the listing is the later of the two."""
-        listing = Children(self._layout.queue(op.mine.spot.queue))
-        *found, names = yield from self._together((*self._watches(op.targets, turn), listing))
+        listing = Children(self._layout.queue(op.mine.ticket.queue))
+        *found, names = yield from self._together((*self._watches(op.targets, context), listing))
         self._note_own(op.targets, found)
-        return (yield from self._view(op.mine, op.order, names or ()))
+        return (yield from self._snapshot(op.mine, op.rule, names or ()))
 
-    def check(self, op: Check, turn: Turn) -> Steps[Checked]:
+    def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
         """Answer from the event where it is a proof; else read the own node, and these others.
 
         A deletion that the store tells this session of, of another session's node, was
@@ -197,47 +199,47 @@ class ZooKeeperProtocol(StoreProtocol):
             return Checked(self._own(stat, op.mine), frozenset())
         if op.evidence is not None and self._proves(op.targets):
             return Checked(mine=True, present=frozenset())
-        _, stat, *found = yield from self._together((Sync("/"), own, *self._watches(op.targets, turn)))
+        _, stat, *found = yield from self._together((Sync("/"), own, *self._watches(op.targets, context)))
         self._note_own(op.targets, found)
         pairs = zip(op.targets, found, strict=True)
         present = (target.ref for target, data in pairs if _as_seen(data, target, op.mine))
         return Checked(self._own(stat, op.mine), frozenset(present))
 
-    def rewrite(self, op: Rewrite, turn: Turn) -> Steps[int | None]:
+    def rewrite(self, op: Rewrite, context: RequestContext) -> Steps[int | None]:
         """Write the own node's data, if it has that version; whatever another client wrote into it goes.
 
         A session is served in the order in which it asks: no write that was given up lands after a later one.
         """
-        spot = op.place.spot
-        value = pack(spot.queue, op.mark, spot.owner, op.data)
-        (stat,) = yield from Batch((SetData(op.place.ref, value, ANY if op.version is None else op.version),))
+        ticket = op.entry.ticket
+        value = pack(ticket.queue, op.mark, ticket.owner, op.data)
+        (stat,) = yield from Batch((SetData(op.entry.ref, value, ANY if op.version is None else op.version),))
         if isinstance(stat, NoNode | BadVersion):
             return None
         (stat,) = self._answers((stat,))
-        return stat.version if self._own(stat, op.place) else None
+        return stat.version if self._own(stat, op.entry) else None
 
-    def withdraw(self, op: Withdraw, turn: Turn) -> Steps[bool]:
+    def withdraw(self, op: Withdraw, context: RequestContext) -> Steps[bool]:
         """Delete the own node; where its name is not known, find it behind a ``sync``."""
-        if op.place is not None:
-            return (yield from self._delete(op.place.ref, again=turn.again))
-        removed = turn.again
-        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(op.spot.queue))))
+        if op.entry is not None:
+            return (yield from self._delete(op.entry.ref, again=context.again))
+        removed = context.again
+        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(op.ticket.queue))))
         for name in names or ():
-            if op.spot.id in name:
-                path = f"{self._layout.queue(op.spot.queue)}/{name}"
-                removed = (yield from self._delete(path, again=turn.again)) or removed
+            if op.ticket.id in name:
+                path = f"{self._layout.queue(op.ticket.queue)}/{name}"
+                removed = (yield from self._delete(path, again=context.again)) or removed
         return removed
 
     # Queues from outside: about nobody's own contender.
 
-    def evict(self, op: Evict, turn: Turn) -> Steps[bool]:
+    def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
         """Delete a node if it is the one that was created then: no other gets its name, with its number."""
         _, stat = yield from self._together((Sync("/"), Exists(op.ref)))
         if stat is None or stat.czxid != op.token:
-            return turn.again  # asked again: it was I who deleted it
-        return (yield from self._delete(op.ref, again=turn.again))
+            return context.again  # asked again: it was I who deleted it
+        return (yield from self._delete(op.ref, again=context.again))
 
-    def listing(self, op: List, turn: Turn) -> Steps[Listing]:
+    def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
         """List the queue, then read the nodes at its head, together; once more if one is gone in between.
 
         The names are watched first: whoever comes or goes later shows there, and whoever is rewritten, in
@@ -245,7 +247,7 @@ class ZooKeeperProtocol(StoreProtocol):
         """
         listed: tuple[Contender | None, ...] = ()
         for _ in range(LISTING_TRIES):
-            listed = yield from self._list(op, (turn.mailbox, op.queue) if op.watch else ())
+            listed = yield from self._list(op, (context.mailbox, op.queue) if op.watch else ())
             if None not in listed:
                 break
         return Listing(tuple(contender for contender in listed if contender is not None))
@@ -272,7 +274,7 @@ class ZooKeeperProtocol(StoreProtocol):
         found = yield from self._together(tuple(Get(contender.ref, *watching) for contender in head))
         return tuple(_as_listed(queue, *pair) for pair in zip(head, found, strict=True))
 
-    def queues(self, op: Queues, turn: Turn) -> Steps[tuple[str, ...]]:
+    def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
         """List the locks' nodes, which stay when a lock is free, and each of them until enough are taken."""
         (names,) = yield from self._together((Children(self._layout.root),))
         found: list[str] = []
@@ -286,65 +288,65 @@ class ZooKeeperProtocol(StoreProtocol):
 
     # The parts.
 
-    def _find(self, spot: Spot, order: Order) -> Steps[View | None]:
+    def _find(self, ticket: Ticket, rule: Rule) -> Steps[Snapshot | None]:
         """Look for a node whose create was answered to nobody."""
-        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(spot.queue))))
+        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(ticket.queue))))
         for name in names or ():
-            if spot.id in name:
-                path = f"{self._layout.queue(spot.queue)}/{name}"
+            if ticket.id in name:
+                path = f"{self._layout.queue(ticket.queue)}/{name}"
                 (stat,) = yield from self._together((Exists(path),))
                 if stat is not None:
                     self._check_owner(stat)
-                    return (yield from self._view(Place(spot, path, stat.czxid), order, names))
+                    return (yield from self._snapshot(Entry(ticket, path, stat.czxid), rule, names))
         return None
 
-    def _view(
-        self, mine: Place, order: Order, names: tuple[str, ...], *, minding: bool = True
-    ) -> Steps[View]:
+    def _snapshot(
+        self, mine: Entry, rule: Rule, names: tuple[str, ...], *, minding: bool = True
+    ) -> Steps[Snapshot]:
         own = mine.ref.rpartition("/")[2]
         children = self._layout.children(names)
-        self._notice(mine.spot.queue, names, children)
-        places = [place for place, child in enumerate(children) if child[1] == own]
-        if not places:
-            return View(None, (), complete=True, position=0)
+        self._notice(mine.ticket.queue, names, children)
+        entries = [entry for entry, child in enumerate(children) if child[1] == own]
+        if not entries:
+            return Snapshot(None, (), complete=True, position=0)
         if dubious(children):
-            dated = yield from self._by_czxid(mine.spot.queue, children)
+            dated = yield from self._by_czxid(mine.ticket.queue, children)
             ahead = [child for child in dated if child[0] < mine.token]
         else:
-            ahead = children[places[0] + 1 :]
-        visible = self._visible(mine.spot.queue, order, ahead)
-        nearest = visible[: order.reach]
-        complete = len(nearest) < order.reach
+            ahead = children[entries[0] + 1 :]
+        visible = self._visible(mine.ticket.queue, rule, ahead)
+        nearest = visible[: rule.reach]
+        complete = len(nearest) < rule.reach
         if minding:
-            nearest = yield from self._with_states(mine.spot.queue, nearest, order)
-        position = len(visible) if order.exclusive_only else len(ahead)
-        return View(mine, nearest, complete, position)
+            nearest = yield from self._with_states(mine.ticket.queue, nearest, rule)
+        position = len(visible) if rule.exclusive_only else len(ahead)
+        return Snapshot(mine, nearest, complete, position)
 
-    def _visible(self, queue: str, order: Order, ahead: list[Child]) -> Ahead:
+    def _visible(self, queue: str, rule: Rule, ahead: list[Child]) -> Ahead:
         """Return those who count; where everybody does, no more than have to be seen."""
-        most = None if order.exclusive_only else order.reach
-        return order.visible(tuple(self._layout.contender_at(queue, child) for child in ahead[:most]))
+        most = None if rule.exclusive_only else rule.reach
+        return rule.visible(tuple(self._layout.contender_at(queue, child) for child in ahead[:most]))
 
-    def _with_states(self, queue: str, nearest: Ahead, order: Order) -> Steps[Ahead]:
+    def _with_states(self, queue: str, nearest: Ahead, rule: Rule) -> Steps[Ahead]:
         """Read the mark of the nearest, where the rule minds it; without the nearest, if that is gone.
 
         Of several that exclude all others the nearest waits itself, and has no mark.
         """
-        alone = len(nearest) == 1 or not order.exclusive_only
-        if not (order.minds_marks and alone and order.blockers(nearest) and nearest[0].id):
+        alone = len(nearest) == 1 or not rule.exclusive_only
+        if not (rule.minds_marks and alone and rule.blockers(nearest) and nearest[0].id):
             return nearest
         (found,) = yield from self._together((Get(nearest[0].ref),))
         if found is not None and nearest[0].token in (0, found[1].czxid):
             return (replace(nearest[0], mark=unpack(queue, found[0]).mark), *nearest[1:])
-        return nearest[1:] if len(nearest) < order.reach else nearest  # more may stand ahead, unseen
+        return nearest[1:] if len(nearest) < rule.reach else nearest  # more may stand ahead, unseen
 
-    def _arm(self, targets: Ahead, turn: Turn) -> Steps[tuple[Any, ...]]:
-        found = yield from self._together(self._watches(targets, turn))
+    def _arm(self, targets: Ahead, context: RequestContext) -> Steps[tuple[Any, ...]]:
+        found = yield from self._together(self._watches(targets, context))
         self._note_own(targets, found)
         return found
 
-    def _watches(self, targets: Ahead, turn: Turn) -> tuple[Get, ...]:
-        return tuple(Get(target.ref, turn.mailbox) for target in targets)
+    def _watches(self, targets: Ahead, context: RequestContext) -> tuple[Get, ...]:
+        return tuple(Get(target.ref, context.mailbox) for target in targets)
 
     def _note_own(self, targets: Ahead, found: Any) -> None:
         for target, data in zip(targets, found, strict=True):
@@ -356,8 +358,8 @@ class ZooKeeperProtocol(StoreProtocol):
     def _proves(self, targets: Ahead) -> bool:
         return all(target.id and target.ref not in self._own_watched for target in targets)
 
-    def _own(self, stat: Stat | None, place: Place) -> bool:
-        return stat is not None and stat.owner == self._session and stat.czxid == place.token
+    def _own(self, stat: Stat | None, entry: Entry) -> bool:
+        return stat is not None and stat.owner == self._session and stat.czxid == entry.token
 
     def _check_owner(self, stat: Stat) -> None:
         """Refuse a node that an earlier session made: it goes with that session (CURATOR-604)."""
@@ -381,7 +383,7 @@ class ZooKeeperProtocol(StoreProtocol):
         node = self._layout.queue(queue)
         contenders = {name for _, name in children}
         for name in (name for name in names if "__" in name or name not in contenders):
-            if (said := self._layout.stranger(name)) is not None:
+            if (said := self._layout.foreign(name)) is not None:
                 what = (name if said is NO_CONTENDER else said, node)
                 self._notices.add(what, f"{node}/{name} is {said}")
 
@@ -444,11 +446,11 @@ def _as_listed(queue: str, contender: Contender, found: tuple[bytes, Stat] | Non
     return replace(contender, session=session, token=stat.czxid, version=stat.version, **says._asdict())
 
 
-def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Place) -> bool:
+def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Entry) -> bool:
     """Whether a node is there as it was seen; its mark matters to some only."""
     if found is None or target.token not in (0, found[1].czxid):
         return False
-    if not mine.spot.minds_marks:
+    if not mine.ticket.minds_marks:
         return True
-    mark = unpack(mine.spot.queue, found[0]).mark if target.id else ""  # others' data means nothing
+    mark = unpack(mine.ticket.queue, found[0]).mark if target.id else ""  # others' data means nothing
     return mark == target.mark

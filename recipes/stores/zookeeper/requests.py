@@ -75,7 +75,7 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Connect(Request[SessionInfo]):
-    """Start the link's one session, asking for this timeout. A link never starts a second one."""
+    """Start the connection's one session, asking for this timeout. A connection never starts a second one."""
 
     timeout_s: float
 

@@ -1,4 +1,4 @@
-"""The asyncio link to ZooKeeper: kazoo's threads do the I/O, the loop waits."""
+"""The asyncio connection to ZooKeeper: kazoo's threads do the I/O, the loop waits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from recipes.stores.zookeeper.access import OPEN, Access
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_calls import Call
 
-__all__ = ["AsyncKazooLink"]
+__all__ = ["AsyncKazooConnection"]
 
 
-class AsyncKazooLink:
-    """An ``AsyncLink`` to ZooKeeper: as ``KazooLink``, but awaited; belongs to one loop.
+class AsyncKazooConnection:
+    """An ``AsyncConnection`` to ZooKeeper: as ``KazooConnection``, but awaited; belongs to one loop.
 
     Args:
         hosts: ``host:port`` of each server, with commas between.
@@ -60,13 +60,13 @@ class AsyncKazooLink:
         self._session.forget(mailbox)
 
     def for_another_loop(self) -> Self:
-        """Return a link with the same session: kazoo's threads, which do the I/O, know no loop."""
+        """Return a connection with the same session: kazoo's threads, which do the I/O, know no loop."""
         other = type(self).__new__(type(self))
         other._session, other._arrived, other._announced = self._session, deque(), False  # noqa: SLF001
         return other
 
     async def close(self) -> None:
-        """Let go of connections and threads of this link, within a second; never raises."""
+        """Let go of the sockets and threads of this connection, within a second; never raises."""
         self._session.close()
 
     def _wake(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:

@@ -1,6 +1,6 @@
 """The pictures of the concepts, made by running the package: ``python -m tests.docs.pictures docs/images``.
 
-What is drawn is what the programs did. `session` explores the session keeper, `queues` and
+What is drawn is what the programs did. `session` explores the session keepalive loop, `queues` and
 `handover` have the acquire programs stand in a queue, `paused` draws a run of real processes
 that was recorded. ``test_pictures.py`` sees that the files are what the command makes.
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 from recipes._contract.contenders import Ahead
 from recipes._contract.operations import Check, Enqueue, Look, Watch
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Event
 from recipes._rules.exclusive import EXCLUSIVE
 from tests.docs.pictures.svg import BLUE, GREEN, GREY, INK, PALE, RED, Picture
@@ -69,11 +69,11 @@ class Recorded(Hall):
         self.messages: list[Message] = []
         self.names: dict[str, str] = {}
 
-    def come(self, order: Order) -> Guest:
+    def come(self, rule: Rule) -> Guest:
         """Have one more join."""
         self._number += 1
-        self.names[f"{order.kind}{self._number}"] = "ABC"[self._number - 1]
-        guest = Told(self, self._number, order)
+        self.names[f"{rule.kind}{self._number}"] = "ABC"[self._number - 1]
+        guest = Told(self, self._number, rule)
         self.guests[guest.name] = guest
         return guest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
 from tests.docs.pictures.svg import BLUE, GREEN, GREY, INK, PALE, RED, Picture
@@ -13,7 +13,7 @@ from tests.programs.hall import Guest, Hall
 
 __all__ = ["EVERYBODY_AHEAD", "herd", "lock", "rwlock", "woken"]
 
-EVERYBODY_AHEAD = Order("lock", lambda ahead: ahead, depth=10_000, steps_up=False)
+EVERYBODY_AHEAD = Rule("lock", lambda ahead: ahead, depth=10_000, steps_up=False)
 """What not to do: watch all who are ahead, and look again whenever one of them goes."""
 
 LEFT, STEP, BOX, ROW = 150, 130, (84, 34), 150
@@ -32,9 +32,9 @@ class Frame:
 class Show:
     """A hall whose guests have names, and what was seen in it."""
 
-    def __init__(self, orders: Sequence[Order]) -> None:
+    def __init__(self, rules: Sequence[Rule]) -> None:
         self.hall = Hall()
-        self.guests = [self.hall.come(order) for order in orders]
+        self.guests = [self.hall.come(rule) for rule in rules]
         self.names = {guest.name: letter for guest, letter in zip(self.guests, "ABCDEFGH", strict=False)}
         self.frames: list[Frame] = []
 
@@ -65,7 +65,7 @@ class Show:
 
 
 def _kind(guest: Guest, downgraded: set[str]) -> str:
-    kind = {"R": "reader", "W": "writer"}.get(guest.order.kind, "")
+    kind = {"R": "reader", "W": "writer"}.get(guest.rule.kind, "")
     return f"{kind}, reads now" if guest.name in downgraded else kind
 
 
@@ -97,10 +97,10 @@ def rwlock() -> str:
     return _drawn(show.frames, "A queue of the read-write lock, and who watches whom")
 
 
-def woken(order: Order, waiters: int) -> int:
+def woken(rule: Rule, waiters: int) -> int:
     """Return how many of so many waiters hear of one release."""
     hall = Hall()
-    guests = [hall.come(order) for _ in range(waiters + 1)]
+    guests = [hall.come(rule) for _ in range(waiters + 1)]
     return len(hall.go(guests[0]))
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recipes._contract.operations import Open, Opened, Renew, Renewal
-from recipes._programs.hold import Epoch, Hold
-from recipes._programs.session import Board, keep
+from recipes._programs.hold import HeldState, StoreSession
+from recipes._programs.session import SessionState, keep
 from recipes._programs.steps import Abandon, Emit, Now, Wait
 from recipes.errors import SessionLost, StoreUnavailable
 from tests.docs.pictures.svg import BLUE, GREEN, GREY, INK, ORANGE, RED, Picture
-from tests.programs.stepping import Protocol, place
+from tests.programs.stepping import Protocol, entry
 
 __all__ = ["Step", "edges", "picture"]
 
@@ -33,11 +33,11 @@ class Step:
 
 @dataclass
 class Walk:
-    """The keeper, led by a list of choices; how it stands then."""
+    """The keepalive loop, led by a list of choices; how it stands then."""
 
     now: float = 100.0
-    board: Board = field(default_factory=Board)
-    epoch: Epoch | None = None
+    board: SessionState = field(default_factory=SessionState)
+    session: StoreSession | None = None
     told: list[str] = field(default_factory=list)
     op: Any = None
     over: bool = False
@@ -46,9 +46,9 @@ class Walk:
         self.program: Any = keep(self.board, TTL_S, self._current)
         self._go_on(None)
 
-    def _current(self) -> Epoch:
-        assert self.epoch is not None, "it is asked behind an Open"
-        return self.epoch
+    def _current(self) -> StoreSession:
+        assert self.session is not None, "it is asked behind an Open"
+        return self.session
 
     def _go_on(self, answer: Any) -> None:
         """Answer, and run to the next operation at which something can happen."""
@@ -70,15 +70,15 @@ class Walk:
             return "closed"
         if self.board.refused is not None:
             return "refused"
-        epoch = self.board.epoch
-        if epoch is None or epoch.clock is None:
+        session = self.board.session
+        if session is None or session.clock is None:
             return "starting"
-        return "lost" if epoch.ended else epoch.clock.state(self.now)
+        return "lost" if session.ended else session.clock.state(self.now)
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What decides on how it goes on."""
-        clock = self.epoch.clock if self.epoch is not None and self.state in ("held", "suspect") else None
+        clock = self.session.clock if self.session is not None and self.state in ("held", "suspect") else None
         due = () if clock is None else (clock.due, clock.suspect_at, clock.deadline)
         return (type(self.op), self.state, *(round(at - self.now, 2) for at in due))
 
@@ -118,9 +118,9 @@ class Walk:
     def _opened(self, choice: str) -> Any:
         if choice != GRANTED:
             return StoreUnavailable("the store", "no session")
-        self.epoch = Epoch(object(), Protocol())  # type: ignore[arg-type]
-        self.epoch.holds["id-1"] = Hold(
-            place(), self.epoch, "owner", self.now, {"name": "x", "recipe": "lock"}
+        self.session = StoreSession(object(), Protocol())  # type: ignore[arg-type]
+        self.session.holds["id-1"] = HeldState(
+            entry(), self.session, "owner", self.now, {"name": "x", "recipe": "lock"}
         )
         return Opened("s1", TTL_S, self.now)
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.stores.etcd.fakes import AsyncFace, BlockingFace, UvloopFace
+from tests.stores.etcd.fakes import AsyncApi, BlockingApi, UvloopApi
 
 
-@pytest.fixture(params=[BlockingFace, AsyncFace, UvloopFace], ids=["blocking", "asyncio", "uvloop"])
+@pytest.fixture(params=[BlockingApi, AsyncApi, UvloopApi], ids=["blocking", "asyncio", "uvloop"])
 def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Make a face for these ports; all are closed, and must have left no thread."""
-    faces: list[Any] = []
+    """Make a API for these ports; all are closed, and must have left no thread."""
+    apis: list[Any] = []
 
     def make(*ports: int, **options: Any) -> Any:
-        faces.append(request.param(list(ports), **options))
-        return faces[-1]
+        apis.append(request.param(list(ports), **options))
+        return apis[-1]
 
     yield make
-    for face in faces:
-        face.end()
+    for api in apis:
+        api.end()
     assert not [thread for thread in threading.enumerate() if thread.name == "recipes-etcd"]

@@ -1,4 +1,4 @@
-"""A scripted HTTP server on loopback, mailboxes, and one way to drive both faces."""
+"""A scripted HTTP server on loopback, mailboxes, and one way to drive both APIs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any, Self
 import uvloop
 
 from recipes._contract.wakeups import Event
-from recipes.stores.etcd.blocking import EtcdLink
-from recipes.stores.etcd.tasks import AsyncEtcdLink
+from recipes.stores.etcd.blocking import EtcdConnection
+from recipes.stores.etcd.tasks import AsyncEtcdConnection
 
 PEM = Path(__file__).with_name("loopback.pem")
 HEADER = {"cluster_id": "1", "member_id": "2", "revision": "7", "raft_term": "2"}
@@ -170,7 +170,7 @@ class Server:
 
 
 class Box:
-    """A mailbox for either face."""
+    """A mailbox for either API."""
 
     def __init__(self) -> None:
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -181,51 +181,51 @@ class Box:
         self.arrived.put_nowait(event)
 
 
-class BlockingFace:
-    """Drive the blocking link."""
+class BlockingApi:
+    """Drive the blocking connection."""
 
     def __init__(self, ports: list[int], **options: Any) -> None:
-        self.link: Any = EtcdLink([("127.0.0.1", port) for port in ports], **options)
-        self.switch = self.link._reader._switch
+        self.connection: Any = EtcdConnection([("127.0.0.1", port) for port in ports], **options)
+        self.multiplexer = self.connection._reader._multiplexer
 
     def ask(self, request: Any, timeout_s: float = 5.0) -> Any:
-        return self.link.ask(request, timeout_s)
+        return self.connection.ask(request, timeout_s)
 
     def event(self, box: Box) -> Event:
         return box.events.get(timeout=5)
 
     def forget(self, box: Any) -> None:
-        self.link.forget(box)
+        self.connection.forget(box)
 
     def until(self, event: threading.Event) -> bool:
         return event.wait(5)
 
     def close(self) -> None:
-        self.link.close()
+        self.connection.close()
 
     def end(self) -> None:
         self.close()
 
 
-class AsyncFace:
-    """Drive the asyncio link on a loop of its own, which runs only while something is awaited."""
+class AsyncApi:
+    """Drive the asyncio connection on a loop of its own, which runs only while something is awaited."""
 
     new_loop: Callable[[], asyncio.AbstractEventLoop] = staticmethod(asyncio.new_event_loop)
 
     def __init__(self, ports: list[int], **options: Any) -> None:
         self.runner = asyncio.Runner(loop_factory=self.new_loop)
-        self.link: Any = AsyncEtcdLink([("127.0.0.1", port) for port in ports], **options)
-        self.switch = self.link._watching._switch
+        self.connection: Any = AsyncEtcdConnection([("127.0.0.1", port) for port in ports], **options)
+        self.multiplexer = self.connection._watching._multiplexer
 
     def ask(self, request: Any, timeout_s: float = 5.0) -> Any:
-        return self.runner.run(self.link.ask(request, timeout_s))
+        return self.runner.run(self.connection.ask(request, timeout_s))
 
     def event(self, box: Box) -> Event:
         return self.runner.run(asyncio.wait_for(box.arrived.get(), 5))
 
     def forget(self, box: Any) -> None:
         async def forget() -> None:
-            self.link.forget(box)
+            self.connection.forget(box)
 
         self.runner.run(forget())
 
@@ -236,15 +236,15 @@ class AsyncFace:
         return self.runner.run(wait())
 
     def close(self) -> None:
-        self.runner.run(self.link.close())
+        self.runner.run(self.connection.close())
 
     def end(self) -> None:
         self.close()
         self.runner.close()
 
 
-class UvloopFace(AsyncFace):
-    """Drive the asyncio link on a loop of uvloop's."""
+class UvloopApi(AsyncApi):
+    """Drive the asyncio connection on a loop of uvloop's."""
 
     new_loop = staticmethod(uvloop.new_event_loop)
 

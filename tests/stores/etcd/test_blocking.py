@@ -1,4 +1,4 @@
-"""What only the blocking link has: threads, interruptions, and one lock."""
+"""What only the blocking connection has: threads, interruptions, and one lock."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pytest
 from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes.errors import StoreUnavailable
-from recipes.stores.etcd.blocking import EtcdLink
+from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.etcd.session_conn import Conn
 from tests.stores.etcd.fakes import Box, Peer, Server
 
 
 @pytest.fixture
-def links() -> Iterator[list[EtcdLink]]:
-    made: list[EtcdLink] = []
+def connections() -> Iterator[list[EtcdConnection]]:
+    made: list[EtcdConnection] = []
     yield made
-    for link in made:
-        link.close()
+    for connection in made:
+        connection.close()
 
 
 def open_files() -> int:
@@ -46,17 +46,17 @@ def confirming(peer: Peer, number: int) -> None:
                 peer.gone(mine)
 
 
-def link_to(server: Server, links: list[EtcdLink]) -> Any:
-    links.append(EtcdLink([("127.0.0.1", server.port)]))
-    return links[-1]
+def connection_to(server: Server, connections: list[EtcdConnection]) -> Any:
+    connections.append(EtcdConnection([("127.0.0.1", server.port)]))
+    return connections[-1]
 
 
-def test_one_thread_reads_for_all(links: list[EtcdLink]) -> None:
+def test_one_thread_reads_for_all(connections: list[EtcdConnection]) -> None:
     with Server(confirming) as server:
-        link = link_to(server, links)
+        connection = connection_to(server, connections)
         before = threading.active_count()
         threads = [
-            threading.Thread(target=lambda n=n: link.ask(Watch(b"%d" % n, Box()), 5)) for n in range(8)
+            threading.Thread(target=lambda n=n: connection.ask(Watch(b"%d" % n, Box()), 5)) for n in range(8)
         ]
         for thread in threads:
             thread.start()
@@ -64,31 +64,31 @@ def test_one_thread_reads_for_all(links: list[EtcdLink]) -> None:
             thread.join()
         assert sum(t.name == "recipes-etcd" for t in threading.enumerate()) == 1
         assert threading.active_count() <= before + 2  # the reader, and the server's own
-        link.close()
+        connection.close()
 
 
-def test_nothing_stays_open(links: list[EtcdLink]) -> None:
+def test_nothing_stays_open(connections: list[EtcdConnection]) -> None:
     with Server(confirming) as server:
         before = open_files()
         for _ in range(5):
-            link = link_to(server, links)
-            link.ask(Watch(b"k", Box()), 5)
-            link.close()
-            assert link._reader._wake_out is None
-            assert link._reader._conns == {}
+            connection = connection_to(server, connections)
+            connection.ask(Watch(b"k", Box()), 5)
+            connection.close()
+            assert connection._reader._wake_out is None
+            assert connection._reader._conns == {}
         # The server closes its side when it sees the end of ours.
         assert open_files() <= before + 5
 
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_an_interrupted_wait_leaves_no_watch(
-    links: list[EtcdLink], monkeypatch: pytest.MonkeyPatch, batch: bool
+    connections: list[EtcdConnection], monkeypatch: pytest.MonkeyPatch, batch: bool
 ) -> None:
     def interrupt(*args: Any) -> Any:
         raise KeyboardInterrupt
 
     with Server(lambda peer, number: peer.hang()) as server:
-        link = link_to(server, links)
+        connection = connection_to(server, connections)
         watch = Watch(b"k", Box())
         request: Any = watch
         if batch:
@@ -97,17 +97,17 @@ def test_an_interrupted_wait_leaves_no_watch(
         else:
             monkeypatch.setattr("recipes.stores.etcd.blocking.acquire", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            link.ask(request, 5)
-        assert len(link._reader._switch.book) == 0
+            connection.ask(request, 5)
+        assert len(connection._reader._multiplexer.book) == 0
 
 
 def test_an_interruption_while_sending_loses_every_watch(
-    links: list[EtcdLink], monkeypatch: pytest.MonkeyPatch
+    connections: list[EtcdConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Server(confirming) as server:
-        link = link_to(server, links)
+        connection = connection_to(server, connections)
         box = Box()
-        link.ask(Watch(b"k", box), 5)
+        connection.ask(Watch(b"k", box), 5)
         main = threading.current_thread()
         real = Conn.send_some
 
@@ -119,16 +119,18 @@ def test_an_interruption_while_sending_loses_every_watch(
         with monkeypatch.context() as patch:
             patch.setattr(Conn, "send_some", interrupt)
             with pytest.raises(KeyboardInterrupt):
-                link.ask(Watch(b"l", box), 5)
+                connection.ask(Watch(b"l", box), 5)
         assert box.events.get(timeout=5) == Disturbed()
-        assert link.ask(Watch(b"k", box), 5) == 7
+        assert connection.ask(Watch(b"k", box), 5) == 7
 
 
-def test_a_send_that_fails_loses_every_watch(links: list[EtcdLink], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_send_that_fails_loses_every_watch(
+    connections: list[EtcdConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Server(confirming) as server:
-        link = link_to(server, links)
+        connection = connection_to(server, connections)
         box = Box()
-        link.ask(Watch(b"k", box), 5)
+        connection.ask(Watch(b"k", box), 5)
 
         def fail(conn: Conn, data: Any) -> int:
             raise BrokenPipeError(32, "Broken pipe")
@@ -136,17 +138,17 @@ def test_a_send_that_fails_loses_every_watch(links: list[EtcdLink], monkeypatch:
         with monkeypatch.context() as patch:
             patch.setattr(Conn, "send_some", fail)
             with pytest.raises(StoreUnavailable, match="Broken pipe"):
-                link.ask(Watch(b"l", box), 5)
+                connection.ask(Watch(b"l", box), 5)
         assert box.events.get(timeout=5) == Disturbed()
 
 
 def test_what_does_not_fit_is_sent_by_the_thread(
-    links: list[EtcdLink], monkeypatch: pytest.MonkeyPatch
+    connections: list[EtcdConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Server(confirming) as server:
-        link = link_to(server, links)
+        connection = connection_to(server, connections)
         box = Box()
-        link.ask(Watch(b"k", box), 5)
+        connection.ask(Watch(b"k", box), 5)
         main = threading.current_thread()
         real = Conn.send_some
         monkeypatch.setattr(
@@ -154,45 +156,45 @@ def test_what_does_not_fit_is_sent_by_the_thread(
             "send_some",
             lambda conn, data: 0 if threading.current_thread() is main else real(conn, data[:7]),
         )
-        assert link.ask(Watch(b"l", box), 5) == 7
+        assert connection.ask(Watch(b"l", box), 5) == 7
 
 
 def test_a_mailbox_that_fails_ends_the_watches_and_not_the_thread(
-    links: list[EtcdLink], caplog: pytest.LogCaptureFixture
+    connections: list[EtcdConnection], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
         def post(self, event: Event) -> None:
             raise RuntimeError("broken mailbox")
 
     with Server(confirming) as server:
-        link = link_to(server, links)
+        connection = connection_to(server, connections)
         box = Box()
-        link.ask(Watch(b"k", box), 5)
+        connection.ask(Watch(b"k", box), 5)
         with caplog.at_level(logging.ERROR, "recipes"):
-            link.ask(Watch(b"gone", Broken()), 5)
+            connection.ask(Watch(b"gone", Broken()), 5)
             assert box.events.get(timeout=5) == Disturbed()
         assert "broken mailbox" in caplog.text
-        assert link.ask(Watch(b"gone", box), 5) == 7
+        assert connection.ask(Watch(b"gone", box), 5) == 7
         assert box.events.get(timeout=5) == Gone("gone")
 
 
-def test_a_mailbox_may_close_the_link(links: list[EtcdLink]) -> None:
+def test_a_mailbox_may_close_the_connection(connections: list[EtcdConnection]) -> None:
     closed = threading.Event()
 
     class Closing:
         def post(self, event: Event) -> None:
-            link.close()
+            connection.close()
             closed.set()
 
     with Server(confirming) as server:
-        link = link_to(server, links)
-        link.ask(Watch(b"gone", Closing()), 5)
+        connection = connection_to(server, connections)
+        connection.ask(Watch(b"gone", Closing()), 5)
         assert closed.wait(5)
 
 
-def test_closing_without_a_watch_starts_nothing(links: list[EtcdLink]) -> None:
-    link: Any = EtcdLink([("127.0.0.1", 1)])
-    link.close()
+def test_closing_without_a_watch_starts_nothing(connections: list[EtcdConnection]) -> None:
+    connection: Any = EtcdConnection([("127.0.0.1", 1)])
+    connection.close()
     with pytest.raises(StoreUnavailable, match="closed"):
-        link.ask(Watch(b"k", Box()), 1)
-    assert link._reader._thread is None
+        connection.ask(Watch(b"k", Box()), 1)
+    assert connection._reader._thread is None

@@ -31,7 +31,7 @@ from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.wire import Exchange, WireError
 from recipes.stores.etcd.wire_answers import error_of, failed, watch_refused
 from recipes.stores.etcd.wire_dial import Endpoint
-from tests.stores.stepping import TURN, feed
+from tests.stores.stepping import CONTEXT, feed
 
 FAR = 2e9
 POST = Post("/kv/txn", {})
@@ -43,11 +43,11 @@ def exceptions_of(module: Any, base: type[BaseException] = Exception) -> set[typ
 
 
 def meaning(error: Exception) -> Exception:
-    """Return what a call gets, of what a link raised."""
+    """Return what a call gets, of what a connection raised."""
     if not isinstance(error, EtcdError):
         return error
     with pytest.raises(RecipesError) as caught:
-        feed(EtcdProtocol("e:2379", Layout("app"), 1).open(Open(15), TURN), error)
+        feed(EtcdProtocol("e:2379", Layout("app"), 1).open(Open(15), CONTEXT), error)
     return caught.value
 
 

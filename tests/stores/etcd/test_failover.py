@@ -11,7 +11,7 @@ import pytest
 from recipes._run.runtime import Settings
 from recipes.client import AsyncClient, Client
 from recipes.errors import StoreUnavailable
-from recipes.stores.etcd import EtcdEngine
+from recipes.stores.etcd import EtcdBackend
 from recipes.stores.registry import from_url
 from tests.stores.etcd.fakes import Peer, Server, closed_port
 
@@ -30,8 +30,8 @@ def etcd(peer: Peer, number: int) -> None:
         peer.answer(REPLIES[path])
 
 
-def opened(engine: EtcdEngine) -> None:
-    client = Client(engine, SETTINGS)
+def opened(backend: EtcdBackend) -> None:
+    client = Client(backend, SETTINGS)
     try:
         client.open()
         assert client.session.state == "held"
@@ -39,9 +39,9 @@ def opened(engine: EtcdEngine) -> None:
         client.close()
 
 
-def opened_in_loop(engine: EtcdEngine) -> None:
+def opened_in_loop(backend: EtcdBackend) -> None:
     async def main() -> None:
-        client = AsyncClient(engine, SETTINGS)
+        client = AsyncClient(backend, SETTINGS)
         try:
             await client.open()
             assert client.session.state == "held"
@@ -51,7 +51,7 @@ def opened_in_loop(engine: EtcdEngine) -> None:
     asyncio.run(main())
 
 
-Opens = Callable[[EtcdEngine], None]
+Opens = Callable[[EtcdBackend], None]
 
 
 @pytest.fixture(params=[opened, opened_in_loop], ids=["blocking", "asyncio"])
@@ -59,30 +59,34 @@ def opens(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def engine_of(*ports: int) -> EtcdEngine:
-    engine = from_url("etcd://" + ",".join(f"127.0.0.1:{port}" for port in ports), {})
-    assert isinstance(engine, EtcdEngine)
-    return engine
+def backend_of(*ports: int) -> EtcdBackend:
+    backend = from_url("etcd://" + ",".join(f"127.0.0.1:{port}" for port in ports), {})
+    assert isinstance(backend, EtcdBackend)
+    return backend
 
 
 @pytest.mark.parametrize("dead", [1, 2])
 def test_the_first_servers_are_dead(opens: Opens, dead: int) -> None:
     with Server(etcd) as server:
-        engine = engine_of(*(closed_port() for _ in range(dead)), server.port)
-        assert engine.servers == dead + 1
-        opens(engine)
+        backend = backend_of(*(closed_port() for _ in range(dead)), server.port)
+        assert backend.servers == dead + 1
+        opens(backend)
         assert server.connections > 0
-        assert engine._endpoints.current().port == server.port, "and the next session begins there"
+        assert backend._endpoints.current().port == server.port, "and the next session begins there"
 
 
 def test_all_servers_are_dead(opens: Opens) -> None:
     with pytest.raises(StoreUnavailable):
-        opens(engine_of(closed_port(), closed_port()))
+        opens(backend_of(closed_port(), closed_port()))
 
 
-def test_links_of_one_engine_share_what_they_saw_fail() -> None:
-    engine = engine_of(1, 2)
-    links: list[Any] = [engine.link(print), engine.link(print), engine.async_link(print)]
-    assert {id(link._endpoints) for link in links} == {id(engine._endpoints)}
-    for link in links[:2]:
-        link.close()
+def test_connections_of_one_backend_share_what_they_saw_fail() -> None:
+    backend = backend_of(1, 2)
+    connections: list[Any] = [
+        backend.connection(print),
+        backend.connection(print),
+        backend.async_connection(print),
+    ]
+    assert {id(connection._endpoints) for connection in connections} == {id(backend._endpoints)}
+    for connection in connections[:2]:
+        connection.close()

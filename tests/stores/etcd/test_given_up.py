@@ -1,4 +1,4 @@
-"""What becomes of the connection of a call that was given up, on both faces."""
+"""What becomes of the connection of a call that was given up, on both APIs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recipes._contract.connection import Batch
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd import codec, session, session_conn, tasks_conn
 from recipes.stores.etcd.requests import Post
-from tests.stores.etcd.fakes import BlockingFace, Peer, Server, trusting
+from tests.stores.etcd.fakes import BlockingApi, Peer, Server, trusting
 
 READ, WRITE = [codec.read(b"k")], [codec.put(b"k", b"", 1)]
 CREATE = Post("/kv/txn", codec.txn([codec.compare_absent(b"k")], WRITE, READ))
@@ -79,7 +79,7 @@ def serving(peer: Peer, number: int) -> None:
         peer.answer({})
 
 
-def ended(face: Any, silent: Silent) -> str:
+def ended(api: Any, silent: Silent) -> str:
     """Wait until a connection has ended; say how."""
     told = threading.Event()
     found: list[str] = []
@@ -91,28 +91,28 @@ def ended(face: Any, silent: Silent) -> str:
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    while not face.until(told):
+    while not api.until(told):
         continue
     waiting.join()
     assert found, "the connection is still open"
     return found[0]
 
 
-def give_up(face: Any, request: Any, asked: threading.Event) -> None:
+def give_up(api: Any, request: Any, asked: threading.Event) -> None:
     """Ask for what is not answered, for as long as it takes a busy machine to send it."""
     timeouts = iter((0.3, 1.0, 5.0, 20.0))
     while not asked.is_set():
         with pytest.raises(StoreUnavailable):
-            face.ask(request, next(timeouts))
+            api.ask(request, next(timeouts))
 
 
-def give_up_at(face: Any, post: Post, asked: threading.Event) -> None:
+def give_up_at(api: Any, post: Post, asked: threading.Event) -> None:
     """Have the first of two servers be left with a call that it has got."""
     timeouts = iter((0.9, 3.0, 15.0, 60.0))  # it has a third of that
     while not asked.is_set():
-        face.link._endpoints._at = 0
+        api.connection._endpoints._at = 0
         with contextlib.suppress(StoreUnavailable):
-            face.ask(post, next(timeouts))
+            api.ask(post, next(timeouts))
 
 
 @pytest.fixture
@@ -140,9 +140,9 @@ def test_a_write_that_is_given_up_is_reset_at_once(
 ) -> None:
     """Else the kernel goes on delivering it for a quarter of an hour, with nobody there any more."""
     with Server(silent, tls=tls) as server:
-        face = connect(server.port, ssl_context=trusting() if tls else None)
-        give_up(face, post, silent.asked)
-        assert ended(face, silent) == "reset"
+        api = connect(server.port, ssl_context=trusting() if tls else None)
+        give_up(api, post, silent.asked)
+        assert ended(api, silent) == "reset"
 
 
 @pytest.mark.usefixtures("patient")
@@ -164,23 +164,23 @@ def test_what_of_a_write_no_server_has_taken_is_not_delivered(connect: Connect, 
             silent.ends.put("reset")
 
     with Server(script) as server:
-        face = connect(server.port)
-        give_up(face, Post("/kv/txn", body), silent.asked)
-        face.close()
+        api = connect(server.port)
+        give_up(api, Post("/kv/txn", body), silent.asked)
+        api.close()
         given_up.set()
-        assert ended(face, silent) == "reset"
+        assert ended(api, silent) == "reset"
         assert sum(got) < 12_000_000
 
 
 @pytest.mark.usefixtures("patient")
 def test_a_batch_that_writes_is_reset_at_once(connect: Connect, silent: Silent) -> None:
     with Server(silent) as server:
-        face = connect(server.port)
+        api = connect(server.port)
         timeouts = iter((0.3, 1.0, 5.0, 20.0))
         while not silent.asked.is_set():
-            replies = face.ask(Batch((LOOK, CREATE)), next(timeouts))
+            replies = api.ask(Batch((LOOK, CREATE)), next(timeouts))
             assert all(isinstance(reply, StoreUnavailable) for reply in replies)
-        assert ended(face, silent) == "reset"
+        assert ended(api, silent) == "reset"
 
 
 @pytest.mark.usefixtures("patient")
@@ -190,15 +190,15 @@ def test_a_read_that_is_given_up_is_closed_when_the_server_has_answered(
 ) -> None:
     """etcd issue 14110. No call goes to that server any more, so it must not take one to close it."""
     with Server(silent) as left, Server(serving) as server:
-        face = connect(left.port, server.port)
-        give_up_at(face, post, silent.asked)
-        assert face.ask(CREATE) == {}, "by another server"
+        api = connect(left.port, server.port)
+        give_up_at(api, post, silent.asked)
+        assert api.ask(CREATE) == {}, "by another server"
         assert silent.ends.empty(), "not under the server's hands"
         silent.let()
         until = time.monotonic() + PATIENCE_S
         while silent.ends.empty() and time.monotonic() < until:
-            assert face.ask(CREATE) == {}
-        ended(face, silent)
+            assert api.ask(CREATE) == {}
+        ended(api, silent)
 
 
 def test_a_read_that_is_never_answered_is_closed_after_a_while(
@@ -207,24 +207,24 @@ def test_a_read_that_is_never_answered_is_closed_after_a_while(
     monkeypatch.setattr(session, "GIVEN_UP_S", 0.0)
     monkeypatch.setattr(tasks_conn, "GIVEN_UP_S", 0.0)
     with Server(silent) as left, Server(serving) as server:
-        face = connect(left.port, server.port)
-        give_up_at(face, LOOK, silent.asked)
-        assert face.ask(CREATE) == {}, "by another server"
-        assert ended(face, silent) == "reset"
+        api = connect(left.port, server.port)
+        give_up_at(api, LOOK, silent.asked)
+        assert api.ask(CREATE) == {}, "by another server"
+        assert ended(api, silent) == "reset"
 
 
 @pytest.mark.usefixtures("patient")
 def test_a_read_that_is_given_up_is_not_used_again(connect: Connect, silent: Silent) -> None:
     with Server(silent) as server:
-        face = connect(server.port)
-        give_up(face, LOOK, silent.asked)
+        api = connect(server.port)
+        give_up(api, LOOK, silent.asked)
         before = server.connections
         silent.asked.clear()
-        give_up(face, LOOK, silent.asked)
+        give_up(api, LOOK, silent.asked)
         assert server.connections > before
         assert silent.ends.empty()
-        face.close()
-        assert [ended(face, silent) for _ in range(2)] == ["reset", "reset"]
+        api.close()
+        assert [ended(api, silent) for _ in range(2)] == ["reset", "reset"]
 
 
 @pytest.mark.usefixtures("patient")
@@ -236,26 +236,26 @@ def test_a_call_that_is_interrupted_is_given_up_in_the_same_way(
         raise KeyboardInterrupt
 
     with Server(silent) as server:
-        face = BlockingFace([server.port])
+        api = BlockingApi([server.port])
         with monkeypatch.context() as patch:
             patch.setattr(session_conn.Conn, "receive", interrupt)
             with pytest.raises(KeyboardInterrupt):
-                face.ask(post)
+                api.ask(post)
         if post is LOOK:
             assert silent.asked.wait(5)
             assert silent.ends.empty()
-            face.close()
-        assert ended(face, silent) == "reset"
-        face.close()
+            api.close()
+        assert ended(api, silent) == "reset"
+        api.close()
 
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_link_that_is_closed_leaves_nothing_to_be_delivered(
+def test_a_connection_that_is_closed_leaves_nothing_to_be_delivered(
     connect: Connect, silent: Silent, reads: bool
 ) -> None:
     with Server(silent) as server:
-        face = connect(server.port)
-        give_up(face, LOOK if reads else CREATE, silent.asked)
-        face.close()
-        assert ended(face, silent) == "reset"
+        api = connect(server.port)
+        give_up(api, LOOK if reads else CREATE, silent.asked)
+        api.close()
+        assert ended(api, silent) == "reset"

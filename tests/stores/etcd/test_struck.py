@@ -1,6 +1,7 @@
 """An interrupt at each point of the blocking watching: what comes after works, and nobody is forgotten.
 
-As ``tests/run/test_struck.py`` does, but in threading and in h11 as well: calls to the link go through both.
+As ``tests/run/test_struck.py`` does, but in threading and in h11 as well: calls to the connection go through
+both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pytest
 import recipes
 from integration.servers import eventually
 from recipes._contract.wakeups import Disturbed, Event, Gone
-from recipes.stores.etcd.blocking import EtcdLink
+from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.requests import Watch
 from tests.stores.etcd.fakes import Box, Peer, Server
 
@@ -96,13 +97,13 @@ def wakes(box: Box) -> Event:
 
 def test_the_first_watch_interrupted_anywhere_leaves_one_reader_or_none(server: Server) -> None:
     for at in itertools.count(1):
-        link: Any = EtcdLink([("127.0.0.1", server.port)])
+        connection: Any = EtcdConnection([("127.0.0.1", server.port)])
         box = Box()
-        where = struck(lambda link=link, box=box: link.ask(Watch(b"k", box), SOON_S), at)
-        link.forget(box)
-        assert link.ask(Watch(b"l", box), SOON_S) == 7, where
+        where = struck(lambda connection=connection, box=box: connection.ask(Watch(b"k", box), SOON_S), at)
+        connection.forget(box)
+        assert connection.ask(Watch(b"l", box), SOON_S) == 7, where
         assert eventually(lambda: readers() == 1, SOON_S), where
-        link.close()
+        connection.close()
         assert eventually(lambda: readers() == 0, SOON_S), where
         if not where:
             break
@@ -112,33 +113,33 @@ def test_the_first_watch_interrupted_anywhere_leaves_one_reader_or_none(server: 
 @pytest.mark.parametrize("what", ["ask", "forget", "follow"])
 def test_what_is_interrupted_anywhere_fails_nothing_that_comes_after(server: Server, what: str) -> None:
     """Nor does it keep from another what that one waits for: it is woken, if for nothing."""
-    link: Any = EtcdLink([("127.0.0.1", server.port)])
+    connection: Any = EtcdConnection([("127.0.0.1", server.port)])
     mine = Box()
 
     def call() -> None:
         if what == "ask":
-            link.ask(Watch(b"k", mine), SOON_S)
+            connection.ask(Watch(b"k", mine), SOON_S)
         elif what == "forget":
-            link.forget(mine)
+            connection.forget(mine)
         else:
-            link._reader.follow()
+            connection._reader.follow()
 
     try:
         for at in itertools.count(1):
             other = Box()
-            assert link.ask(Watch(b"other", other), SOON_S) == 7
+            assert connection.ask(Watch(b"other", other), SOON_S) == 7
             if what == "forget":
-                assert link.ask(Watch(b"k", mine), SOON_S) == 7
+                assert connection.ask(Watch(b"k", mine), SOON_S) == 7
             where = struck(call, at)
-            link.forget(mine)
+            connection.forget(mine)
             last = Box()
-            assert link.ask(Watch(b"fall", last), SOON_S) == 7, where
+            assert connection.ask(Watch(b"fall", last), SOON_S) == 7, where
             assert wakes(other) in (Gone("other"), Disturbed()), where
             assert wakes(last) == Gone("fall"), where
-            assert eventually(lambda: len(link._reader._switch.book) == 0, SOON_S), where
-            assert len(link._reader._conns) <= 1, where
+            assert eventually(lambda: len(connection._reader._multiplexer.book) == 0, SOON_S), where
+            assert len(connection._reader._conns) <= 1, where
             if not where:
                 break
         assert at > 20
     finally:
-        link.close()
+        connection.close()

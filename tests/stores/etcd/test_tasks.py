@@ -1,4 +1,4 @@
-"""What only the asyncio link has: cancellation, and no threads."""
+"""What only the asyncio connection has: cancellation, and no threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import uvloop
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd import tasks, tasks_conn
 from recipes.stores.etcd.requests import Post, Watch
-from recipes.stores.etcd.tasks import AsyncEtcdLink
+from recipes.stores.etcd.tasks import AsyncEtcdConnection
 from recipes.stores.etcd.tasks_conn import Conn, connect
 from recipes.stores.etcd.wire_dial import Endpoint
 from tests.pace import taking
@@ -53,11 +53,11 @@ def test_a_cancelled_call_closes_its_connection(run: Run) -> None:
             ended.set()
 
     async def main(port: int) -> None:
-        link = AsyncEtcdLink([("127.0.0.1", port)])
-        await cancel(link.ask(PUT, 5), asked)
+        connection = AsyncEtcdConnection([("127.0.0.1", port)])
+        await cancel(connection.ask(PUT, 5), asked)
         assert await asyncio.to_thread(ended.wait, 5)
-        await link.close()
-        assert not link._conns
+        await connection.close()
+        assert not connection._conns
 
     with Server(script) as server:
         run(main(server.port))
@@ -73,10 +73,10 @@ def test_a_cancelled_watch_leaves_nothing(run: Run) -> None:
         peer.ended()
 
     async def main(port: int) -> None:
-        link = AsyncEtcdLink([("127.0.0.1", port)])
-        await cancel(link.ask(Watch(b"k", Box()), 5), asked)
-        assert len(link._watching._switch.book) == 0
-        await link.close()
+        connection = AsyncEtcdConnection([("127.0.0.1", port)])
+        await cancel(connection.ask(Watch(b"k", Box()), 5), asked)
+        assert len(connection._watching._multiplexer.book) == 0
+        await connection.close()
 
     with Server(script) as server:
         run(main(server.port))
@@ -91,10 +91,10 @@ def test_a_call_cancelled_while_it_connects_leaves_nothing(run: Run, tls: bool) 
         peer.ended()
 
     async def main(port: int) -> None:
-        link = AsyncEtcdLink([("127.0.0.1", port)], ssl_context=trusting() if tls else None)
-        await cancel(link.ask(PUT, 5), greeted)
-        await link.close()
-        assert not link._conns
+        connection = AsyncEtcdConnection([("127.0.0.1", port)], ssl_context=trusting() if tls else None)
+        await cancel(connection.ask(PUT, 5), greeted)
+        await connection.close()
+        assert not connection._conns
 
     with Server(script) as server:
         run(main(server.port))
@@ -156,15 +156,15 @@ def test_closing_ends_calls_and_connecting_streams(run: Run) -> None:
         peer.ended()
 
     async def main(port: int) -> None:
-        link = AsyncEtcdLink([("127.0.0.1", port)], ssl_context=trusting())
-        plain = AsyncEtcdLink([("127.0.0.1", port)])
+        connection = AsyncEtcdConnection([("127.0.0.1", port)], ssl_context=trusting())
+        plain = AsyncEtcdConnection([("127.0.0.1", port)])
         calls = [
             asyncio.ensure_future(call)
-            for call in (link.ask(PUT, 5), link.ask(Watch(b"k", Box()), 5), plain.ask(PUT, 5))
+            for call in (connection.ask(PUT, 5), connection.ask(Watch(b"k", Box()), 5), plain.ask(PUT, 5))
         ]
         assert await asyncio.to_thread(asked.wait, 5)
         with taking(1):
-            await link.close()
+            await connection.close()
             await plain.close()
         for call in calls[1:]:
             with pytest.raises(StoreUnavailable, match="closed"):
@@ -177,24 +177,24 @@ def test_closing_ends_calls_and_connecting_streams(run: Run) -> None:
         run(main(server.port))
 
 
-def test_a_link_closed_while_a_call_connects_keeps_no_connection(
+def test_a_connection_closed_while_a_call_connects_keeps_no_connection(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = tasks_conn.connect
 
     async def main(port: int) -> None:
-        link = AsyncEtcdLink([("127.0.0.1", port)])
+        connection = AsyncEtcdConnection([("127.0.0.1", port)])
 
         async def closing(*args: Any) -> None:
             await real(*args)
-            await link.close()
+            await connection.close()
 
         monkeypatch.setattr(tasks, "connect", closing)
         with pytest.raises(StoreUnavailable, match="closed"):
-            await link.ask(PUT, 5)
+            await connection.ask(PUT, 5)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert not link._conns
+        assert not connection._conns
 
     with Server(lambda peer, number: peer.hang()) as server:
         run(main(server.port))
@@ -212,22 +212,22 @@ def test_a_burst_leaves_few_connections_and_dead_ones_are_passed_over(
             peer.answer({})
 
     async def main(port: int) -> None:
-        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
-        await asyncio.gather(*(link.ask(PUT, 5) for _ in range(6)))
-        (server,) = link._servers.values()
-        conns = set(link._conns)
+        connection: Any = AsyncEtcdConnection([("127.0.0.1", port)])
+        await asyncio.gather(*(connection.ask(PUT, 5) for _ in range(6)))
+        (server,) = connection._servers.values()
+        conns = set(connection._conns)
         assert len(conns) == 6
-        while len(link._conns) > tasks.IDLE_KEPT:
+        while len(connection._conns) > tasks.IDLE_KEPT:
             await asyncio.wait(
-                [conn.closed for conn in link._conns], return_when="FIRST_COMPLETED", timeout=5
+                [conn.closed for conn in connection._conns], return_when="FIRST_COMPLETED", timeout=5
             )
-        assert link._conns < conns
+        assert connection._conns < conns
         dead = server._idle[-1]
         dead.transport.abort()
-        assert await link.ask(PUT, 5) == {}
+        assert await connection.ask(PUT, 5) == {}
         await asyncio.wait_for(dead.closed, 5)
-        assert len(link._conns) == 1
-        await link.close()
+        assert len(connection._conns) == 1
+        await connection.close()
 
     with Server(script) as server:
         run(main(server.port))
@@ -242,15 +242,15 @@ def test_what_is_in_use_is_not_swept_away(run: Run, monkeypatch: pytest.MonkeyPa
             peer.answer({})
 
     async def main(port: int) -> None:
-        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
-        (server,) = link._servers.values()
-        await asyncio.gather(*(link.ask(PUT, 5) for _ in range(4)))
-        conns = set(link._conns)
+        connection: Any = AsyncEtcdConnection([("127.0.0.1", port)])
+        (server,) = connection._servers.values()
+        await asyncio.gather(*(connection.ask(PUT, 5) for _ in range(4)))
+        conns = set(connection._conns)
         for _ in range(3):  # sweeps, and before each a burst
-            await asyncio.gather(*(link.ask(PUT, 5) for _ in range(4)))
+            await asyncio.gather(*(connection.ask(PUT, 5) for _ in range(4)))
             server._sweep()
-        assert link._conns == conns
-        await link.close()
+        assert connection._conns == conns
+        await connection.close()
         assert server._sweeping is None
 
     with Server(script) as server:
@@ -278,17 +278,17 @@ def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
     go_on = threading.Event()
 
     async def main(port: int) -> None:
-        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
-        first = [asyncio.create_task(link.ask(PUT, 5)) for _ in range(2)]
-        late = asyncio.create_task(link.ask(PUT, 0.5))
-        waiting = [asyncio.create_task(link.ask(PUT, 5)) for _ in range(2)]
+        connection: Any = AsyncEtcdConnection([("127.0.0.1", port)])
+        first = [asyncio.create_task(connection.ask(PUT, 5)) for _ in range(2)]
+        late = asyncio.create_task(connection.ask(PUT, 0.5))
+        waiting = [asyncio.create_task(connection.ask(PUT, 5)) for _ in range(2)]
         with pytest.raises(StoreUnavailable, match="before this one"):
             await late
         waiting.pop().cancel()
         go_on.set()
         assert await asyncio.gather(*first, *waiting) == [{}, {}, {}]
-        assert len(link._conns) == 2
-        await link.close()
+        assert len(connection._conns) == 2
+        await connection.close()
 
     with Server(holding_puts_back(go_on)) as server:
         run(main(server.port))
@@ -305,14 +305,14 @@ def test_what_the_session_lives_by_or_lets_go_waits_behind_no_burst(
     go_on = threading.Event()
 
     async def main(port: int) -> None:
-        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
-        burst = [asyncio.create_task(link.ask(PUT, 30)) for _ in range(3)]
+        connection: Any = AsyncEtcdConnection([("127.0.0.1", port)])
+        burst = [asyncio.create_task(connection.ask(PUT, 30)) for _ in range(3)]
         await asyncio.sleep(0)
-        assert await link.ask(ahead, 5) == {}
+        assert await connection.ask(ahead, 5) == {}
         assert not any(task.done() for task in burst)
         go_on.set()
         assert await asyncio.gather(*burst) == [{}, {}, {}]
-        await link.close()
+        await connection.close()
 
     with Server(holding_puts_back(go_on)) as server:
         run(main(server.port))
@@ -323,16 +323,16 @@ def test_who_waits_in_line_blames_no_server(run: Run, monkeypatch: pytest.Monkey
     go_on = threading.Event()
 
     async def main(port: int) -> None:
-        link: Any = AsyncEtcdLink([("127.0.0.1", port), ("127.0.0.1", closed_port())])
-        asked = link._endpoints.current()
-        first = asyncio.create_task(link.ask(PUT, 30))
+        connection: Any = AsyncEtcdConnection([("127.0.0.1", port), ("127.0.0.1", closed_port())])
+        asked = connection._endpoints.current()
+        first = asyncio.create_task(connection.ask(PUT, 30))
         await asyncio.sleep(0)
         with pytest.raises(StoreUnavailable, match="before this one"):
-            await link.ask(PUT, 0.5)
-        assert link._endpoints.current() is asked
+            await connection.ask(PUT, 0.5)
+        assert connection._endpoints.current() is asked
         go_on.set()
         assert await first == {}
-        await link.close()
+        await connection.close()
 
     with Server(holding_puts_back(go_on)) as server:
         run(main(server.port))
@@ -350,15 +350,15 @@ def test_what_arrived_while_the_loop_was_blocked_is_no_late_answer(run: Run) -> 
         peer.hang()
 
     async def main(port: int) -> None:
-        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
+        connection: Any = AsyncEtcdConnection([("127.0.0.1", port)])
         until = time.monotonic() + 1.0
-        calling = asyncio.create_task(link.ask(PUT, 1.0))
+        calling = asyncio.create_task(connection.ask(PUT, 1.0))
         assert await asyncio.to_thread(asked.wait, 5)
         go_on.set()
         assert answered.wait(5)  # which blocks the loop
         time.sleep(max(0.0, until - time.monotonic()) + 0.1)  # noqa: ASYNC251 - as above
         assert await calling == {}
-        await link.close()
+        await connection.close()
 
     with Server(script) as server:
         run(main(server.port))
@@ -379,16 +379,16 @@ def test_a_stream_that_spoke_while_the_loop_was_blocked_is_not_silent(run: Run) 
         peer.hang()
 
     async def main(port: int) -> None:
-        link: Any = AsyncEtcdLink([("127.0.0.1", port)])
-        assert await link.ask(Watch(b"k", Box()), 5) == 7
-        link._watching._switch._patience_s = 0.2
-        watching = asyncio.create_task(link.ask(Watch(b"l", Box()), 30))
+        connection: Any = AsyncEtcdConnection([("127.0.0.1", port)])
+        assert await connection.ask(Watch(b"k", Box()), 5) == 7
+        connection._watching._multiplexer._patience_s = 0.2
+        watching = asyncio.create_task(connection.ask(Watch(b"l", Box()), 30))
         await asyncio.sleep(0)  # it writes
         await asyncio.sleep(0)  # and uvloop sends
         assert spoke.wait(5)  # which blocks the loop
         time.sleep(0.5)  # noqa: ASYNC251 - as above
         assert await watching == 7
-        await link.close()
+        await connection.close()
 
     with Server(script) as server:
         run(main(server.port))
@@ -396,10 +396,10 @@ def test_a_stream_that_spoke_while_the_loop_was_blocked_is_not_silent(run: Run) 
 
 def test_nobody_listens_for_the_stream(run: Run) -> None:
     async def main() -> None:
-        link = AsyncEtcdLink([("127.0.0.1", closed_port())])
+        connection = AsyncEtcdConnection([("127.0.0.1", closed_port())])
         with pytest.raises(StoreUnavailable):
-            await link.ask(Watch(b"k", Box()), 5)
-        await link.close()
+            await connection.ask(Watch(b"k", Box()), 5)
+        await connection.close()
 
     run(main())
 
@@ -409,21 +409,21 @@ def test_what_was_due_before_it_was_set_waits_for_its_turn_like_any_other(run: R
     told: list[float] = []
 
     async def main() -> None:
-        link: Any = AsyncEtcdLink([("127.0.0.1", closed_port())])
-        watching, loop = link._watching, asyncio.get_running_loop()
+        connection: Any = AsyncEtcdConnection([("127.0.0.1", closed_port())])
+        watching, loop = connection._watching, asyncio.get_running_loop()
         due: list[float | None] = [loop.time() - 1]
-        watching._switch.due = lambda: due[0]
+        watching._multiplexer.due = lambda: due[0]
 
         def tick(now: float) -> None:
             told.append(now)
             due[0] = None
 
-        watching._switch.tick = tick
+        watching._multiplexer.tick = tick
         watching.follow()
         watching.follow()
         assert told == []
         await asyncio.sleep(0.01)
         assert len(told) == 1
-        await link.close()
+        await connection.close()
 
     run(main())

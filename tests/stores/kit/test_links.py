@@ -1,4 +1,4 @@
-"""The links of the kit, over a store that nothing notifies: the JSON file of "How to add a store"."""
+"""The connections of the kit, over a store that nothing notifies: the JSON file of "How to add a store"."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from recipes import StoreUnavailable
-from recipes._contract.operations import End, Enqueue, List, Open, Place, Rewrite, Spot, Withdraw
+from recipes._contract.operations import End, Enqueue, Entry, List, Open, Rewrite, Ticket, Withdraw
 from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._rules.exclusive import EXCLUSIVE
-from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import NOBODY, Session
-from recipes.stores._kit.tasks import AsyncQueueLink
+from recipes.stores._kit.tasks import AsyncQueueConnection
 from tests.stores.json_file import JsonSession, kept
 from tests.stores.stepping import MAILBOX
 
@@ -38,29 +38,29 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def link(path: str) -> Iterator[Callable[[str], QueueLink]]:
-    links: list[QueueLink] = []
+def connection(path: str) -> Iterator[Callable[[str], QueueConnection]]:
+    connections: list[QueueConnection] = []
 
-    def started(session: str) -> QueueLink:
-        links.append(QueueLink(JsonSession(path, "label", ended.append)))
-        links[-1].ask(Command(Open(5.0), session, MAILBOX), 5.0)
-        return links[-1]
+    def started(session: str) -> QueueConnection:
+        connections.append(QueueConnection(JsonSession(path, "label", ended.append)))
+        connections[-1].ask(Command(Open(5.0), session, MAILBOX), 5.0)
+        return connections[-1]
 
     ended: list[str] = []
     started.ended = ended  # type: ignore[attr-defined]
     yield started
-    for one in links:
+    for one in connections:
         one.close()
 
 
-def join(link: QueueLink, session: str, box: Any = MAILBOX) -> Place:
-    spot = Spot("x", "lock", f"id-{session}")
-    place: Place = link.ask(Command(Enqueue(spot, EXCLUSIVE), session, box), 5.0).mine
-    return place
+def join(connection: QueueConnection, session: str, box: Any = MAILBOX) -> Entry:
+    ticket = Ticket("x", "lock", f"id-{session}")
+    entry: Entry = connection.ask(Command(Enqueue(ticket, EXCLUSIVE), session, box), 5.0).mine
+    return entry
 
 
-def test_what_is_watched_is_looked_after(link: Any) -> None:
-    a, b, box = link("a"), link("b"), Box()
+def test_what_is_watched_is_looked_after(connection: Any) -> None:
+    a, b, box = connection("a"), connection("b"), Box()
     first = join(a, "a")
     join(b, "b", box)
     a.ask(Command(Rewrite(first, "downgraded"), "a", MAILBOX), 5.0)
@@ -68,14 +68,14 @@ def test_what_is_watched_is_looked_after(link: Any) -> None:
     box.rang.clear()
     assert box.events == [Changed(first.ref)]
     again = Box()
-    b.ask(Command(Enqueue(Spot("x", "lock", "id-b"), EXCLUSIVE), "b", again, again=True), 5.0)
-    a.ask(Command(Withdraw(first.spot, first), "a", MAILBOX), 5.0)
+    b.ask(Command(Enqueue(Ticket("x", "lock", "id-b"), EXCLUSIVE), "b", again, again=True), 5.0)
+    a.ask(Command(Withdraw(first.ticket, first), "a", MAILBOX), 5.0)
     assert again.rang.wait(5)
     assert again.events == [Gone(first.ref)]
 
 
-def test_a_queue_is_watched_before_anybody_stands_in_it(link: Any) -> None:
-    a, b, box = link("a"), link("b"), Box()
+def test_a_queue_is_watched_before_anybody_stands_in_it(connection: Any) -> None:
+    a, b, box = connection("a"), connection("b"), Box()
     for _ in range(2):
         assert b.ask(Command(List("x", 5, watch=True), "b", box), 5.0).contenders == ()
     join(a, "a")
@@ -83,36 +83,36 @@ def test_a_queue_is_watched_before_anybody_stands_in_it(link: Any) -> None:
     assert box.events == [Changed("x")]
 
 
-def test_the_end_of_a_session_is_noticed_while_a_call_waits_and_said_once(link: Any, path: str) -> None:
-    a, b = link("a"), link("b")
+def test_the_end_of_a_session_is_noticed_while_a_call_waits_and_said_once(connection: Any, path: str) -> None:
+    a, b = connection("a"), connection("b")
     join(a, "a")
     join(b, "b", Box())
     a.ask(Command(End(), "b", MAILBOX), 5.0)
-    while not link.ended:
+    while not connection.ended:
         b.session.tick()
     b.session.tick()
-    assert link.ended == ["the session has ended on the store"]
+    assert connection.ended == ["the session has ended on the store"]
 
 
 def test_a_tick_that_finds_no_answer_is_followed_by_another(
-    link: Any, monkeypatch: pytest.MonkeyPatch
+    connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         monkeypatch.undo()
         raise StoreUnavailable("label", "it hangs")
 
-    a, b, box = link("a"), link("b"), Box()
+    a, b, box = connection("a"), connection("b"), Box()
     first = join(a, "a")
     monkeypatch.setattr(b.session, "try_once", fail)
     b.session.listen(box, first.ref)
     b.session.tick()
     assert box.events == []
-    a.ask(Command(Withdraw(first.spot, first), "a", MAILBOX), 5.0)
+    a.ask(Command(Withdraw(first.ticket, first), "a", MAILBOX), 5.0)
     assert box.rang.wait(5)
 
 
-def test_a_command_waits_for_another_process_and_no_longer_than_it_may(link: Any, path: str) -> None:
-    a = link("a")
+def test_a_command_waits_for_another_process_and_no_longer_than_it_may(connection: Any, path: str) -> None:
+    a = connection("a")
     with kept(path), pytest.raises(StoreUnavailable, match="others were writing all the time"):
         a.ask(Command(List("x", 1), "a", MAILBOX), 0.05)
     a.forget(MAILBOX)
@@ -122,24 +122,24 @@ def test_a_command_waits_for_another_process_and_no_longer_than_it_may(link: Any
 def test_a_session_says_by_itself_that_nothing_is_heard(path: str) -> None:
     session: Session = JsonSession(path, "label", lambda reason: None)
     assert (session.socket, session.taken, session.hear(), session.tick_s) == (None, False, False, None)
-    session.listen(Box(), "x/1")  # without a link nothing is woken
+    session.listen(Box(), "x/1")  # without a connection nothing is woken
     NOBODY.post(Gone("x/1"))
 
 
 def test_tasks_are_notified_too(path: str) -> None:
     async def scenario() -> None:
-        a, b = (AsyncQueueLink(JsonSession(path, "label", lambda reason: None)) for _ in "ab")
-        for session, link in (("a", a), ("b", b)):
-            await link.ask(Command(Open(5.0), session, MAILBOX), 5.0)
+        a, b = (AsyncQueueConnection(JsonSession(path, "label", lambda reason: None)) for _ in "ab")
+        for session, connection in (("a", a), ("b", b)):
+            await connection.ask(Command(Open(5.0), session, MAILBOX), 5.0)
         box = Box()
         await b.ask(Command(List("x", 5, watch=True), "b", box), 5.0)
-        await a.ask(Command(Enqueue(Spot("x", "lock", "id"), EXCLUSIVE), "a", MAILBOX), 5.0)
+        await a.ask(Command(Enqueue(Ticket("x", "lock", "id"), EXCLUSIVE), "a", MAILBOX), 5.0)
         assert await asyncio.to_thread(box.rang.wait, 5)
         assert box.events == [Changed("x")]
         assert b.for_another_loop() is None
         b.forget(box)
-        for link in (a, b, b):
-            await link.close()
+        for connection in (a, b, b):
+            await connection.close()
 
     asyncio.run(scenario())
 
@@ -152,13 +152,13 @@ def test_an_answer_that_comes_when_the_loop_is_gone_is_dropped(path: str) -> Non
             hangs.set()
             over.wait(5)
 
-    async def scenario() -> AsyncQueueLink:
-        link = AsyncQueueLink(Hanging(path, "label", lambda reason: None))
+    async def scenario() -> AsyncQueueConnection:
+        connection = AsyncQueueConnection(Hanging(path, "label", lambda reason: None))
         with pytest.raises(StoreUnavailable, match="no answer in time"):
-            await link.ask(Command(Open(5.0), "a", MAILBOX), 0.05)
+            await connection.ask(Command(Open(5.0), "a", MAILBOX), 0.05)
         assert hangs.wait(5)
-        return link
+        return connection
 
-    link = asyncio.run(scenario())
+    connection = asyncio.run(scenario())
     over.set()
-    asyncio.run(link.close())
+    asyncio.run(connection.close())

@@ -1,4 +1,4 @@
-"""A file, and links to it."""
+"""A file, and connections to it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores.sqlite.session import FileSession
-from tests.stores.sqlite.linking import start
+from tests.stores.sqlite.connecting import start
 
 
 @pytest.fixture
@@ -18,17 +18,17 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def link(path: str) -> Iterator[Callable[[str], QueueLink]]:
-    links: list[QueueLink] = []
+def connection(path: str) -> Iterator[Callable[[str], QueueConnection]]:
+    connections: list[QueueConnection] = []
 
-    def started(session: str) -> QueueLink:
-        one = QueueLink(FileSession(path, "label", lambda reason: ended.append((session, reason))))
-        links.append(one)
+    def started(session: str) -> QueueConnection:
+        one = QueueConnection(FileSession(path, "label", lambda reason: ended.append((session, reason))))
+        connections.append(one)
         one.ask(start(session), 1.0)
         return one
 
     ended: list[tuple[str, str]] = []
     started.ended = ended  # type: ignore[attr-defined]
     yield started
-    for one in links:
+    for one in connections:
         one.close()

@@ -27,17 +27,17 @@ from recipes._run.clock import boot_time
 from recipes.errors import SessionLost
 from recipes.stores._kit import descriptors
 from recipes.stores._kit.descriptors import TAKEN, Descriptor
-from recipes.stores._kit.tasks import AsyncQueueLink
-from recipes.stores.sqlite import kernel
-from recipes.stores.sqlite.bell import Bell
+from recipes.stores._kit.tasks import AsyncQueueConnection
+from recipes.stores.sqlite import filelock
 from recipes.stores.sqlite.descriptors import Files, open_files
-from recipes.stores.sqlite.lifeline import Folder, Lifeline
+from recipes.stores.sqlite.liveness import Folder, LivenessLock
+from recipes.stores.sqlite.notifications import Notifications
 from recipes.stores.sqlite.schema import connect
 from recipes.stores.sqlite.session import FileSession
 from tests.contract.world import until
 from tests.run.test_fork import in_child
 from tests.stores.sqlite.closer import MANY
-from tests.stores.sqlite.linking import Box, finish, join, queued, renew, start
+from tests.stores.sqlite.connecting import Box, finish, join, queued, renew, start
 
 ROOT = Path(__file__).parents[3]
 RENEWED_S = 1.0
@@ -55,7 +55,7 @@ class Stranger:
         os.dup2(opened, number)
         os.close(opened)
         self.is_ = os.fstat(number)
-        assert kernel.take(number)
+        assert filelock.take(number)
         os.write(number, b"mine")
 
     def check(self) -> None:
@@ -63,7 +63,7 @@ class Stranger:
         assert os.path.samestat(os.fstat(self.number), self.is_)
         assert self.path.read_bytes() == b"mine"
         with self.path.open("r+b") as looking:
-            assert kernel.is_taken(looking.fileno())
+            assert filelock.is_taken(looking.fileno())
 
 
 @pytest.fixture
@@ -88,16 +88,16 @@ def folder(path: str) -> Folder:
     return one
 
 
-def numbers_of(link: Any) -> dict[str, int]:
-    """Return what a link has open, by what it is for."""
-    session: FileSession = link.session
-    assert session._lifeline is not None
-    assert session.bell is not None
-    assert session.bell.socket is not None
+def numbers_of(connection: Any) -> dict[str, int]:
+    """Return what a connection has open, by what it is for."""
+    session: FileSession = connection.session
+    assert session._liveness is not None
+    assert session.notifications is not None
+    assert session.notifications.socket is not None
     assert session._database._files is not None
     files = [number for ((number, _),) in session._database._files._any_of]
-    found = [session._lifeline.descriptor, session.bell.socket.fileno(), *files]
-    listener = [one.number for one in getattr(link, "_own", ())]
+    found = [session._liveness.descriptor, session.notifications.socket.fileno(), *files]
+    listener = [one.number for one in getattr(connection, "_own", ())]
     return dict(zip((*SESSION, *LISTENER), (*found, *listener), strict=False))
 
 
@@ -148,8 +148,8 @@ def test_a_socket_is_let_go_of_before_it_is_finalized(stranger: Any) -> None:
     theirs.check()
 
 
-def test_a_lifeline_leaves_what_has_its_number_alone(folder: Folder, stranger: Any) -> None:
-    one = Lifeline(folder, "a")
+def test_a_liveness_lock_leaves_what_has_its_number_alone(folder: Folder, stranger: Any) -> None:
+    one = LivenessLock(folder, "a")
     theirs = stranger(one.descriptor)
     assert one.taken
     assert one.descriptor == -1  # nor is it handed to a child
@@ -159,23 +159,23 @@ def test_a_lifeline_leaves_what_has_its_number_alone(folder: Folder, stranger: A
 
 
 @pytest.mark.parametrize("which", ["_own", "_directory"])
-def test_a_bell_reads_nothing_of_what_has_its_number_and_says_nothing_with_it(
+def test_a_notification_socket_reads_nothing_of_what_has_its_number_and_says_nothing_with_it(
     path: str, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    monkeypatch.setattr("recipes.stores.sqlite.bell.LONGEST_ADDRESS", 0)
+    monkeypatch.setattr("recipes.stores.sqlite.notifications.LONGEST_ADDRESS", 0)
     Path(path).touch()
     folder = Folder(path)
     folder.make()
-    bell, other = Bell(folder, "a"), Bell(folder, "b")
+    notifications, other = Notifications(folder, "a"), Notifications(folder, "b")
     sending, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    number = getattr(bell, which).number
+    number = getattr(notifications, which).number
     os.dup2(theirs.fileno(), number)
     sending.send(b"-x/1")
-    assert bell.taken
-    assert bell.hear() == ([], False)
-    bell.ring("b", [Gone("x/1")])
+    assert notifications.taken
+    assert notifications.hear() == ([], False)
+    notifications.ring("b", [Gone("x/1")])
     assert other.hear() == ([], False)
-    bell.close()
+    notifications.close()
     other.close()
     reading = socket.socket(fileno=number)
     assert reading.recv(100) == b"-x/1"
@@ -185,9 +185,9 @@ def test_a_bell_reads_nothing_of_what_has_its_number_and_says_nothing_with_it(
 
 @pytest.mark.parametrize("what", SESSION)
 def test_a_session_whose_descriptor_was_closed_is_given_up_by_the_next_renewal(
-    link: Any, stranger: Any, what: str
+    connection: Any, stranger: Any, what: str
 ) -> None:
-    a = link("a")
+    a = connection("a")
     token = join(a, "a")
     theirs = stranger(numbers_of(a)[what])
     with pytest.raises(SessionLost, match="was closed by other code of this process"):
@@ -199,8 +199,8 @@ def test_a_session_whose_descriptor_was_closed_is_given_up_by_the_next_renewal(
 
 
 @pytest.mark.parametrize("what", ["lifeline", "bell"])
-def test_a_session_that_was_given_up_is_ended_for_all_that(link: Any, stranger: Any, what: str) -> None:
-    a, b = link("a"), link("b")
+def test_a_session_that_was_given_up_is_ended_for_all_that(connection: Any, stranger: Any, what: str) -> None:
+    a, b = connection("a"), connection("b")
     join(a, "a")
     box = Box()
     own = join(b, "b", box)
@@ -212,15 +212,15 @@ def test_a_session_that_was_given_up_is_ended_for_all_that(link: Any, stranger: 
 
 @pytest.mark.parametrize("what", LISTENER)
 def test_a_listener_whose_socket_was_closed_tells_that_the_session_has_ended(
-    link: Any, stranger: Any, what: str
+    connection: Any, stranger: Any, what: str
 ) -> None:
-    a, b = link("a"), link("b")
+    a, b = connection("a"), connection("b")
     join(b, "b")
     numbers = numbers_of(a)
     theirs = stranger(numbers[what])
     join(a, "a", Box())  # somebody waits: the listener would have to be woken
-    b.session.bell.ring("a")  # as sooner or later anybody does
-    assert until(lambda: link.ended == [("a", TAKEN)], 5)
+    b.session.notifications.ring("a")  # as sooner or later anybody does
+    assert until(lambda: connection.ended == [("a", TAKEN)], 5)
     listener = a._listener
     a.close()
     listener.join(5)
@@ -228,8 +228,8 @@ def test_a_listener_whose_socket_was_closed_tells_that_the_session_has_ended(
     theirs.check()
 
 
-def test_what_wakes_the_listener_is_not_said_to_another(link: Any) -> None:
-    a = link("a")
+def test_what_wakes_the_listener_is_not_said_to_another(connection: Any) -> None:
+    a = connection("a")
     theirs, reading = socket.socketpair()
     number = numbers_of(a)["waking"]
     os.dup2(theirs.fileno(), number)
@@ -242,14 +242,14 @@ def test_what_wakes_the_listener_is_not_said_to_another(link: Any) -> None:
         end.close()
 
 
-def test_a_listener_notices_at_once_that_its_sockets_were_closed_and_ends(link: Any) -> None:
-    a = link("a")
+def test_a_listener_notices_at_once_that_its_sockets_were_closed_and_ends(connection: Any) -> None:
+    a = connection("a")
     numbers = numbers_of(a)
     for what in LISTENER:
         os.close(numbers[what])
     a._listener.join(5)
     assert not a._listener.is_alive()
-    assert link.ended == [("a", TAKEN)]
+    assert connection.ended == [("a", TAKEN)]
 
 
 @pytest.mark.parametrize("what", SESSION)
@@ -257,29 +257,31 @@ def test_an_asyncio_session_whose_descriptor_was_closed_is_given_up(
     path: str, stranger: Any, what: str
 ) -> None:
     async def scenario() -> None:
-        link = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
-        await link.ask(start("a"), 1.0)
-        theirs = stranger(numbers_of(link)[what])
+        connection = AsyncQueueConnection(FileSession(path, "label", lambda reason: None))
+        await connection.ask(start("a"), 1.0)
+        theirs = stranger(numbers_of(connection)[what])
         with pytest.raises(SessionLost, match="was closed by other code"):
-            await link.ask(renew("a"), 1.0)
-        await link.close()
+            await connection.ask(renew("a"), 1.0)
+        await connection.close()
         theirs.check()
 
     asyncio.run(scenario())
 
 
-def test_what_is_heard_under_a_number_that_was_a_bells_is_heard_by_its_owner(path: str) -> None:
+def test_what_is_heard_under_a_number_that_was_a_notification_sockets_is_heard_by_its_owner(
+    path: str,
+) -> None:
     async def scenario() -> None:
-        link = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
-        await link.ask(start("a"), 1.0)
-        number = numbers_of(link)["bell"]
+        connection = AsyncQueueConnection(FileSession(path, "label", lambda reason: None))
+        await connection.ask(start("a"), 1.0)
+        number = numbers_of(connection)["bell"]
         sending, theirs = socket.socketpair()
         os.dup2(theirs.fileno(), number)
         with pytest.raises(SessionLost):
-            await link.ask(renew("a"), 1.0)
+            await connection.ask(renew("a"), 1.0)
         loop, heard = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(number, heard.set)
-        await link.close()
+        await connection.close()
         sending.send(b"x")
         await asyncio.wait_for(heard.wait(), 5)
         loop.remove_reader(number)
@@ -289,22 +291,22 @@ def test_what_is_heard_under_a_number_that_was_a_bells_is_heard_by_its_owner(pat
     asyncio.run(scenario())
 
 
-def test_an_asyncio_link_that_hears_for_another_gives_up(path: str) -> None:
+def test_an_asyncio_connection_that_hears_for_another_gives_up(path: str) -> None:
     """Where the loop goes on looking at the number (it does with ``select``), not at what was open."""
 
     async def scenario() -> None:
         ended: list[str] = []
-        link = AsyncQueueLink(FileSession(path, "label", ended.append))
-        await link.ask(start("a"), 1.0)
-        number = numbers_of(link)["bell"]
+        connection = AsyncQueueConnection(FileSession(path, "label", ended.append))
+        await connection.ask(start("a"), 1.0)
+        number = numbers_of(connection)["bell"]
         sending, theirs = socket.socketpair()
         os.dup2(theirs.fileno(), number)
-        link._hear()
+        connection._hear()
         assert ended == [TAKEN]
         sending.send(b"x")
         reading = socket.socket(fileno=number)
         assert reading.recv(10) == b"x"
-        await link.close()
+        await connection.close()
         for end in (sending, theirs, reading):
             end.close()
 
@@ -356,9 +358,9 @@ def test_fault_43_all_descriptors_are_closed_while_another_process_waits(path: s
 
 
 def test_a_process_has_to_do_without_a_file_whose_locks_it_has_lost(
-    link: Any, path: str, stranger: Any
+    connection: Any, path: str, stranger: Any
 ) -> None:
-    a, b = link("a"), link("b")
+    a, b = connection("a"), connection("b")
     stranger(numbers_of(a)["database"])
     for name, one in (("a", a), ("b", b)):  # the kernel dropped the locks of both
         for _ in range(2):
@@ -368,8 +370,8 @@ def test_a_process_has_to_do_without_a_file_whose_locks_it_has_lost(
         recipes.connect(f"sqlite://{path}").open()
 
 
-def test_another_file_is_used_as_before(link: Any, tmp_path: Path, stranger: Any) -> None:
-    a = link("a")
+def test_another_file_is_used_as_before(connection: Any, tmp_path: Path, stranger: Any) -> None:
+    a = connection("a")
     stranger(numbers_of(a)["log"])
     with pytest.raises(SessionLost):
         a.ask(renew("a"), 1.0)
@@ -378,8 +380,8 @@ def test_another_file_is_used_as_before(link: Any, tmp_path: Path, stranger: Any
 
 
 @pytest.mark.parametrize("what", ["database", "log", "memory"])
-def test_a_transaction_is_not_undone_in_anothers_file(link: Any, stranger: Any, what: str) -> None:
-    a = link("a")
+def test_a_transaction_is_not_undone_in_anothers_file(connection: Any, stranger: Any, what: str) -> None:
+    a = connection("a")
     database = a.session._database
     assert database.acquire(1.0)
     database.connection().execute("BEGIN IMMEDIATE")
@@ -389,8 +391,8 @@ def test_a_transaction_is_not_undone_in_anothers_file(link: Any, stranger: Any, 
     theirs.check()
 
 
-def test_a_fork_closes_nothing_of_anothers(link: Any, stranger: Any) -> None:
-    a = link("a")
+def test_a_fork_closes_nothing_of_anothers(connection: Any, stranger: Any) -> None:
+    a = connection("a")
     theirs = [stranger(number) for number in numbers_of(a).values()]
 
     def look() -> str:
@@ -425,11 +427,11 @@ def test_a_daemon_that_forks_and_then_closes_all_harms_neither_side(path: str, t
 
 
 def test_a_child_has_nothing_open_that_its_parent_has(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recipes.stores.sqlite.bell.LONGEST_ADDRESS", 0)
+    monkeypatch.setattr("recipes.stores.sqlite.notifications.LONGEST_ADDRESS", 0)
     before = open_files()
-    a = link("a")
+    a = connection("a")
     ours = {what for number, what in open_files().items() if before.get(number) != what}
     assert len(ours) >= len(SESSION) + len(LISTENER) + 1
     assert in_child(lambda: sum(what in ours for what in open_files().values())) == 0
@@ -437,14 +439,14 @@ def test_a_child_has_nothing_open_that_its_parent_has(
     assert a.ask(renew("a"), 1.0)
 
 
-def test_other_connections_of_the_process_come_and_go(link: Any, path: str) -> None:
+def test_other_connections_of_the_process_come_and_go(connection: Any, path: str) -> None:
     """SQLite keeps what a closed connection had open for the next one."""
-    a = link("a")
+    a = connection("a")
     for _ in range(3):
         with sqlite3.connect(path) as db:
             db.execute("SELECT * FROM session").fetchall()
-        link(f"b{_}").close()
-        c = link(f"c{_}")
+        connection(f"b{_}").close()
+        c = connection(f"c{_}")
         db.close()
         assert c.ask(renew(f"c{_}"), 1.0)
         c.close()
@@ -452,7 +454,7 @@ def test_other_connections_of_the_process_come_and_go(link: Any, path: str) -> N
 
 
 def test_a_connection_that_another_thread_opened_at_the_same_time_may_go(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody can tell which descriptors are whose then: as long as one of each file is there, all is well."""
 
@@ -466,7 +468,7 @@ def test_a_connection_that_another_thread_opened_at_the_same_time_may_go(
     real = connect
     with monkeypatch.context() as patched:
         patched.setattr("recipes.stores.sqlite.database.connect", connect_beside)
-        a = link("a")
+        a = connection("a")
     assert max(len(candidates) for candidates in a.session._database._files._any_of) == 2
     assert a.ask(renew("a"), 1.0)
     others[0].close()

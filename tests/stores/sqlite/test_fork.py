@@ -13,7 +13,7 @@ from recipes._contract.operations import Renewal
 from recipes.stores.sqlite.database import Database
 from tests.run.leaving import run
 from tests.run.test_fork import in_child
-from tests.stores.sqlite.linking import join, renew
+from tests.stores.sqlite.connecting import join, renew
 
 
 def on_the_file(path: str) -> int:
@@ -27,16 +27,16 @@ def on_the_file(path: str) -> int:
     return found
 
 
-def test_a_link_that_was_closed_stays_closed(link: Any, path: str) -> None:
-    a = link("a")
+def test_a_connection_that_was_closed_stays_closed(connection: Any, path: str) -> None:
+    a = connection("a")
     a.close()
     with pytest.raises(recipes.StoreUnavailable, match="the link is closed"):
         a.ask(renew("a"), 1.0)
     assert on_the_file(path) == 0
 
 
-def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
-    a = link("a")
+def test_no_connection_goes_through_a_fork(connection: Any, path: str) -> None:
+    a = connection("a")
     token = join(a, "a")
     assert on_the_file(path) >= 3
     assert in_child(lambda: on_the_file(path)) == 0
@@ -44,19 +44,19 @@ def test_no_connection_goes_through_a_fork(link: Any, path: str) -> None:
 
 
 def test_no_connection_is_made_by_another_thread_during_a_fork(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def look(database: Database) -> None:
         close(database)
         if not threads:
-            threads.append(threading.Thread(target=lambda: link("b")))
+            threads.append(threading.Thread(target=lambda: connection("b")))
             threads[0].start()
             threads[0].join(0.1)
             blocked.append(threads[0].is_alive())
 
     threads: list[threading.Thread] = []
     blocked: list[bool] = []
-    a = link("a")
+    a = connection("a")
     close = Database.before_fork
     monkeypatch.setattr(Database, "before_fork", look)
     assert in_child(lambda: on_the_file(path)) == 0
@@ -67,10 +67,10 @@ def test_no_connection_is_made_by_another_thread_during_a_fork(
 
 
 def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes.stores.sqlite.database.FORK_WAITS_S", 0.1)
-    a = link("a")
+    a = connection("a")
     begun, over = threading.Event(), threading.Event()
 
     def write() -> None:

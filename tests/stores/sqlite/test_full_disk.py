@@ -15,7 +15,7 @@ import pytest
 import recipes
 from recipes import StoreFull
 from tests.pace import taking
-from tests.stores.sqlite.linking import queued, renew
+from tests.stores.sqlite.connecting import queued, renew
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="NOT TESTED: mounting a small disk needs root"
@@ -88,9 +88,9 @@ def test_long_after_the_log_was_to_begin_again(disk: Path) -> None:
     with recipes.connect(url) as client:
         grant = client.lock("x").acquire()
         fill(disk)
-        link: Any = client._runtime.board.epoch.link  # type: ignore[union-attr]
+        connection: Any = client._runtime.state.session.connection  # type: ignore[union-attr]
         for _ in range(1000):  # renewals: far more than the log has room for
-            link.ask(renew(client.session.id or ""), 1.0)
+            connection.ask(renew(client.session.id or ""), 1.0)
         assert grant.verify()
         assert grant.release()
 

@@ -14,15 +14,15 @@ from recipes.stores.sqlite import schema
 from recipes.stores.sqlite import session as sessions
 from recipes.stores.sqlite.schema import connect, meaning
 from recipes.stores.sqlite.transactions import Transaction
-from tests.stores.sqlite.linking import join, renew
+from tests.stores.sqlite.connecting import join, renew
 
 
 def test_a_reader_that_does_not_end_is_warned_of_once(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sessions, "CHECKPOINT_CHANCE", 1.0)
     caplog.set_level(logging.WARNING, "recipes")
-    a = link("a")
+    a = connection("a")
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM machine").fetchall()
@@ -38,8 +38,8 @@ def test_a_reader_that_does_not_end_is_warned_of_once(
     reader.close()
 
 
-def test_a_log_that_is_not_there_is_no_matter(link: Any, path: str) -> None:
-    a = link("a")
+def test_a_log_that_is_not_there_is_no_matter(connection: Any, path: str) -> None:
+    a = connection("a")
     Path(f"{path}-wal").unlink()
     a.session._look_at_log()
 
@@ -78,14 +78,14 @@ def test_a_checkpoint_keeps_writers_out_and_so_gives_way_to_one(path: str) -> No
 
 @pytest.mark.parametrize("made", [True, False])
 def test_a_log_that_is_full_is_begun_again_once(
-    link: Any, monkeypatch: pytest.MonkeyPatch, made: bool
+    connection: Any, monkeypatch: pytest.MonkeyPatch, made: bool
 ) -> None:
     def full(*_: object) -> None:
         tried.append("tried")
         raise StoreFull("label", "the disk is full")
 
     tried: list[str] = []
-    a = link("a")
+    a = connection("a")
     monkeypatch.setattr(Transaction, "carry_out", full)
     monkeypatch.setattr(sessions, "checkpoint", lambda db: made)
     with pytest.raises(StoreFull):

@@ -61,12 +61,12 @@ def test_a_place_that_cannot_be_looked_at_says_why(tmp_path: Path) -> None:
     assert f"File name too long: '{folder}'" in opening(folder / "locks.db")
 
 
-def test_a_link_that_leads_in_a_circle_says_why(tmp_path: Path) -> None:
+def test_a_connection_that_leads_in_a_circle_says_why(tmp_path: Path) -> None:
     (tmp_path / "locks.db").symlink_to(tmp_path / "locks.db")
     assert f"symbolic links: '{tmp_path}/locks.db'" in opening(tmp_path / "locks.db")
 
 
-def test_a_link_to_nowhere_is_refused(tmp_path: Path) -> None:
+def test_a_connection_to_nowhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "locks.db").symlink_to(tmp_path / "gone" / "locks.db")
     assert f"the directory {tmp_path}/gone does not exist" in opening(tmp_path / "locks.db")
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from recipes import ReentrantCall
-from recipes._contract.operations import Place, Renewal
+from recipes._contract.operations import Entry, Renewal
 from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.transactions import Transaction
 from tests.run.test_fork import in_child
-from tests.stores.sqlite.linking import join, renew
+from tests.stores.sqlite.connecting import join, renew
 
 Handle = Callable[[Callable[[], object]], None]
 
@@ -25,21 +25,21 @@ def amid_joining(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handle]:
     placing = Transaction._place
     handlers: list[Callable[[], object]] = []
 
-    def place(*given: Any) -> Place:
+    def entry(*given: Any) -> Entry:
         if handlers:
             os.kill(os.getpid(), signal.SIGUSR1)
         return placing(*given)
 
-    monkeypatch.setattr(Transaction, "_place", place)
+    monkeypatch.setattr(Transaction, "_place", entry)
     before = signal.signal(signal.SIGUSR1, lambda *_: handlers.pop()())
     yield handlers.append
     signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_request_of_a_signal_handler_leaves_what_it_interrupted_alone(
-    link: Any, amid_joining: Handle
+    connection: Any, amid_joining: Handle
 ) -> None:
-    a = link("a")
+    a = connection("a")
 
     def ask() -> None:
         with pytest.raises(ReentrantCall, match="a signal handler or finalizer"):
@@ -54,8 +54,10 @@ def test_a_request_of_a_signal_handler_leaves_what_it_interrupted_alone(
     assert a.ask(renew("a", token), 1.0) == Renewal(5.0)
 
 
-def test_closing_in_a_signal_handler_lets_what_it_interrupted_end(link: Any, amid_joining: Handle) -> None:
-    a, b = link("a"), link("b")
+def test_closing_in_a_signal_handler_lets_what_it_interrupted_end(
+    connection: Any, amid_joining: Handle
+) -> None:
+    a, b = connection("a"), connection("b")
     amid_joining(lambda: a.session.close(0.1))
     token = join(a, "a")
     assert a.session._database._db is None
@@ -64,9 +66,9 @@ def test_closing_in_a_signal_handler_lets_what_it_interrupted_end(link: Any, ami
 
 
 def test_a_fork_in_a_signal_handler_leaves_the_transaction_to_the_parent(
-    link: Any, amid_joining: Handle
+    connection: Any, amid_joining: Handle
 ) -> None:
-    a, b = link("a"), link("b")
+    a, b = connection("a"), connection("b")
     main = os.getpid()
 
     def join_in_both() -> Any:
@@ -94,7 +96,7 @@ def test_a_fork_in_a_signal_handler_leaves_the_transaction_to_the_parent(
 
 
 def test_an_interrupt_of_the_release_leaves_no_lock_behind(
-    link: Any, monkeypatch: pytest.MonkeyPatch
+    connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def release(database: Database) -> None:
         if times:
@@ -102,7 +104,7 @@ def test_an_interrupt_of_the_release_leaves_no_lock_behind(
             raise KeyboardInterrupt
         real(database)
 
-    a, times, real = link("a"), [1], Database.release
+    a, times, real = connection("a"), [1], Database.release
     monkeypatch.setattr(Database, "release", release)
     with pytest.raises(KeyboardInterrupt):
         a.ask(renew("a"), 1.0)

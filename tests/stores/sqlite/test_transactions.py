@@ -16,22 +16,22 @@ from recipes._contract.operations import (
     Checked,
     End,
     Enqueue,
+    Entry,
     Evict,
     List,
     Look,
     Open,
-    Place,
     Probe,
     Queues,
     Renew,
     Renewal,
     Rewrite,
-    Spot,
-    View,
+    Snapshot,
+    Ticket,
     Watch,
     Withdraw,
 )
-from recipes._contract.rule import Order
+from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.errors import SessionLost
@@ -40,7 +40,7 @@ from recipes.stores._kit.session import Observe, Observed
 from recipes.stores.sqlite.schema import EPOCH, connect, transaction
 from recipes.stores.sqlite.transactions import Sweep, Transaction, writes
 
-READER = Order("R", exclusive_only=True)
+READER = Rule("R", exclusive_only=True)
 
 
 class Box:
@@ -78,19 +78,19 @@ class File:
             self.do(session, Open(ttl_s))
 
     def join(
-        self, session: str, id_: str = "", queue: str = "x", order: Order = EXCLUSIVE, again: bool = False
-    ) -> View:
-        spot = Spot(queue, order.kind, id_ or f"id-{session}", f"owner-{session}", b"data")
-        view: View = self.do(session, Enqueue(spot, order), again=again)
-        return view
+        self, session: str, id_: str = "", queue: str = "x", rule: Rule = EXCLUSIVE, again: bool = False
+    ) -> Snapshot:
+        ticket = Ticket(queue, rule.kind, id_ or f"id-{session}", f"owner-{session}", b"data")
+        snapshot: Snapshot = self.do(session, Enqueue(ticket, rule), again=again)
+        return snapshot
 
-    def place(self, session: str, id_: str = "", order: Order = EXCLUSIVE, again: bool = False) -> Place:
-        mine = self.join(session, id_, order=order, again=again).mine
+    def entry(self, session: str, id_: str = "", rule: Rule = EXCLUSIVE, again: bool = False) -> Entry:
+        mine = self.join(session, id_, rule=rule, again=again).mine
         assert mine is not None
         return mine
 
-    def leave(self, session: str, mine: Place) -> bool:
-        left: bool = self.do(session, Withdraw(mine.spot, mine))
+    def leave(self, session: str, mine: Entry) -> bool:
+        left: bool = self.do(session, Withdraw(mine.ticket, mine))
         return left
 
     def news(self, kind: type[Event] = Gone) -> dict[str, list[str]]:
@@ -117,8 +117,8 @@ def file(tmp_path: Path) -> Iterator[File]:
     one.db.close()
 
 
-def ahead(view: View) -> list[str]:
-    return [contender.session for contender in view.ahead]
+def ahead(snapshot: Snapshot) -> list[str]:
+    return [contender.session for contender in snapshot.ahead]
 
 
 def at(number: int) -> str:
@@ -129,7 +129,7 @@ def test_tokens_rise_whatever_is_deleted(file: File) -> None:
     file.start("a")
     tokens = []
     for number in range(3):
-        mine = file.place("a", f"id-{number}")
+        mine = file.entry("a", f"id-{number}")
         tokens.append(mine.token)
         assert file.leave("a", mine)
     assert tokens == [EPOCH + 1, EPOCH + 2, EPOCH + 3]
@@ -137,8 +137,8 @@ def test_tokens_rise_whatever_is_deleted(file: File) -> None:
 
 def test_one_that_joins_sees_the_nearest_ahead_and_watches_the_second(file: File) -> None:
     file.start(*"abcd")
-    mine = Place(Spot("x", "lock", "id-a", "owner-a", b"data"), at(1), EPOCH + 1)
-    assert file.join("a") == View(mine, (), complete=True, position=0, as_of=mine.token)
+    mine = Entry(Ticket("x", "lock", "id-a", "owner-a", b"data"), at(1), EPOCH + 1)
+    assert file.join("a") == Snapshot(mine, (), complete=True, position=0, as_of=mine.token)
     b = file.join("b")
     assert b.ahead == (Contender(at(1), "id-a", "W", "a"),)
     assert (b.complete, b.position) == (True, 1)
@@ -155,7 +155,7 @@ def test_one_that_joins_sees_the_nearest_ahead_and_watches_the_second(file: File
 
 def test_the_nearest_waiter_is_told_first_and_each_once(file: File) -> None:
     file.start(*"acb")
-    mine = file.place("a")
+    mine = file.entry("a")
     file.join("c")
     file.join("b")
     assert file.leave("a", mine)
@@ -166,10 +166,10 @@ def test_the_nearest_waiter_is_told_first_and_each_once(file: File) -> None:
 
 def test_who_waits_again_is_told_in_the_turn_of_its_first(file: File) -> None:
     file.start(*"abc")
-    mine = file.place("a")
+    mine = file.entry("a")
     for session in "bc":
         file.join(session)
-    last = file.place("b", "id-again")
+    last = file.entry("b", "id-again")
     assert file.do("b", Watch(last, (Contender(mine.ref),)))
     file.leave("a", mine)
     assert list(file.news()) == ["b", "c"]
@@ -177,7 +177,7 @@ def test_who_waits_again_is_told_in_the_turn_of_its_first(file: File) -> None:
 
 def test_one_that_moves_up_finds_its_watch_written(file: File) -> None:
     file.start(*"abc")
-    first, middle, last = (file.place(session) for session in "abc")
+    first, middle, last = (file.entry(session) for session in "abc")
     file.leave("a", first)
     assert list(file.news()) == ["b", "c"]
     up = Look(last, EXCLUSIVE, (Contender(middle.ref),))
@@ -202,17 +202,17 @@ def test_contenders_of_the_same_session_are_not_watched(file: File) -> None:
 
 def test_joining_again_finds_the_own_row_and_no_other_sessions(file: File) -> None:
     file.start("a", "b")
-    mine = file.place("a", "id-1")
-    assert file.place("a", "id-1", again=True) == mine
-    probed = file.do("a", Probe(mine.spot, EXCLUSIVE), again=True)
-    assert probed == View(mine, (), complete=True, position=0)
-    assert file.place("b", "id-1", again=True).token != mine.token
+    mine = file.entry("a", "id-1")
+    assert file.entry("a", "id-1", again=True) == mine
+    probed = file.do("a", Probe(mine.ticket, EXCLUSIVE), again=True)
+    assert probed == Snapshot(mine, (), complete=True, position=0)
+    assert file.entry("b", "id-1", again=True).token != mine.token
     assert file.standing() == ["a", "b"]
 
 
 def test_starting_again_after_a_lost_reply_keeps_what_stands(file: File) -> None:
     file.start("a")
-    mine = file.place("a")
+    mine = file.entry("a")
     file.now += 9
     file.start("a")
     file.now += 9
@@ -221,9 +221,9 @@ def test_starting_again_after_a_lost_reply_keeps_what_stands(file: File) -> None
 
 def test_nobody_removes_what_is_anothers(file: File) -> None:
     file.start("a", "b")
-    mine = file.place("a")
+    mine = file.entry("a")
     assert not file.leave("b", mine)
-    assert not file.leave("a", Place(Spot("y", "lock", "id-a"), f"y/{mine.token}", mine.token))
+    assert not file.leave("a", Entry(Ticket("y", "lock", "id-a"), f"y/{mine.token}", mine.token))
     assert file.standing() == ["a"]
 
 
@@ -232,10 +232,10 @@ def test_queues_are_apart(file: File) -> None:
     for session in "abc":
         file.join(session)
     for number in range(3):
-        view = file.join("d", f"id-{number}", queue="y")
-        assert (view.position, view.complete) == (number, number < 3)
-    assert view.mine is not None
-    assert file.do("d", Look(view.mine, EXCLUSIVE, ())).position == 2
+        snapshot = file.join("d", f"id-{number}", queue="y")
+        assert (snapshot.position, snapshot.complete) == (number, number < 3)
+    assert snapshot.mine is not None
+    assert file.do("d", Look(snapshot.mine, EXCLUSIVE, ())).position == 2
     assert file.join("d", "id-3", queue="y").position == 3
     assert file.join("d").position == 3
 
@@ -244,7 +244,7 @@ def test_a_queue_is_listed_from_its_head(file: File) -> None:
     file.start(*"abc")
     for session in "abc":
         file.join(session)
-    file.join("c", "id", queue="a", order=READER)
+    file.join("c", "id", queue="a", rule=READER)
     assert file.do("a", List("x", 2)).contenders == tuple(
         Contender(at(token), f"id-{one}", "W", one, "", EPOCH + token, f"owner-{one}", b"data")
         for token, one in enumerate("ab", 1)
@@ -255,36 +255,36 @@ def test_a_queue_is_listed_from_its_head(file: File) -> None:
 
 def test_who_joins_only_if_free_leaves_no_trace_if_not(file: File) -> None:
     file.start("a", "b")
-    assert file.do("a", Probe(Spot("x", "lock", "id-a"), EXCLUSIVE)).mine
-    assert file.do("b", Probe(Spot("x", "lock", "id-b"), EXCLUSIVE)) is None
+    assert file.do("a", Probe(Ticket("x", "lock", "id-a"), EXCLUSIVE)).mine
+    assert file.do("b", Probe(Ticket("x", "lock", "id-b"), EXCLUSIVE)) is None
     assert file.standing() == ["a"]
-    assert file.do("b", Probe(Spot("y", "lock", "id-b"), EXCLUSIVE)) is not None
+    assert file.do("b", Probe(Ticket("y", "lock", "id-b"), EXCLUSIVE)) is not None
 
 
 def test_readers_see_past_readers(file: File) -> None:
     file.start(*"abcd")
-    file.join("a", order=READER)
-    b = file.join("b", order=READER)
+    file.join("a", rule=READER)
+    b = file.join("b", rule=READER)
     assert (ahead(b), b.complete, b.position) == ([], True, 0)
     file.join("c")
-    d = file.join("d", order=READER)
+    d = file.join("d", rule=READER)
     assert (ahead(d), d.position, file.listening[-1]) == (["c"], 1, at(3))
 
 
 def test_a_kind_that_is_not_known_excludes_readers(file: File) -> None:
     file.start(*"abc")
-    assert file.join("a", order=Order("S2.10")).mine
-    b = file.join("b", order=READER)
+    assert file.join("a", rule=Rule("S2.10")).mine
+    b = file.join("b", rule=READER)
     assert [contender.kind for contender in b.ahead] == ["S2.10"]
     for number in range(3):
-        file.join("c", f"id-{number}", order=Order("Z"))
-    assert file.join("b", "id-last", order=READER).position == 4
+        file.join("c", f"id-{number}", rule=Rule("Z"))
+    assert file.join("b", "id-last", rule=READER).position == 4
 
 
 def test_a_session_ends_at_its_time_by_whoever_writes(file: File) -> None:
     file.start("a", ttl_s=5.0)
     file.start("b")
-    mine = file.place("a")
+    mine = file.entry("a")
     file.join("b")
     file.now += 5
     with pytest.raises(SessionLost, match="has expired"):
@@ -304,8 +304,8 @@ def test_a_session_ends_at_its_time_by_whoever_writes(file: File) -> None:
 
 def test_a_renewal_counts_from_now_and_says_what_is_missing(file: File) -> None:
     file.start("a", "b")
-    mine, others = file.place("a"), file.place("b")
-    gone = Place(mine.spot, at(9), EPOCH + 9)
+    mine, others = file.entry("a"), file.entry("b")
+    gone = Entry(mine.ticket, at(9), EPOCH + 9)
     file.now += 9
     assert file.do("a", Renew((mine, others, gone), 1.0)) == Renewal(10.0, (others, gone))
     file.now += 9
@@ -342,7 +342,7 @@ def test_the_dead_are_ended_by_whom_they_would_block(file: File) -> None:
     file.listening.clear()
     assert (file.join("c").ahead, file.listening) == ((), [])
     file.died.add("c")
-    assert file.do("d", Probe(Spot("x", "lock", "id-d"), EXCLUSIVE)).mine.token == EPOCH + 4
+    assert file.do("d", Probe(Ticket("x", "lock", "id-d"), EXCLUSIVE)).mine.token == EPOCH + 4
 
 
 def test_the_dead_who_block_nobody_are_ended_by_who_comes(file: File) -> None:
@@ -366,12 +366,12 @@ def test_where_one_has_died_all_the_dead_are_ended(file: File) -> None:
 
 def test_the_dead_are_ended_by_who_steps_up(file: File) -> None:
     file.start(*"abc")
-    first, middle, last = (file.place(session) for session in "abc")
+    first, middle, last = (file.entry(session) for session in "abc")
     file.died = {"b"}
     file.listening.clear()
     targets = (Contender(first.ref), Contender(middle.ref))
-    view = file.do("c", Look(last, EXCLUSIVE, targets))
-    assert (ahead(view), file.listening) == (["a"], [first.ref])
+    snapshot = file.do("c", Look(last, EXCLUSIVE, targets))
+    assert (ahead(snapshot), file.listening) == (["a"], [first.ref])
     assert file.do("c", Look(first, EXCLUSIVE, ())).mine is None  # another's place
 
 
@@ -386,8 +386,8 @@ def test_a_dead_contender_without_a_session_does_not_hold_up_for_ever(file: File
 
 def test_presence_is_asked_with_and_without_watching(file: File) -> None:
     file.start("a", "b")
-    first = file.place("a")
-    mine = file.place("b")
+    first = file.entry("a")
+    mine = file.entry("b")
     targets = (Contender(first.ref), Contender("x/1"))
     file.listening.clear()
     reading, watching = Check(mine, targets, Gone("x/1")), Check(mine, targets)
@@ -401,7 +401,7 @@ def test_presence_is_asked_with_and_without_watching(file: File) -> None:
 
 def test_only_what_writes_waits_for_other_writers(file: File) -> None:
     file.start("a")
-    mine = file.place("a")
+    mine = file.entry("a")
     target = (Contender(at(2)),)
     reading = [
         Look(mine, EXCLUSIVE, ()),
@@ -417,9 +417,9 @@ def test_only_what_writes_waits_for_other_writers(file: File) -> None:
         Check(mine, target),
         Watch(mine, target),
         List("x", 1, watch=True),
-        Enqueue(mine.spot, EXCLUSIVE),
-        Probe(mine.spot, EXCLUSIVE),
-        Withdraw(mine.spot),
+        Enqueue(mine.ticket, EXCLUSIVE),
+        Probe(mine.ticket, EXCLUSIVE),
+        Withdraw(mine.ticket),
         Rewrite(mine, ""),
         Evict("x", mine.ref, mine.token),
         Renew((), 1.0),
@@ -433,7 +433,7 @@ def test_only_what_writes_waits_for_other_writers(file: File) -> None:
 
 def test_a_rewrite_keeps_place_and_token_and_notifies_waiters(file: File) -> None:
     file.start("a", "b")
-    mine, others = file.place("a"), file.place("b")
+    mine, others = file.entry("a"), file.entry("b")
     assert file.do("a", Rewrite(mine, "downgraded", b"new")) == 1
     assert file.news(Changed) == {"b": [mine.ref]}
     assert file.do("a", Rewrite(mine, "granted", b"newer", 1)) == 2
@@ -451,11 +451,11 @@ def test_a_rewrite_keeps_place_and_token_and_notifies_waiters(file: File) -> Non
 
 def test_a_mark_matters_to_some_kinds_only(file: File) -> None:
     file.start("a", "b")
-    mine = file.place("a")
+    mine = file.entry("a")
     seen = (Contender(mine.ref),)
     file.do("a", Rewrite(mine, "granted"))
-    minding = Place(Spot("x", "S1.2", "id", minds_marks=True), at(7), EPOCH + 7)
-    plain = Place(Spot("x", "lock", "id"), at(8), EPOCH + 8)
+    minding = Entry(Ticket("x", "S1.2", "id", minds_marks=True), at(7), EPOCH + 7)
+    plain = Entry(Ticket("x", "lock", "id"), at(8), EPOCH + 8)
     assert not file.do("b", Watch(minding, seen))
     assert file.do("b", Watch(minding, (Contender(mine.ref, mark="granted"),)))
     assert file.do("b", Watch(plain, seen))
@@ -469,7 +469,7 @@ def watch_queue(file: File, session: str, queue: str = "x") -> None:
 def test_an_observer_is_notified_of_any_change_once(file: File, change: str) -> None:
     file.start("a", ttl_s=20.0)
     file.start("b", "c", ttl_s=30.0)
-    mine = file.place("a")
+    mine = file.entry("a")
     watch_queue(file, "b")
     watch_queue(file, "b", "y")
     watch_queue(file, "c")
@@ -477,8 +477,8 @@ def test_an_observer_is_notified_of_any_change_once(file: File, change: str) -> 
     file.died = {"a"} if change == "death" else set()
     file.now += 20 if change == "expiry" else 0
     session, op = {
-        "join": ("a", Enqueue(Spot("x", "R", "id-2"), READER)),
-        "leave": ("a", Withdraw(mine.spot, mine)),
+        "join": ("a", Enqueue(Ticket("x", "R", "id-2"), READER)),
+        "leave": ("a", Withdraw(mine.ticket, mine)),
         "rewrite": ("a", Rewrite(mine, "granted")),
         "evict": ("b", Evict("x", mine.ref, mine.token)),
         "end": ("a", End()),
@@ -488,13 +488,13 @@ def test_an_observer_is_notified_of_any_change_once(file: File, change: str) -> 
     file.do(session, op)
     assert file.news(Changed) == {"b": ["x"], "c": ["x"]}
     file.do("b", Evict("x", mine.ref, mine.token))
-    file.do("b", Probe(Spot("x", "R", "id-3"), READER))
+    file.do("b", Probe(Ticket("x", "R", "id-3"), READER))
     assert file.news(Changed) == {}
 
 
 def test_an_observer_finds_what_it_was_not_notified_of(file: File) -> None:
     file.start(*"ab")
-    mine = file.place("a")
+    mine = file.entry("a")
     watch_queue(file, "b")
     watch_queue(file, "b", "y")
     observe = Observe((), ("x", "y"))
@@ -515,15 +515,15 @@ def test_an_observer_finds_what_it_was_not_notified_of(file: File) -> None:
 
 def test_without_a_token_the_attempt_is_found_by_its_name(file: File) -> None:
     file.start("a", "b")
-    spot = file.place("a", "id-1").spot
-    assert not file.do("b", Withdraw(spot))
-    assert file.do("a", Withdraw(spot))
-    assert not file.do("a", Withdraw(spot))
+    ticket = file.entry("a", "id-1").ticket
+    assert not file.do("b", Withdraw(ticket))
+    assert file.do("a", Withdraw(ticket))
+    assert not file.do("a", Withdraw(ticket))
 
 
 def test_anybody_may_evict_by_the_token(file: File) -> None:
     file.start("a", "b")
-    mine = file.place("a")
+    mine = file.entry("a")
     assert not file.do("b", Evict("x", mine.ref, mine.token + 1))
     assert file.do("b", Evict("x", mine.ref, mine.token))
     assert not file.do("b", Evict("x", mine.ref, mine.token))

@@ -1,4 +1,4 @@
-"""Both faces of the link, driven alike, and a server for them."""
+"""Both APIs of the connection, driven alike, and a server for them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from recipes._contract.connection import Mailbox, Request
 from recipes._contract.wakeups import Event
 from recipes.errors import StoreUnavailable
-from recipes.stores.zookeeper.blocking import KazooLink
+from recipes.stores.zookeeper.blocking import KazooConnection
 from recipes.stores.zookeeper.requests import Connect
-from recipes.stores.zookeeper.tasks import AsyncKazooLink
+from recipes.stores.zookeeper.tasks import AsyncKazooConnection
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 from tests.threads import until_ended
 
@@ -42,39 +42,39 @@ class Box:
 
 
 class Driver:
-    """One link, asked from a thread."""
+    """One connection, asked from a thread."""
 
-    def __init__(self, link: Any) -> None:
-        self.link = link
-        self.session = link._session
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.session = connection._session
 
     def ask(self, request: Request[Any], timeout_s: float = WITHIN_S) -> Any:
-        return self.link.ask(request, timeout_s)
+        return self.connection.ask(request, timeout_s)
 
     def forget(self, mailbox: Mailbox) -> None:
-        self.link.forget(mailbox)
+        self.connection.forget(mailbox)
 
     def close(self) -> None:
-        self.link.close()
+        self.connection.close()
 
 
 class AsyncDriver(Driver):
-    """One asyncio link, asked from outside its loop."""
+    """One asyncio connection, asked from outside its loop."""
 
-    def __init__(self, link: Any, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(link)
+    def __init__(self, connection: Any, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(connection)
         self.loop = loop
 
     def ask(self, request: Request[Any], timeout_s: float = WITHIN_S) -> Any:
-        asked = self.link.ask(request, timeout_s)
+        asked = self.connection.ask(request, timeout_s)
         return asyncio.run_coroutine_threadsafe(asked, self.loop).result(timeout_s + WITHIN_S)
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.link.close(), self.loop).result(WITHIN_S)
+        asyncio.run_coroutine_threadsafe(self.connection.close(), self.loop).result(WITHIN_S)
 
 
-class Links:
-    """Makes links of one face, and closes them."""
+class Connections:
+    """Makes connections of one API, and closes them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
         self.loop = loop
@@ -82,9 +82,9 @@ class Links:
         self.made: list[Driver] = []
 
     def __call__(self, hosts: str, *, on_end: Callable[[str], None] | None = None, **options: Any) -> Driver:
-        kind: Any = KazooLink if self.loop is None else AsyncKazooLink
-        link = kind(hosts, on_end=on_end or self.ended.put, kazoo_options=options)
-        driver = Driver(link) if self.loop is None else AsyncDriver(link, self.loop)
+        kind: Any = KazooConnection if self.loop is None else AsyncKazooConnection
+        connection = kind(hosts, on_end=on_end or self.ended.put, kazoo_options=options)
+        driver = Driver(connection) if self.loop is None else AsyncDriver(connection, self.loop)
         self.made.append(driver)
         return driver
 
@@ -95,14 +95,14 @@ class Links:
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
-def links(request: pytest.FixtureRequest) -> Iterator[Links]:
+def connections(request: pytest.FixtureRequest) -> Iterator[Connections]:
     loop = None if request.param == "blocking" else asyncio.new_event_loop()
     thread = None if loop is None else threading.Thread(target=loop.run_forever)
     if thread is not None:
         thread.start()
-    links = Links(loop)
-    yield links
-    for driver in links.made:
+    connections = Connections(loop)
+    yield connections
+    for driver in connections.made:
         driver.close()
     if loop is not None and thread is not None:
         loop.call_soon_threadsafe(loop.stop)
@@ -133,10 +133,10 @@ def let_go(within_s: float = 10.0) -> None:
     until_ended("recipes-kazoo", within_s)
 
 
-def answered(link: Driver, request: Request[Any]) -> Any:
+def answered(connection: Driver, request: Request[Any]) -> Any:
     """Ask until the connection is there again: no round of connecting that fails is waited out."""
     while True:
         try:
-            return link.ask(request)
+            return connection.ask(request)
         except StoreUnavailable:
             continue

@@ -3,7 +3,7 @@
 ::
 
     with FakeZooKeeper() as server:
-        link = KazooLink(server.hosts, on_end=...)
+        connection = KazooLink(server.hosts, on_end=...)
         server.mute("delete")        # carries deletes out, and answers none of them
         server.fail("create2", -102) # answers the next create with an error
         server.drop()                # closes every connection; sessions live on

@@ -1,4 +1,4 @@
-"""User, password and ACL as options, and what kazoo is told of them."""
+"""User, password and ACL as options, and what kazoo is notified of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recipes.stores.secret import Secret
 from recipes.stores.zookeeper.access import OPEN, Access
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.requests import Connect, Exists
-from tests.stores.zookeeper.conftest import Links, answered
+from tests.stores.zookeeper.conftest import Connections, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
 APP = {"username": "app", "password": "pw"}
@@ -92,8 +92,10 @@ def test_sasl_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
         given(**APP, sasl="DIGEST-MD5")
 
 
-def test_a_link_introduces_itself_at_each_connection(links: Links, server: FakeZooKeeper) -> None:
-    driver = links(server.hosts)
+def test_a_connection_introduces_itself_at_each_connection(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    driver = connections(server.hosts)
     driver.session._access = access = given(**APP)
     driver.session._asker = access.who.asker
     driver.ask(Connect(4.0))

@@ -20,7 +20,7 @@ from recipes.stores.zookeeper.kazoo_client_errors import translated
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import BadVersion, NodeExists, NoNode, SessionExpired, ZooKeeperError
-from tests.stores.stepping import TURN, feed
+from tests.stores.stepping import CONTEXT, feed
 
 MEANT: dict[str, type[Exception]] = {
     "APIError": ZooKeeperError,
@@ -109,7 +109,7 @@ def test_every_exception_ends_as_one_of_ours(kind: type[BaseException]) -> None:
         return  # a protocol asks what is behind it
     if isinstance(error, ZooKeeperError):
         with pytest.raises(SessionLost if isinstance(error, SessionExpired) else StoreRefused) as caught:
-            feed(ZooKeeperProtocol("zk:2181", Layout("")).open(Open(15), TURN), error)
+            feed(ZooKeeperProtocol("zk:2181", Layout("")).open(Open(15), CONTEXT), error)
         error = caught.value
     assert isinstance(error, RecipesError)
     assert isinstance(error, SessionLost) or ("zk:2181" in str(error) and "odd" in str(error))

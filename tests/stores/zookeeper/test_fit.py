@@ -12,7 +12,7 @@ from kazoo.protocol.connection import ConnectionHandler
 from recipes.stores.zookeeper.kazoo_client_connection import LeanClient, LeanConnection, PlainClient
 from recipes.stores.zookeeper.kazoo_client_fit import KNOWN, fits
 from tests.stores.zookeeper.another_kazoo import another_kazoo  # noqa: F401 - a fixture
-from tests.stores.zookeeper.conftest import Driver, Links
+from tests.stores.zookeeper.conftest import Connections, Driver
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 from tests.stores.zookeeper.test_life import (  # noqa: F401 - here with another kazoo
     test_a_busy_connection_is_left_for_its_silence_while_there_is_time_for_another,
@@ -24,7 +24,7 @@ from tests.stores.zookeeper.test_life import (  # noqa: F401 - here with another
 from tests.stores.zookeeper.test_requests import (  # noqa: F401 - here with another kazoo
     test_a_batch_answers_each_part,
     test_a_batch_is_sent_before_the_first_answer,
-    test_a_closed_link_answers_session_expired,
+    test_a_closed_connection_answers_session_expired,
     test_a_cut_disturbs_every_watch_and_the_session_goes_on,
     test_a_listing_is_told_of_its_first_change_alone,
     test_a_listing_of_what_is_not_there_is_told_when_it_comes,
@@ -43,15 +43,15 @@ pytestmark = pytest.mark.usefixtures("another_kazoo")
 
 
 @pytest.fixture
-def link(links: Links, server: FakeZooKeeper) -> Driver:
-    return links.connected(server.hosts)
+def connection(connections: Connections, server: FakeZooKeeper) -> Driver:
+    return connections.connected(server.hosts)
 
 
 def test_kazoos_own_client_is_used_and_one_warning_says_so(
-    links: Links, server: FakeZooKeeper, caplog: pytest.LogCaptureFixture
+    connections: Connections, server: FakeZooKeeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):
-        client = links.connected(server.hosts).session._client
+        client = connections.connected(server.hosts).session._client
         assert type(client) is PlainClient
         assert type(client._connection) is ConnectionHandler
     (said,) = [line for line in caplog.messages if "differs" in line]

@@ -18,10 +18,10 @@ from kazoo.protocol.states import Callback
 
 from recipes.errors import StoreUntrusted
 from recipes.stores.zookeeper.handler import LeanHandler
-from recipes.stores.zookeeper.handler_sockets import READ_AHEAD, Bell, LeanSocket, poll, tls_context
+from recipes.stores.zookeeper.handler_sockets import READ_AHEAD, LeanSocket, Waker, poll, tls_context
 from recipes.stores.zookeeper.requests import Connect, Create, Exists
 from tests.pace import taking
-from tests.stores.zookeeper.conftest import Links, answered
+from tests.stores.zookeeper.conftest import Connections, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
 CERTIFICATE = str(Path(__file__).with_name("certificate.pem"))
@@ -60,16 +60,16 @@ def test_a_socket_reads_ahead(pair: tuple[LeanSocket, socket.socket]) -> None:
 
 def test_poll_sees_what_was_read_ahead_and_the_others(pair: tuple[LeanSocket, socket.socket]) -> None:
     near, far = pair
-    bell = Bell()
+    waker = Waker()
     far.sendall(b"headbody")
     near.recv(4)
-    assert poll([near, bell], [], 5) == ([near], [])
-    bell.send(b"\0")
-    assert set(poll([near, bell], [], 5)[0]) == {near, bell}
+    assert poll([near, waker], [], 5) == ([near], [])
+    waker.send(b"\0")
+    assert set(poll([near, waker], [], 5)[0]) == {near, waker}
     far.sendall(b"more")
     select.select([near.fileno()], [], [], 20)
-    assert sorted(map(str, poll([near, bell], [near], 5)[0])) == sorted(map(str, [near, bell]))
-    bell.close()
+    assert sorted(map(str, poll([near, waker], [near], 5)[0])) == sorted(map(str, [near, waker]))
+    waker.close()
 
 
 def test_poll_takes_descriptors_and_both_directions(pair: tuple[LeanSocket, socket.socket]) -> None:
@@ -122,31 +122,31 @@ def test_a_long_message_is_not_read_in_small_parts(pair: tuple[LeanSocket, socke
 def test_what_was_read_ahead_whole_is_not_slept_on(pair: tuple[LeanSocket, socket.socket]) -> None:
     near, far = pair
     handler = LeanHandler()
-    bell, _ = handler.create_socket_pair()
+    waker, _ = handler.create_socket_pair()
     handler._hold(near)
     far.sendall(b"\0\0\0\1a\0\0\0\1b")
-    assert handler.select([near, bell], [], [], 5)[0] == [near]
+    assert handler.select([near, waker], [], [], 5)[0] == [near]
     assert near.recv(5) == b"\0\0\0\1a"
-    assert handler.select([near, bell], [], [], 60)[0] == [near]
+    assert handler.select([near, waker], [], [], 60)[0] == [near]
     far.sendall(b"c")
     select.select([near.fileno()], [], [], 20)
-    assert handler.select([near, bell], [], [], 60)[0] == [near]
-    bell.send(b"\0")
-    assert handler.select([near, bell], [], [], 60)[0] == [near, bell] or near.fill()
+    assert handler.select([near, waker], [], [], 60)[0] == [near]
+    waker.send(b"\0")
+    assert handler.select([near, waker], [], [], 60)[0] == [near, waker] or near.fill()
     assert not handler.more(60)  # somebody rings
-    bell.recv(1)
+    waker.recv(1)
     assert near.recv(100) + near.recv(100) == b"\0\0\0\1bc"
     assert not handler.more(0)
     far.sendall(b"d")
     assert handler.more(60)
-    bell.close()
+    waker.close()
 
 
 def test_a_full_buffer_is_waited_for(pair: tuple[LeanSocket, socket.socket]) -> None:
     near, far = pair
     near.setblocking(False)
     handler = LeanHandler()
-    bell, _ = handler.create_socket_pair()
+    waker, _ = handler.create_socket_pair()
     handler._hold(near)
     sent = 0
     while not near.unsent:
@@ -159,20 +159,20 @@ def test_a_full_buffer_is_waited_for(pair: tuple[LeanSocket, socket.socket]) -> 
     assert near.unsent.endswith(b"xyz")
     assert steps == ["taken"]
     assert handler.select([], [near], [], 0)[1] == [near]  # it never blocks whoever sends
-    assert handler.select([near, bell], [], [], 0)[0] == []
+    assert handler.select([near, waker], [], [], 0)[0] == []
     far.settimeout(5)
     received = 0
     while near.unsent:
         received += len(far.recv(65_536))
-        if handler.select([near, bell], [], [], 0)[0] == [bell]:
+        if handler.select([near, waker], [], [], 0)[0] == [waker]:
             assert not handler.more(0)
             near.flush()
-    assert handler.select([near, bell], [], [], 0)[0] == []
+    assert handler.select([near, waker], [], [], 0)[0] == []
     while received < sent:
         received += len(far.recv(65_536))
     far.sendall(b"z")
     assert handler.more(5)
-    bell.close()
+    waker.close()
 
 
 def test_a_buffer_may_be_full_to_the_last_byte(pair: tuple[LeanSocket, socket.socket]) -> None:
@@ -195,31 +195,31 @@ def test_a_buffer_may_be_full_to_the_last_byte(pair: tuple[LeanSocket, socket.so
     assert not near.full
 
 
-def test_the_bell_counts_and_never_blocks() -> None:
-    bell = Bell()
+def test_the_waker_counts_and_never_blocks() -> None:
+    waker = Waker()
     for _ in range(10_000):
-        bell.send(b"\0")
+        waker.send(b"\0")
     for _ in range(10_000):
-        assert poll([bell], [], 0) == ([bell], [])
-        assert bell.recv(1) == b"\0"
-    assert poll([bell], [], 0) == ([], [])
+        assert poll([waker], [], 0) == ([waker], [])
+        assert waker.recv(1) == b"\0"
+    assert poll([waker], [], 0) == ([], [])
     with pytest.raises(BlockingIOError):
-        bell.recv(1)
-    for hush in (lambda: bell.recv(1), bell.hush):
-        bell._write.send(b"\0\0")  # by a forked child
+        waker.recv(1)
+    for hush in (lambda: waker.recv(1), waker.hush):
+        waker._write.send(b"\0\0")  # by a forked child
         hush()
-        assert poll([bell], [], 0) == ([], [])
-    bell.send(b"\0\0")  # for two requests
-    assert bell.recv(1) == b"\0"
-    assert poll([bell], [], 0) == ([bell], [])
-    assert bell.recv(1) == b"\0"
-    assert poll([bell], [], 0) == ([], [])
-    bell.send(b"\0\0")
-    bell.hush()
-    bell.hush()
-    assert poll([bell], [], 0) == ([], [])
-    bell.close()
-    bell.close()
+        assert poll([waker], [], 0) == ([], [])
+    waker.send(b"\0\0")  # for two requests
+    assert waker.recv(1) == b"\0"
+    assert poll([waker], [], 0) == ([waker], [])
+    assert waker.recv(1) == b"\0"
+    assert poll([waker], [], 0) == ([], [])
+    waker.send(b"\0\0")
+    waker.hush()
+    waker.hush()
+    assert poll([waker], [], 0) == ([], [])
+    waker.close()
+    waker.close()
     handler = LeanHandler()
     ours, same = handler.create_socket_pair()
     assert ours is same
@@ -228,7 +228,7 @@ def test_the_bell_counts_and_never_blocks() -> None:
     ours.close()
     handler.ring()
     with pytest.raises(OSError, match="closed"):
-        bell.send(b"\0")
+        waker.send(b"\0")
 
 
 # Results.
@@ -406,22 +406,23 @@ def server_context() -> ssl.SSLContext:
     return context
 
 
-def test_tls_all_the_way(links: Links) -> None:
+def test_tls_all_the_way(connections: Connections) -> None:
     with FakeZooKeeper(tls=server_context()) as server:
         hosts = f"localhost:{server.port}"
-        link = links.connected(hosts, use_ssl=True, ca=CERTIFICATE, check_hostname=True)
-        link.ask(Create("/q"))
+        connection = connections.connected(hosts, use_ssl=True, ca=CERTIFICATE, check_hostname=True)
+        connection.ask(Create("/q"))
         server.drop()
-        assert answered(link, Exists("/q")) is not None
-        link.close()
+        assert answered(connection, Exists("/q")) is not None
+        connection.close()
         server.until(lambda: not server.sessions)
 
 
-def test_with_tls_nobody_waits_for_whoever_sends(links: Links) -> None:
+def test_with_tls_nobody_waits_for_whoever_sends(connections: Connections) -> None:
     with FakeZooKeeper(tls=server_context()) as server:
-        link = links.connected(server.hosts, use_ssl=True, verify_certs=False)
-        assert link.ask(Exists("/")) is not None  # kazoo is done with connecting, which takes the lock once
-        sending = link.session._client._connection._sending
+        connection = connections.connected(server.hosts, use_ssl=True, verify_certs=False)
+        # kazoo is done with connecting, which takes the lock once
+        assert connection.ask(Exists("/")) is not None
+        sending = connection.session._client._connection._sending
         held, over = threading.Event(), threading.Event()
         let_go: list[bool] = []
 
@@ -434,7 +435,7 @@ def test_with_tls_nobody_waits_for_whoever_sends(links: Links) -> None:
         thread.start()
         assert held.wait(20)
         try:
-            assert link.ask(Exists("/"), 15) is not None
+            assert connection.ask(Exists("/"), 15) is not None
         finally:
             over.set()
             thread.join()
@@ -459,16 +460,16 @@ def test_what_tls_has_decrypted_is_not_slept_on(listener: socket.socket) -> None
     accepted[0].close()
 
 
-def test_an_unknown_authority_is_named(links: Links) -> None:
+def test_an_unknown_authority_is_named(connections: Connections) -> None:
     refused = pytest.raises(StoreUntrusted, match=r"certificate is not accepted: self.signed")
     with FakeZooKeeper(tls=server_context()) as server, refused:
-        links(server.hosts, use_ssl=True).ask(Connect(4.0))
+        connections(server.hosts, use_ssl=True).ask(Connect(4.0))
 
 
-def test_plaintext_to_a_tls_port(links: Links, server: FakeZooKeeper) -> None:
+def test_plaintext_to_a_tls_port(connections: Connections, server: FakeZooKeeper) -> None:
     server.silent = True
     with pytest.raises(ConnectionError):
-        links(server.hosts, use_ssl=True, ca=CERTIFICATE).ask(Connect(4.0), 0.2)
+        connections(server.hosts, use_ssl=True, ca=CERTIFICATE).ask(Connect(4.0), 0.2)
 
 
 def test_the_context_is_what_was_asked_for() -> None:

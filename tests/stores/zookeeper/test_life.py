@@ -22,7 +22,7 @@ from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Disturbed
 from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper import kazoo_client, kazoo_client_connection
-from recipes.stores.zookeeper.blocking import KazooLink
+from recipes.stores.zookeeper.blocking import KazooConnection
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.requests import (
@@ -35,10 +35,10 @@ from recipes.stores.zookeeper.requests import (
     SessionExpired,
     Stat,
 )
-from recipes.stores.zookeeper.tasks import AsyncKazooLink
+from recipes.stores.zookeeper.tasks import AsyncKazooConnection
 from tests.pace import taking
 from tests.run.test_struck import Strike
-from tests.stores.zookeeper.conftest import Box, Links, answered, descriptors, let_go
+from tests.stores.zookeeper.conftest import Box, Connections, answered, descriptors, let_go
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
 
@@ -51,43 +51,45 @@ def unused_port() -> int:
 # Beginning.
 
 
-def test_making_a_link_does_nothing(links: Links) -> None:
+def test_making_a_connection_does_nothing(connections: Connections) -> None:
     threads = threading.active_count()
-    link = links("nowhere.invalid:1")
+    connection = connections("nowhere.invalid:1")
     assert threading.active_count() == threads
-    link.close()
+    connection.close()
     with pytest.raises(SessionExpired):
-        link.ask(Connect(4.0))
+        connection.ask(Connect(4.0))
 
 
-def test_a_refused_connection_fails_at_once(links: Links) -> None:
+def test_a_refused_connection_fails_at_once(connections: Connections) -> None:
     hosts = f"127.0.0.1:{unused_port()}"
     with taking(1), pytest.raises(StoreUnavailable, match=rf"{hosts}: .*refused"):
-        links(hosts).ask(Connect(4.0))
+        connections(hosts).ask(Connect(4.0))
 
 
-def test_hosts_that_do_not_resolve_are_named(links: Links, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_that_do_not_resolve_are_named(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def resolve(*_: object, **__: object) -> None:
         raise socket.gaierror(-2, "not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     with pytest.raises(StoreUnavailable, match=r"no\.invalid:2181: cannot be resolved .*not known"):
-        links("no.invalid:2181").ask(Connect(4.0))
+        connections("no.invalid:2181").ask(Connect(4.0))
 
 
-def test_the_servers_that_fail_are_passed_over(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(f"127.0.0.1:{unused_port()},{server.hosts}", randomize_hosts=False)
-    assert link.ask(Exists("/")) is not None
+def test_the_servers_that_fail_are_passed_over(connections: Connections, server: FakeZooKeeper) -> None:
+    connection = connections.connected(f"127.0.0.1:{unused_port()},{server.hosts}", randomize_hosts=False)
+    assert connection.ask(Exists("/")) is not None
 
 
-def test_a_server_that_never_answers_is_given_up(links: Links, server: FakeZooKeeper) -> None:
+def test_a_server_that_never_answers_is_given_up(connections: Connections, server: FakeZooKeeper) -> None:
     server.silent = True
     with taking(2), pytest.raises(StoreUnavailable, match=r"nothing within 0\.2 s"):
-        links(server.hosts).ask(Connect(4.0), 0.2)
+        connections(server.hosts).ask(Connect(4.0), 0.2)
     let_go()
 
 
-def test_a_server_that_hangs_up_fails_at_once(links: Links) -> None:
+def test_a_server_that_hangs_up_fails_at_once(connections: Connections) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port, accept = listener.getsockname()[1], listener.accept
 
@@ -97,22 +99,24 @@ def test_a_server_that_hangs_up_fails_at_once(links: Links) -> None:
         thread = threading.Thread(target=hang_up)
         thread.start()
         with pytest.raises(StoreUnavailable, match=r"closed the connection|reset"):
-            links(f"127.0.0.1:{port}").ask(Connect(4.0))
+            connections(f"127.0.0.1:{port}").ask(Connect(4.0))
         thread.join()
 
 
-def test_no_thread_to_be_had(links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_to_be_had(
+    connections: Connections, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def start(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
-        link = KazooLink(server.hosts, on_end=links.ended.put)
+        connection = KazooConnection(server.hosts, on_end=connections.ended.put)
         with pytest.raises(StoreUnavailable, match="can't start new thread"):
-            link.ask(Connect(4.0), 1)
-        link.close()
-        link._session._client._connection.close()
-    connected = links.connected(server.hosts)
+            connection.ask(Connect(4.0), 1)
+        connection.close()
+        connection._session._client._connection.close()
+    connected = connections.connected(server.hosts)
     monkeypatch.setattr(threading.Thread, "start", start)
     connected.session.close()  # as at interpreter exit
     monkeypatch.undo()
@@ -120,57 +124,62 @@ def test_no_thread_to_be_had(links: Links, server: FakeZooKeeper, monkeypatch: p
     connected.session._client.close()
 
 
-def test_wrong_options_are_the_callers_mistake(links: Links) -> None:
+def test_wrong_options_are_the_callers_mistake(connections: Connections) -> None:
     with pytest.raises(TypeError):
-        links("127.0.0.1:1", no_such_option=1).ask(Connect(4.0))
+        connections("127.0.0.1:1", no_such_option=1).ask(Connect(4.0))
     with pytest.raises(StoreRefused, match="configuration"):
-        links("127.0.0.1:1", auth_data=[("sasl", "a:b")], sasl_options={"a": 1}).ask(Connect(4.0))
+        connections("127.0.0.1:1", auth_data=[("sasl", "a:b")], sasl_options={"a": 1}).ask(Connect(4.0))
 
 
 # Credentials.
 
 
-def test_credentials_are_proved_before_connect_returns(links: Links, server: FakeZooKeeper) -> None:
-    links.connected(server.hosts, auth_data=[("digest", "user:password")])
+def test_credentials_are_proved_before_connect_returns(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    connections.connected(server.hosts, auth_data=[("digest", "user:password")])
     assert [operation for operation, _ in server.seen] == ["connect", "auth", "exists"]
 
 
-def test_wrong_credentials_are_refused(links: Links, server: FakeZooKeeper) -> None:
+def test_wrong_credentials_are_refused(connections: Connections, server: FakeZooKeeper) -> None:
     server.refuse_auth = True
-    link = links(server.hosts, auth_data=[("digest", "user:password")])
+    connection = connections(server.hosts, auth_data=[("digest", "user:password")])
     with pytest.raises(StoreDenied, match="credentials") as caught:
-        link.ask(Connect(4.0))
+        connection.ask(Connect(4.0))
     assert "user:password" not in str(caught.value)
-    assert links.ended.empty()  # there was no session to end
+    assert connections.ended.empty()  # there was no session to end
     with pytest.raises(SessionExpired):
-        link.ask(Exists("/"))
+        connection.ask(Exists("/"))
 
 
-def test_a_server_that_asks_for_sasl(links: Links, server: FakeZooKeeper) -> None:
+def test_a_server_that_asks_for_sasl(connections: Connections, server: FakeZooKeeper) -> None:
     server.fail("exists", -124)
     with pytest.raises(StoreDenied, match="the server asks for credentials"):
-        links(server.hosts, auth_data=[("digest", "user:password")]).ask(Connect(4.0))
+        connections(server.hosts, auth_data=[("digest", "user:password")]).ask(Connect(4.0))
 
 
-def test_credentials_that_expire_end_the_session(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(server.hosts, auth_data=[("digest", "user:password")])
+def test_credentials_that_expire_end_the_session(connections: Connections, server: FakeZooKeeper) -> None:
+    connection = connections.connected(server.hosts, auth_data=[("digest", "user:password")])
     server.refuse_auth = True
     server.cut()
-    assert "credentials" in links.ended.get(timeout=20)
+    assert "credentials" in connections.ended.get(timeout=20)
     with pytest.raises(SessionExpired):
-        link.ask(Exists("/"))
+        connection.ask(Exists("/"))
 
 
 def test_no_secret_is_logged(
-    links: Links, server: FakeZooKeeper, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    connections: Connections,
+    server: FakeZooKeeper,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(1)
     logging.getLogger("recipes.kazoo").setLevel(1)
-    link = links.connected(server.hosts, auth_data=[("digest", "user:password")])
+    connection = connections.connected(server.hosts, auth_data=[("digest", "user:password")])
     server.drop()
-    answered(link, Exists("/"))
-    link.ask(Create("/q", b"password"))
-    link.ask(Close())
+    answered(connection, Exists("/"))
+    connection.ask(Create("/q", b"password"))
+    connection.ask(Close())
     said = caplog.text + "".join(capfd.readouterr())
     assert "Connecting to" in said
     assert "password" not in said
@@ -180,158 +189,164 @@ def test_no_secret_is_logged(
 # The store ends it.
 
 
-def test_expiry_is_told_once_and_nothing_is_resumed(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(server.hosts)
+def test_expiry_is_told_once_and_nothing_is_resumed(connections: Connections, server: FakeZooKeeper) -> None:
+    connection = connections.connected(server.hosts)
     box = Box()
-    link.ask(Create("/q"))
-    link.ask(Get("/q", box))
+    connection.ask(Create("/q"))
+    connection.ask(Get("/q", box))
     server.expire()
-    assert links.ended.get(timeout=20) == "the server has ended the session"
+    assert connections.ended.get(timeout=20) == "the server has ended the session"
     assert box.next() == Disturbed()
     for request in (Exists("/"), Create("/r")):
         with pytest.raises(SessionExpired):
-            link.ask(request)
-    assert link.ask(Close()) is None
+            connection.ask(request)
+    assert connection.ask(Close()) is None
     let_go()
-    assert server.count("connect") == 2  # the first, and the one that was told of the end
+    assert server.count("connect") == 2  # the first, and the one that was notified of the end
     assert not server.sessions
-    assert links.ended.empty()
+    assert connections.ended.empty()
 
 
-def test_whoever_is_told_may_close_or_raise(links: Links, server: FakeZooKeeper) -> None:
+def test_whoever_is_told_may_close_or_raise(connections: Connections, server: FakeZooKeeper) -> None:
     told = threading.Event()
 
     def on_end(reason: str) -> None:
-        link.session.close()
+        connection.session.close()
         told.set()
         raise SystemExit
 
-    link = links(server.hosts, on_end=on_end)
-    link.ask(Connect(4.0))
+    connection = connections(server.hosts, on_end=on_end)
+    connection.ask(Connect(4.0))
     server.expire()
     assert told.wait(20)
     let_go()
 
 
-def test_a_session_that_comes_back_different_is_ended(links: Links, server: FakeZooKeeper) -> None:
-    links.connected(server.hosts)
+def test_a_session_that_comes_back_different_is_ended(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    connections.connected(server.hosts)
     server.granted_ms = 2000
     server.cut()
-    assert "shorter" in links.ended.get(timeout=20)
+    assert "shorter" in connections.ended.get(timeout=20)
 
 
-def test_a_session_that_comes_back_with_another_id_is_ended(links: Links, server: FakeZooKeeper) -> None:
-    links.connected(server.hosts)
+def test_a_session_that_comes_back_with_another_id_is_ended(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    connections.connected(server.hosts)
     server.resumed_as = 7
     server.cut()
-    assert "another id" in links.ended.get(timeout=20)
+    assert "another id" in connections.ended.get(timeout=20)
 
 
-def test_a_reply_that_makes_no_sense_ends_the_session(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(server.hosts)
+def test_a_reply_that_makes_no_sense_ends_the_session(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    connection = connections.connected(server.hosts)
     server.send_all(b"\0\0\0\x63" + b"\0" * 12)
-    assert "died" in links.ended.get(timeout=20)  # kazoo's thread does not survive it
+    assert "died" in connections.ended.get(timeout=20)  # kazoo's thread does not survive it
     with pytest.raises(SessionExpired):
-        link.ask(Exists("/"))
+        connection.ask(Exists("/"))
 
 
 def test_a_connection_thread_that_dies_while_connecting(
-    links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    connections: Connections, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kazoo.protocol.connection.PURESASL_AVAILABLE", False)
     with pytest.raises(StoreDenied, match="SASL"):
-        links(server.hosts, sasl_options={"mechanism": "DIGEST-MD5"}).ask(Connect(4.0))
+        connections(server.hosts, sasl_options={"mechanism": "DIGEST-MD5"}).ask(Connect(4.0))
 
 
-def test_silence_is_noticed_though_requests_go_out(links: Links, server: FakeZooKeeper) -> None:
-    link = links(server.hosts)
-    link.ask(Connect(4.0))
-    link.session._handler.silence_limit_s = 0.1
+def test_silence_is_noticed_though_requests_go_out(connections: Connections, server: FakeZooKeeper) -> None:
+    connection = connections(server.hosts)
+    connection.ask(Connect(4.0))
+    connection.session._handler.silence_limit_s = 0.1
     server.mute()
     with pytest.raises(StoreUnavailable, match=r"ConnectionLoss"):
-        link.ask(Exists("/"))
-    link.session._handler.silence_limit_s = 5.0  # a slow answer is no silence
+        connection.ask(Exists("/"))
+    connection.session._handler.silence_limit_s = 5.0  # a slow answer is no silence
     server.mute("nothing")
-    assert answered(link, Exists("/")) is not None
+    assert answered(connection, Exists("/")) is not None
     assert len(server.sessions) == 1
 
 
 def test_a_busy_connection_is_left_for_its_silence_while_there_is_time_for_another(
-    links: Links, server: FakeZooKeeper
+    connections: Connections, server: FakeZooKeeper
 ) -> None:
     server.granted_ms = 3000
-    link = links.connected(server.hosts)
+    connection = connections.connected(server.hosts)
     server.mute()
     said = ""
     with taking(2.0):  # of three; kazoo by itself would see a sign of life in each request
         while "ConnectionLoss" not in said:
             with pytest.raises(StoreUnavailable) as failed:
-                link.ask(Exists("/"), 0.1)
+                connection.ask(Exists("/"), 0.1)
             said = str(failed.value)
 
 
 # Closing.
 
 
-def test_close_ends_the_session_on_the_server(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(server.hosts)
-    link.ask(Create("/q", ephemeral=True))
-    link.close()
+def test_close_ends_the_session_on_the_server(connections: Connections, server: FakeZooKeeper) -> None:
+    connection = connections.connected(server.hosts)
+    connection.ask(Create("/q", ephemeral=True))
+    connection.close()
     server.until(lambda: not server.sessions)
     assert "/q" not in server.nodes
     let_go()
-    link.close()
-    assert links.ended.empty()
+    connection.close()
+    assert connections.ended.empty()
 
 
 @pytest.mark.parametrize("ask", [True, False])
-def test_close_with_a_silent_server(links: Links, server: FakeZooKeeper, ask: bool) -> None:
-    link = links.connected(server.hosts)
+def test_close_with_a_silent_server(connections: Connections, server: FakeZooKeeper, ask: bool) -> None:
+    connection = connections.connected(server.hosts)
     server.mute()
     with taking(1):
         if ask:
-            assert link.ask(Close(), 0.3) is None
+            assert connection.ask(Close(), 0.3) is None
         else:
-            link.close()
+            connection.close()
         let_go()
 
 
 @pytest.mark.parametrize("ask", [True, False])
-def test_close_while_reconnecting(links: Links, server: FakeZooKeeper, ask: bool) -> None:
-    link = links.connected(server.hosts)
+def test_close_while_reconnecting(connections: Connections, server: FakeZooKeeper, ask: bool) -> None:
+    connection = connections.connected(server.hosts)
     server.silent = True
     server.drop()
     with taking(1):
         if ask:
-            assert link.ask(Close(), 0.3) is None
+            assert connection.ask(Close(), 0.3) is None
         else:
-            link.close()
+            connection.close()
         let_go()
     assert server.count("connect") == 2
 
 
-def test_close_while_there_is_no_server(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(server.hosts)
+def test_close_while_there_is_no_server(connections: Connections, server: FakeZooKeeper) -> None:
+    connection = connections.connected(server.hosts)
     server.refuse()
     server.cut()
     with taking(1):
-        assert link.ask(Close()) is None
+        assert connection.ask(Close()) is None
         let_go()
 
 
-def test_close_is_awaited_by_all_who_ask(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(server.hosts)
+def test_close_is_awaited_by_all_who_ask(connections: Connections, server: FakeZooKeeper) -> None:
+    connection = connections.connected(server.hosts)
     server.mute()
-    link.close()
-    assert link.ask(Close()) is None
+    connection.close()
+    assert connection.ask(Close()) is None
     with taking(0.1):
         let_go()
 
 
 def test_kazoo_that_will_not_stop(monkeypatch: pytest.MonkeyPatch, server: FakeZooKeeper) -> None:
-    link = KazooLink(server.hosts, on_end=print)
-    link.ask(Connect(4.0), 5)
-    client = link._session._client
+    connection = KazooConnection(server.hosts, on_end=print)
+    connection.ask(Connect(4.0), 5)
+    client = connection._session._client
     stop = client.stop
 
     def failing() -> None:
@@ -339,7 +354,7 @@ def test_kazoo_that_will_not_stop(monkeypatch: pytest.MonkeyPatch, server: FakeZ
         raise RuntimeError("as kazoo does after ten seconds")
 
     monkeypatch.setattr(client, "stop", failing)
-    assert link.ask(Close(), 5) is None
+    assert connection.ask(Close(), 5) is None
 
 
 def test_the_share_of_each_server() -> None:
@@ -355,8 +370,8 @@ def test_a_cancelled_connect_leaves_nothing(server: FakeZooKeeper) -> None:
     server.silent = True
 
     async def scenario() -> None:
-        link = AsyncKazooLink(server.hosts, on_end=print)
-        task = asyncio.create_task(link.ask(Connect(4.0), 5))
+        connection = AsyncKazooConnection(server.hosts, on_end=print)
+        task = asyncio.create_task(connection.ask(Connect(4.0), 5))
         await asyncio.to_thread(server.until, lambda: server.count("connect") == 1)
         task.cancel()
         await asyncio.wait([task])
@@ -368,39 +383,39 @@ def test_a_cancelled_connect_leaves_nothing(server: FakeZooKeeper) -> None:
 
 def test_a_cancelled_request_is_dropped(server: FakeZooKeeper) -> None:
     async def scenario() -> None:
-        link = AsyncKazooLink(server.hosts, on_end=print)
-        await link.ask(Connect(4.0), 5)
+        connection = AsyncKazooConnection(server.hosts, on_end=print)
+        await connection.ask(Connect(4.0), 5)
         server.mute()
-        task = asyncio.create_task(link.ask(Exists("/"), 5))
+        task = asyncio.create_task(connection.ask(Exists("/"), 5))
         await asyncio.to_thread(server.until, lambda: server.count("exists") == 1)
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
         server.mute("nothing")
         await asyncio.to_thread(server.drop)  # the late answer, an error, is for nobody
-        assert (await link.ask(Create("/q"), 5))[0] == "/q"
-        await link.ask(Close(), 5)
+        assert (await connection.ask(Create("/q"), 5))[0] == "/q"
+        await connection.ask(Close(), 5)
 
     asyncio.run(scenario())
 
 
 def test_a_loop_that_was_closed_does_not_hurt_kazoo(server: FakeZooKeeper) -> None:
     loop = asyncio.new_event_loop()
-    link = AsyncKazooLink(server.hosts, on_end=print)
-    loop.run_until_complete(link.ask(Connect(4.0), 5))
+    connection = AsyncKazooConnection(server.hosts, on_end=print)
+    loop.run_until_complete(connection.ask(Connect(4.0), 5))
     server.mute()
-    asked = loop.create_task(link.ask(Exists("/"), 5))
+    asked = loop.create_task(connection.ask(Exists("/"), 5))
     loop.run_until_complete(asyncio.sleep(0))
     asked.cancel()
     loop.run_until_complete(asyncio.gather(asked, return_exceptions=True))
-    task = loop.create_task(link.ask(Create("/q"), 5))
+    task = loop.create_task(connection.ask(Create("/q"), 5))
     loop.run_until_complete(asyncio.sleep(0))  # sent, and the loop closes before the answer is taken
     pending: Any = task
     pending._log_destroy_pending = False
     server.until(lambda: server.count("create2") == 1)
     loop.close()
     server.cut()
-    link._session.close()
+    connection._session.close()
     let_go()
     pending.get_coro().close()
 
@@ -409,8 +424,8 @@ def test_answers_that_arrive_together_share_a_wake_up(
     server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> int:
-        link = AsyncKazooLink(server.hosts, on_end=print)
-        await link.ask(Connect(4.0), 5)
+        connection = AsyncKazooConnection(server.hosts, on_end=print)
+        await connection.ask(Connect(4.0), 5)
         loop = asyncio.get_running_loop()
         done = [loop.create_future() for _ in range(10)]
         wakes = []
@@ -422,14 +437,14 @@ def test_answers_that_arrive_together_share_a_wake_up(
 
         def complete() -> None:
             for one in done:
-                link._wake(loop, one)
+                connection._wake(loop, one)
 
         monkeypatch.setattr(loop, "call_soon_threadsafe", counting)
         thread = threading.Thread(target=complete)
         thread.start()
         thread.join()
         await asyncio.gather(*done)
-        await link.ask(Close(), 5)
+        await connection.ask(Close(), 5)
         return len(wakes)
 
     assert asyncio.run(scenario()) <= 2  # and one for the close
@@ -437,7 +452,7 @@ def test_answers_that_arrive_together_share_a_wake_up(
 
 def test_an_answer_that_arrives_as_the_others_are_delivered_is_delivered_too(server: FakeZooKeeper) -> None:
     async def scenario() -> None:
-        link: Any = AsyncKazooLink(server.hosts, on_end=print)
+        connection: Any = AsyncKazooConnection(server.hosts, on_end=print)
         loop = asyncio.get_running_loop()
         first, last = loop.create_future(), [loop.create_future()]
         waiting = [first, *last]
@@ -446,26 +461,27 @@ def test_an_answer_that_arrives_as_the_others_are_delivered_is_delivered_too(ser
             def __bool__(self) -> bool:
                 there = len(self) > 0
                 if not there and last:
-                    link._wake(loop, last.pop())  # kazoo's thread, just as the loop has seen that nothing is
+                    # kazoo's thread, just as the loop has seen that nothing is
+                    connection._wake(loop, last.pop())
                 return there
 
-        link._arrived = Arrived()
-        link._wake(loop, first)
+        connection._arrived = Arrived()
+        connection._wake(loop, first)
         async with asyncio.timeout(20):
             await asyncio.gather(*waiting)
-        await link.close()
+        await connection.close()
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_an_interrupt_is_not_swallowed_and_leaves_nothing_behind(
-    queued: bool, links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    queued: bool, connections: Connections, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if links.loop is not None:
+    if connections.loop is not None:
         pytest.skip("an event loop is not interrupted: asyncio.run cancels the main task instead")
-    link = links.connected(server.hosts)
-    assert link.ask(Exists("/")) is not None  # the first may come before kazoo is done with connecting
+    connection = connections.connected(server.hosts)
+    assert connection.ask(Exists("/")) is not None  # the first may come before kazoo is done with connecting
     with monkeypatch.context() as patch:
 
         def interrupted(*_: Any) -> None:
@@ -473,53 +489,53 @@ def test_an_interrupt_is_not_swallowed_and_leaves_nothing_behind(
             raise KeyboardInterrupt
 
         if queued:
-            patch.setattr(type(link.session._client._connection), "send_at_once", lambda *_: False)
-            patch.setattr(link.session._handler._bells[0], "send", interrupted)
+            patch.setattr(type(connection.session._client._connection), "send_at_once", lambda *_: False)
+            patch.setattr(connection.session._handler._wakers[0], "send", interrupted)
         else:
-            patch.setattr(link.session._client._connection._socket, "send_behind", interrupted)
+            patch.setattr(connection.session._client._connection._socket, "send_behind", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            link.ask(Exists("/"))
+            connection.ask(Exists("/"))
     for _ in range(3):
-        assert link.ask(Exists("/")) is not None
+        assert connection.ask(Exists("/")) is not None
     assert server.accepted == 1
 
 
 def test_a_connection_that_takes_nothing_is_a_lost_one(
-    links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    connections: Connections, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = links.connected(server.hosts)
-    assert link.ask(Exists("/")) is not None
+    connection = connections.connected(server.hosts)
+    assert connection.ask(Exists("/")) is not None
 
     def broken(_: bytes, step: Callable[[], None]) -> None:
         step()
         raise BrokenPipeError
 
-    monkeypatch.setattr(link.session._client._connection._socket, "send_behind", broken)
+    monkeypatch.setattr(connection.session._client._connection._socket, "send_behind", broken)
     with pytest.raises(StoreUnavailable):
-        link.ask(Exists("/"))
-    assert answered(link, Exists("/")) is not None
+        connection.ask(Exists("/"))
+    assert answered(connection, Exists("/")) is not None
     assert server.accepted == 2
 
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_an_interrupt_of_a_batch_leaves_nobody_behind(
-    queued: bool, links: Links, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    queued: bool, connections: Connections, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if links.loop is not None:
+    if connections.loop is not None:
         pytest.skip("an event loop is not interrupted: asyncio.run cancels the main task instead")
-    link = links.connected(server.hosts)
-    assert link.ask(Exists("/")) is not None
-    client = link.session._client
+    connection = connections.connected(server.hosts)
+    assert connection.ask(Exists("/")) is not None
+    client = connection.session._client
     if queued:
         monkeypatch.setattr(type(client._connection), "send_at_once", lambda *_: False)
     for at in itertools.count(1):
         strike = Strike(at)
         try:
             with strike:
-                link.ask(Batch((Exists("/"), Exists("/"), Exists("/"))))
+                connection.ask(Batch((Exists("/"), Exists("/"), Exists("/"))))
         except KeyboardInterrupt:
             # The next call would be answered with its time-out only.
-            assert link.ask(Exists("/"), 2) is not None, strike.where
+            assert connection.ask(Exists("/"), 2) is not None, strike.where
             assert not client._queue, strike.where
         else:
             break
@@ -546,16 +562,18 @@ class Handled(Strike):
                 self.handler()
 
 
-def test_a_signal_handler_is_answered_amid_what_it_broke_into(links: Links, server: FakeZooKeeper) -> None:
-    if links.loop is not None:
+def test_a_signal_handler_is_answered_amid_what_it_broke_into(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    if connections.loop is not None:
         pytest.skip("a signal handler does not wait for its own loop")
-    link = links.connected(server.hosts)
-    link.ask(Create("/q"))
+    connection = connections.connected(server.hosts)
+    connection.ask(Create("/q"))
     answers: list[Any] = []
     for at in itertools.count(1):
-        handled = Handled(at, lambda: answers.append(link.ask(Exists("/none"), 2)))
+        handled = Handled(at, lambda: answers.append(connection.ask(Exists("/none"), 2)))
         with handled:
-            replies = link.ask(Batch((Exists("/q"), Exists("/"), Children("/q"))), 2)
+            replies = connection.ask(Batch((Exists("/q"), Exists("/"), Children("/q"))), 2)
         assert [type(reply) for reply in replies] == [Stat, Stat, tuple], handled.where
         if not handled.where:
             break
@@ -568,17 +586,19 @@ def test_a_signal_handler_is_answered_amid_what_it_broke_into(links: Links, serv
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # that is the point
-def test_a_forked_child_touches_nothing_of_its_parent(links: Links, server: FakeZooKeeper) -> None:
-    link = links.connected(server.hosts)
+def test_a_forked_child_touches_nothing_of_its_parent(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    connection = connections.connected(server.hosts)
     box = Box()
-    link.ask(Create("/q"))
-    link.ask(Get("/q", box))
+    connection.ask(Create("/q"))
+    connection.ask(Get("/q", box))
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            call_made = KazooLink(server.hosts, on_end=print)
-            call_made._session = link.session
+            call_made = KazooConnection(server.hosts, on_end=print)
+            call_made._session = connection.session
             with pytest.raises(SessionExpired):
                 call_made.ask(Exists("/"), 5)
             call_made.forget(box)
@@ -589,7 +609,7 @@ def test_a_forked_child_touches_nothing_of_its_parent(links: Links, server: Fake
         finally:
             os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0
-    link.ask(Create("/r"))
+    connection.ask(Create("/r"))
     assert server.accepted == 1
     assert box.empty()
     assert len(server.sessions) == 1
@@ -598,15 +618,15 @@ def test_a_forked_child_touches_nothing_of_its_parent(links: Links, server: Fake
 def test_the_interpreter_exits_with_a_dead_server(server: FakeZooKeeper) -> None:
     program = """
         import sys
-        from recipes.stores.zookeeper.blocking import KazooLink
+        from recipes.stores.zookeeper.blocking import KazooConnection
         from recipes.stores.zookeeper.requests import Connect, Exists
 
-        link = KazooLink(sys.argv[1], on_end=print)
-        link.ask(Connect(4.0), 5)
+        connection = KazooConnection(sys.argv[1], on_end=print)
+        connection.ask(Connect(4.0), 5)
         print("connected", flush=True)
         sys.stdin.readline()
         try:
-            link.ask(Exists("/"), 0.1)
+            connection.ask(Exists("/"), 0.1)
         except ConnectionError:
             pass
     """
@@ -626,11 +646,11 @@ def test_the_interpreter_exits_with_a_dead_server(server: FakeZooKeeper) -> None
 
 def test_the_order_of_servers_is_drawn_once_for_each_client() -> None:
     hosts = [f"10.0.0.{number}:2181" for number in range(1, 21)]
-    orders = []
+    rules = []
     for _ in range(2):
         handler = LeanHandler()
         client = kazoo_client.make_client(",".join(hosts), 4.0, handler, KazooLog(print), {})
         assert not client.randomize_hosts  # else the next round may begin with the server that was just left
-        orders.append([f"{host}:{port}" for host, port in client.hosts])
-    assert orders[0] != orders[1]
-    assert sorted(orders[0]) == sorted(orders[1]) == sorted(hosts)
+        rules.append([f"{host}:{port}" for host, port in client.hosts])
+    assert rules[0] != rules[1]
+    assert sorted(rules[0]) == sorted(rules[1]) == sorted(hosts)

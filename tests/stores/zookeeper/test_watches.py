@@ -1,4 +1,4 @@
-"""Who is told of which node."""
+"""Who is notified of which node."""
 
 from __future__ import annotations
 

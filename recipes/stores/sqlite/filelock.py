@@ -56,7 +56,7 @@ def remove_free(path: str) -> bool | None:
         return None
     except OSError:
         return False
-    try:  # with the lock taken: whoever is about to take it sees that this is no longer its file
+    try:  # with the lock taken: a process about to take it sees that this is no longer its file
         free = take(descriptor) and is_at(descriptor, path)
         if free:
             os.unlink(path)  # noqa: PTH108

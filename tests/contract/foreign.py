@@ -8,19 +8,19 @@ from recipes import LockTimeout
 from tests.contract.world import World
 
 
-class Strangers:
+class Foreign:
     """Who else may stand in a queue."""
 
     @pytest.mark.parametrize("kind", ["foreign", "orphan"])
     def test_it_is_waited_for_and_never_deleted(self, world: World, kind: str) -> None:
         a, b = world.client(), world.client()
-        stranger = world.store.plant("x", kind)
+        foreign = world.store.plant("x", kind)
         assert a.try_acquire("x") is None
         with pytest.raises(LockTimeout):
             a.acquire("x", timeout=0.2)
         first, second = a.queue_up("x"), b.queue_up("x")
-        assert world.store.contenders("x")[0] == stranger
-        world.store.remove(stranger)
+        assert world.store.contenders("x")[0] == foreign
+        world.store.remove(foreign)
         grant = first.result()
         assert not second.done
         a.release(grant)
@@ -32,25 +32,25 @@ class Strangers:
     ) -> None:
         a, b = world.client(), world.client()
         grant = a.acquire("x")
-        stranger = world.store.plant("x", kind)
+        foreign = world.store.plant("x", kind)
         waiting = b.queue_up("x")
         assert grant.held
         assert a.verify(grant)
         a.release(grant)
         assert not waiting.wait(0.2)
-        assert world.store.contenders("x")[0] == stranger
-        world.store.remove(stranger)
+        assert world.store.contenders("x")[0] == foreign
+        world.store.remove(foreign)
         assert waiting.result(3).held
 
     def test_what_nobodys_layout_knows_is_left_alone_and_reported_once(
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:
         a, b = world.client(), world.client()
-        stranger = world.store.plant("x", "malformed")
+        foreign = world.store.plant("x", "malformed")
         if world.store.malformed_blocks:
             assert a.try_acquire("x") is None
             waiting = b.queue_up("x")
-            world.store.remove(stranger)
+            world.store.remove(foreign)
             assert b.release(waiting.result(3))
             return
         grant = a.acquire("x", timeout=5)
@@ -58,7 +58,7 @@ class Strangers:
         a.release(grant)
         assert b.release(waiting.result(3))
         a.release(a.acquire("x", timeout=5))
-        assert world.store.contenders("x") == [stranger]
+        assert world.store.contenders("x") == [foreign]
         told = [record.getMessage() for record in caplog.records if "no contender" in record.getMessage()]
         assert 1 <= len(told) <= 2  # once for each client, however often it looks
 

@@ -1,14 +1,14 @@
 """Which connections carry the watches, and since when they are silent. No I/O, no clock.
 
 All watches share one channel. ``now`` comes in with every step, in the seconds of one
-monotonic clock; ``due`` says when to call ``tick``. After each step the face opens and
+monotonic clock; ``due`` says when to call ``tick``. After each step the API opens and
 closes what ``opens`` and ``closes`` ask for, sends every ``outbox``, and does what
 ``book.told`` says.
 
 Silence: when nothing was received for ``silence_s``, a progress request asks for a sign
 of life; when that is not answered within the same time, or within twice ``patience_s`` where
 there is another server to go to, the channel is dead. So it is when a create is not answered
-within one and a half ``patience_s``: who waits for it hears of nothing. (etcd 3.4.23 and 3.5.1
+within one and a half ``patience_s``: who waits for it is not notified. (etcd 3.4.23 and 3.5.1
 answer a progress request always, from 3.5.8 on only while watches are synchronized; a false
 alarm costs a look and a new watch.)
 
@@ -18,7 +18,7 @@ complete body. If that is answered and the shared channel still is not, ``patien
 (so that a server that was merely stopped is not taken for a proxy), each watch gets its
 connection for a while (``_SOLO_FOR_S``); then the shared channel has another chance.
 
-Watches that have told of their one event are cancelled together, ``_SPENT_KEPT_S`` later: a
+Watches that have delivered their one event are cancelled together, ``_SPENT_KEPT_S`` later: a
 cancel costs the server half of what a call does, and at that moment the next in line makes one.
 """
 
@@ -35,7 +35,7 @@ from recipes.stores.etcd.wire import Authorization, WireError
 from recipes.stores.etcd.wire_answers import error_in, error_of, unavailable
 from recipes.stores.etcd.wire_dial import Endpoints
 
-__all__ = ["Switch"]
+__all__ = ["Multiplexer"]
 
 _SOLO_FOR_S = 600.0
 _SPENT_KEPT_S = 0.05
@@ -43,8 +43,8 @@ _PROGRESS: dict[str, Any] = {"progress_request": {}}
 _logger = logging.getLogger("recipes")
 
 
-class Switch:
-    """Route watches to channels; the state of both faces' watching.
+class Multiplexer:
+    """Route watches to channels; the state of both APIs' watching.
 
     Attributes:
         opens: Channels to connect; report back with ``connected`` or ``broken``.
@@ -200,7 +200,7 @@ class Switch:
             self.broken(main, unavailable(main.endpoint.store, "the watch stream is silent"))
 
     def take_told(self) -> list[Telling]:
-        """Return what is to be told, and forget it."""
+        """Return what is to be delivered, and forget it."""
         told, self.book.told = self.book.told, []
         return told
 
@@ -244,7 +244,7 @@ class Switch:
             self._close(self._solos.pop(number))
 
     def _spend(self, numbers: list[int], now: float) -> None:
-        """Have done with watches that told of their event; those of the shared channel are for `_sweep`."""
+        """Have done with watches that delivered their event; those of the shared channel are for `_sweep`."""
         shared = [number for number in numbers if number not in self._solos]
         if shared and not self._spent:
             self._spent_since = now

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from recipes.stores.sqlite import kernel
-from recipes.stores.sqlite.bell import Bell
-from recipes.stores.sqlite.lifeline import Folder, Lifeline
+from recipes.stores.sqlite import filelock
+from recipes.stores.sqlite.liveness import Folder, LivenessLock
+from recipes.stores.sqlite.notifications import Notifications
 from tests.run.test_fork import in_child
 
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Folder:
 def elsewhere(folder: Folder, session: str) -> tuple[list[str], bool]:
     """Return what another process sees of a session: is it dead, and is it alive."""
     script = (
-        "import sys; from recipes.stores.sqlite.lifeline import Folder\n"
+        "import sys; from recipes.stores.sqlite.liveness import Folder\n"
         "folder = Folder(sys.argv[1]); print(folder.dead([sys.argv[2]]), folder.living([sys.argv[2]]))"
     )
     path = folder.path.removesuffix("-clients")
@@ -47,7 +47,7 @@ def names(directory: str) -> list[str]:
 
 
 def test_a_session_is_seen_to_live_and_to_die(folder: Folder) -> None:
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     assert elsewhere(folder, "a") == ([], True)
     assert (folder.dead(["a"]), folder.living(["a"])) == ([], True)
     assert elsewhere(folder, "a") == ([], True)  # looking at it here has not dropped it
@@ -69,7 +69,7 @@ def test_names_that_are_not_of_our_making_lead_nowhere(folder: Folder, tmp_path:
 
 
 def test_a_forked_child_keeps_no_session_of_its_parents_alive(folder: Folder) -> None:
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     seen = in_child(lambda: [folder.dead(["a"]), folder.living(["a"])])
     assert seen == [[], True]
     reading, writing = os.pipe()
@@ -88,7 +88,7 @@ def test_a_forked_child_keeps_no_session_of_its_parents_alive(folder: Folder) ->
 
 
 def test_what_nobody_knows_and_nobody_keeps_is_removed(folder: Folder) -> None:
-    kept = Lifeline(folder, "kept")
+    kept = LivenessLock(folder, "kept")
     for session in ("known", "left"):
         Path(folder.lock_of(session)).touch()
         Path(folder.address_of(session)).touch()
@@ -102,7 +102,7 @@ def test_what_nobody_knows_and_nobody_keeps_is_removed(folder: Folder) -> None:
 def test_who_tidies_up_meanwhile_keeps_nobody_from_a_lock(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = kernel.take
+    real = filelock.take
     meanwhile: list[list[str]] = []
 
     def tidy_first(descriptor: int) -> bool:
@@ -115,8 +115,8 @@ def test_who_tidies_up_meanwhile_keeps_nobody_from_a_lock(
     meanwhile_held = os.open(folder.lock_of("a").replace(".lock", ".new"), os.O_RDWR | os.O_CREAT, 0o600)
     assert real(meanwhile_held)  # another is about to remove what it takes for left
     threading.Timer(0.005, os.close, [meanwhile_held]).start()
-    monkeypatch.setattr(kernel, "take", tidy_first)
-    one = Lifeline(folder, "a")
+    monkeypatch.setattr(filelock, "take", tidy_first)
+    one = LivenessLock(folder, "a")
     monkeypatch.undo()
     assert meanwhile == [["a.new"]]
     assert names(folder.path) == ["a.lock"]
@@ -130,7 +130,7 @@ def test_who_tidies_up_meanwhile_keeps_nobody_from_a_lock(
 def test_a_file_that_was_removed_before_it_was_locked_is_made_again(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = kernel.take
+    real = filelock.take
     removed: list[None] = []
 
     def remove_first(descriptor: int) -> bool:
@@ -138,8 +138,8 @@ def test_a_file_that_was_removed_before_it_was_locked_is_made_again(
             removed.append(Path(folder.path, "a.new").unlink())
         return real(descriptor)
 
-    monkeypatch.setattr(kernel, "take", remove_first)
-    one = Lifeline(folder, "a")
+    monkeypatch.setattr(filelock, "take", remove_first)
+    one = LivenessLock(folder, "a")
     monkeypatch.undo()
     assert elsewhere(folder, "a") == ([], True)
     one.drop()
@@ -165,9 +165,9 @@ def test_a_lock_that_cannot_be_had_leaves_it_unknown(
 ) -> None:
     files = len(names("/proc/self/fd"))
     with monkeypatch.context() as patch:
-        patch.setattr(kernel, "take", take)
+        patch.setattr(filelock, "take", take)
         patch.setattr(Path, "unlink", lambda path: None)  # nor can the file be removed
-        one = Lifeline(folder, "a")
+        one = LivenessLock(folder, "a")
     assert len(names("/proc/self/fd")) == files
     assert (folder.dead(["a"]), folder.living(["a"])) == ([], False)
     assert elsewhere(folder, "a") == ([], False)
@@ -183,7 +183,7 @@ def test_a_file_without_permissions_is_locked_all_the_same(
         raise PermissionError
 
     monkeypatch.setattr(os, "fchmod", refused)
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     assert elsewhere(folder, "a") == ([], True)
     one.drop()
 
@@ -191,21 +191,21 @@ def test_a_file_without_permissions_is_locked_all_the_same(
 def test_a_copy_that_this_process_makes_of_the_directory_drops_no_lock(
     folder: Folder, tmp_path: Path
 ) -> None:
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     shutil.copytree(folder.path, tmp_path / "backup")
     assert elsewhere(folder, "a") == ([], True)
     one.drop()
 
 
 def test_a_child_drops_nothing_that_is_its_parents(folder: Folder) -> None:
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     assert in_child(lambda: one.drop() or one.descriptor) == -1  # type: ignore[func-returns-value]
     assert elsewhere(folder, "a") == ([], True)
     one.drop()
 
 
 def test_a_lock_that_is_dropped_is_dropped_for_whoever_inherited_it(folder: Folder) -> None:
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     inherited = os.dup(one.descriptor)
     assert elsewhere(folder, "a") == ([], True)
     one.drop()
@@ -217,7 +217,7 @@ def test_elsewhere_than_on_linux_it_is_a_lock_of_flock(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     assert (folder.dead(["a"]), folder.living(["a"])) == ([], True)
     folder.forget(["a"])
     one.drop()
@@ -237,7 +237,7 @@ def test_who_may_write_the_file_may_use_the_directory(tmp_path: Path, file: int,
         folder.make()
     folder.make()
     assert Path(folder.path).stat().st_mode & 0o7777 == wanted
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     assert Path(folder.lock_of("a")).stat().st_mode & 0o777 == wanted & 0o666
     one.drop()
 
@@ -249,7 +249,7 @@ def test_the_group_of_the_database_may_use_the_directory(folder: Folder, tmp_pat
     folder.make()
     found = Path(folder.path).stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (3001, 3002, 0o2770)
-    one = Lifeline(folder, "a")
+    one = LivenessLock(folder, "a")
     found = Path(folder.lock_of("a")).stat()
     assert (found.st_gid, found.st_mode & 0o777) == (3002, 0o660)
     one.drop()
@@ -258,7 +258,7 @@ def test_the_group_of_the_database_may_use_the_directory(folder: Folder, tmp_pat
     assert Path(folder.path).stat().st_mode & 0o7777 == 0o2770
 
 
-def test_a_link_in_the_place_of_the_directory_is_not_followed(tmp_path: Path) -> None:
+def test_a_connection_in_the_place_of_the_directory_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "locks.db").touch(0o666)
     (tmp_path / "locks.db").chmod(0o666)
     (tmp_path / "private").mkdir(0o700)
@@ -273,8 +273,8 @@ def test_a_session_that_cannot_be_seen_or_told_is_logged_once(
 ) -> None:
     folder = Folder(str(tmp_path / "locks.db"))  # and there is no directory
     for session in ("a", "b"):
-        Lifeline(folder, session)
-        Bell(folder, session)
+        LivenessLock(folder, session)
+        Notifications(folder, session)
     said = [record.getMessage() for record in caplog.records if record.name == "recipes"]
     assert len(said) == 2
     assert "nobody will see at once when a process dies ([Errno 2]" in said[0]

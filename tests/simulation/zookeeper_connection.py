@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.simulation.zookeeper_model import ZooKeeperStore
     from tests.simulation.zookeeper_server import Server
 
-__all__ = ["Part", "ZooKeeperLink"]
+__all__ = ["Part", "ZooKeeperConnection"]
 
 Watching: TypeAlias = tuple[Any, str]  # a mailbox, and the queue if it watches a listing
 BROKEN = "the connection broke"
@@ -51,7 +51,7 @@ class Part:
         self.zxid = 0
 
 
-class ZooKeeperLink:
+class ZooKeeperConnection:
     """One session of one client: what kazoo and its connection are to the package."""
 
     def __init__(self, store: ZooKeeperStore, client: Any, on_end: Any) -> None:
@@ -211,7 +211,7 @@ class ZooKeeperLink:
     def _drop_watches(self) -> None:
         for watches in (self.server.watches, self.server.child_watches):
             for path, watching in list(watches.items()):
-                left = [link for link in watching if link is not self]
+                left = [connection for connection in watching if connection is not self]
                 if left:
                     watches[path] = left
                 else:

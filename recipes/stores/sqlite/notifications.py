@@ -1,6 +1,6 @@
 """How one process tells another that a contender has gone: a datagram to the socket of its session.
 
-It is a hint, and may be lost: whoever waits also looks by itself, every `Bell.tick_s`.
+It is a hint, and may be lost: a waiter also looks by itself, every `Notifications.tick_s`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from recipes._contract.wakeups import Changed, Gone
 from recipes.stores._kit.descriptors import Descriptor
-from recipes.stores.sqlite.lifeline import Folder
+from recipes.stores.sqlite.liveness import Folder
 
-__all__ = ["Bell"]
+__all__ = ["Notifications"]
 
 TICK_S = 0.4
 DEAF_TICK_S = 0.01
@@ -25,7 +25,7 @@ OVERHEARD = 8
 """So many datagrams at once, and there may have been more than a socket keeps."""
 
 
-class Bell:
+class Notifications:
     """The socket of one session, and the way to those of others.
 
     Args:

@@ -1,4 +1,4 @@
-"""The links: what one client tells another, what it hears, and what it does when something is wrong."""
+"""The connections: what one client tells another, what it hears, and what it does when something is wrong."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from recipes._contract.operations import Checked, List, Renewal
 from recipes._contract.wakeups import Changed, Gone
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost
-from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores._kit.session import Observe
-from recipes.stores._kit.tasks import AsyncQueueLink
-from recipes.stores.sqlite import bell as bells
-from recipes.stores.sqlite.bell import Bell
-from recipes.stores.sqlite.lifeline import Folder
+from recipes.stores._kit.tasks import AsyncQueueConnection
+from recipes.stores.sqlite import notifications as sockets
+from recipes.stores.sqlite.liveness import Folder
+from recipes.stores.sqlite.notifications import Notifications
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.transactions import Transaction
 from tests.contract.world import until
 from tests.pace import Pace, taking
-from tests.stores.sqlite.linking import (
+from tests.stores.sqlite.connecting import (
     Box,
     checking,
     command,
@@ -44,12 +44,12 @@ from tests.stores.sqlite.linking import (
 )
 
 
-def test_a_release_is_told_at_once_and_so_is_a_downgrade(link: Any, path: str) -> None:
-    a, b, box = link("a"), link("b"), Box()
+def test_a_release_is_told_at_once_and_so_is_a_downgrade(connection: Any, path: str) -> None:
+    a, b, box = connection("a"), connection("b"), Box()
     token = join(a, "a")
     own = join(b, "b", box)
     stands = Checked(mine=True, present=frozenset({f"x/{token}"}))
-    with taking(bells.TICK_S):
+    with taking(sockets.TICK_S):
         assert a.ask(downgrading("a", token), 10.0)
         assert box.rang.wait(10)
         box.rang.clear()
@@ -59,49 +59,49 @@ def test_a_release_is_told_at_once_and_so_is_a_downgrade(link: Any, path: str) -
     assert box.events == [Changed(f"x/{token}"), Gone(f"x/{token}")]
 
 
-def test_what_was_not_told_is_found_and_so_is_a_death(link: Any, path: str) -> None:
-    a, b, box = link("a"), link("b"), Box()
+def test_what_was_not_told_is_found_and_so_is_a_death(connection: Any, path: str) -> None:
+    a, b, box = connection("a"), connection("b"), Box()
     token = join(a, "a")
     own = join(b, "b", box)
     with sqlite3.connect(path) as db:
         db.execute("DELETE FROM contender WHERE token = ?", (token,))
     db.close()
     assert box.rang.wait(10)
-    c = link("c")
+    c = connection("c")
     c_box = Box()
     join(c, "c", c_box)
-    b.session._lifeline.drop()  # as its process would by dying
+    b.session._liveness.drop()  # as its process would by dying
     assert c_box.rang.wait(10)
     assert c_box.events == [Gone(f"x/{own}")]
     assert until(lambda: not list(Path(f"{path}-clients").glob("b.*")), 10)
 
 
 def test_a_downgrade_that_was_not_told_is_found_once(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, b, box = link("a"), link("b"), Box()
+    a, b, box = connection("a"), connection("b"), Box()
     token = join(a, "a")
     own = join(b, "b", box)
     stands = Checked(mine=True, present=frozenset({f"x/{token}"}))
-    monkeypatch.setattr(Bell, "ring", lambda *_: None)
+    monkeypatch.setattr(Notifications, "ring", lambda *_: None)
     assert a.ask(downgrading("a", token), 10.0)
-    assert box.rang.wait(2 * bells.TICK_S)
+    assert box.rang.wait(2 * sockets.TICK_S)
     assert box.events == [Changed(f"x/{token}")]
     assert b.ask(checking("b", own, token, box), 10.0) == stands
-    time.sleep(2 * bells.TICK_S)
+    time.sleep(2 * sockets.TICK_S)
     assert box.events == [Changed(f"x/{token}")]  # a writer knows it, and goes on waiting
 
 
-def observe(link: Any, session: str, queue: str = "x") -> Box:
+def observe(connection: Any, session: str, queue: str = "x") -> Box:
     box = Box()
-    link.ask(command(session, List(queue, 10, watch=True), box), 10.0)
+    connection.ask(command(session, List(queue, 10, watch=True), box), 10.0)
     return box
 
 
-def test_an_observer_is_notified_at_once_of_what_another_process_did(link: Any) -> None:
-    a, b = link("a"), link("b")
+def test_an_observer_is_notified_at_once_of_what_another_process_did(connection: Any) -> None:
+    a, b = connection("a"), connection("b")
     box, elsewhere = observe(b, "b"), observe(b, "b", "~election/x")
-    with taking(bells.TICK_S):
+    with taking(sockets.TICK_S):
         token = join(a, "a")
         assert box.rang.wait(10)
         box = observe(b, "b")
@@ -115,71 +115,71 @@ def test_an_observer_is_notified_at_once_of_what_another_process_did(link: Any) 
 
 @pytest.mark.parametrize("change", ["not told", "by hand", "death"])
 def test_an_observer_finds_what_it_was_not_notified_of(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch, change: str
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    a, b = link("a"), link("b")
+    a, b = connection("a"), connection("b")
     token = join(a, "a")
     box = observe(b, "b")
     if change == "not told":
-        monkeypatch.setattr(Bell, "ring", lambda *_: None)
+        monkeypatch.setattr(Notifications, "ring", lambda *_: None)
         a.ask(downgrading("a", token), 10.0)
     elif change == "by hand":
         with sqlite3.connect(path) as db:
             db.execute("DELETE FROM contender WHERE token = ?", (token,))
         db.close()
     else:
-        a.session._lifeline.drop()  # as its process would by dying
+        a.session._liveness.drop()  # as its process would by dying
     assert box.rang.wait(10)
     assert box.events == [Changed("x")]
 
 
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
-def test_who_hears_and_asks_all_the_time_still_looks(link: Any, path: str, face: str) -> None:
-    a = link("a")
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
+def test_who_hears_and_asks_all_the_time_still_looks(connection: Any, path: str, api: str) -> None:
+    a = connection("a")
     join(a, "a")
     box, over = Box(), threading.Event()
 
     def chatter() -> None:
-        while not over.wait(bells.TICK_S / 10):
-            a.session.bell.ring("b", [Gone("x/1")])
+        while not over.wait(sockets.TICK_S / 10):
+            a.session.notifications.ring("b", [Gone("x/1")])
 
     async def wait_busily() -> None:
-        waiter = AsyncQueueLink(FileSession(path, "label", lambda reason: None))
+        waiter = AsyncQueueConnection(FileSession(path, "label", lambda reason: None))
         await waiter.ask(start("b"), 10.0)
         await waiter.ask(joining("b", box), 10.0)
-        a.session._lifeline.drop()
+        a.session._liveness.drop()
         for _ in range(30):
             await waiter.ask(renew("b"), 10.0)
-            await asyncio.sleep(bells.TICK_S / 10)
+            await asyncio.sleep(sockets.TICK_S / 10)
         await waiter.close()
 
     thread = threading.Thread(target=chatter)
     thread.start()
-    if face == "asyncio":
+    if api == "asyncio":
         asyncio.run(wait_busily())
     else:
-        join(link("b"), "b", box)
-        a.session._lifeline.drop()
+        join(connection("b"), "b", box)
+        a.session._liveness.drop()
     assert box.rang.wait(10)
     over.set()
     thread.join()
 
 
-def test_a_waiter_whose_session_ended_behind_its_back_is_told(link: Any, path: str) -> None:
-    a, b = link("a"), link("b")
+def test_a_waiter_whose_session_ended_behind_its_back_is_told(connection: Any, path: str) -> None:
+    a, b = connection("a"), connection("b")
     join(a, "a")
     join(b, "b", Box())
     with sqlite3.connect(path) as db:
         db.execute("DELETE FROM session WHERE id = 'b'")
     db.close()
-    assert until(lambda: link.ended, 10)
-    assert link.ended == [("b", "the session has ended on the store")]
+    assert until(lambda: connection.ended, 10)
+    assert connection.ended == [("b", "the session has ended on the store")]
     with pytest.raises(SessionLost):
         b.ask(renew("b"), 10.0)
 
 
-def test_while_another_writes_it_is_asked_again_and_given_up_in_time(link: Any, path: str) -> None:
-    a = link("a")
+def test_while_another_writes_it_is_asked_again_and_given_up_in_time(connection: Any, path: str) -> None:
+    a = connection("a")
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     refused = pytest.raises(StoreUnavailable, match="others were writing all the time")
@@ -190,8 +190,8 @@ def test_while_another_writes_it_is_asked_again_and_given_up_in_time(link: Any, 
     assert a.ask(renew("a"), 10.0) == Renewal(5.0)
 
 
-def test_a_request_that_takes_long_holds_up_others_no_longer_than_they_allow(link: Any) -> None:
-    a = link("a")
+def test_a_request_that_takes_long_holds_up_others_no_longer_than_they_allow(connection: Any) -> None:
+    a = connection("a")
     taken, over = threading.Event(), threading.Event()
 
     def hog() -> None:
@@ -210,8 +210,8 @@ def test_a_request_that_takes_long_holds_up_others_no_longer_than_they_allow(lin
     assert a.ask(renew("a"), 10.0)
 
 
-def test_an_interrupt_amid_a_transaction_undoes_it(link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b = link("a"), link("b")
+def test_an_interrupt_amid_a_transaction_undoes_it(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = connection("a"), connection("b")
     with monkeypatch.context() as patched:
         patched.setattr(Transaction, "carry_out", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -228,9 +228,9 @@ def interrupt(*_: object) -> None:
 
 
 def test_who_writes_looks_at_nothing_before_it_is_the_only_writer(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, looked = link("a"), []
+    a, looked = connection("a"), []
     monkeypatch.setattr(Transaction, "carry_out", lambda _: looked.append("looked"))
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
@@ -244,10 +244,10 @@ def test_who_writes_looks_at_nothing_before_it_is_the_only_writer(
 
 
 def test_a_session_is_timed_by_the_clock_that_all_processes_share(
-    link: Any, path: str, monkeypatch: pytest.MonkeyPatch
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes.stores.sqlite.session.boot_time", lambda: boot_time() + 1000)
-    link("a").ask(renew("a"), 1.0)
+    connection("a").ask(renew("a"), 1.0)
     with sqlite3.connect(path) as db:
         ((expires_at,),) = db.execute("SELECT expires_at FROM session").fetchall()
     db.close()
@@ -265,14 +265,14 @@ def test_a_session_can_be_seen_to_live_before_it_is_in_the_file(
     seen: list[tuple[bool, bool]] = []
     carry_out = Transaction.carry_out
     monkeypatch.setattr(Transaction, "carry_out", look)
-    one = QueueLink(FileSession(path, "label", lambda reason: None))
+    one = QueueConnection(FileSession(path, "label", lambda reason: None))
     one.ask(start("a"), 1.0)
     one.close()
     assert seen == [(True, True)]
 
 
-def test_a_link_that_is_closed_without_an_end_is_seen_to_be_dead(link: Any, path: str) -> None:
-    a, b, box = link("a"), link("b"), Box()
+def test_a_connection_that_is_closed_without_an_end_is_seen_to_be_dead(connection: Any, path: str) -> None:
+    a, b, box = connection("a"), connection("b"), Box()
     token = join(a, "a")
     join(b, "b", box)
     a.close()
@@ -282,9 +282,9 @@ def test_a_link_that_is_closed_without_an_end_is_seen_to_be_dead(link: Any, path
 
 
 def test_without_room_nobody_joins_and_everybody_is_renewed_and_leaves(
-    link: Any, monkeypatch: pytest.MonkeyPatch
+    connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a = link("a")
+    a = connection("a")
     token = join(a, "a")
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=1, f_frsize=4096))
     for grows in (start("b"), joining("a", queue="y")):
@@ -296,8 +296,8 @@ def test_without_room_nobody_joins_and_everybody_is_renewed_and_leaves(
     a.ask(finish("a"), 1.0)
 
 
-def test_another_file_in_the_place_of_the_first_is_seen(link: Any, path: str) -> None:
-    a = link("a")
+def test_another_file_in_the_place_of_the_first_is_seen(connection: Any, path: str) -> None:
+    a = connection("a")
     token = join(a, "a")
     Path(path).rename(f"{path}.old")
     for beside in ("wal", "shm"):
@@ -327,17 +327,19 @@ def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     with recipes.connect(f"sqlite://{deep}/locks.db") as a, recipes.connect(f"sqlite://{deep}/locks.db") as b:
-        assert [c._runtime.board.epoch.link.session.bell._directory is not None for c in (a, b)] == [
+        assert [
+            c._runtime.state.session.connection.session.notifications._directory is not None for c in (a, b)
+        ] == [
             True,
             True,
         ]  # type: ignore[union-attr]
-        hand_over(a, b, within_s=bells.TICK_S / 2)
+        hand_over(a, b, within_s=sockets.TICK_S / 2)
 
 
-def test_links_to_one_file_are_one_store(tmp_path: Path, path: str) -> None:
+def test_connections_to_one_file_are_one_store(tmp_path: Path, path: str) -> None:
     (tmp_path / "link.db").symlink_to(path)
     with recipes.connect(f"sqlite://{tmp_path}/link.db") as a, recipes.connect(f"sqlite://{path}") as b:
-        hand_over(a, b, within_s=bells.TICK_S / 2)
+        hand_over(a, b, within_s=sockets.TICK_S / 2)
     assert [file.name for file in tmp_path.glob("*-clients")] == ["locks.db-clients"]
 
 
@@ -363,10 +365,10 @@ def hand_over(a: Any, b: Any, within_s: float) -> None:
 def test_where_no_socket_can_be_made_waiters_look_by_themselves(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Bell, session: str) -> None:
+    def refuse(self: Notifications, session: str) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(Bell, "_open", refuse)
+    monkeypatch.setattr(Notifications, "_open", refuse)
     with recipes.connect(f"sqlite://{path}") as a, recipes.connect(f"sqlite://{path}") as b:
         hand_over(a, b, within_s=0.1)
 

@@ -11,7 +11,7 @@ from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.requests import EtcdError, Watch
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
-from recipes.stores.etcd.stream_switch import Switch
+from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_dial import Endpoints
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -27,25 +27,25 @@ class Box:
 
 
 class Desk:
-    """A switch at a manual clock, its tellings done at once, its outboxes read."""
+    """A multiplexer at a manual clock, its tellings done at once, its outboxes read."""
 
     def __init__(self, servers: int = 2) -> None:
         self.endpoints = Endpoints([("a", 1), ("b", 2)][:servers])
-        self.switch = Switch(self.endpoints, None)
+        self.multiplexer = Multiplexer(self.endpoints, None)
         self.now = 100.0
         self._begun: set[Channel] = set()
 
     def arm(self, box: Box, key: bytes = b"k") -> tuple[list[Any], Arming]:
         replies: list[Any] = []
         arming = Arming(Watch(key, box), replies.append)
-        self.switch.arm(arming, self.now)
+        self.multiplexer.arm(arming, self.now)
         self.tell()
         return replies, arming
 
     def opened(self) -> Channel:
-        (channel,) = self.switch.opens
-        self.switch.opens = []
-        self.switch.connected(channel, self.now)
+        (channel,) = self.multiplexer.opens
+        self.multiplexer.opens = []
+        self.multiplexer.connected(channel, self.now)
         return channel
 
     def started(self, box: Box) -> Channel:
@@ -70,19 +70,19 @@ class Desk:
     def raw(self, channel: Channel, line: bytes) -> None:
         head = b"" if channel in self._begun else HEAD
         self._begun.add(channel)
-        self.switch.received(channel, head + b"%x\r\n%s\r\n" % (len(line), line), self.now)
+        self.multiplexer.received(channel, head + b"%x\r\n%s\r\n" % (len(line), line), self.now)
         self.tell()
 
     def at_due(self) -> None:
-        due = self.switch.due()
+        due = self.multiplexer.due()
         assert due is not None
-        self.switch.tick(due - 0.01)
+        self.multiplexer.tick(due - 0.01)
         self.now = due
-        self.switch.tick(due)
+        self.multiplexer.tick(due)
         self.tell()
 
     def tell(self) -> None:
-        for tell, what in self.switch.take_told():
+        for tell, what in self.multiplexer.take_told():
             tell(what)
 
 
@@ -102,7 +102,7 @@ def test_all_watches_share_one_channel(desk: Desk) -> None:
     assert replies == [7]
     desk.arm(box, b"c")
     assert [m["create_request"]["watch_id"] for m in desk.sent(channel)] == ["3"]
-    assert desk.switch.opens == []
+    assert desk.multiplexer.opens == []
 
 
 def test_what_ended_is_cancelled_on_the_wire(desk: Desk) -> None:
@@ -110,9 +110,9 @@ def test_what_ended_is_cancelled_on_the_wire(desk: Desk) -> None:
     channel = desk.started(box)
     desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
     _, arming = desk.arm(box, b"l")
-    desk.switch.drop(arming)
+    desk.multiplexer.drop(arming)
     desk.arm(box, b"m")
-    desk.switch.forget(box)
+    desk.multiplexer.forget(box)
     assert cancelled(desk, channel) == ["2", "3"]
     assert box.events == [Gone("k")]
     desk.at_due()
@@ -134,10 +134,10 @@ def test_watches_that_told_of_their_event_are_cancelled_together_soon_after(desk
     desk.result(channel, watch_id="2", events=[{"type": "DELETE"}])
     assert other.events == [Gone("l")]
     assert cancelled(desk, channel) == []
-    assert desk.switch.due() == pytest.approx(since + 0.05)
+    assert desk.multiplexer.due() == pytest.approx(since + 0.05)
     desk.at_due()
     assert cancelled(desk, channel) == ["1", "2"]
-    assert desk.switch.due() is None  # nothing is watched, and nothing owed
+    assert desk.multiplexer.due() is None  # nothing is watched, and nothing owed
 
 
 def test_a_stream_that_is_never_quiet_does_not_keep_spent_watches(desk: Desk) -> None:
@@ -153,13 +153,13 @@ def test_a_stream_that_is_never_quiet_does_not_keep_spent_watches(desk: Desk) ->
 def test_spent_watches_end_with_their_connection(desk: Desk) -> None:
     channel = desk.started(Box())
     desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
-    desk.switch.received(channel, b"", desk.now)
-    assert desk.switch.due() is None
+    desk.multiplexer.received(channel, b"", desk.now)
+    assert desk.multiplexer.due() is None
     desk.arm(Box())
     again = desk.opened()
     desk.result(again, watch_id="2", created=True)
     desk.now += 1
-    desk.switch.tick(desk.now)
+    desk.multiplexer.tick(desk.now)
     assert cancelled(desk, again) == []
 
 
@@ -172,8 +172,8 @@ def test_a_silent_channel_is_asked_and_then_dead(desk: Desk) -> None:
     desk.at_due()
     assert desk.now == 107.0
     assert box.events == [Disturbed()]
-    assert desk.switch.closes == [channel]
-    assert desk.switch.due() is None
+    assert desk.multiplexer.closes == [channel]
+    assert desk.multiplexer.due() is None
     assert desk.endpoints.current().host == "b"
     desk.arm(box)
     assert desk.opened().endpoint.host == "b"
@@ -186,17 +186,17 @@ def test_a_single_server_has_more_patience() -> None:
     desk.at_due()
     desk.at_due()
     assert desk.now == 110.0
-    assert desk.switch.closes == [channel]
+    assert desk.multiplexer.closes == [channel]
 
 
 def test_watches_go_where_calls_go(desk: Desk) -> None:
     box = Box()
     channel = desk.started(box)
-    desk.switch.follow()
+    desk.multiplexer.follow()
     desk.tell()
     assert (channel.live, box.events) == (True, [])
     desk.endpoints.failed(channel.endpoint)
-    desk.switch.follow()
+    desk.multiplexer.follow()
     desk.tell()
     assert (channel.live, box.events) == (False, [Disturbed()])
     assert desk.endpoints.current().host == "b", "which nobody has left"
@@ -227,12 +227,12 @@ def test_a_sign_of_life_is_enough(desk: Desk) -> None:
 def test_a_channel_without_watches_may_be_silent(desk: Desk) -> None:
     box = Box()
     channel = desk.started(box)
-    desk.switch.forget(box)
-    assert desk.switch.due() is None
+    desk.multiplexer.forget(box)
+    assert desk.multiplexer.due() is None
     desk.now += 1000
-    desk.switch.tick(desk.now)
+    desk.multiplexer.tick(desk.now)
     desk.arm(box)
-    assert desk.switch.due() == desk.now + 1.5
+    assert desk.multiplexer.due() == desk.now + 1.5
     assert desk.sent(channel)[-1]["create_request"]["watch_id"] == "2"
 
 
@@ -244,7 +244,7 @@ def test_a_create_that_is_not_answered_ends_the_channel_without_a_progress_reque
     desk.now += 1
     desk.arm(Box(), b"m")
     desk.result(channel, watch_id="3", created=True)
-    assert desk.switch.due() == 104.5  # still owes the other, from its last sign of life on
+    assert desk.multiplexer.due() == 104.5  # still owes the other, from its last sign of life on
     desk.at_due()
     assert isinstance(replies[0], StoreUnavailable)
     assert box.events == [Disturbed()]
@@ -269,8 +269,8 @@ def test_a_channel_that_says_something_wrong_is_dead(desk: Desk, data: bytes, wo
     assert box.events == [Disturbed()]
     assert words in str(replies[0])
     desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])  # too late
-    desk.switch.broken(channel, StoreUnavailable("a:1", "again"))
-    desk.switch.connected(channel, desk.now)
+    desk.multiplexer.broken(channel, StoreUnavailable("a:1", "again"))
+    desk.multiplexer.connected(channel, desk.now)
     assert box.events == [Disturbed()]
 
 
@@ -285,7 +285,7 @@ def test_what_follows_an_error_in_one_chunk_is_not_listened_to(desk: Desk) -> No
 def test_the_end_of_the_connection_is_the_end_of_the_channel(desk: Desk) -> None:
     box = Box()
     channel = desk.started(box)
-    desk.switch.received(channel, b"", desk.now)
+    desk.multiplexer.received(channel, b"", desk.now)
     desk.tell()
     assert box.events == [Disturbed()]
 
@@ -294,7 +294,7 @@ def test_an_http_error_is_the_answer_and_its_kind_decides_whether_to_go_elsewher
     replies, _ = desk.arm(Box())
     channel = desk.opened()
     body = b'{"code":16,"message":"invalid auth token"}'
-    desk.switch.received(
+    desk.multiplexer.received(
         channel, b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body), 100.0
     )
     desk.tell()
@@ -322,11 +322,11 @@ def test_behind_a_proxy_each_watch_gets_its_connection(desk: Desk, caplog: pytes
     main, solo, replies = tried_alone(desk, box)
     desk.result(solo, watch_id="1", created=True)
     assert replies == [7]
-    assert main not in desk.switch.closes
+    assert main not in desk.multiplexer.closes
     with caplog.at_level(logging.WARNING, "recipes"):
         desk.at_due()
     assert desk.now == 102.0
-    assert main in desk.switch.closes
+    assert main in desk.multiplexer.closes
     assert "proxy" in caplog.text
     desk.arm(box, b"l")
     other = desk.opened()
@@ -337,7 +337,7 @@ def test_behind_a_proxy_each_watch_gets_its_connection(desk: Desk, caplog: pytes
     desk.result(other, watch_id="2", canceled=True)
     assert box.events == [Gone("k"), Disturbed()]
     assert not other.live
-    assert desk.switch.due() is None
+    assert desk.multiplexer.due() is None
     desk.now += 600
     desk.arm(box)
     assert b"chunked" in desk.opened().outbox
@@ -350,7 +350,7 @@ def test_the_proxy_is_told_of_once(desk: Desk, caplog: pytest.LogCaptureFixture)
         desk.opened()
         desk.at_due()
         solo = desk.opened()
-        desk.result(solo, watch_id=str(desk.switch._number_of(solo)), created=True)
+        desk.result(solo, watch_id=str(desk.multiplexer._number_of(solo)), created=True)
         desk.at_due()
     assert caplog.text.count("proxy") == 1
 
@@ -365,9 +365,9 @@ def test_a_server_that_was_stopped_is_no_proxy(desk: Desk) -> None:
     desk.result(main, watch_id="1", events=[{"type": "DELETE"}])  # not listened to here
     assert replies == [7]
     assert box.events == []
-    assert desk.switch.due() is None
+    assert desk.multiplexer.due() is None
     desk.arm(box, b"m")
-    assert desk.switch.opens == []
+    assert desk.multiplexer.opens == []
     assert desk.sent(main)[-1]["create_request"]["watch_id"] == "3"
     desk.result(solo, watch_id="1", events=[{"type": "DELETE"}])
     assert box.events == [Gone("k")]
@@ -378,7 +378,7 @@ def test_a_dead_server_is_no_proxy(desk: Desk) -> None:
     desk.at_due()
     assert desk.now == 102.0
     assert not main.live
-    desk.switch.broken(solo, StoreUnavailable("a:1", "reset"))
+    desk.multiplexer.broken(solo, StoreUnavailable("a:1", "reset"))
     desk.tell()
     assert isinstance(replies[0], StoreUnavailable)
     desk.arm(Box())
@@ -389,43 +389,43 @@ def test_a_trial_that_finds_nobody_waiting_leaves_nothing(desk: Desk) -> None:
     box = Box()
     desk.arm(box)
     desk.opened()
-    desk.switch.forget(box)
+    desk.multiplexer.forget(box)
     desk.at_due()
-    assert desk.switch.opens == []
-    assert desk.switch.book.unanswered() == []
+    assert desk.multiplexer.opens == []
+    assert desk.multiplexer.book.unanswered() == []
     desk.arm(box)
     desk.opened()
-    desk.switch.forget(box)
-    assert len(desk.switch.closes) == 1
-    assert desk.switch.book.unanswered() == []
+    desk.multiplexer.forget(box)
+    assert len(desk.multiplexer.closes) == 1
+    assert desk.multiplexer.book.unanswered() == []
 
 
 def test_a_second_trial_leaves_watches_alone_that_are(desk: Desk) -> None:
     box = Box()
     main, _, _ = tried_alone(desk, box)
-    desk.switch.broken(main, StoreUnavailable("a:1", "reset"))
+    desk.multiplexer.broken(main, StoreUnavailable("a:1", "reset"))
     desk.arm(box, b"l")
     desk.opened()
     desk.at_due()
-    assert [desk.switch._number_of(channel) for channel in desk.switch.opens] == [2]
+    assert [desk.multiplexer._number_of(channel) for channel in desk.multiplexer.opens] == [2]
 
 
 def test_losing_all_loses_all(desk: Desk) -> None:
     box = Box()
     main, solo, replies = tried_alone(desk, box)
     desk.result(solo, watch_id="1", created=True)
-    desk.switch.lose_all(StoreUnavailable("a:1", "closed"))
+    desk.multiplexer.lose_all(StoreUnavailable("a:1", "closed"))
     desk.tell()
     assert (replies, box.events) == ([7], [Disturbed()])
     assert not main.live
     assert not solo.live
     assert desk.endpoints.current() == main.endpoint, "and blames nobody"
-    desk.switch.lose_all(StoreUnavailable("a:1", "closed"))
+    desk.multiplexer.lose_all(StoreUnavailable("a:1", "closed"))
 
 
 def test_the_token_goes_with_the_channel_and_a_new_one_needs_another(desk: Desk) -> None:
     tokens = ["old"]
-    desk.switch = Switch(desk.endpoints, lambda: tokens[-1])
+    desk.multiplexer = Multiplexer(desk.endpoints, lambda: tokens[-1])
     box = Box()
     desk.arm(box)
     old = desk.opened()

@@ -1,4 +1,4 @@
-"""What a link has to be, on both faces, against scripted servers."""
+"""What a connection has to be, on both APIs, against scripted servers."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class Etcd:
 def test_a_post_is_answered_with_the_document(connect: Connect) -> None:
     etcd = Etcd()
     with Server(etcd) as server:
-        face = connect(server.port)
-        assert face.ask(PUT) == {"path": "/v3/kv/put", "body": {"key": "aw=="}}
-        assert face.ask(PUT)
+        api = connect(server.port)
+        assert api.ask(PUT) == {"path": "/v3/kv/put", "body": {"key": "aw=="}}
+        assert api.ask(PUT)
         assert server.connections == 1
         assert etcd.hasleader == ["true", "true"]
         assert etcd.tokens == [None, None]
@@ -69,12 +69,12 @@ def test_a_post_is_answered_with_the_document(connect: Connect) -> None:
 def test_a_login_gives_the_token_for_what_follows(connect: Connect) -> None:
     etcd = Etcd()
     with Server(etcd) as server:
-        face = connect(server.port, credentials=Credentials("app", Secret("pw")))
-        assert face.ask(LogIn(0)) == 1
-        assert face.ask(PUT)
-        assert face.ask(LogIn(0)) == 1  # another call has done so
-        assert face.ask(LogIn(1)) == 2
-        assert face.ask(PUT)
+        api = connect(server.port, credentials=Credentials("app", Secret("pw")))
+        assert api.ask(LogIn(0)) == 1
+        assert api.ask(PUT)
+        assert api.ask(LogIn(0)) == 1  # another call has done so
+        assert api.ask(LogIn(1)) == 2
+        assert api.ask(PUT)
         assert etcd.tokens == [None, "t1", None, "t3"]
 
 
@@ -93,9 +93,9 @@ def test_a_login_without_a_token_is_no_login(connect: Connect) -> None:
 
 def test_a_login_that_is_not_answered_ends_in_time(connect: Connect) -> None:
     with Server(lambda peer, number: peer.hang()) as server:
-        face = connect(server.port, credentials=APP)
+        api = connect(server.port, credentials=APP)
         with pytest.raises(StoreUnavailable, match="in time"):
-            face.ask(LogIn(0), 0.05)
+            api.ask(LogIn(0), 0.05)
 
 
 def test_a_password_that_is_not_given_is_waited_for_no_longer_than_asked(connect: Connect) -> None:
@@ -109,16 +109,16 @@ def test_a_password_that_is_not_given_is_waited_for_no_longer_than_asked(connect
 
     with Server(Etcd()) as server:
         who = Credentials("app", password)
-        for _ in range(3):  # each session that is tried has a link of its own
-            face = connect(server.port, credentials=who)
+        for _ in range(3):  # each session that is tried has a connection of its own
+            api = connect(server.port, credentials=who)
             for _ in range(2):
                 with pytest.raises(StoreUnavailable, match="no answer to a login in time"):
-                    face.ask(LogIn(0), 0.05)
+                    api.ask(LogIn(0), 0.05)
         assert len(called) == 1, "it is asked once at a time"
         assert not any(calling.waiting for calling in who.asker._under_way.values())
         going_on.set()
         called[0].join(10)
-        assert face.ask(LogIn(0), 5) == 1
+        assert api.ask(LogIn(0), 5) == 1
 
 
 def test_who_waits_for_another_login_ends_in_time_too(connect: Connect) -> None:
@@ -129,29 +129,29 @@ def test_who_waits_for_another_login_ends_in_time_too(connect: Connect) -> None:
         assert going_on.wait(5)
         return "pw"
 
-    async def on_a_loop(link: Any) -> tuple[Any, Any]:
-        first = asyncio.ensure_future(link.ask(LogIn(0), 5))
+    async def on_a_loop(connection: Any) -> tuple[Any, Any]:
+        first = asyncio.ensure_future(connection.ask(LogIn(0), 5))
         assert await asyncio.to_thread(called.wait, 5)
-        (late,) = await asyncio.gather(link.ask(LogIn(0), 0.05), return_exceptions=True)
+        (late,) = await asyncio.gather(connection.ask(LogIn(0), 0.05), return_exceptions=True)
         going_on.set()
         return late, await first
 
-    def in_threads(link: Any) -> tuple[Any, Any]:
+    def in_threads(connection: Any) -> tuple[Any, Any]:
         with ThreadPoolExecutor() as pool:
-            first = pool.submit(link.ask, LogIn(0), 5)
+            first = pool.submit(connection.ask, LogIn(0), 5)
             assert called.wait(5)
-            late = pool.submit(link.ask, LogIn(0), 0.05).exception()
+            late = pool.submit(connection.ask, LogIn(0), 0.05).exception()
             going_on.set()
             return late, first.result()
 
     with Server(Etcd()) as server:
-        face = connect(server.port, credentials=Credentials("app", password))
-        is_async = hasattr(face, "runner")
-        late, first = face.runner.run(on_a_loop(face.link)) if is_async else in_threads(face.link)
+        api = connect(server.port, credentials=Credentials("app", password))
+        is_async = hasattr(api, "runner")
+        late, first = api.runner.run(on_a_loop(api.connection)) if is_async else in_threads(api.connection)
         assert isinstance(late, StoreUnavailable)
         assert "no answer to a login in time" in str(late)
         assert first == 1
-        assert face.ask(LogIn(0)) == 1
+        assert api.ask(LogIn(0)) == 1
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_who_waits_for_another_login_ends_in_time_too(connect: Connect) -> None:
         ("200 OK", b"[1]", StoreUnavailable),
     ],
 )
-def test_a_refusal_is_raised_and_the_link_lives_on(
+def test_a_refusal_is_raised_and_the_connection_lives_on(
     connect: Connect, status: str, body: bytes, kind: type[Exception]
 ) -> None:
     def script(peer: Peer, number: int) -> None:
@@ -181,11 +181,11 @@ def test_a_refusal_is_raised_and_the_link_lives_on(
         peer.answer({})
 
     with Server(script) as server:
-        face = connect(server.port)
+        api = connect(server.port)
         with pytest.raises(kind) as caught:
-            face.ask(PUT)
+            api.ask(PUT)
         assert type(caught.value) is kind
-        assert face.ask(PUT) == {}
+        assert api.ask(PUT) == {}
         assert server.connections == 1
 
 
@@ -198,33 +198,33 @@ def test_no_answer_is_unavailable_and_the_next_endpoint_is_asked_next(connect: C
         peer.sock.sendall(data)
 
     with Server(script) as bad, Server(Etcd()) as good:
-        face = connect(bad.port, good.port)
+        api = connect(bad.port, good.port)
         with pytest.raises(StoreUnavailable) as caught:
-            face.ask(PUT)
+            api.ask(PUT)
         assert caught.value.store == f"127.0.0.1:{bad.port}"
-        assert face.ask(PUT)
+        assert api.ask(PUT)
         assert (bad.connections, good.connections) == (1, 1)
 
 
 def test_nobody_listens(connect: Connect) -> None:
-    face = connect(closed_port())
+    api = connect(closed_port())
     with pytest.raises(StoreUnavailable, match="Connection refused"):
-        face.ask(PUT)
+        api.ask(PUT)
     with pytest.raises(StoreUnavailable, match="Connection refused"):
-        face.ask(Watch(b"k", Box()))
+        api.ask(Watch(b"k", Box()))
 
 
 def test_a_black_hole_is_left_in_time(connect: Connect) -> None:
     with Server(lambda peer, number: peer.hang()) as server:
-        face = connect(server.port)
+        api = connect(server.port)
         for request in (PUT, Watch(b"k", Box()), Batch((Watch(b"k", Box()), PUT))):
             with taking(1):
                 try:
-                    reply = face.ask(request, 0.05)
+                    reply = api.ask(request, 0.05)
                 except StoreUnavailable as error:
                     reply = (error,)
                 assert all("in time" in str(part) for part in reply)
-        assert len(face.switch.book) == 0
+        assert len(api.multiplexer.book) == 0
 
 
 def test_a_listener_that_accepts_nobody_is_left_in_time(connect: Connect) -> None:
@@ -233,13 +233,13 @@ def test_a_listener_that_accepts_nobody_is_left_in_time(connect: Connect) -> Non
         for sock in fill:
             sock.setblocking(False)
             sock.connect_ex(listener.getsockname())
-        face = connect(listener.getsockname()[1])
+        api = connect(listener.getsockname()[1])
         with taking(1.5):
             with pytest.raises(StoreUnavailable, match="in time"):
-                face.ask(PUT, 0.05)
+                api.ask(PUT, 0.05)
             with pytest.raises(StoreUnavailable, match="in time"):
-                face.ask(Watch(b"k", Box()), 0.05)
-            face.close()  # while the stream still connects
+                api.ask(Watch(b"k", Box()), 0.05)
+            api.close()  # while the stream still connects
         for sock in fill:
             sock.close()
 
@@ -257,10 +257,10 @@ def test_a_connection_the_server_closed_meanwhile_is_not_used(connect: Connect) 
             peer.hang()
 
     with Server(script) as server:
-        face = connect(server.port)
-        assert face.ask(PUT) == {"on": 0}
-        assert closed.wait(5)  # the loop of the asyncio face has not seen it
-        assert face.ask(PUT) == {"on": 1}
+        api = connect(server.port)
+        assert api.ask(PUT) == {"on": 0}
+        assert closed.wait(5)  # the loop of the asyncio API has not seen it
+        assert api.ask(PUT) == {"on": 1}
 
 
 def test_a_reply_that_ends_with_the_connection_is_whole(connect: Connect) -> None:
@@ -269,8 +269,8 @@ def test_a_reply_that_ends_with_the_connection_is_whole(connect: Connect) -> Non
         peer.sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n{}")
 
     with Server(script) as server:
-        face = connect(server.port)
-        assert face.ask(PUT) == face.ask(PUT) == {}
+        api = connect(server.port)
+        assert api.ask(PUT) == api.ask(PUT) == {}
         assert server.connections == 2
 
 
@@ -281,8 +281,8 @@ def test_bytes_nobody_asked_for_end_the_connection(connect: Connect) -> None:
         peer.hang()
 
     with Server(script) as server:
-        face = connect(server.port)
-        assert face.ask(PUT) == face.ask(PUT) == {}
+        api = connect(server.port)
+        assert api.ask(PUT) == api.ask(PUT) == {}
         assert server.connections == 2
 
 
@@ -306,13 +306,13 @@ def test_a_watch_is_armed_and_tells_of_its_one_event(connect: Connect) -> None:
 
     etcd = Etcd(stream)
     with Server(etcd) as server:
-        face = connect(server.port)
+        api = connect(server.port)
         box, other = Box(), Box()
-        assert face.ask(Watch(b"k", box)) == 41
-        assert face.ask(Watch("ö".encode(), other, changes=True)) == 42
-        assert face.event(box) == Gone("k")
-        assert face.event(other) == Changed("ö")
-        assert face.until(cancelled)
+        assert api.ask(Watch(b"k", box)) == 41
+        assert api.ask(Watch("ö".encode(), other, changes=True)) == 42
+        assert api.event(box) == Gone("k")
+        assert api.event(other) == Changed("ö")
+        assert api.until(cancelled)
         assert etcd.hasleader == ["true"]
         assert server.connections == 1
 
@@ -339,8 +339,8 @@ def test_a_batch_watches_first_and_answers_for_each_part(connect: Connect) -> No
             peer.hang()
 
     with Server(Ordered()) as server:
-        face = connect(server.port)
-        first, revision, second = face.ask(Batch((PUT, Watch(b"k", Box()), PUT)))
+        api = connect(server.port)
+        first, revision, second = api.ask(Batch((PUT, Watch(b"k", Box()), PUT)))
         assert (first, revision) == ({"first": True}, 7)
         assert isinstance(second, EtcdError)
         assert server.connections == 2
@@ -356,12 +356,12 @@ def test_a_batch_that_is_cut_says_what_was_answered(connect: Connect) -> None:
         peer.reset()
 
     with Server(script) as server:
-        face = connect(server.port)
-        first, second, watched = face.ask(Batch((PUT, PUT, Watch(b"k", Box()))))
+        api = connect(server.port)
+        first, second, watched = api.ask(Batch((PUT, PUT, Watch(b"k", Box()))))
         assert first == {} or isinstance(first, StoreUnavailable)  # a reset may overtake the reply
         assert isinstance(second, StoreUnavailable)
         assert isinstance(watched, StoreUnavailable)
-        assert face.ask(Batch(())) == ()
+        assert api.ask(Batch(())) == ()
 
 
 def test_a_watch_refused_for_lack_of_permission_says_so(connect: Connect) -> None:
@@ -375,11 +375,11 @@ def test_a_watch_refused_for_lack_of_permission_says_so(connect: Connect) -> Non
         peer.hang()
 
     with Server(Etcd(stream)) as server:
-        face = connect(server.port)
+        api = connect(server.port)
         with pytest.raises(EtcdError) as caught:
-            face.ask(Watch(b"k", Box()))
+            api.ask(Watch(b"k", Box()))
         assert caught.value.code == 7
-        (error,) = face.ask(Batch((Watch(b"k", Box()),)), 0.05)
+        (error,) = api.ask(Batch((Watch(b"k", Box()),)), 0.05)
         assert isinstance(error, StoreUnavailable)
 
 
@@ -407,12 +407,12 @@ def test_a_stream_that_breaks_disturbs_and_the_next_watch_opens_another(connect:
 
     etcd = Etcd(stream)
     with Server(etcd) as server:
-        face = connect(server.port)
+        api = connect(server.port)
         box = Box()
-        assert face.ask(Watch(b"k", box)) == 7
+        assert api.ask(Watch(b"k", box)) == 7
         armed.set()
-        assert face.event(box) == Disturbed()
-        assert face.ask(Watch(b"k", box)) == 7
+        assert api.event(box) == Disturbed()
+        assert api.ask(Watch(b"k", box)) == 7
         assert etcd.streams == 2
 
 
@@ -436,13 +436,13 @@ def test_a_silent_stream_is_asked_then_left_for_the_next_endpoint(connect: Conne
         peer.hang()
 
     with Server(Etcd(stream)) as first, Server(Etcd(answering)) as second:
-        face = connect(first.port, second.port)
-        face.switch._silence_s = 0.05
+        api = connect(first.port, second.port)
+        api.multiplexer._silence_s = 0.05
         box = Box()
-        assert face.ask(Watch(b"k", box)) == 7
-        assert face.event(box) == Disturbed()
+        assert api.ask(Watch(b"k", box)) == 7
+        assert api.event(box) == Disturbed()
         assert asked.is_set()
-        assert face.ask(Watch(b"k", box)) == 9
+        assert api.ask(Watch(b"k", box)) == 9
 
 
 def test_forgetting_cancels_on_the_wire(connect: Connect) -> None:
@@ -457,17 +457,17 @@ def test_forgetting_cancels_on_the_wire(connect: Connect) -> None:
         peer.hang()
 
     with Server(Etcd(stream)) as server:
-        face = connect(server.port)
+        api = connect(server.port)
         box, other = Box(), Box()
-        face.forget(box)  # nothing to forget yet
-        face.ask(Watch(b"k", box))
-        face.ask(Watch(b"k", other))
-        face.forget(box)
-        face.forget(other)
-        assert face.until(cancelled)
-        assert len(face.switch.book) == 0
-        face.close()
-        face.forget(box)
+        api.forget(box)  # nothing to forget yet
+        api.ask(Watch(b"k", box))
+        api.ask(Watch(b"k", other))
+        api.forget(box)
+        api.forget(other)
+        assert api.until(cancelled)
+        assert len(api.multiplexer.book) == 0
+        api.close()
+        api.forget(box)
 
 
 def test_behind_a_buffering_proxy_each_watch_has_its_connection(
@@ -490,21 +490,21 @@ def test_behind_a_buffering_proxy_each_watch_has_its_connection(
         peer.hang()
 
     with Server(script) as server:
-        face = connect(server.port)
-        face.switch._patience_s = 0.05
+        api = connect(server.port)
+        api.multiplexer._patience_s = 0.05
         box, other = Box(), Box()
-        assert face.ask(Watch(b"k", box)) == 7
-        assert face.ask(Watch(b"l", other)) == 7
-        assert face.event(other) == Gone("l")
-        assert face.until(closed)
+        assert api.ask(Watch(b"k", box)) == 7
+        assert api.ask(Watch(b"l", other)) == 7
+        assert api.event(other) == Gone("l")
+        assert api.until(closed)
         with caplog.at_level(logging.WARNING, "recipes"):
             for _ in range(100):
                 if "proxy" in caplog.text:
                     break
-                face.ask(Batch((Watch(b"m", other),)))
-                face.forget(other)
+                api.ask(Batch((Watch(b"m", other),)))
+                api.forget(other)
         assert caplog.text.count("proxy") == 1
-        assert len(face.switch.book) == 1
+        assert len(api.multiplexer.book) == 1
 
 
 def test_closing_is_quick_tells_who_waits_and_answers_nobody_any_more(connect: Connect) -> None:
@@ -515,26 +515,26 @@ def test_closing_is_quick_tells_who_waits_and_answers_nobody_any_more(connect: C
         peer.hang()
 
     with Server(Etcd(stream)) as server:
-        face = connect(server.port)
+        api = connect(server.port)
         box = Box()
-        face.ask(PUT)
-        face.ask(Watch(b"k", box))
+        api.ask(PUT)
+        api.ask(Watch(b"k", box))
         with taking(1):
-            face.close()
-        assert face.event(box) == Disturbed()
+            api.close()
+        assert api.event(box) == Disturbed()
         for request in (PUT, Watch(b"k", box)):
             with pytest.raises(StoreUnavailable, match="closed"):
-                face.ask(request)
-        assert all(isinstance(reply, StoreUnavailable) for reply in face.ask(Batch((Watch(b"k", box), PUT))))
-        face.close()
+                api.ask(request)
+        assert all(isinstance(reply, StoreUnavailable) for reply in api.ask(Batch((Watch(b"k", box), PUT))))
+        api.close()
 
 
 def test_what_is_no_request_is_refused(connect: Connect) -> None:
-    face = connect(1)
+    api = connect(1)
     with pytest.raises(AssertionError):
-        face.ask("nonsense")
+        api.ask("nonsense")
     with pytest.raises(AssertionError):
-        face.ask(Batch((Batch(()),)))
+        api.ask(Batch((Batch(()),)))
 
 
 # TLS.
@@ -548,21 +548,21 @@ def test_over_tls_calls_and_watches_work(connect: Connect) -> None:
         peer.hang()
 
     with Server(Etcd(stream), tls=True) as server:
-        face = connect(server.port, ssl_context=trusting())
+        api = connect(server.port, ssl_context=trusting())
         box = Box()
-        assert face.ask(Post("/kv/put", {"x": "x" * 2_000_000}))["body"]["x"]
-        assert face.ask(PUT)
-        assert face.ask(Watch(b"k", box)) == 7
-        assert face.event(box) == Gone("k")
+        assert api.ask(Post("/kv/put", {"x": "x" * 2_000_000}))["body"]["x"]
+        assert api.ask(PUT)
+        assert api.ask(Watch(b"k", box)) == 7
+        assert api.event(box) == Gone("k")
         assert server.connections == 2
 
 
 @pytest.mark.parametrize("request_", [PUT, Watch(b"k", Box())], ids=["post", "watch"])
 def test_a_certificate_that_is_not_trusted_is_refused(connect: Connect, request_: Any) -> None:
     with Server(lambda peer, number: peer.hang(), tls=True) as server:
-        face = connect(server.port, ssl_context=ssl.create_default_context())
+        api = connect(server.port, ssl_context=ssl.create_default_context())
         with pytest.raises(StoreUntrusted, match=r"certificate is not accepted: self.signed"):
-            face.ask(request_)
+            api.ask(request_)
 
 
 def test_tls_to_a_plain_port_says_so(connect: Connect) -> None:
@@ -571,16 +571,16 @@ def test_tls_to_a_plain_port_says_so(connect: Connect) -> None:
         peer.sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     with Server(script) as server:
-        face = connect(server.port, ssl_context=trusting())
+        api = connect(server.port, ssl_context=trusting())
         with pytest.raises(StoreUntrusted, match="does not speak TLS on this port"):
-            face.ask(PUT)
+            api.ask(PUT)
 
 
 def test_a_handshake_that_does_not_end_is_left_in_time(connect: Connect) -> None:
     with Server(lambda peer, number: peer.hang()) as server:
-        face = connect(server.port, ssl_context=trusting())
+        api = connect(server.port, ssl_context=trusting())
         with taking(1), pytest.raises(StoreUnavailable, match="in time"):
-            face.ask(PUT, 0.05)
+            api.ask(PUT, 0.05)
 
 
 # Names and addresses.
@@ -622,11 +622,11 @@ def test_a_resolver_that_hangs_is_not_waited_for(connect: Connect, monkeypatch: 
         return []
 
     monkeypatch.setattr(wire_dial, "_resolve", resolve)
-    face = connect(1)
+    api = connect(1)
     with pytest.raises(StoreUnavailable, match="in time"):
-        face.ask(PUT, 0.05)
+        api.ask(PUT, 0.05)
     release.set()
-    assert face.until(done)
+    assert api.until(done)
 
 
 def test_a_port_that_is_refused_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -664,11 +664,11 @@ def test_a_connection_on_which_something_came_unasked_is_not_used(connect: Conne
         peer.hang()
 
     with Server(script) as server:
-        face = connect(server.port)
-        assert face.ask(PUT) == {"number": "0"}
+        api = connect(server.port)
+        assert api.ask(PUT) == {"number": "0"}
         go_on.set()
         assert said.wait(5)  # while no loop runs
-        assert face.ask(PUT) == {"number": "1"}
+        assert api.ask(PUT) == {"number": "1"}
 
 
 def test_a_connection_that_is_reset_answers_at_once(connect: Connect) -> None:
@@ -697,9 +697,9 @@ def test_a_call_that_is_not_answered_takes_the_watches_to_the_next_server(connec
         peer.hang()
 
     with Server(silent) as left, Server(hangs) as other:
-        face = connect(left.port, other.port)
+        api = connect(left.port, other.port)
         box = Box()
-        assert face.ask(Watch(b"k", box)) == 7
+        assert api.ask(Watch(b"k", box)) == 7
         with pytest.raises(StoreUnavailable):
-            face.ask(PUT)
-        assert face.event(box) == Disturbed()
+            api.ask(PUT)
+        assert api.event(box) == Disturbed()

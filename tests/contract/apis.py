@@ -1,6 +1,6 @@
-"""The two faces behind one: a test is written once, in straight lines, and runs on both.
+"""The two APIs behind one: a test is written once, in straight lines, and runs on both.
 
-``face.do(lambda: lock.acquire(timeout=1))`` calls the blocking face in the test's own
+``face.do(lambda: lock.acquire(timeout=1))`` calls the blocking API in the test's own
 thread. On asyncio it awaits the same in a loop that runs in the background, in a task
 that belongs to the test's thread, so that owners mean the same: one thread, one owner.
 """
@@ -57,8 +57,8 @@ class Running:
         return bool(done)
 
 
-class Face(ABC):
-    """One of the two faces."""
+class Api(ABC):
+    """One of the two APIs."""
 
     name: ClassVar[str]
     is_async: ClassVar[bool]
@@ -82,7 +82,7 @@ class Face(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what the face itself started, and see that nothing else is left."""
+        """End what the API itself started, and see that nothing else is left."""
 
     @staticmethod
     def spawn(script: Callable[[], Any]) -> Running:
@@ -105,7 +105,7 @@ def _in_thread(call: Callable[[], Any]) -> Running:
     return Running(future)
 
 
-class BlockingFace(Face):
+class BlockingApi(Api):
     """Threads."""
 
     name = "blocking"
@@ -129,7 +129,7 @@ class BlockingFace(Face):
         """Nothing to end: each thread of a test ends with what it does."""
 
 
-class AsyncFace(Face):
+class AsyncApi(Api):
     """Tasks, in a loop of this face's own."""
 
     name = "asyncio"
@@ -192,7 +192,7 @@ class AsyncFace(Face):
         assert not left, f"tasks left behind: {left}"
 
 
-class UvloopFace(AsyncFace):
+class UvloopApi(AsyncApi):
     """Tasks, in a loop of uvloop's."""
 
     name = "uvloop"
@@ -234,4 +234,4 @@ async def _awaited(call: Callable[[], Any]) -> Any:
     return await result if hasattr(result, "__await__") else result
 
 
-FACES: dict[str, type[Face]] = {face.name: face for face in (BlockingFace, AsyncFace)}
+APIS: dict[str, type[Api]] = {api.name: api for api in (BlockingApi, AsyncApi)}

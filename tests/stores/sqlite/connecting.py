@@ -9,10 +9,10 @@ from typing import Any
 
 from recipes import events
 from recipes._contract.contenders import Contender
-from recipes._contract.operations import Check, End, Enqueue, Open, Place, Renew, Rewrite, Spot, Withdraw
+from recipes._contract.operations import Check, End, Enqueue, Entry, Open, Renew, Rewrite, Ticket, Withdraw
 from recipes._contract.wakeups import Event
 from recipes._rules.exclusive import EXCLUSIVE
-from recipes.stores._kit.blocking import QueueLink
+from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores._kit.queue import Command
 from tests.stores.stepping import MAILBOX
 
@@ -21,11 +21,11 @@ __all__ = [
     "checking",
     "command",
     "downgrading",
+    "entry",
     "finish",
     "join",
     "joining",
     "leaving",
-    "place",
     "queued",
     "renew",
     "start",
@@ -46,8 +46,8 @@ def command(session: str, op: Any, box: Box | None = None) -> Command:
     return Command(op, session, MAILBOX if box is None else box)
 
 
-def place(session: str, token: int, queue: str = "x") -> Place:
-    return Place(Spot(queue, "lock", f"id-{session}"), f"{queue}/{token}", token)
+def entry(session: str, token: int, queue: str = "x") -> Entry:
+    return Entry(Ticket(queue, "lock", f"id-{session}"), f"{queue}/{token}", token)
 
 
 def start(session: str, ttl_s: float = 5.0) -> Command:
@@ -55,7 +55,7 @@ def start(session: str, ttl_s: float = 5.0) -> Command:
 
 
 def renew(session: str, *tokens: int) -> Command:
-    return command(session, Renew(tuple(place(session, token) for token in tokens), 1.0))
+    return command(session, Renew(tuple(entry(session, token) for token in tokens), 1.0))
 
 
 def finish(session: str) -> Command:
@@ -63,24 +63,24 @@ def finish(session: str) -> Command:
 
 
 def joining(session: str, box: Box | None = None, queue: str = "x") -> Command:
-    return command(session, Enqueue(Spot(queue, "lock", f"id-{session}"), EXCLUSIVE), box)
+    return command(session, Enqueue(Ticket(queue, "lock", f"id-{session}"), EXCLUSIVE), box)
 
 
 def checking(session: str, own: int, token: int, box: Box) -> Command:
-    return command(session, Check(place(session, own), (Contender(f"x/{token}"),)), box)
+    return command(session, Check(entry(session, own), (Contender(f"x/{token}"),)), box)
 
 
 def downgrading(session: str, token: int) -> Command:
-    return command(session, Rewrite(place(session, token), "downgraded"))
+    return command(session, Rewrite(entry(session, token), "downgraded"))
 
 
 def leaving(session: str, token: int) -> Command:
-    mine = place(session, token)
-    return command(session, Withdraw(mine.spot, mine))
+    mine = entry(session, token)
+    return command(session, Withdraw(mine.ticket, mine))
 
 
-def join(link: QueueLink, session: str, box: Box | None = None) -> int:
-    token: int = link.ask(joining(session, box), 1.0).mine.token
+def join(connection: QueueConnection, session: str, box: Box | None = None) -> int:
+    token: int = connection.ask(joining(session, box), 1.0).mine.token
     return token
 
 

@@ -10,12 +10,12 @@ from recipes._contract.wakeups import Changed, Disturbed, LocallyGone
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
     from recipes._contract.contenders import Contender
-    from recipes._contract.operations import Place
+    from recipes._contract.operations import Entry
 
-__all__ = ["Local"]
+__all__ = ["InProcessWaiters"]
 
 
-class Local:
+class InProcessWaiters:
     """Who of this session stands in some queue, and which calls wait for one of them to go.
 
     Safe from any thread without a lock: each step is one dict operation, and `listen`
@@ -25,7 +25,7 @@ class Local:
     def __init__(self) -> None:
         self._standing: dict[str, dict[Mailbox, str]] = {}
         self._marks: dict[str, str] = {}
-        self._waiting: dict[str, tuple[Place, Mailbox]] = {}
+        self._waiting: dict[str, tuple[Entry, Mailbox]] = {}
         self._missing: set[str] = set()
 
     def stand(self, contender_id: str) -> None:
@@ -50,7 +50,7 @@ class Local:
             mailbox.post(Changed(ref))
 
     def listen(self, target: Contender, mailbox: Mailbox) -> bool:
-        """Have ``mailbox`` told when ``target`` goes or is marked.
+        """Have ``mailbox`` notified when ``target`` goes or is marked.
 
         False if it does not stand here, or was marked since it was seen: then ask the store.
         """
@@ -72,18 +72,18 @@ class Local:
         """Whether it was noted, and not withdrawn since."""
         return contender_id in self._standing
 
-    def waits(self, place: Place, mailbox: Mailbox) -> None:
+    def waits(self, entry: Entry, mailbox: Mailbox) -> None:
         """Note where a contender is that is not granted yet, and which call waits for that."""
-        self._waiting[place.spot.id] = (place, mailbox)
+        self._waiting[entry.ticket.id] = (entry, mailbox)
 
     def waits_no_more(self, contender_id: str) -> None:
         """Note that it was granted, or given up."""
         self._waiting.pop(contender_id, None)
 
     @property
-    def waiting(self) -> tuple[Place, ...]:
+    def waiting(self) -> tuple[Entry, ...]:
         """The places that are not granted yet."""
-        return tuple(place for place, _ in list(self._waiting.values()))
+        return tuple(entry for entry, _ in list(self._waiting.values()))
 
     def missed(self, contender_id: str) -> None:
         """Note that a renewal did not find this contender, and have the call that waits for it look."""

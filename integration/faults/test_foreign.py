@@ -21,7 +21,7 @@ def test_fault_31_who_is_no_contender_of_ours(lab: Lab, kind: str) -> None:
     """It is waited for if it may be somebody's, never deleted, and told of once."""
     store = store_on(lab.server, lab.prefix)
     try:
-        stranger = store.plant(lab.name, kind)
+        foreign = store.plant(lab.name, kind)
         blocks = kind != "malformed" or store.malformed_blocks
         one = lab.actor()
         if blocks:
@@ -33,22 +33,22 @@ def test_fault_31_who_is_no_contender_of_ours(lab: Lab, kind: str) -> None:
             lab.seen.wait("lock.queued", name=lab.name, count=4)
             hold_fault(2.5)  # it reads again, periodically
             assert not waiting.done()
-            assert stranger in store.contenders(lab.name)
+            assert foreign in store.contenders(lab.name)
             told = lab.seen.of("store.stranger")
-            store.remove(stranger)
+            store.remove(foreign)
             held = waiting.result(SOON_S)
         else:
             held = one.acquire(lab.name, timeout=SOON_S)
             for _ in range(3):
                 assert held.release()
                 held = one.acquire(lab.name, timeout=SOON_S)
-            assert stranger in store.contenders(lab.name)
+            assert foreign in store.contenders(lab.name)
             told = lab.seen.of("store.stranger")
-            store.remove(stranger)
+            store.remove(foreign)
         assert held.verify()
         # An orphan has no session that could end, so somebody has to see to it.
         wanted = 0 if kind == "foreign" and isinstance(lab.server, servers.Etcd) else 1
-        assert len([one for one in told if stranger in str(one.reason)]) == wanted
+        assert len([one for one in told if foreign in str(one.reason)]) == wanted
     finally:
         store.open.close()
 

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from recipes.stores._kit.descriptors import Descriptor
-from recipes.stores.sqlite import kernel
+from recipes.stores.sqlite import filelock
 
-__all__ = ["Folder", "Lifeline", "descriptors"]
+__all__ = ["Folder", "LivenessLock", "descriptors"]
 
 MOST_TRIES = 50
 PAUSE_S = 0.002
@@ -33,7 +33,7 @@ _warned: set[tuple[str, str]] = set()
 class Folder:
     """The directory beside the database, where sessions have their locks and their addresses.
 
-    Whoever may write the database may use it.
+    A user that may write the database may use it.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,7 +41,7 @@ class Folder:
         self.path = f"{path}-clients"
 
     def make(self) -> None:
-        """Have it there, and open to whoever the database is; its owner sees to that each time."""
+        """Have it there, and open to those to whom the database is; its owner sees to that each time."""
         with suppress(FileExistsError):
             Path(self.path).mkdir(mode=0o700)
         database = os.stat(self._database)  # noqa: PTH116
@@ -89,7 +89,7 @@ class Folder:
         except OSError:
             return None
         try:
-            return not kernel.is_taken(descriptor)
+            return not filelock.is_taken(descriptor)
         except OSError:
             return None
         finally:
@@ -99,7 +99,7 @@ class Folder:
     def forget(self, sessions: Iterable[str]) -> None:
         """Remove what sessions that have ended left there; of whom a process keeps it does so itself."""
         for session in sessions:
-            if session.isalnum() and kernel.remove_free(self.lock_of(session)) is not False:
+            if session.isalnum() and filelock.remove_free(self.lock_of(session)) is not False:
                 _unlink(self.address_of(session))
 
     def tidy(self, known: Iterable[str]) -> None:
@@ -110,8 +110,8 @@ class Folder:
             if session in known or not session.isalnum():
                 continue
             if file.suffix == NEW:
-                kernel.remove_free(str(file))
-            elif file.suffix == ".lock" and kernel.remove_free(str(file)):
+                filelock.remove_free(str(file))
+            elif file.suffix == ".lock" and filelock.remove_free(str(file)):
                 _unlink(self.address_of(session))
 
 
@@ -127,14 +127,14 @@ def _share(directory: int, found: os.stat_result, database: os.stat_result) -> N
         os.fchmod(directory, wanted)
 
 
-class Lifeline:
+class LivenessLock:
     """The lock of one session of this process; made before the session is, so that it is never seen free."""
 
     def __init__(self, folder: Folder, session: str) -> None:
         self._folder = folder
         self._own: Descriptor | None = None
         path = folder.lock_of(session)
-        _lifelines.add(self)
+        _liveness_locks.add(self)
         try:
             self._make(path.removesuffix(".lock") + NEW, path)
         except OSError as error:  # then it lives as long as it is renewed, as with any other store
@@ -161,7 +161,7 @@ class Lifeline:
         """Lock the file; False: somebody is just tidying up, and takes it for a left one."""
         with suppress(OSError):  # a file system without permissions
             os.fchmod(descriptor, self._folder.mode)
-        return kernel.take(descriptor) and kernel.is_at(descriptor, new)
+        return filelock.take(descriptor) and filelock.is_at(descriptor, new)
 
     @property
     def descriptor(self) -> int:
@@ -175,15 +175,15 @@ class Lifeline:
 
     def drop(self) -> None:
         """Let the lock go: others then see that nothing keeps the session; never raises."""
-        _lifelines.discard(self)
+        _liveness_locks.discard(self)
         if self.descriptor >= 0:
             with suppress(OSError):  # closing lets it go as well, unless a child has inherited it
-                kernel.release(self.descriptor)
+                filelock.release(self.descriptor)
         if self._own is not None:
             self._own.close()
 
 
-_lifelines: set[Lifeline] = set()  # of this process
+_liveness_locks: set[LivenessLock] = set()  # of this process
 
 
 def descriptors() -> list[int]:
@@ -192,7 +192,7 @@ def descriptors() -> list[int]:
     A process that is handed one, and keeps it open, lives on for others when this one is
     killed: at most until the session runs out.
     """
-    return [one.descriptor for one in list(_lifelines) if one.descriptor >= 0]
+    return [one.descriptor for one in list(_liveness_locks) if one.descriptor >= 0]
 
 
 def _unlink(path: str) -> None:
@@ -201,4 +201,4 @@ def _unlink(path: str) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_lifelines.clear)
+    os.register_at_fork(after_in_child=_liveness_locks.clear)

@@ -7,36 +7,36 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from recipes.stores.etcd import EtcdEngine
+from recipes.stores.etcd import EtcdBackend
 from recipes.stores.etcd.protocol import EtcdProtocol
-from recipes.stores.memory import MemoryEngine
+from recipes.stores.memory import MemoryBackend
 from recipes.stores.registry import from_url, hosts_of, root_of
-from recipes.stores.sqlite import SqliteEngine
-from recipes.stores.zookeeper import ZooKeeperEngine
+from recipes.stores.sqlite import SqliteBackend
+from recipes.stores.zookeeper import ZooKeeperBackend
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 
 
 @pytest.mark.parametrize(
     ("url", "kind", "label"),
     [
-        ("zookeeper://zk1:2181,zk2/app", ZooKeeperEngine, "zookeeper://zk1:2181,zk2:2181/app"),
-        ("zookeepers://zk1/app", ZooKeeperEngine, "zookeepers://zk1:2181/app"),
-        ("zookeeper://[::1]:2182", ZooKeeperEngine, "zookeeper://[::1]:2182/"),
-        ("etcd://h", EtcdEngine, "etcd://h:2379/"),
-        ("ETCD://h:1/a/b/", EtcdEngine, "etcd://h:1/a/b"),
-        ("etcds://h,i:2/app", EtcdEngine, "etcds://h:2379,i:2/app"),
-        ("memory://", MemoryEngine, "memory://"),
-        ("memory://shared", MemoryEngine, "memory://shared"),
-        ("sqlite:///var/lib/app/locks.db", SqliteEngine, "sqlite:///var/lib/app/locks.db"),
-        ("sqlite:////var/lib/../x", SqliteEngine, "sqlite:///var/x"),
-        ("sqlite:///a%20b%23.db", SqliteEngine, "sqlite:///a b#.db"),
-        ("sqlite://./locks.db", SqliteEngine, f"sqlite://{Path.cwd()}/locks.db"),
+        ("zookeeper://zk1:2181,zk2/app", ZooKeeperBackend, "zookeeper://zk1:2181,zk2:2181/app"),
+        ("zookeepers://zk1/app", ZooKeeperBackend, "zookeepers://zk1:2181/app"),
+        ("zookeeper://[::1]:2182", ZooKeeperBackend, "zookeeper://[::1]:2182/"),
+        ("etcd://h", EtcdBackend, "etcd://h:2379/"),
+        ("ETCD://h:1/a/b/", EtcdBackend, "etcd://h:1/a/b"),
+        ("etcds://h,i:2/app", EtcdBackend, "etcds://h:2379,i:2/app"),
+        ("memory://", MemoryBackend, "memory://"),
+        ("memory://shared", MemoryBackend, "memory://shared"),
+        ("sqlite:///var/lib/app/locks.db", SqliteBackend, "sqlite:///var/lib/app/locks.db"),
+        ("sqlite:////var/lib/../x", SqliteBackend, "sqlite:///var/x"),
+        ("sqlite:///a%20b%23.db", SqliteBackend, "sqlite:///a b#.db"),
+        ("sqlite://./locks.db", SqliteBackend, f"sqlite://{Path.cwd()}/locks.db"),
     ],
 )
-def test_the_url_names_the_engine(url: str, kind: str, label: Any) -> None:
-    engine = from_url(url, {})
-    assert type(engine) is kind
-    assert engine.label == label
+def test_the_url_names_the_backend(url: str, kind: str, label: Any) -> None:
+    backend = from_url(url, {})
+    assert type(backend) is kind
+    assert backend.label == label
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_unknown_options_are_refused(url: str) -> None:
 
 def test_tls_takes_a_context_and_plain_does_not() -> None:
     context = ssl.create_default_context()
-    engine = from_url("etcds://h", {"ssl_context": context})
-    assert isinstance(engine, EtcdEngine)
-    assert engine._ssl_context is context
+    backend = from_url("etcds://h", {"ssl_context": context})
+    assert isinstance(backend, EtcdBackend)
+    assert backend._ssl_context is context
     with pytest.raises(ValueError, match="ssl_context"):
         from_url("etcd://h", {"ssl_context": context})
     made = from_url("etcds://h", {})._ssl_context  # type: ignore[attr-defined]
@@ -117,8 +117,8 @@ def test_every_session_has_a_protocol_of_its_own() -> None:
 
 def test_memory_is_shared_by_name_alone() -> None:
     one, other = from_url("memory://same", {}), from_url("memory://same", {})
-    assert isinstance(one, MemoryEngine)
-    assert isinstance(other, MemoryEngine)
+    assert isinstance(one, MemoryBackend)
+    assert isinstance(other, MemoryBackend)
     assert one.server is other.server
     private = [from_url("memory://", {}) for _ in range(2)]
     assert private[0].server is not private[1].server  # type: ignore[attr-defined]
