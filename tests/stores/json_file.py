@@ -136,7 +136,7 @@ class Step:
         return found is not None and found["session"] == self._command.session
 
     def _own(self, ticket: ops.Ticket) -> ops.Entry | None:
-        """Return the place of an attempt that was made before."""
+        """Return the entry of an attempt that was made before."""
         found = (one for one in self._contenders(ticket.queue) if one.id == ticket.id)
         return next((ops.Entry(ticket, one.ref, one.token) for one in found), None)
 
