@@ -209,7 +209,7 @@ def _said(error: int) -> Exception:
 class WatchedChildren(GetChildren):  # type: ignore[misc] # kazoo ships no types
     """A listing with a watch, as kazoo has to have it: by the class it knows what is watched."""
 
-    deserialize = staticmethod(unread_names)
+    deserialize = staticmethod(unread_names)  # pyright: ignore[reportAssignmentType] # as kazoo declares it
 
 
 class PlainClient(KazooClient):  # type: ignore[misc] # kazoo ships no types
