@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,7 +87,9 @@ def test_order_and_token_only_rise(server: MemoryServer) -> None:
 def test_enqueue_again_is_the_same_contender(server: MemoryServer) -> None:
     client = Client(server)
     op = ops.Enqueue(client.ticket(), EXCLUSIVE)
-    assert client.ask(op) == client.ask(op, again=True)
+    first = client.ask(op)
+    assert first.as_of == first.mine.token, "what comes later sees it hold, if it does"
+    assert client.ask(op, again=True) == replace(first, as_of=0), "others may have come in between"
     assert len(server.contenders()) == 1
 
 
@@ -142,7 +145,7 @@ def test_watches_tell_once(server: MemoryServer) -> None:
 def test_look_arms_and_reads(server: MemoryServer) -> None:
     a, b = Client(server), Client(server)
     mine, snapshot = a.entry(), b.join()
-    assert b.ask(ops.Look(snapshot.mine, EXCLUSIVE, snapshot.ahead)) == snapshot
+    assert b.ask(ops.Look(snapshot.mine, EXCLUSIVE, snapshot.ahead)) == replace(snapshot, as_of=0)
     server.remove(mine.ref)
     assert b.mailbox.events == [Gone(mine.ref)]
     assert b.ask(ops.Look(snapshot.mine, EXCLUSIVE, ())).ahead == ()
