@@ -478,7 +478,7 @@ class Listings:
 
     def test_an_observer_whose_session_ends_is_told_so(self, world: World) -> None:
         a, b = world.client(session_timeout=2), world.client(**LONG)
-        observed = Observed(a, GROUP)
+        observed = Observed(a, GROUP, events=9)  # a broken connection disturbs it first
         world.store.end_session(a.client)
         error = observed.running.error(WITHIN_S)
         assert isinstance(error, SessionLost)
