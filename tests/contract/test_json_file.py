@@ -109,7 +109,7 @@ registry.SCHEMES["json"] = "tests.stores.json_file:backend"
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setitem(registry.SCHEMES, "json", "tests.stores.json_file:engine")
+    monkeypatch.setitem(registry.SCHEMES, "json", "tests.stores.json_file:backend")
     return JsonStore(tmp_path)
 
 
