@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from recipes._contract.operations import Entry, Ticket
 from recipes._programs.hold import NOT_RENEWED, HeldState
 from tests.programs.stepping import entry, session
 
@@ -226,3 +227,13 @@ def test_progress_while_another_thread_sees_it_pass() -> None:
     assert not held.progress(104.9)
     assert held.lost(104.9) == HUNG
     assert held.due == 0.0
+
+
+def test_a_guard_compares_what_was_written_unless_it_may_have_been_rewritten() -> None:
+    held = hold()
+    assert not held.rewritten
+    held.share()
+    assert held.rewritten, "a writer that downgraded, or is about to"
+    granted = Entry(Ticket("~semaphore/q", "S2.10", "id"), "~semaphore/q/id", 7)
+    permits = HeldState(granted, session(), "owner", 100.0, {**LABELS, "mode": "shared", "weight": 2})
+    assert permits.rewritten, "which marks itself when it comes to hold"
