@@ -51,7 +51,7 @@ class SimRuntime(Runtime):
         self.cleaner: Task | None = None
 
     def now(self) -> float:  # type: ignore[override]
-        return self.client.waiters
+        return self.client.local
 
     def emit(self, transition: Transition) -> None:
         client = self.client
@@ -80,7 +80,7 @@ class SimRuntime(Runtime):
 
     def begin(self, task: Task, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         client = self.client
-        deadline = Deadline.after(timeout_s, client.waiters)
+        deadline = Deadline.after(timeout_s, client.local)
         call = Call(self, Mailbox(task, client.oracle.heard), task, deadline, fail_fast)
         task.call = call
         return call
@@ -156,7 +156,7 @@ class Client:
         self.offset = offset
         self.rate = rate
         self.pace = 1.0 / rate
-        self.waiters = world.now * rate + offset
+        self.local = world.now * rate + offset
         self.gate = Gate()
         self.paused = False
         self.dead = False

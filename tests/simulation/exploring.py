@@ -187,7 +187,7 @@ class ExploredOracle(Oracle):
 def _stands(client: Any, hold: Any) -> bool:
     session = hold.session
     until = min(session.clock.deadline, hold.due)
-    return not hold.ended and session.ended is None and client.waiters < until
+    return not hold.ended and session.ended is None and client.local < until
 
 
 def label(one: Any) -> Any:

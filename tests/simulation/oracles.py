@@ -9,7 +9,7 @@ from typing import Any
 from recipes._contract.contenders import DOWNGRADED
 from recipes._rules.holding import holders
 from recipes._rules.registry import rule_of
-from tests.simulation.standing import free, seen
+from tests.simulation.standing import Stands, free, seen
 from tests.simulation.world import ADMITTED, Violation, World
 
 __all__ = ["Oracle"]
@@ -92,7 +92,7 @@ class Oracle:
         self._woken_in_time(client, hold)
         self.live.append((client, hold))
         if hold.max_hold_s is not None:
-            self.due[token] = client.waiters + hold.max_hold_s
+            self.due[token] = client.local + hold.max_hold_s
 
     def granted(self, client: Any, hold: Any, began: int) -> None:
         """An acquire returned."""
@@ -131,9 +131,9 @@ class Oracle:
     def progressed(self, client: Any, hold: Any, held: bool) -> None:
         """A holder made progress, and was told whether it still holds."""
         due = self.due.get(hold.entry.token, NEVER)
-        if client.waiters < due:
+        if client.local < due:
             if held:
-                self.due[hold.entry.token] = client.waiters + hold.max_hold_s
+                self.due[hold.entry.token] = client.local + hold.max_hold_s
         elif held:
             raise Violation(f"M1: progress of token {hold.entry.token} after its max_hold had passed")
         self.observe()
@@ -224,15 +224,10 @@ class Oracle:
                 return  # an answer was lost, and asking again will tell
             if task.patient and task.receiving and not task.daemon:
                 waiting.append(task)
-        # One that died before it marked its permits is found by the periodic re-read, or as its session ends.
-        dead = {f"{ord(client.name):08x}" for client in self.clients if client.dead}
-        silent = any(one.contender[:8] in dead and not one.mark for one in standing)
-        first = {one.contender for one in free(standing)}
+        notified = {one.contender for one in free(self._notified(standing))}
         for task in waiting:
             ticket = task.call.ticket
-            if ticket is not None and silent and rule_of(ticket.kind).weight is not None:
-                continue
-            if ticket is not None and ticket.id in first and task.call.session.ended is None:
+            if ticket is not None and ticket.id in notified and task.call.session.ended is None:
                 raise Violation(f"L2: {task.name} is first in the queue, and no event will tell it")
 
     def observe(self) -> None:
@@ -259,12 +254,12 @@ class Oracle:
         now = self.world.now
         for client, hold in self.live:
             token = hold.entry.token
-            if client.waiters >= self.due.get(token, NEVER) and self.holds(client, hold):
+            if client.local >= self.due.get(token, NEVER) and self.holds(client, hold):
                 raise Violation(f"M1: token {token} is held past its max_hold")
         standing = {one.token for one in self.store.standing("q")}
         for client, hold in (*self.live, *self.lost):
             token = hold.entry.token
-            if token not in standing or client.waiters < self.due.get(token, NEVER):
+            if token not in standing or client.local < self.due.get(token, NEVER):
                 continue
             if client.paused or client.dead or hold.session.ended is not None:  # it goes with its session
                 continue
@@ -304,15 +299,31 @@ class Oracle:
                     f"L7: token {hold.entry.token} ended {now - since:.1f} s ago, and still holds"
                 )
 
+    def _notified(self, standing: list[Stands]) -> list[Stands]:
+        """Return those that an event notifies when they come to hold: not those behind permits left unmarked.
+
+        A contender whose client died or gave up its session before it marked its permits never does: those
+        behind it find it by the periodic re-read, or as that session ends.
+        """
+        current = self._sessions()
+        left = {contender for owner, contender in self.store.owned("q") if owner not in current}
+        for position, one in enumerate(standing):
+            if one.contender in left and not one.mark and rule_of(one.kind).weight is not None:
+                return standing[: position + 1]
+        return standing
+
+    def _sessions(self) -> set[int]:
+        """Return the sessions that the clients that live have now."""
+        sessions = [client.runtime.state.session for client in self.clients if not client.dead]
+        return {int(one.id, 16) for one in sessions if one is not None and one.ended is None}
+
     def leavings(self, *, former: bool = True) -> list[str]:
         """Return whom the clients that live have left in the queue; without ``former``, now alone.
 
         What a session leaves that was given up ends with it, as long as it may take.
         """
-        living = [client for client in self.clients if not client.dead]
-        names = {f"{ord(client.name):08x}" for client in living}
-        sessions = [client.runtime.state.session for client in living]
-        sessions = {int(session.id, 16) for session in sessions if session is not None}
+        names = {f"{ord(client.name):08x}" for client in self.clients if not client.dead}
+        sessions = self._sessions()
         return [
             contender
             for owner, contender in self.store.owned("q")
@@ -358,7 +369,7 @@ def _asks(task: Any) -> bool:
 
 
 def _asks_it(client: Any, hold: Any) -> bool:
-    held: bool = hold.remaining(client.waiters) > 0
+    held: bool = hold.remaining(client.local) > 0
     return held
 
 
@@ -366,4 +377,4 @@ def _peeks(client: Any, hold: Any) -> bool:
     """Whether a grant is held, without asking it: whoever asks makes a loss final."""
     session = hold.session
     until = min(session.clock.deadline, hold.due)
-    return not hold.ended and session.ended is None and client.waiters < until
+    return not hold.ended and session.ended is None and client.local < until

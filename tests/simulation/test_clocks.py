@@ -38,11 +38,11 @@ def stands_still() -> list[Any]:
     """Plant a clock that does not count suspended time, as CLOCK_MONOTONIC."""
 
     def move_to(self: World, now: float) -> None:
-        suspended = [(client, client.waiters) for client in self.clients if client.paused]
+        suspended = [(client, client.local) for client in self.clients if client.paused]
         original(self, now)
-        for client, waiters in suspended:
-            client.offset -= client.waiters - waiters
-            client.waiters = waiters
+        for client, local in suspended:
+            client.offset -= client.local - local
+            client.local = local
 
     original = World.move_to
     return [mock.patch.object(World, "move_to", move_to)]

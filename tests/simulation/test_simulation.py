@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from recipes._contract.contenders import GRANTED
 from tests.simulation.__main__ import STORES, shrink
 from tests.simulation.faults import AIMED, KINDS
 from tests.simulation.mutants import MUTANTS, kill
@@ -22,6 +25,7 @@ from tests.simulation.world import Violation, World
 
 ROOT = Path(__file__).parents[2]
 GATE = 10_060  # schedules of each store
+OF_PERMITS = 2_000  # of which each user acquires a semaphore
 COUNTED = 20_000  # that are long and hard enough, and differ, of both
 EARLY = 1_000
 # Those that take more schedules than a test should run; ``nox -s mutants`` finds them all.
@@ -58,6 +62,17 @@ def test_no_schedule_breaks_a_promise() -> None:
     assert sum(tally["counted"] for tally in tallies) >= COUNTED
 
 
+@pytest.mark.timeout(900)
+def test_no_schedule_breaks_a_promise_of_a_semaphore() -> None:
+    """More of them: ``python -m tests.simulation --of permits --count 100000``."""
+    lines = untraced("-m", "tests.simulation", "--json", "--of", "permits", "--count", str(OF_PERMITS))
+    tallies = [json.loads(line) for line in lines]
+    assert [tally["store"] for tally in tallies] == list(STORES)
+    for tally in tallies:
+        assert (tally["violations"], tally["schedules"]) == ([], OF_PERMITS)
+        assert tally["grants"] > 6 * OF_PERMITS
+
+
 @pytest.mark.parametrize("store", STORES)
 def test_one_fault_at_every_request_breaks_no_promise(store: str) -> None:
     swept = sweep(store, 1, enough=0)
@@ -76,7 +91,7 @@ def test_nobody_is_asked_to_withdraw_while_it_is_cut_off() -> None:
         session=SimpleNamespace(ended=None, connection=connection),
         remaining=lambda _: 0.0,
     )
-    client = SimpleNamespace(waiters=100.0, paused=False, dead=False, healthy_since=0.0)
+    client = SimpleNamespace(local=100.0, paused=False, dead=False, healthy_since=0.0)
     store = SimpleNamespace(standing=lambda queue: [Stands(5, "id", "lock")])
     oracle = Oracle(world, store, ttl_s=4.0)
     oracle.lost, oracle.due = [(client, hold)], {5: 50.0}
@@ -88,6 +103,37 @@ def test_nobody_is_asked_to_withdraw_while_it_is_cut_off() -> None:
     world.now += 100.0
     with pytest.raises(Violation, match="M2"):
         oracle._not_for_too_long()
+
+
+@pytest.mark.parametrize(
+    ("session", "mark", "token", "notified"),
+    [(4, "", 7, False), (6, "", 7, False), (4, "", 9, True), (4, GRANTED, 7, True), (5, "", 7, True)],
+    ids=["left unmarked", "its loop was not notified yet", "it is behind", "marked", "of this session"],
+)
+def test_none_is_asked_to_notify_from_a_session_that_was_given_up(
+    session: int, mark: str, token: int, notified: bool
+) -> None:
+    """The oracle asked for that once: a client had lost a session that lasted on, its permits unmarked."""
+    world = World(0)
+    standing = sorted([Stands(8, "mine", "S1.2"), Stands(token, "other", "S1.2", mark)])
+    owned = [(5, "mine"), (session, "other")]
+    store = SimpleNamespace(standing=lambda queue: standing, owned=lambda queue: owned)
+    state = SimpleNamespace(session=SimpleNamespace(id="5", ended=None))
+    runtime = SimpleNamespace(cleaning=False, state=state, keepalive=None)
+    client = SimpleNamespace(paused=False, dead=False, runtime=runtime)
+    over = SimpleNamespace(session=SimpleNamespace(id="6", ended="not renewed in time"))
+    late = SimpleNamespace(
+        paused=False, dead=False, runtime=SimpleNamespace(cleaning=False, state=over, keepalive=None)
+    )
+    call = SimpleNamespace(ticket=SimpleNamespace(id="mine", kind="S1.2"), session=state.session)
+    waits: Any = SimpleNamespace(
+        name="A0", client=client, call=call, patient=True, receiving=True, daemon=False, asked=None
+    )
+    world.tasks.append(waits)
+    oracle = Oracle(world, store, ttl_s=4.0)
+    oracle.clients = [client, late]
+    with pytest.raises(Violation, match="L2") if notified else nullcontext():
+        oracle.quiet()
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -94,7 +94,7 @@ class World:
                     task.asked = call.session.connection.send(task, effect)
                     return
                 at_most = effect.at_most_s
-                within = call.deadline.bound(at_most, client.waiters)
+                within = call.deadline.bound(at_most, client.local)
             except BaseException as raised:
                 error = raised
                 continue
@@ -172,7 +172,7 @@ class World:
         if now > self.now:
             self.now = now
             for client in self.clients:
-                client.waiters = now * client.rate + client.offset
+                client.local = now * client.rate + client.offset
         for tick in self.ticks:
             tick()
 
