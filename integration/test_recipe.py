@@ -25,14 +25,12 @@ class Pair(Lock):
     """Two at a time, in threads."""
 
     _rule = TWO
-    _recipe = "pair"
 
 
 class AsyncPair(AsyncLock):
     """Two at a time, in tasks."""
 
     _rule = TWO
-    _recipe = "pair"
 
 
 @pytest.fixture(params=["memory", *FIXTURES])
