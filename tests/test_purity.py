@@ -136,7 +136,7 @@ PLACES = {
 STORES = {
     "": "stores",
     "registry": "registry",
-    **dict.fromkeys(("credentials", "secret", "tls"), "entry"),  # how a client enters a store
+    **dict.fromkeys(("credentials", "secret", "tls", "urls"), "entry"),  # how a client enters a store
 }
 SHARED_PLACES = {"recipes._run.clock": "clock", "recipes._run.waiting": "waiting"}
 """What drivers and transports both use: the clock, and how a thread waits."""
@@ -167,7 +167,7 @@ ALLOWED = {
     "store kit": {"values", "contract", "clock"},  # no store, and no program or rule
     "protocols": {"values", "contract"},
     "transports": {"values", "contract", "store kit", "protocols", "clock", "waiting", "backends", "entry"},
-    "backends": {"values", "contract", "store kit", "registry", "protocols", "transports", "clock", "entry"},
+    "backends": {"values", "contract", "store kit", "protocols", "transports", "clock", "entry"},
     "drivers": {"values", "contract", "programs", "clock", "waiting"},
     "nouns": {"values", "contract", "rules", "programs", "drivers", "registry", "entry"},
     "root": {"values", "nouns"},

@@ -22,7 +22,7 @@ TOLD = {
     "rules": ("rules", "_rules/"),
     "registry": ("registry of stores", "stores/registry.py"),
     "backends": ("backends", "stores/*/"),
-    "entry": ("entry", "stores/tls.py, credentials.py"),
+    "entry": ("entry", "stores/tls.py, credentials.py ..."),
     "transports": ("transports", "stores/*/: the only I/O"),
     "protocols": ("store protocols", "stores/*/protocol*.py"),
     "store kit": ("the kit of stores", "stores/_kit/"),

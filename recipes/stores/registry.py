@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from recipes._contract.backend import Backend
 from recipes.stores import credentials
 
-__all__ = ["SCHEMES", "Factory", "factory_of", "from_url", "hosts_of", "liveness_locks", "root_of"]
+__all__ = ["SCHEMES", "Factory", "factory_of", "from_url", "liveness_locks"]
 
 Factory = Callable[[SplitResult, dict[str, Any]], tuple[Backend, set[str]]]
 """Makes a backend of a URL and options, and returns the names of the options that it knows, too."""
@@ -88,43 +88,3 @@ def liveness_locks() -> list[int]:
     from recipes.stores.sqlite import liveness_locks as of_files
 
     return of_files()
-
-
-def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:
-    """Return the hosts and ports of a URL like ``scheme://a:1,b,[::1]:2/root``."""
-    example = f"write for example {parts.scheme}://host1:{default_port},host2:{default_port}/app"
-    if not parts.netloc:
-        raise ValueError(f"{parts.scheme}:// names no server; {example}")
-    hosts = [_host(text, default_port, example) for text in parts.netloc.split(",")]
-    if len(set(hosts)) != len(hosts):
-        raise ValueError(f"{parts.scheme}:// names the same server twice")
-    return hosts
-
-
-def _host(text: str, default_port: int, example: str) -> tuple[str, int]:
-    one = urlsplit(f"//{text}")
-    try:
-        host, port = one.hostname, one.port
-    except ValueError:
-        raise ValueError(f"{text!r} is no host:port; the port is a number up to 65535") from None
-    if not host or port == 0:
-        raise ValueError(f"{text!r} is no host:port; {example}")
-    return host, port or default_port
-
-
-def root_of(parts: SplitResult) -> str:
-    """Return the path of a URL without slashes around it, checked.
-
-    Raises:
-        ValueError: It has an empty or dotted component, or a character that is not plain.
-    """
-    root = unquote(parts.path).strip("/")
-    if not root:
-        return ""
-    for component in root.split("/"):
-        plain = component.replace("-", "").replace("_", "").replace(".", "")
-        if not (plain.isascii() and plain.isalnum()):
-            raise ValueError(
-                f"the path of a store's URL is made of A-Z a-z 0-9 _ . - between single slashes, not {root!r}"
-            )
-    return root

@@ -10,8 +10,9 @@ import pytest
 from recipes.stores.etcd import EtcdBackend
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.memory import MemoryBackend
-from recipes.stores.registry import from_url, hosts_of, root_of
+from recipes.stores.registry import from_url
 from recipes.stores.sqlite import SqliteBackend
+from recipes.stores.urls import hosts_of, root_of
 from recipes.stores.zookeeper import ZooKeeperBackend
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 

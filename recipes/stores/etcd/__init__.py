@@ -12,7 +12,7 @@ from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.wire_dial import Endpoints
-from recipes.stores.registry import hosts_of, root_of
+from recipes.stores.urls import hosts_of, root_of
 
 if TYPE_CHECKING:
     import ssl

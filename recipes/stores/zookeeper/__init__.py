@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from recipes._contract.backend import Backend
 from recipes.guarantees import STORES
 from recipes.stores import credentials, tls
-from recipes.stores.registry import hosts_of, root_of
+from recipes.stores.urls import hosts_of, root_of
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 
