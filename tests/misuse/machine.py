@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from recipes import RecipesError
 from tests.contract.apis import Api, Running
@@ -134,9 +134,10 @@ class Misuse(RuleBasedStateMachine):
         grant = self.trying(lambda: lock.acquire(timeout=timeout))
         self.take(grant, client, name, kind, after)
 
-    @precondition(lambda self: len(self.waiting) < MOST_WAITING)
     @rule(client=st.integers(0, CLIENTS - 1), name=st.sampled_from(NAMES), kind=st.sampled_from(KINDS))
     def waits_beside(self, client: int, name: str, kind: str) -> None:
+        if len(self.waiting) >= MOST_WAITING:
+            return
         after = self.newest(name)
         lock = self.lock(client, name, kind)
         running = self.api.start(lambda: lock.acquire(timeout=None))
@@ -144,9 +145,10 @@ class Misuse(RuleBasedStateMachine):
         running.wait(0.02)
         self.collect()
 
-    @precondition(lambda self: self.taken)
     @rule(number=which, wait=st.booleans(), beside=st.booleans())
     def releases(self, number: int, wait: bool, beside: bool) -> None:
+        if not self.taken:
+            return
         taken = self.some(number)
         before = taken.grant.held
 
@@ -164,17 +166,19 @@ class Misuse(RuleBasedStateMachine):
         taken.released = True
         assert not taken.grant.held
 
-    @precondition(lambda self: self.taken)
     @rule(number=which, what=st.sampled_from(("verify", "check", "progress", "downgrade")))
     def asks(self, number: int, what: str) -> None:
+        if not self.taken:
+            return
         taken = self.some(number)
         call = getattr(taken.grant, what, None)
         if call is not None:
             self.trying(call)
 
-    @precondition(lambda self: self.taken)
     @rule(number=which, client=st.integers(0, CLIENTS - 1))
     def expels(self, number: int, client: int) -> None:
+        if not self.taken:
+            return
         taken = self.some(number)
         token = taken.grant.token
         if self.trying(lambda: self.lock(client, taken.name, "lock").evict(token)) is True:
@@ -243,9 +247,10 @@ class Misuse(RuleBasedStateMachine):
         assert not any(one.grant.held for one in self.taken if one.client == client)
         assert self.trying(self.lock(client, NAMES[0], "lock").try_acquire) is FAILED
 
-    @precondition(lambda self: any(self.closed))
     @rule()
     def connects_anew(self) -> None:
+        if not any(self.closed):
+            return
         client = self.closed.index(True)
         self.clients[client], self.closed[client] = self.connect(), False
 
