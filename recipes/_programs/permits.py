@@ -42,7 +42,7 @@ def listed(rule: Rule, mine: Entry, snapshot: Snapshot) -> Program[tuple[Snapsho
     As many are read as show whether this one holds, or the one ahead: each holder takes a permit.
     """
     queue = mine.ticket.queue
-    most = max(rule.depth, *(limit_of(one) or 1 for one in snapshot.ahead[:1])) + 1
+    most = max([rule.depth, *(limit_of(one) or 1 for one in snapshot.ahead[:1])]) + 1
     listing: Listing = yield from List(queue, most, watch=True, kinds_only=True)
     found = listing.contenders
     refs = [one.ref for one in found]

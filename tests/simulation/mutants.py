@@ -169,10 +169,10 @@ for _name, _rule in (
 ):
     MUTANTS.append(Mutant(_name, RW, BOTH, list, rules=rw_bugs.mixed(_rule)))
 MUTANTS.append(
-    Mutant(  # on ZooKeeper a writer does not even read whether another downgraded
+    Mutant(
         "a writer goes in beside one that downgraded",
         RW,
-        ETCD,
+        BOTH,
         list,
         rules=rw_bugs.mixed(rw_bugs.BESIDE_DOWNGRADED),
     )

@@ -43,17 +43,17 @@ def _past_downgraded(ahead: Ahead) -> Ahead:
 
 
 #: A reader looks at whoever holds, and at no writer that waits.
-OVERTAKES = Rule("R", _let_past_waiting, exclusive_only=True, steps_up=False)
+OVERTAKES = Rule("R", _let_past_waiting, exclusive_only=True, minds_marks=True, steps_up=False)
 #: Readers step up, as writers do, and all wake at every release.
-HERD = Rule("R", SHARED.blocked_by, exclusive_only=True)
+HERD = Rule("R", SHARED.blocked_by, exclusive_only=True, minds_marks=True)
 #: A writer minds writers alone.
 BLIND_WRITER = Rule("W", exclusive_only=True)
 #: A writer goes in beside one that downgraded.
-BESIDE_DOWNGRADED = Rule("W", _past_downgraded)
+BESIDE_DOWNGRADED = Rule("W", _past_downgraded, minds_marks=True)
 #: A reader waits for readers, too: nobody shares.
 UNSHARED = Rule("R")
 #: A reader never sees that a writer downgraded.
-STUBBORN = Rule("R", Nearest(), exclusive_only=True, steps_up=False)
+STUBBORN = Rule("R", Nearest(), exclusive_only=True, minds_marks=True, steps_up=False)
 
 
 def shares_too_late() -> list[Any]:
@@ -82,7 +82,7 @@ def no_look_when_others_were_ahead() -> list[Any]:
     """A reader that knew of two writers takes the going of the nearest for its turn."""
 
     def woken(rule: Any, mine: Any, snapshot: Any, armed: Any, event: Any) -> Any:
-        if mine.ticket.shared and getattr(event, "ref", None) == (armed[0].ref if armed else ""):
+        if mine.ticket.kind == "R" and getattr(event, "ref", None) == (armed[0].ref if armed else ""):
             return Snapshot(mine, (), complete=True, position=0), ()
         return (yield from original(rule, mine, snapshot, armed, event))
 

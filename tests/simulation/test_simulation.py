@@ -28,6 +28,7 @@ GATE = 10_060  # schedules of each store
 OF_PERMITS = 2_000  # of which each user acquires a semaphore
 COUNTED = 20_000  # that are long and hard enough, and differ, of both
 EARLY = 1_000
+SLIPS = ("AttributeError", "TypeError", "NameError")
 # Those that take more schedules than a test should run; ``nox -s mutants`` finds them all.
 SLOW = {
     ("a late renewal revives", "zookeeper"),
@@ -159,6 +160,8 @@ def test_a_seed_replays_exactly(store: str) -> None:
 def test_a_planted_bug_is_found(mutant: object, store: str) -> None:
     verdict = kill(mutant, store, EARLY)  # type: ignore[arg-type]
     assert verdict is not None, "this bug went unnoticed"
+    said = str(verdict.violation)
+    assert not any(kind in said for kind in SLIPS), f"what was planted is no bug, but fails by itself: {said}"
 
 
 def test_most_planted_bugs_are_among_those() -> None:
