@@ -31,7 +31,7 @@ class ContenderInfo:
         holds: Whether it holds the lock as the store shows it; it may not know yet, or have given
             it up by its own clock already.
         mode: "exclusive" or "shared" (a reader, a writer that downgraded, or what holds permits).
-        token: The fencing token that he has, or will have; None of what takes permits.
+        token: The fencing token that it has, or will have; None of what takes permits.
         mine: Whether it belongs to the session of the client that looks.
         ours: Whether it is of this package's layout; of others nothing else is known than what is here.
         session: The store's id of its session in hexadecimal; empty where it is not shown.

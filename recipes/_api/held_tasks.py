@@ -32,7 +32,7 @@ AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
 
 
 def _current_task() -> asyncio.Task[Any] | None:
-    # A third of what importing the package takes, and who has a task has it imported.
+    # A third of what importing the package takes, and where there is a task it is imported.
     import asyncio  # noqa: PLC0415
 
     return asyncio.current_task()

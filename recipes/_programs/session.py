@@ -42,7 +42,7 @@ class OpenFailed(SessionEvent):
 
 
 class SessionState:
-    """What a client knows of its session, and who wants to be notified of it.
+    """What a client knows of its session, and which calls want to be notified of it.
 
     Calls in progress stand in `calls`; all of them are notified when anything changes.
     Every method is safe from any thread: single assignments and dict operations.
@@ -151,7 +151,7 @@ def _stillborn(state: SessionState, sent_at: float) -> Program[None]:
     """Wait if the session hardly lived: a store that ends what it starts is not hurried."""
     now = yield from Now()
     until = now + STILLBORN_S if now - sent_at < STILLBORN_S else now
-    while now < until and state.closed is None:  # what it is told meanwhile may be about the last one
+    while now < until and state.closed is None:  # what it is notified of meanwhile may be about the last one
         yield from Wait(until - now)
         now = yield from Now()
 

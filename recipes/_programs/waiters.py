@@ -1,4 +1,4 @@
-"""The client's own contenders: who waits behind one of them needs no watch on the store."""
+"""The client's own contenders: what waits behind one of them needs no watch on the store."""
 
 from __future__ import annotations
 

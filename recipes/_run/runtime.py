@@ -244,7 +244,7 @@ class Runtime(ABC):
             self.state.wake_keepalive()
 
     def keepalive_failed(self, error: Exception) -> None:
-        """The keepalive loop made a mistake: give the session up, tell who waits for one; it starts anew."""
+        """The keepalive loop made a mistake: give the session up and notify what waits; it starts anew."""
         reason = f"renewing failed: {type(error).__name__}"
         self.give_up(reason)
         self.state.failed(StoreUnavailable(self.backend.label, reason))

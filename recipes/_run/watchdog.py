@@ -77,7 +77,7 @@ class Watchdog:
                 self._take_back(hold)
 
     def _take_back(self, hold: HeldState) -> None:
-        """Have its contender withdrawn; the keepalive loop tells of it, once it comes to that."""
+        """Have its contender withdrawn; the keepalive loop reports it, once it comes to that."""
         again_at = AGAIN_S
         try:
             if self._withdrawn(hold):

@@ -32,7 +32,7 @@ class Instrument:
         name: Dotted, without the prefix ``recipes``.
         kind: What kind of instrument it is.
         unit: "s", or in braces what is counted.
-        labels: What it is told apart by; besides these ``name``, where that is asked for.
+        labels: What distinguishes it; besides these ``name``, where that is asked for.
         help: What it says.
     """
 

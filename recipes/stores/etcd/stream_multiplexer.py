@@ -8,7 +8,7 @@ closes what ``opens`` and ``closes`` ask for, sends every ``outbox``, and does w
 Silence: when nothing was received for ``silence_s``, a progress request asks for a sign
 of life; when that is not answered within the same time, or within twice ``patience_s`` where
 there is another server to go to, the channel is dead. So it is when a create is not answered
-within one and a half ``patience_s``: who waits for it is not notified. (etcd 3.4.23 and 3.5.1
+within one and a half ``patience_s``: what waits for it is not notified. (etcd 3.4.23 and 3.5.1
 answer a progress request always, from 3.5.8 on only while watches are synchronized; a false
 alarm costs a look and a new watch.)
 

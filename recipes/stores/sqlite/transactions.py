@@ -175,7 +175,7 @@ class Transaction:
         return self._joined(self._place(op.ticket, own), own, ahead, op.rule)
 
     def _joined(self, mine: ops.Entry, before: int | None, ahead: Ahead, rule: Rule) -> ops.Snapshot:
-        """Return the view of a contender: if it was not there ``before``, of the moment it was made."""
+        """Return the snapshot of a contender: if it was not there ``before``, of the moment it was made."""
         snapshot = self._snapshot(mine, ahead, rule)
         return snapshot if before is not None else replace(snapshot, as_of=mine.token)
 
@@ -190,7 +190,7 @@ class Transaction:
         return None if found is None else int(found[0])
 
     def _place(self, ticket: ops.Ticket, token: int | None) -> ops.Entry:
-        """Return the place of an attempt; without a token it joins the queue."""
+        """Return the entry of an attempt; without a token it joins the queue."""
         if token is None:
             self._run("UPDATE machine SET token = token + 1")
             token = int(self._run("SELECT token FROM machine").fetchone()[0])
@@ -330,7 +330,7 @@ class Transaction:
         found: tuple[str | None] | None = self._run(seen, (queue, self._session)).fetchone()
         return found
 
-    # Who is notified.
+    # Which sessions are notified.
 
     def _arm(self, target: Contender, mine: ops.Entry) -> None:
         """Watch a contender: note here which mailbox it is for, and in the file that this session does."""

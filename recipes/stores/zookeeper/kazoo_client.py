@@ -306,7 +306,7 @@ class KazooSession:
         try:
             self._on_end(reason)
         except BaseException:
-            log.exception("whoever is told of the session's end raised")
+            log.exception("what is notified of the end of a session raised")
 
     # Ending.
 

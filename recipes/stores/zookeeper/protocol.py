@@ -242,7 +242,7 @@ class ZooKeeperProtocol(StoreProtocol):
     def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
         """List the queue, then read the nodes at its head, together; once more if one is gone in between.
 
-        The names are watched first: whoever comes or goes later shows there, and whoever is rewritten, in
+        The names are watched first: what comes or goes later shows there, and what is rewritten, in
         what is read of it or by the watch on it.
         """
         listed: tuple[Contender | None, ...] = ()
@@ -377,7 +377,7 @@ class ZooKeeperProtocol(StoreProtocol):
         self._answers(tuple(None if isinstance(r, there) else r for r in (*above, replies[-1])))
 
     def _notice(self, queue: str, names: tuple[str, ...], children: list[Child]) -> None:
-        """Note who is no contender, each once, and which kinds may not wait for ours, once a lock."""
+        """Note what is no contender, each once, and which kinds may not wait for ours, once a lock."""
         if len(children) == len(names) and "__" not in "".join(names):
             return  # nothing odd: what is looked for below has two underscores
         node = self._layout.queue(queue)
