@@ -63,7 +63,7 @@ class Stage:
 
     def _made(self) -> Any:
         if self.clustered:
-            return cluster_of("etcd-3.5" if self.scheme == "etcd" else "zookeeper-3.8")
+            return cluster_of("etcd-3.4" if self.scheme == "etcd" else "zookeeper-3.8")
         return {"etcd-3.4": servers.etcd_34, "etcd-3.5": servers.etcd_35, "zookeeper": EmbeddedZooKeeper}[
             self.store
         ]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,6 +20,13 @@ def clusters() -> Iterator[Callable[..., Cluster]]:
     made: dict[tuple[str, bool], Cluster] = {}
 
     def get(kind: str, *, hub: bool = False) -> Cluster:
+        known = made.get((kind, hub))
+        if known is not None:
+            if known.hub is not None:
+                known.hub.heal()
+            if not known.start().agrees():
+                print(f"another {kind} is started: the members of the last one disagree", file=sys.stderr)
+                made.pop((kind, hub)).close()
         if (kind, hub) not in made:
             made[kind, hub] = cluster_of(kind, hub=hub)
             made[kind, hub].__enter__()
@@ -39,8 +47,5 @@ def server(request: pytest.FixtureRequest, clusters: Callable[..., Cluster]) -> 
         if os.environ.get("CI"):
             pytest.fail(f"{kind} is needed in CI: {reason}")
         pytest.skip(f"NOT TESTED on {kind}: {reason}")
-    if cluster.hub is not None:
-        cluster.hub.heal()
-    cluster.start()
     cluster.leader()
     return cluster

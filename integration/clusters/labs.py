@@ -23,8 +23,10 @@ TICK_MS = 500
 SESSION_S = 6.0
 """Long enough for a member to be given up and a leader to be elected, on a slow machine too."""
 
-MADE = ("etcd-3.5", "zookeeper-3.8")
-"""The kinds of the default run."""
+MADE = ("etcd-3.4", "zookeeper-3.8")
+"""The kinds of every run: etcd 3.4, since a member of 3.5.1 that was killed may forget what it had stored
+(etcd issue 13766, mended in 3.5.3). Its clients then find a store that has gone back, and say so.
+"""
 
 
 def cluster_of(kind: str, *, hub: bool = False) -> Any:

@@ -74,6 +74,10 @@ class Cluster(ABC, Generic[S]):
         """Return all members but these."""
         return [member for member in self.members if member not in than]
 
+    def agrees(self) -> bool:
+        """Whether all members have stored the same, as far as can be seen from outside."""
+        return True
+
     @abstractmethod
     def leads(self, member: S) -> bool:
         """Whether ``member`` says that it leads."""

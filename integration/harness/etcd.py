@@ -14,10 +14,13 @@ from typing import Any
 
 from integration.harness.cluster import Cluster
 from integration.harness.hub import Hub
-from integration.harness.process import Server
+from integration.harness.process import Server, eventually
 from integration.harness.throwaway import etcd_command, etcd_healthy, free_ports
 
 __all__ = ["Etcd", "EtcdCluster"]
+
+AGREED_S = 10.0
+"""Within which members have the same, when what was left of the last test ends meanwhile."""
 
 
 class Etcd(Server):
@@ -75,6 +78,10 @@ class Etcd(Server):
         body = {"key": encoded(key), "value": encoded(value), "lease": lease}
         return int(self.ask("/v3/kv/put", body)["header"]["revision"])
 
+    def revision(self) -> int:
+        """Return the store's revision, when this member has all that the majority had when it was asked."""
+        return int(self.ask("/v3/kv/range", {"key": encoded("x")})["header"]["revision"])
+
     def keys(self, prefix: str) -> list[str]:
         """Return every key that starts with ``prefix``, oldest first."""
         start = prefix.encode() or b"\0"
@@ -116,7 +123,7 @@ class Etcd(Server):
 
     def compact(self) -> int:
         """Compact the history up to now and return the revision of that."""
-        revision = int(self.ask("/v3/kv/range", {"key": encoded("x")})["header"]["revision"])
+        revision = self.revision()
         self.ask("/v3/kv/compaction", {"revision": str(revision), "physical": True})
         return revision
 
@@ -137,6 +144,9 @@ class EtcdCluster(Cluster[Etcd]):
     def leads(self, member: Etcd) -> bool:
         status = member.ask("/v3/maintenance/status", timeout_s=1)
         return bool(status.get("leader") == status["header"]["member_id"])  # absent while there is none
+
+    def agrees(self) -> bool:
+        return eventually(lambda: len({member.revision() for member in self.members}) == 1, AGREED_S)
 
 
 def encoded(text: str | bytes) -> str:
