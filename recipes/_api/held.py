@@ -74,6 +74,7 @@ class Held(ABC):
         attempt.max_hold_s = self._max_hold_s
         attempt.owner = self._runtime.note
         attempt.max_waiters = options.max_waiters
+        attempt.data = options.data
         attempt.requeues = options.on_session_lost == "requeue"
         if options.calls_back:
             in_turn = self._runtime.in_turn()

@@ -16,13 +16,14 @@ OnPosition = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class AcquireOptions:
-    """How an acquire waits; raises unless it fits."""
+    """How an acquire waits, and what its contender says to others; raises unless it fits."""
 
     timeout: float | None = None
     max_waiters: int | None = None
     on_session_lost: Literal["requeue", "fail"] = "requeue"
     on_queued: OnPosition | None = None
     on_position: OnPosition | None = None
+    data: bytes = b""
 
     def __post_init__(self) -> None:
         duration("timeout", self.timeout)

@@ -83,6 +83,7 @@ class HeldState:
     __slots__ = (
         "_end",
         "acquired_at",
+        "data",
         "entered",
         "entry",
         "grant",
@@ -94,6 +95,7 @@ class HeldState:
         "owner",
         "session",
         "until",
+        "version",
     )
 
     def __init__(
@@ -115,6 +117,8 @@ class HeldState:
         self.until = math.inf if max_hold_s is None else acquired_at + max_hold_s
         self.overheld = False  # somebody saw ``until`` pass; for ever, whatever is said later
         self.mark = ""  # as the store confirmed
+        self.data = entry.ticket.data  # as the store confirmed
+        self.version: int | None = 0  # how often it was rewritten, by `rewrite` alone; None: nobody knows
         self.grant: Any = None
         self.entered: Callable[[], list[Any]] | None = None  # the grants of who may enter it again
         self.on_end: Callable[[], None] | None = None
@@ -204,7 +208,8 @@ class HeldState:
     @property
     def rewritten(self) -> bool:
         """Whether its contender may be there with another mark than it was made with, and is held."""
-        return self.contender.downgraded or rule_of(self.entry.ticket.kind).weight is not None
+        said_more = self.version != 0 or rule_of(self.entry.ticket.kind).weight is not None
+        return said_more or self.contender.downgraded
 
     @property
     def mode(self) -> str:

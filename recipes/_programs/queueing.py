@@ -81,6 +81,7 @@ class Attempt:
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
         owner: Makes what a contender says of its maker.
+        data: What its user has it say.
         on_queued: Told how many are ahead, each time it queues; must not block.
         on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
     """
@@ -98,15 +99,15 @@ class Attempt:
     started_at: float = 0.0
     max_hold_s: float | None = None
     owner: Callable[[], str] = str
+    data: bytes = b""
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
 
     def next_ticket(self) -> Ticket:
         """Name the next contender."""
         self.number += 1
-        return Ticket(
-            self.queue, self.rule.kind, self.new_id(), self.owner(), minds_marks=self.rule.minds_marks
-        )
+        kind, minds_marks = self.rule.kind, self.rule.minds_marks
+        return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
 
     @property
     def takes_permits(self) -> bool:
