@@ -87,6 +87,17 @@ _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
 _NOUN_OF = {"rlock": "lock", "rwlock": "lock"}
 """The nouns of recipes whose name is not their noun."""
 
+
+def noun_of(recipe: str) -> str:
+    """Return what a recipe's thing is called in events and messages: "lock" of an "rwlock"."""
+    return _NOUN_OF.get(recipe, recipe)
+
+
+def titled(recipe: str, name: str) -> str:
+    """Return what a message calls something: "semaphore 'gpu'"."""
+    return f"{noun_of(recipe)} {name!r}"
+
+
 #: Every event by its name, noun first (reference documentation; frozen by a test).
 EVENTS: dict[str, EventType] = {
     f"{noun}.{transition}": EventType(level, (*common, *more), when)
@@ -193,8 +204,7 @@ def happened(transition: str, labels: Mapping[str, Any], **more: Any) -> Transit
         labels: The fields that all events of one call have, ``recipe`` among them.
         more: Further fields.
     """
-    recipe = labels["recipe"]
-    return Transition(f"{_NOUN_OF.get(recipe, recipe)}.{transition}", **labels, **more)
+    return Transition(f"{noun_of(labels['recipe'])}.{transition}", **labels, **more)
 
 
 def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
