@@ -27,12 +27,13 @@ from recipes.stores.sqlite.schema import connect
 from tests.contract.tap import Tap
 
 SEMAPHORES = "~semaphore/"
+ELECTIONS = "~election/"
 
 
 def queue_of(name: str) -> str:
-    """Return the encoded queue of a lock of this name, or of a semaphore: ``~semaphore/<name>``."""
-    lock = name.removeprefix(SEMAPHORES)
-    return encode(name) if lock == name else SEMAPHORES + encode(lock)
+    """Return the encoded queue of a lock of this name, or of another recipe: ``~semaphore/<name>``."""
+    recipe = next((one for one in (SEMAPHORES, ELECTIONS) if name.startswith(one)), "")
+    return recipe + encode(name.removeprefix(recipe))
 
 
 @dataclass(frozen=True)
