@@ -131,7 +131,8 @@ class ZooKeeperStore(ServerStore):
 
     def end_session(self, client: Any) -> None:
         """Take the session over with its id and password, and close it."""
-        own = client._runtime.state.session.connection.inner._session._client
+        connection = client._runtime.state.session.connection
+        own = getattr(connection, "inner", connection)._session._client  # tapped, or not
         thief = KazooClient(self.server.address, client_id=own.client_id, **self.server.kazoo_options)
         thief.start(timeout=10)
         thief.stop()
