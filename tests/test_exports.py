@@ -89,9 +89,12 @@ def test_every_error_is_at_the_root() -> None:
 
 def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
     assert recipes.__all__ == [
+        "AlreadyJoined",
         "AsyncClient",
         "AsyncGrant",
+        "AsyncGroup",
         "AsyncLock",
+        "AsyncMembership",
         "AsyncRLock",
         "AsyncReadLock",
         "AsyncReadWriteLock",
@@ -103,11 +106,14 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "ClientClosed",
         "ContenderInfo",
         "Grant",
+        "Group",
         "Guarantees",
         "Lock",
         "LockError",
         "LockLost",
         "LockTimeout",
+        "Member",
+        "Membership",
         "QueueFull",
         "RLock",
         "ReadLock",
