@@ -64,7 +64,7 @@ def go_program(name: str, source: Path = HERE / "go") -> list[str]:
 
 
 def curator_program(name: str, source: Path = HERE / "java") -> list[str]:
-    """Return the command that runs the program in a folder, with Curator; the examples of the docs are at hand for it.
+    """Return the command that runs the program in a folder, with Curator and the examples of the docs.
 
     Raises:
         ServerUnavailable: There is no JDK, or no Curator.

@@ -89,27 +89,32 @@ class Peer:
     def do(self, command: str, *args: str) -> str:
         """Carry out a command."""
         match command:
-            case "use" if args[0] in CANDIDATES:
-                self.lock = Candidate(self.client, *args)
-                return "ready"
             case "use":
-                name, patterns = KINDS[args[0]]
-                self.lock = getattr(self.client, name)(args[1], extra_lock_patterns=patterns)
+                self.use(*args)
                 return "ready"
-            case "acquire":
-                self.lock.acquire()
-                return self.held()
-            case "try":
-                return self.held() if self.lock.acquire(blocking=False) else "busy"
+            case "acquire" | "try":
+                return self.held() if self.lock.acquire(blocking=command == "acquire") else "busy"
             case "release":
                 self.lock.release()
                 return "released"
             case "count":
                 return self.count(Path(args[0]), int(args[1]))
             case "leader":
-                standing = self.lock.election.contenders()
-                return f"leader {standing[0]}" if standing else "nobody"
+                return self.leader()
         raise AssertionError(f"{command} should be a command")
+
+    def use(self, kind: str, path: str, *value: str) -> None:
+        """Make a lock of a kind, or a candidate."""
+        if kind in CANDIDATES:
+            self.lock = Candidate(self.client, kind, path, *value)
+        else:
+            name, patterns = KINDS[kind]
+            self.lock = getattr(self.client, name)(path, extra_lock_patterns=patterns)
+
+    def leader(self) -> str:
+        """Tell whom kazoo takes for the leader."""
+        candidates = self.lock.election.contenders()
+        return f"leader {candidates[0]}" if candidates else "nobody"
 
     def held(self) -> str:
         """Tell the fencing token: the transaction that created the own node."""

@@ -111,9 +111,11 @@ def main() -> None:
                 candidates |= {(kind.label, column): said for column, said in row.items()}
                 print(f"{kind.label} beside our election: {row}")
             if store == "ZooKeeper":
-                rows = {party: party_row(ground, party) for party in PARTIES}
-                print(f"parties beside our group: {rows}")
-                GROUPS.write({(party, column): rows[party][column] for party in rows for column in rows[party]})
+                parties = {party: party_row(ground, party) for party in PARTIES}
+                print(f"parties beside our group: {parties}")
+                GROUPS.write(
+                    {(party, column): said for party, row in parties.items() for column, said in row.items()}
+                )
         TABLES[store].write(cells)
         ELECTIONS[store].write(candidates)
 

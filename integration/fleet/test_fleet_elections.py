@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from integration import servers
 from integration.fleet.elections import candidate, election, known
 from integration.fleet.kinds import ELECTION, ETCD_ELECTIONS, ZOOKEEPER_ELECTIONS, Kind, start
 from integration.fleet.meeting import Ground, contend, meet, place
@@ -111,7 +110,7 @@ def test_theirs_leads_when_our_session_has_ended(on_zookeeper: Ground, kind: Kin
 def test_a_leader_latch_leads_beside_ours_since_it_sorts_our_nodes_behind_its_own(
     on_zookeeper: Ground,
 ) -> None:
-    """It compares what follows ``latch-`` in a node's name, and the whole name where there is no ``latch-``."""
+    """It compares what follows ``latch-`` in a node's name, or the whole name if nothing does."""
     name = place(ELECTION, "latch")
     with candidate(on_zookeeper, LATCH, name) as latch:
         with election(on_zookeeper, name).campaign("ours", timeout=PATIENCE_S) as leadership:
