@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class Known:
 
 
 @contextlib.contextmanager
-def candidate(ground: Ground, kind: Kind, name: str) -> Iterator[Candidate]:
+def candidate(ground: Ground, kind: Kind, name: str) -> Generator[Candidate, None, None]:
     """Yield a candidate of theirs."""
     with ground.peer(kind, name) as one:
         assert isinstance(one, Candidate)

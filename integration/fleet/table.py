@@ -100,7 +100,8 @@ def election_row(kind: Kind, meeting: Meeting, shown: Known) -> dict[str, str]:
 def main() -> None:
     """Observe, and write."""
     for store, start in (("etcd", servers.etcd_35), ("ZooKeeper", servers.zookeeper_38)):
-        cells, candidates = {}, {}
+        cells: dict[tuple[str, str], str] = {}
+        candidates: dict[tuple[str, str], str] = {}
         with start() as server, Ground(server) as ground:
             for kind in KINDS[store]:
                 for ours in OURS:
