@@ -67,9 +67,9 @@ class AsyncQueued(Held, Generic[AnyAsyncGrant]):
             try:
                 grant = await self._try_acquire(AT_ONCE_S, options)
             except StoreUnavailable as silent:
-                raise LockTimeout(self._name, 0.0) from silent
+                raise LockTimeout(self._name, 0.0, recipe=self._recipe) from silent
             if grant is None:
-                raise LockTimeout(self._name, 0.0, position=1)
+                raise LockTimeout(self._name, 0.0, position=1, recipe=self._recipe)
             return grant
         owner = _current_task()
         again: AnyAsyncGrant | None = self._again(owner)

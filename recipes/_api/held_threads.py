@@ -46,9 +46,9 @@ class BlockingQueued(Held, Generic[AnyGrant]):
             try:
                 grant = self._try_acquire(AT_ONCE_S, options)
             except StoreUnavailable as silent:
-                raise LockTimeout(self._name, 0.0) from silent
+                raise LockTimeout(self._name, 0.0, recipe=self._recipe) from silent
             if grant is None:
-                raise LockTimeout(self._name, 0.0, position=1)
+                raise LockTimeout(self._name, 0.0, position=1, recipe=self._recipe)
             return grant
         owner = threading.current_thread()
         again: AnyGrant | None = self._again(owner)
@@ -123,7 +123,8 @@ class BlockingQueued(Held, Generic[AnyGrant]):
 
         Args:
             token: As `holders` and `waiters` show it, or the id where there is none, as in a semaphore;
-                no other has it, now or later. It has to be among the first 10 000 of the queue.
+                no other has it, now or later. In a semaphore's queue a contender of another kind has a
+                token, and no id. It has to be among the first 10 000 of the queue.
 
         Returns:
             Whether it was there.

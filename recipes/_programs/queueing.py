@@ -110,6 +110,16 @@ class Attempt:
         return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
 
     @property
+    def name(self) -> str:
+        """The name, as its user gave it."""
+        return str(self.labels["name"])
+
+    @property
+    def recipe(self) -> str:
+        """What it is of: "lock", "semaphore" ..."""
+        return str(self.labels["recipe"])
+
+    @property
     def takes_permits(self) -> bool:
         """Whether it is of a semaphore."""
         return self.rule.weight is not None
@@ -155,13 +165,13 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
             yield from Abandon(ticket)
             if stood and not attempt.requeues:
                 yield from _tell_end(attempt, "cancelled", reason="SessionLost")
-                raise SessionLost(lost.reason, attempt.labels["name"]) from None
+                raise SessionLost(lost.reason, attempt.name, recipe=attempt.recipe) from None
             yield from Emit(attempt.transition("requeued", reason=lost.reason))
         except Expired as expired:
             yield from Abandon(ticket)
             yield from _tell_end(attempt, "timeout")
-            timeout_s = attempt.timeout_s or 0.0
-            raise LockTimeout(attempt.labels["name"], timeout_s, attempt.position) from expired.__cause__
+            within_s, seen = attempt.timeout_s or 0.0, attempt.position
+            raise LockTimeout(attempt.name, within_s, seen, recipe=attempt.recipe) from expired.__cause__
         except QueueFull:  # and it has left the queue
             yield from _tell_end(attempt, "cancelled", reason="QueueFull")
             raise
@@ -379,7 +389,7 @@ def _join_if_there_is_room(attempt: Attempt, mine: Entry, *, holds: bool) -> Pro
         return
     if len(waiters) >= attempt.max_waiters:
         yield from Withdraw(mine.ticket, mine)
-        raise QueueFull(attempt.labels["name"], attempt.max_waiters, snapshot.position)
+        raise QueueFull(attempt.name, attempt.max_waiters, snapshot.position, recipe=attempt.recipe)
 
 
 def _woken(
