@@ -1,4 +1,4 @@
-"""Candidates of different kinds: what each knows of the other's leader."""
+"""Candidates of different kinds: what each shows as the leader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Known", "candidate", "election", "known"]
 
 @dataclass(frozen=True)
 class Known:
-    """Whom each takes for the leader: the value that it shows, or None.
+    """The value that each shows as the leader's, or None.
 
     Attributes:
         ours: What theirs show while ours leads, and one of theirs campaigns.

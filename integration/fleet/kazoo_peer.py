@@ -30,14 +30,15 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "read+exclusive": ("ReadLock", (EXCLUSIVE_OURS,)),
 }
 CANDIDATES = {"election": (), "election+": (OURS,)}
-TRY_S = 0.3
-"""How long a candidate, which cannot look without waiting, queues before a try has failed."""
+TRY_S = 1.0
+"""How long a candidate, which cannot look without waiting, queues behind others before a try has failed."""
 
 
 class Candidate:
     """An election, held as a lock is: its function runs until it is released."""
 
     def __init__(self, client: KazooClient, kind: str, path: str, value: str) -> None:
+        self.client = client
         self.election = client.Election(path, value)
         if patterns := CANDIDATES[kind]:
             self.election.lock = client.Lock(path, value, extra_lock_patterns=patterns)
@@ -53,11 +54,12 @@ class Candidate:
 
     def acquire(self, blocking: bool = True) -> bool:
         """Campaign, and lead."""
+        opposed = bool(self.client.exists(self.path) and self.client.get_children(self.path))
         self._leads.clear()
         self._resigned.clear()
         self._thread = threading.Thread(target=self.election.run, args=(self._lead,), daemon=True)
         self._thread.start()
-        if self._leads.wait(None if blocking else TRY_S):
+        if self._leads.wait(TRY_S if opposed and not blocking else None):
             return True
         self.election.cancel()
         self._thread.join()

@@ -14,7 +14,8 @@ import org.apache.curator.retry.RetryOneTime;
  * <p>Run as {@code Fleet ADDRESS [SECONDS]}; all locks that are used share one session, of so many seconds.
  */
 public final class Fleet {
-    private static final long PATIENCE_MS = 300;
+    private static final long PATIENCE_MS = 1_000;
+    private static final long UNOPPOSED_MS = 30_000;
 
     private final CuratorFramework client;
     private Contender lock;
@@ -57,7 +58,7 @@ public final class Fleet {
                 lock.acquire();
                 return held();
             case "try":
-                return lock.acquire(PATIENCE_MS) ? held() : "busy";
+                return lock.acquire(opposed() ? PATIENCE_MS : UNOPPOSED_MS) ? held() : "busy";
             case "release":
                 lock.release();
                 return "released";
@@ -95,6 +96,11 @@ public final class Fleet {
             default:
                 throw new IllegalArgumentException("no kind of candidate: " + kind);
         }
+    }
+
+    private boolean opposed() throws Exception {
+        var stat = client.checkExists().forPath(path);
+        return stat != null && stat.getNumChildren() > 0;
     }
 
     /** The fencing token: the transaction that created the one node of this session. */
