@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooState
 
 import recipes
 from integration import servers
@@ -20,6 +22,7 @@ from integration.fleet.parties import PARTIES, party_row
 from integration.fleet.peers import PATIENCE_S, Program
 from integration.fleet.table import ELECTIONS, GROUPS, election_row
 from integration.harness.etcd import encoded
+from integration.stores import ZooKeeperStore
 from recipes.events import Transition, subscribe
 from tests.contract.stores import ELECTIONS as QUEUES
 
@@ -170,6 +173,32 @@ def test_etcds_own_service_elects_a_candidate_whose_lease_has_expired(on_etcd: G
             assert leadership.verify()
             assert on_etcd.actors[0].client.session.id != first
             assert len(on_etcd.store.contenders(name)) == 1
+
+
+def test_kazoos_leader_works_on_after_its_session_has_ended_and_ours_leads(on_zookeeper: Ground) -> None:
+    name = place(ELECTION, "on")
+    leads, lost, ended = threading.Event(), threading.Event(), threading.Event()
+    assert isinstance(on_zookeeper.store, ZooKeeperStore)
+
+    def work() -> None:
+        leads.set()
+        ended.wait()
+
+    with servers.kazoo_client(on_zookeeper.server) as kazoo:
+        running = threading.Thread(target=kazoo.Election(on_zookeeper.path(name), "theirs").run, args=(work,))
+        running.start()
+        try:
+            assert leads.wait(PATIENCE_S)
+            waiting = behind(on_zookeeper, name)
+            kazoo.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
+            on_zookeeper.store.expire(kazoo)
+            with waiting.result(PATIENCE_S) as leadership:
+                assert lost.wait(PATIENCE_S)
+                assert leadership.verify()
+                assert running.is_alive()
+        finally:
+            ended.set()
+            running.join()
 
 
 def test_candidates_in_asyncio_on_etcd(on_etcd: Ground) -> None:
