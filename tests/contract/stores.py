@@ -28,12 +28,13 @@ from tests.contract.tap import Tap
 
 SEMAPHORES = "~semaphore/"
 ELECTIONS = "~election/"
+PLACES = (SEMAPHORES, ELECTIONS)
 
 
 def queue_of(name: str) -> str:
     """Return the encoded queue of a lock of this name, or of another recipe: ``~semaphore/<name>``."""
-    recipe = next((one for one in (SEMAPHORES, ELECTIONS) if name.startswith(one)), "")
-    return recipe + encode(name.removeprefix(recipe))
+    place = next((one for one in PLACES if name.startswith(one)), "")
+    return place + encode(name.removeprefix(place))
 
 
 @dataclass(frozen=True)
