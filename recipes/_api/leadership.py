@@ -22,18 +22,7 @@ if TYPE_CHECKING:
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.tasks import AsyncRuntime
 
-__all__ = [
-    "AsyncLeadership",
-    "AsyncWork",
-    "BaseElection",
-    "Leader",
-    "Leadership",
-    "Work",
-    "data_of",
-    "lead",
-    "lead_async",
-    "leader",
-]
+__all__ = ["AsyncLeadership", "AsyncWork", "BaseElection", "Leader", "Leadership", "Work"]
 
 T = TypeVar("T")
 MOST_BYTES = 1_000_000
@@ -55,7 +44,7 @@ class Leader:
     token: int
 
 
-def leader(contenders: tuple[Contender, ...]) -> Leader | None:
+def _leader(contenders: tuple[Contender, ...]) -> Leader | None:
     """Return which of an election's contenders, from the head on, leads; None: there is none."""
     return Leader(_text(contenders[0].data), contenders[0].token) if contenders else None
 
@@ -64,7 +53,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def data_of(value: str) -> bytes:
+def _data(value: str) -> bytes:
     """Return what a value is on the store.
 
     Raises:
@@ -114,10 +103,10 @@ class Leadership(_BaseLeadership, Grant):
         super().__init__(runtime, hold)
 
     def proclaim(self, value: str) -> None:
-        """Say something else to those who look, and go on leading; waits at most the request timeout.
+        """Replace what it says to others, and go on leading; waits at most the request timeout.
 
-        One at a time: another thread, or task, waits for the one before it. One that raised may still be
-        done, but never behind a later one.
+        One at a time: a second call waits for the first. A call that raised may still be done, but never
+        after a later one.
 
         Args:
             value: At most 1 000 000 bytes of UTF-8.
@@ -128,7 +117,7 @@ class Leadership(_BaseLeadership, Grant):
             ReentrantCall: A signal handler called it amid another one of the same thread.
             ValueError: The value does not fit; nothing was sent.
         """
-        data = data_of(value)
+        data = _data(value)
         if self._proclaiming._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - nobody else knows
             raise ReentrantCall
         with self._proclaiming:
@@ -154,7 +143,7 @@ class AsyncLeadership(_BaseLeadership, AsyncGrant):
 
     @like(Leadership.proclaim)
     async def proclaim(self, value: str) -> None:
-        data = data_of(value)
+        data = _data(value)
         async with self._proclaiming:
             self.check()
             if not await self._runtime.run(self._rewriting(data), self._asking()):
@@ -180,7 +169,7 @@ Work: TypeAlias = Callable[[Leadership], T]
 AsyncWork: TypeAlias = Callable[[AsyncLeadership], Awaitable[T]]
 
 
-def lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
+def _lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
     """Have the leader work; campaign again whenever the leadership was lost, and the work has ended."""
     while True:
         leadership = campaign()
@@ -192,7 +181,7 @@ def lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
                 raise
 
 
-async def lead_async(campaign: Callable[[], Awaitable[AsyncLeadership]], work: AsyncWork[T]) -> T:
+async def _lead_async(campaign: Callable[[], Awaitable[AsyncLeadership]], work: AsyncWork[T]) -> T:
     """The same in asyncio, where the work is cancelled on a loss, or if the client is closed."""
     while True:
         leadership = await campaign()
@@ -209,11 +198,12 @@ class BaseElection(Held):
     """What an election is in both runtimes."""
 
     _recipe: ClassVar[str] = "election"
+    _data, _lead, _lead_async = staticmethod(_data), staticmethod(_lead), staticmethod(_lead_async)
 
-    def _leader(self) -> Program[Leader | None]:
+    def _look(self) -> Program[Leader | None]:
         listing: Listing = yield from look_up(List(self._queue, 1))
-        return leader(listing.contenders)
+        return _leader(listing.contenders)
 
     @property
     def _observed(self) -> tuple[Any, Observed, Callable[[tuple[Contender, ...]], Leader | None]]:
-        return self._runtime, Observed(self._queue, 1), leader
+        return self._runtime, Observed(self._queue, 1), _leader
