@@ -127,7 +127,6 @@ def leading(client: recipes.Client) -> None:
     assert_type(election.run(lambda leadership: leadership.value), str)
     assert_type(election.run(work, value="a:1"), int)
     assert_type(election.holders(), list[recipes.ContenderInfo])
-    election.run(work_awaiting)  # type: ignore[arg-type]
     election.acquire()  # type: ignore[attr-defined]
 
 
