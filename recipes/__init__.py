@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from recipes._version import __version__
 from recipes.client import AsyncClient, Client, connect, connect_async
+from recipes.election import AsyncElection, AsyncLeadership, Election, Leader, Leadership
 from recipes.errors import (
     AlreadyJoined,
     ClientClosed,
@@ -61,8 +62,10 @@ from recipes.session import Session
 __all__ = [
     "AlreadyJoined",
     "AsyncClient",
+    "AsyncElection",
     "AsyncGrant",
     "AsyncGroup",
+    "AsyncLeadership",
     "AsyncLock",
     "AsyncMembership",
     "AsyncRLock",
@@ -75,9 +78,12 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ContenderInfo",
+    "Election",
     "Grant",
     "Group",
     "Guarantees",
+    "Leader",
+    "Leadership",
     "Lock",
     "LockError",
     "LockLost",
