@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from recipes._api.held import Held
+from recipes._api.saying import AsyncSaying, Saying
 from recipes._api.signatures import like
 from recipes._contract.operations import List
 from recipes._programs.observing import Observed, look_up
-from recipes._programs.rewriting import rewrite
-from recipes.errors import LockLost, ReentrantCall
-from recipes.grant import AsyncGrant, Grant
+from recipes.errors import LockLost
 
 if TYPE_CHECKING:
     from recipes._contract.contenders import Contender
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
-    from recipes._run.blocking import BlockingRuntime
-    from recipes._run.tasks import AsyncRuntime
 
 __all__ = ["AsyncLeadership", "AsyncWork", "BaseElection", "Leader", "Leadership", "Work"]
 
@@ -79,9 +75,6 @@ class _BaseLeadership:
         """What it says to others, as the store confirmed it last."""
         return _text(self._hold.data)
 
-    def _rewriting(self, data: bytes) -> Program[bool]:
-        return rewrite(self._hold, "", data, MOST)
-
     def _explains(self, lost: LockLost) -> bool:
         """Whether an error says that this has ended by a loss, or because the client was closed."""
         ended = self._hold.lost(self._runtime.now()) is not None or self._runtime.state.closed is not None
@@ -89,7 +82,7 @@ class _BaseLeadership:
         return ended and its == (labels["recipe"], labels["name"], self._hold.entry.token)
 
 
-class Leadership(_BaseLeadership, Grant):
+class Leadership(_BaseLeadership, Saying):
     """The proof of leading; use it in a ``with`` statement, or call `release` to resign.
 
     Its ``token`` is larger than that of every earlier leader: hand it to what only the leader may change.
@@ -97,10 +90,6 @@ class Leadership(_BaseLeadership, Grant):
     Attributes:
         lost: An event that is set when the leadership is lost.
     """
-
-    def __init__(self, runtime: BlockingRuntime, hold: HeldState) -> None:
-        self._proclaiming = threading.RLock()
-        super().__init__(runtime, hold)
 
     def proclaim(self, value: str) -> None:
         """Replace what it says to others, and go on leading; waits at most the request timeout.
@@ -117,16 +106,10 @@ class Leadership(_BaseLeadership, Grant):
             ReentrantCall: A signal handler called it amid another one of the same thread.
             ValueError: The value does not fit; nothing was sent.
         """
-        data = _data(value)
-        if self._proclaiming._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - nobody else knows
-            raise ReentrantCall
-        with self._proclaiming:
-            self.check()
-            if not self._runtime.run(self._rewriting(data), self._asking()):
-                raise self._lost_error()
+        self._say(_data(value), MOST)
 
 
-class AsyncLeadership(_BaseLeadership, AsyncGrant):
+class AsyncLeadership(_BaseLeadership, AsyncSaying):
     """The proof of leading, in asyncio; use it in an ``async with`` statement, or `release` it to resign.
 
     Its ``token`` is larger than that of every earlier leader: hand it to what only the leader may change.
@@ -135,19 +118,9 @@ class AsyncLeadership(_BaseLeadership, AsyncGrant):
         lost: An event that is set when the leadership is lost.
     """
 
-    def __init__(self, runtime: AsyncRuntime, hold: HeldState, *, cancels: bool) -> None:
-        import asyncio  # noqa: PLC0415 - as in lock.py
-
-        self._proclaiming = asyncio.Lock()
-        super().__init__(runtime, hold, cancels=cancels)
-
     @like(Leadership.proclaim)
     async def proclaim(self, value: str) -> None:
-        data = _data(value)
-        async with self._proclaiming:
-            self.check()
-            if not await self._runtime.run(self._rewriting(data), self._asking()):
-                raise self._lost_error()
+        await self._say(_data(value), MOST)
 
     def _end_with_client(self) -> None:
         """Have the body cancelled also if somebody else closes the client, which gives this back."""
