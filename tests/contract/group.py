@@ -1,4 +1,4 @@
-"""Groups: an id has one member at a time, all can see who is a member, and each change reaches those that watch."""
+"""Groups: an id has one member at a time, all see the members, and each change reaches what watches."""
 
 from __future__ import annotations
 
