@@ -14,6 +14,7 @@ from __future__ import annotations
 from recipes._version import __version__
 from recipes.client import AsyncClient, Client, connect, connect_async
 from recipes.errors import (
+    AlreadyJoined,
     ClientClosed,
     LockError,
     LockLost,
@@ -41,6 +42,7 @@ from recipes.grant import (
     SemaphoreGrant,
     WriteGrant,
 )
+from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
@@ -57,9 +59,12 @@ from recipes.semaphore import AsyncSemaphore, Semaphore
 from recipes.session import Session
 
 __all__ = [
+    "AlreadyJoined",
     "AsyncClient",
     "AsyncGrant",
+    "AsyncGroup",
     "AsyncLock",
+    "AsyncMembership",
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
@@ -71,11 +76,14 @@ __all__ = [
     "ClientClosed",
     "ContenderInfo",
     "Grant",
+    "Group",
     "Guarantees",
     "Lock",
     "LockError",
     "LockLost",
     "LockTimeout",
+    "Member",
+    "Membership",
     "QueueFull",
     "RLock",
     "ReadLock",

@@ -56,6 +56,15 @@ _HELD: _Transitions = {
 }
 """The transitions of whatever is acquired and released."""
 
+
+def _without_token(transitions: _Transitions) -> _Transitions:
+    """Return the transitions of what has several tokens, and so none."""
+    return {
+        transition: (level, tuple(one for one in more if one != "token"), when)
+        for transition, (level, more, when) in transitions.items()
+    }
+
+
 _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
     "lock": (
         _RECIPE,
@@ -65,6 +74,10 @@ _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
         (*_RECIPE, "weight"),
         _HELD | {"limit_differs": ("warning", ("reason",), "not all clients name the same limit")},
     ),
+    "election": (_RECIPE, _HELD),
+    "group": (_RECIPE, _HELD),
+    "partition": (_RECIPE, _HELD),
+    "multilock": (_RECIPE, _without_token(_HELD)),
     "session": (
         ("store", "session"),
         {
@@ -87,15 +100,46 @@ _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
 _NOUN_OF = {"rlock": "lock", "rwlock": "lock"}
 """The nouns of recipes whose name is not their noun."""
 
+_WORDS = {
+    ("election", "acquired"): "elected",
+    ("election", "released"): "resigned",
+    ("group", "acquired"): "joined",
+    ("group", "released"): "left",
+}
+"""What a transition of a noun is called in its event, where that is another word."""
+
+_TRANSITIONS = {f"{noun}.{word}": transition for (noun, transition), word in _WORDS.items()}
+
+
+def noun_of(recipe: str) -> str:
+    """Return what a recipe's thing is called in events and messages: "lock" of an "rwlock"."""
+    return _NOUN_OF.get(recipe, recipe)
+
+
+def titled(recipe: str, name: str) -> str:
+    """Return what a message calls something: "semaphore 'gpu'"."""
+    return f"{noun_of(recipe)} {name!r}"
+
+
+def event_of(noun: str, transition: str) -> str:
+    """Return the event ("election.elected") of a transition ("acquired") of a noun."""
+    return f"{noun}.{_WORDS.get((noun, transition), transition)}"
+
+
+def transition_of(event: str) -> str:
+    """Return the transition of which an event ("election.elected") is: "acquired", the same for all nouns."""
+    return _TRANSITIONS.get(event) or event.partition(".")[2]
+
+
 #: Every event by its name, noun first (reference documentation; frozen by a test).
 EVENTS: dict[str, EventType] = {
-    f"{noun}.{transition}": EventType(level, (*common, *more), when)
+    event_of(noun, transition): EventType(level, (*common, *more), when)
     for noun, (common, transitions) in _NOUNS.items()
     for transition, (level, more, when) in transitions.items()
 }
 
 #: The nouns of what is acquired and released: telemetry and ``recipes timeline`` treat them alike.
-HELD = tuple(noun for noun in _NOUNS if f"{noun}.acquired" in EVENTS)
+HELD = tuple(noun for noun, (_, transitions) in _NOUNS.items() if "acquired" in transitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +149,7 @@ class Transition:
     Attributes:
         event: One of `EVENTS`.
         name: The name of the lock, or whatever it is, as it was given.
-        recipe: What kind of thing it is ("lock", "rlock", "rwlock").
+        recipe: What kind of thing it is ("lock", "rlock", "election").
         mode: "exclusive" or "shared".
         token: The fencing token.
         attempt: 1 for the first time in the queue, 2 after queueing again, and so on.
@@ -141,8 +185,8 @@ class Transition:
 
     @property
     def what(self) -> str:
-        """What happened to it ("acquired"): the part of ``event`` after the dot."""
-        return self.event.partition(".")[2]
+        """What happened to it ("acquired"): the same for every noun, also where its event says "elected"."""
+        return transition_of(self.event)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that apply, without ``event``; seconds are rounded to a microsecond."""
@@ -193,8 +237,7 @@ def happened(transition: str, labels: Mapping[str, Any], **more: Any) -> Transit
         labels: The fields that all events of one call have, ``recipe`` among them.
         more: Further fields.
     """
-    recipe = labels["recipe"]
-    return Transition(f"{_NOUN_OF.get(recipe, recipe)}.{transition}", **labels, **more)
+    return Transition(event_of(noun_of(labels["recipe"]), transition), **labels, **more)
 
 
 def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
@@ -264,7 +307,7 @@ def _untold() -> deque[Transition]:
 def _level(event: str) -> str:
     """Return the level of an event; a noun that is not in the table has the levels of what is held."""
     known = EVENTS.get(event)
-    return known.level if known is not None else _HELD[event.partition(".")[2]][0]
+    return known.level if known is not None else _HELD[transition_of(event)][0]
 
 
 def _logged(event: str) -> bool:

@@ -27,6 +27,25 @@ from tests.run.doubles import SETTINGS, FaultyBackend
 
 LOCK = {"name", "recipe", "mode", "attempt", "store"}
 PERMITS = {*LOCK, "weight"}
+WORDS = {
+    "election": {"acquired": "elected", "released": "resigned"},
+    "group": {"acquired": "joined", "released": "left"},
+    "partition": {},
+    "multilock": {},
+}
+"""The nouns of what is held in one way, and their own words for what happens to it."""
+
+TOKENLESS = {"multilock": {"token"}}
+HELD_THINGS = {
+    "queued": ("debug", {"position"}),
+    "acquired": ("debug", {"token", "waited_s"}),
+    "released": ("debug", {"token", "held_s"}),
+    "timeout": ("info", {"waited_s"}),
+    "cancelled": ("info", {"waited_s", "reason"}),
+    "suspect": ("warning", {"token"}),
+    "lost": ("warning", {"token", "reason"}),
+    "requeued": ("warning", {"reason"}),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +84,11 @@ def test_the_list_of_events_is_frozen() -> None:
         "semaphore.lost": ("warning", {*PERMITS, "token", "reason"}),
         "semaphore.requeued": ("warning", {*PERMITS, "reason"}),
         "semaphore.limit_differs": ("warning", {*PERMITS, "reason"}),
+        **{
+            f"{noun}.{words.get(what, what)}": (level, {*LOCK, *more} - TOKENLESS.get(noun, set()))
+            for noun, words in WORDS.items()
+            for what, (level, more) in HELD_THINGS.items()
+        },
         "session.started": ("info", {"store", "session", "timeout_s"}),
         "session.suspect": ("warning", {"store", "session"}),
         "session.lost": ("warning", {"store", "session", "reason"}),
@@ -170,6 +194,16 @@ def test_an_event_is_named_after_the_noun_of_its_recipe() -> None:
         one = events.happened("acquired", {**labels, "recipe": recipe}, token=7)
         assert (one.event, one.noun, one.what) == (f"{noun}.acquired", noun, "acquired")
         assert one.fields() == {**labels, "recipe": recipe, "token": 7}
+
+
+@pytest.mark.parametrize("recipe", WORDS)
+def test_an_event_has_the_word_of_its_noun_and_still_says_which_transition_it_is(recipe: str) -> None:
+    labels = {"name": "x", "recipe": recipe}
+    for what in HELD_THINGS:
+        one = events.happened(what, labels)
+        assert one.event == f"{recipe}.{WORDS[recipe].get(what, what)}"
+        assert one.event in EVENTS
+        assert (one.noun, one.what) == (recipe, what)
 
 
 @pytest.mark.parametrize("recipe", ["lock", "rlock", "reader", "writer"])

@@ -23,6 +23,8 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.WriteGrant, recipes.AsyncWriteGrant),
     (recipes.Semaphore, recipes.AsyncSemaphore),
     (recipes.SemaphoreGrant, recipes.AsyncSemaphoreGrant),
+    (recipes.Group, recipes.AsyncGroup),
+    (recipes.Membership, recipes.AsyncMembership),
     (grant.Lost, grant.AsyncLost),
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),
@@ -35,6 +37,7 @@ RECIPES: dict[str, tuple[Any, Any]] = {
     "rlock": (recipes.RLock, recipes.AsyncRLock),
     "rwlock": (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
     "semaphore": (recipes.Semaphore, recipes.AsyncSemaphore),
+    "group": (recipes.Group, recipes.AsyncGroup),
 }
 """What the methods of the clients make."""
 
@@ -44,15 +47,18 @@ MORE = {
     ("Client", "rlock"): {"on_lost"},
     ("Client", "rwlock"): {"on_lost"},
     ("Client", "semaphore"): {"on_lost"},
+    ("Client", "group"): {"on_lost"},
     ("Lock", "__init__"): {"on_lost"},
     ("RLock", "__init__"): {"on_lost"},
     ("Semaphore", "__init__"): {"on_lost"},
+    ("Group", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
     ("WriteLock", "__init__"): {"on_lost"},
     ("ReadWriteLock", "__init__"): {"on_lost"},
     ("Grant", "__init__"): {"cancels"},
     ("WriteGrant", "__init__"): {"cancels"},
     ("SemaphoreGrant", "__init__"): {"cancels"},
+    ("Membership", "__init__"): {"cancels"},
 }
 MEMBERS = [
     (blocking, twin, name)
@@ -172,8 +178,9 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     awaited |= {"admit", "eval", "transaction"}
     awaited |= {"holders", "waiters", "locks"}
     awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
+    awaited |= {"join", "members", "update"}
     assert not inspect.iscoroutinefunction(one)
-    assert (inspect.iscoroutinefunction(other) or name == "acquire") == (name in awaited)
+    assert (inspect.iscoroutinefunction(other) or name in ("acquire", "join")) == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")
 
 

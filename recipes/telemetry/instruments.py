@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from recipes.events import HELD, Transition
+from recipes.events import HELD, Transition, event_of
 
 __all__ = ["BUCKETS_S", "INSTRUMENTS", "PENDING", "Instrument", "Measure", "Meter", "NameLabel"]
 
@@ -101,9 +101,9 @@ INSTRUMENTS = (*_OF.values(), LATE, SESSIONS_LOST, RETRIES, PENDING)
 """All of them (reference documentation; the page about metrics lists them)."""
 
 _COUNTED = {
-    **{f"{noun}.queued": CONTENDED for noun in HELD},
-    **{f"{noun}.requeued": REQUEUED for noun in HELD},
-    **{f"{noun}.lost": LOST for noun in HELD},
+    **{event_of(noun, "queued"): CONTENDED for noun in HELD},
+    **{event_of(noun, "requeued"): REQUEUED for noun in HELD},
+    **{event_of(noun, "lost"): LOST for noun in HELD},
     "session.suspect": LATE,
     "session.lost": SESSIONS_LOST,
     "store.retry": RETRIES,

@@ -74,6 +74,15 @@ def test_a_hand_over() -> None:
     assert (figures.wait.p50_s, figures.wait.longest_s) == (0.001, 0.403)
 
 
+@pytest.mark.parametrize("noun", events.HELD)
+def test_a_hand_over_is_one_whatever_its_noun_calls_it(noun: str) -> None:
+    lines = [{**one, "event": events.event_of(noun, one["event"].partition(".")[2])} for one in HAND_OVER]
+    one = history(*lines)
+    assert drawing([one]) == drawing([history(*HAND_OVER)])
+    assert summary(one) == summary(history(*HAND_OVER))
+    assert not one.marks, "each event is understood"
+
+
 def test_a_grant_that_is_told_before_the_release_is_a_gap_of_nothing() -> None:
     early = [dict(one) for one in HAND_OVER]
     early[3]["at"], early[3]["waited_s"] = 10.49, 0.39

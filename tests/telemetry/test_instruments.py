@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipes.events import EVENTS, HELD, Transition
+import pytest
+
+from recipes.events import EVENTS, HELD, Transition, event_of
 from recipes.telemetry import INSTRUMENTS, instruments
 from recipes.telemetry.instruments import Meter
 
@@ -51,6 +53,18 @@ def test_a_hold_is_measured_to_its_end_or_its_loss() -> None:
     assert meter.tell("lock.lost", 25, token=2, reason="revoked") == [("lock.lost", 1, "")], "began unseen"
 
 
+@pytest.mark.parametrize("noun", HELD)
+def test_what_each_noun_has_a_word_of_its_own_for_is_measured(noun: str) -> None:
+    meter = Clocked()
+    held = {"name": "x", "attempt": 1, **LABELS, "recipe": noun, "token": 1}
+    begun, ended = event_of(noun, "acquired"), event_of(noun, "released")
+    assert meter.tell(begun, 0, **held, waited_s=2.0) == [(f"{noun}.acquire.duration", 2.0, "acquired")]
+    assert meter.tell(ended, 3, **held, held_s=3.0) == [(f"{noun}.hold.duration", 3.0, "released")]
+    again = meter.tell(begun, 3.5, **held, waited_s=1.0)
+    assert (f"{noun}.handover.duration", 0.5, "") in again
+    assert meter.tell(f"{noun}.queued", 4, **held, position=1) == [(f"{noun}.contended", 1, "")]
+
+
 def test_what_is_counted() -> None:
     meter = Clocked()
     assert meter.tell("lock.queued", 0, position=2) == [("lock.contended", 1, "")]
@@ -64,7 +78,7 @@ def test_what_is_counted() -> None:
 
 def test_every_event_is_decided_on() -> None:
     measured = {
-        f"{noun}.{what}" for noun in HELD for what in ("acquired", "timeout", "cancelled", "released")
+        event_of(noun, what) for noun in HELD for what in ("acquired", "timeout", "cancelled", "released")
     }
     silent = {"lock.downgraded", *(f"{noun}.suspect" for noun in HELD)}
     silent |= {"semaphore.limit_differs", "session.started", "session.closed", "store.stranger"}

@@ -126,6 +126,20 @@ def test_a_reader_that_queues_behind_a_writer_is_not_linked_to_the_readers_befor
     assert [len(span.links) for span in asked] == [0, 0]
 
 
+@pytest.mark.parametrize("noun", events.HELD)
+def test_what_each_noun_has_a_word_of_its_own_for_is_a_span(noun: str) -> None:
+    def scene(tracer: Any) -> None:
+        for what in ("acquired", "released"):
+            fields = {"name": "x", "store": "s", "mode": "exclusive", "token": 1, "waited_s": 0.0}
+            events.emit(events.Transition(events.event_of(noun, what), **fields))
+        (ended,) = events._hooks[-1].__self__._of_late.values()  # type: ignore[attr-defined]
+        assert [held.ended for held in ended] == [2]
+
+    spans = spans_of(scene)
+    assert [span.name for span in spans] == [f"{noun}.acquire", f"{noun}.hold"]
+    assert spans[0].attributes["recipes.outcome"] == "acquired"
+
+
 def test_what_tracing_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["recipes.telemetry.otel_spans"], "MOST", 3)
 

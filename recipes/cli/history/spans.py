@@ -10,6 +10,7 @@ from typing import Literal
 
 from recipes.cli.history.reading import Happening
 from recipes.cli.history.stores import first_names
+from recipes.events import transition_of
 
 __all__ = ["Hold", "LockHistory", "Mark", "Wait", "histories"]
 
@@ -175,7 +176,7 @@ class _Lane:
 
     def take(self, one: Happening) -> None:
         """Take the next event."""
-        match one.event.partition(".")[2]:
+        match transition_of(one.event):
             case "queued":
                 self._queued(one)
             case "acquired":
