@@ -11,7 +11,7 @@ from recipes._api.membership import BaseGroup, BaseMembership, Member, shown
 from recipes._api.observing import AsyncObserving, Observing
 from recipes._api.signatures import like
 from recipes.errors import LockTimeout
-from recipes.grant import AsyncGrant, Grant
+from recipes.partition import AsyncSharingGrant, SharingGrant
 
 if TYPE_CHECKING:
     from recipes._api.options import AcquireOptions
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncGroup", "AsyncMembership", "Group", "Member", "Membership"]
 
 
-class Membership(BaseMembership, Grant):
+class Membership(BaseMembership, SharingGrant):
     """The proof of being the one member of a group with this id, until it is released or lost.
 
     Its ``token`` is larger than that of every earlier member with the same id, and says nothing of others.
@@ -41,7 +41,7 @@ class Membership(BaseMembership, Grant):
             raise self._lost_error()
 
 
-class AsyncMembership(BaseMembership, AsyncGrant):
+class AsyncMembership(BaseMembership, AsyncSharingGrant):
     """The proof of being the one member of a group with this id, in asyncio; see `Membership`."""
 
     @like(Membership.update)

@@ -63,7 +63,7 @@ class BaseMembership:
         return said
 
     def _rewriting(self, data: bytes) -> Program[bool]:
-        return rewrite(self._hold, self._hold.mark, pack(self.member_id, _checked(data)), ALL)
+        return rewrite(self._hold, None, pack(self.member_id, _checked(data)), ALL)
 
 
 class BaseGroup(Held):

@@ -8,7 +8,7 @@ written for a call of its own, and stays what it is.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,10 @@ class Crew:
         """Return those that have ended since this was asked last."""
         ended, self.ended = self.ended, []
         return ended
+
+    def __iter__(self) -> Iterator[Hashable]:
+        yield from self.started
+        yield from self.lanes
 
     def __contains__(self, key: object) -> bool:
         return key in self.started or key in self.lanes
