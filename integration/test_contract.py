@@ -14,6 +14,7 @@ from tests.contract.listing import Listings
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -56,6 +57,10 @@ class TestNaming(Naming):
 
 
 class TestObservations(Observations):
+    """See the base."""
+
+
+class TestPartitions(Partitions):
     """See the base."""
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Over", "Partitioning", "Portion", "closed", "share"]
 
+LEAST_PAUSE_S = 0.05
+"""Between two portions that are shown: what comes one by one is shown together."""
 MOST_AT_ONCE = 100
 """So many items are asked for, or given back, before it looks again at whose they are."""
 
@@ -102,7 +104,7 @@ class Partitioning:
         self._mine: dict[str, None] = {}
         self._held: dict[str, HeldState] = {}
         self._leaving: dict[str, tuple[HeldState, int]] = {}
-        self._shown = Portion(0, {}, {})
+        self._shown, self._shown_at = Portion(0, {}, {}), -math.inf
         self._crew = Crew()
 
     def end(self) -> None:
@@ -155,16 +157,25 @@ class Partitioning:
     def _asked_for(self) -> list[str]:
         return [key for key in self._crew if isinstance(key, str)]
 
-    def show(self) -> None:
-        """Show what is held and what is leaving, unless the user knows, or nobody counts this member yet."""
+    def show(self, now: float) -> float:
+        """Show what is held and what is leaving, unless the user knows, or nobody counts this member yet.
+
+        Returns:
+            After how many seconds to try again: the last was shown just now.
+        """
         items = {item: self._held[item].grant for item in self._mine if item in self._held}
         leaving = {item: hold.grant for item, (hold, since) in self._leaving.items() if since}
         seen = self._shown
         counted = self.membership.entry.ticket.kind in self._present
         news = items != seen.items or not leaving.keys() <= seen.leaving.keys()
-        if news if seen.number else counted:
-            self._shown = Portion(seen.number + 1, items, leaving)
-            self.topic.show(self._shown)
+        if not (news if seen.number else counted):
+            return math.inf
+        early_s = self._shown_at + LEAST_PAUSE_S - now
+        if early_s > 0:
+            return early_s
+        self._shown, self._shown_at = Portion(seen.number + 1, items, leaving), now
+        self.topic.show(self._shown)
+        return math.inf
 
     def leave(self, now: float) -> float | None:
         """Ask for nothing any more, and give everything back if that is wanted; returns for how long to wait.
@@ -228,10 +239,8 @@ def _take_part(parts: Partitioning, observer: Observer) -> Program[None]:
         if left <= 0:
             raise parts.lost()
         parts.look(observer.look())
-        begun = parts.arrange(now)
-        if begun:
-            parts.show()
-        for error in (yield from parts.run(left if begun else 0.0)):
+        pause = parts.show(now) if parts.arrange(now) else 0.0
+        for error in (yield from parts.run(min(left, pause))):
             raise error
     yield from rewrite(member, "", None, EVERYBODY.depth)
 
