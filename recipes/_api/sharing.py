@@ -105,6 +105,7 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         if self._begun is None:
             runtime, hub = self._runtime, self._runtime.hub
             asking, behind = runtime.call(None, None), runtime.call(self._hold.owner, None)
+            behind.session = self._hold.session
             observed = Observed(self._hold.entry.ticket.queue, EVERYBODY.depth)
             members = hub.join(observed, behind.mailbox)
             observer = Observer(self._parts.topic, asking.mailbox)

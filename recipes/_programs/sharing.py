@@ -18,9 +18,9 @@ from recipes._contract.wakeups import Event
 from recipes._programs.crew import Beside, Crew
 from recipes._programs.hold import HeldState
 from recipes._programs.observing import Observer, Topic
-from recipes._programs.queueing import Attempt, acquire, release
+from recipes._programs.queueing import Attempt, acquire, release, verify
 from recipes._programs.rewriting import rewrite
-from recipes._programs.steps import Attach, Emit, Now, Wait
+from recipes._programs.steps import Emit, Now, Wait
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.roster import members
 from recipes._rules.sharing import Sharing, mark_of
@@ -100,7 +100,9 @@ class Partitioning:
         self.on_over: Callable[[], object] = bool
         self._sharing = Sharing(items)
         self._attempt, self._grant, self.lost = attempt, grant, lost
+        self._seen: tuple[Contender, ...] = ()
         self._present: tuple[str, ...] = ()
+        self._counted = False
         self._mine: dict[str, None] = {}
         self._held: dict[str, HeldState] = {}
         self._leaving: dict[str, tuple[HeldState, int]] = {}
@@ -116,12 +118,22 @@ class Partitioning:
         for mailbox in self.closers:
             mailbox.post(Event())
 
-    def look(self, contenders: tuple[Contender, ...]) -> None:
-        """See who shares the items now, and so which belong to this member."""
-        present = tuple(one.contender.kind for one in members(contenders) if one.contender.mark == self.mark)
-        if present != self._present:
-            self._present = present
-            self._mine = dict.fromkeys(self._sharing.of(self.membership.entry.ticket.kind, present))
+    def look(self, contenders: tuple[Contender, ...]) -> bool:
+        """See who shares the items now, and so which belong to this member.
+
+        False: it was among them and is not any more. Then all stays as it is, until it is known to be lost.
+        """
+        if contenders is self._seen:
+            return True
+        self._seen, listed = contenders, members(contenders)
+        present = tuple(one.contender.kind for one in listed if one.contender.mark == self.mark)
+        if present == self._present:
+            return True
+        own, self._present = self.membership.entry.ticket.kind, present
+        if own not in present:
+            return not self._counted
+        self._mine, self._counted = dict.fromkeys(self._sharing.of(own, present)), True
+        return True
 
     def arrange(self, now: float) -> bool:
         """Have what is not its own given back, and ask for what is; whether it has all begun."""
@@ -166,9 +178,8 @@ class Partitioning:
         items = {item: self._held[item].grant for item in self._mine if item in self._held}
         leaving = {item: hold.grant for item, (hold, since) in self._leaving.items() if since}
         seen = self._shown
-        counted = self.membership.entry.ticket.kind in self._present
         news = items != seen.items or not leaving.keys() <= seen.leaving.keys()
-        if not (news if seen.number else counted):
+        if not (news if seen.number else self._counted):
             return math.inf
         early_s = self._shown_at + LEAST_PAUSE_S - now
         if early_s > 0:
@@ -186,7 +197,7 @@ class Partitioning:
             self._crew.stop(item, Moved())
         holds = [*self._held.values(), *(hold for hold, _ in self._leaving.values())]
         left = {hold: hold.remaining(now) for hold in holds if hold.remaining(now) > 0}
-        if self.closing:
+        if self.closing or self.membership.released:
             for hold in list(left)[:MOST_AT_ONCE]:
                 self._give_back(hold)
         return min(left.values(), default=math.inf) if left or len(self._crew) else None
@@ -211,7 +222,6 @@ def share(parts: Partitioning, observer: Observer) -> Program[None]:
     """
     try:
         try:
-            yield from Attach()
             yield from _take_part(parts, observer)
         except GeneratorExit:
             raise
@@ -238,7 +248,8 @@ def _take_part(parts: Partitioning, observer: Observer) -> Program[None]:
             return
         if left <= 0:
             raise parts.lost()
-        parts.look(observer.look())
+        if not parts.look(observer.look()) and not (yield from verify(member)):
+            raise parts.lost()
         pause = parts.show(now) if parts.arrange(now) else 0.0
         for error in (yield from parts.run(min(left, pause))):
             raise error
