@@ -46,6 +46,7 @@ from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
+from recipes.partition import Assignment, AsyncPartitions, Partitions
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
@@ -60,11 +61,13 @@ from recipes.session import Session
 
 __all__ = [
     "AlreadyJoined",
+    "Assignment",
     "AsyncClient",
     "AsyncGrant",
     "AsyncGroup",
     "AsyncLock",
     "AsyncMembership",
+    "AsyncPartitions",
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
@@ -84,6 +87,7 @@ __all__ = [
     "LockTimeout",
     "Member",
     "Membership",
+    "Partitions",
     "QueueFull",
     "RLock",
     "ReadLock",

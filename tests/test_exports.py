@@ -99,11 +99,13 @@ def test_every_error_is_at_the_root() -> None:
 def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
     assert recipes.__all__ == [
         "AlreadyJoined",
+        "Assignment",
         "AsyncClient",
         "AsyncGrant",
         "AsyncGroup",
         "AsyncLock",
         "AsyncMembership",
+        "AsyncPartitions",
         "AsyncRLock",
         "AsyncReadLock",
         "AsyncReadWriteLock",
@@ -123,6 +125,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "LockTimeout",
         "Member",
         "Membership",
+        "Partitions",
         "QueueFull",
         "RLock",
         "ReadLock",

@@ -25,6 +25,7 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.SemaphoreGrant, recipes.AsyncSemaphoreGrant),
     (recipes.Group, recipes.AsyncGroup),
     (recipes.Membership, recipes.AsyncMembership),
+    (recipes.Partitions, recipes.AsyncPartitions),
     (grant.Lost, grant.AsyncLost),
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),

@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
@@ -71,8 +72,8 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def join(self) -> None:
-        """Have one more join, under an id of its own."""
+    def join(self) -> float:
+        """Have one more join, under an id of its own; returns when."""
         self._made += 1
         if not self.idle:
             api = "asyncio" if self._made % 2 else "blocking"
@@ -82,6 +83,7 @@ class Fleet:
         process.member_id = f"m{self._made}"
         process.worker.tell("join", process.member_id)
         self.present.append(process)
+        return boot_time()
 
     def leave(self, process: Process) -> float:
         """Have one leave; returns when it had."""
@@ -102,11 +104,12 @@ class Fleet:
         process.stopped = True
         return self.gone(process)
 
-    def go_on(self, process: Process) -> None:
-        """Continue one that was stopped, which is to join again."""
+    def go_on(self, process: Process) -> float:
+        """Continue one that was stopped, which is to join again; returns when."""
         process.has = set()
         process.stopped = False
         process.worker.go_on()
+        return boot_time()
 
     def gone(self, process: Process) -> float:
         """Wait until one is no member any more; returns when."""
@@ -165,29 +168,21 @@ def test_every_item_has_one_holder_whoever_comes_and_goes(
         took[what].append(max(fleet.settle() - ended_at, 0.0))
         ratios.append(fleet.take_moves() / ideal)
 
-    def joining() -> float:
-        fleet.join()
-        return boot_time()
-
     while sum(map(len, took.values())) < CHANGES:
         here = len(fleet.present)
         if here < MEMBERS and (here <= MEMBERS - 4 or draw.random() < 0.5):
-            measured("join", joining, ITEMS / (here + 1))
+            measured("join", fleet.join, ITEMS / (here + 1))
             continue
         process = draw.choice(fleet.present)
         match draw.choice(("leave", "kill", "stop")):
             case "leave":
-                measured("leave", lambda one=process: fleet.leave(one), ITEMS / here)
+                measured("leave", partial(fleet.leave, process), ITEMS / here)
             case "kill":
-                measured("kill", lambda one=process: fleet.kill(one), ITEMS / here)
+                measured("kill", partial(fleet.kill, process), ITEMS / here)
             case _:
-                measured("stop", lambda one=process: fleet.stop(one), ITEMS / here)
+                measured("stop", partial(fleet.stop, process), ITEMS / here)
 
-                def back(one: Process = process) -> float:
-                    fleet.go_on(one)
-                    return boot_time()
-
-                measured("join", back, ITEMS / here)
+                measured("join", partial(fleet.go_on, process), ITEMS / here)
     worst = {what: max(seconds, default=0.0) for what, seconds in took.items()}
     figure(
         f"{CHANGES} changes of {MEMBERS} members with {ITEMS} items: first settled after {first_s:.2f} s, "

@@ -52,7 +52,6 @@ class Work:
         self._leaves.clear()
         return member_id
 
-    @property
     def goes_on(self) -> bool:
         """Whether it is to stay a member."""
         return not self._leaves.is_set()
@@ -83,13 +82,13 @@ def blocking(url: str, session_s: float, work: Work) -> None:
     with recipes.connect(url, session_timeout=session_s) as client:
         print("ready", flush=True)
         while (member_id := work.next_id()) is not None:
-            while work.goes_on:
+            while work.goes_on():
                 with contextlib.suppress(LockLost), client.group(GROUP).join(id=member_id) as membership:
                     work.say("joined", member_id)
                     parts = membership.partitions(work.items)
-                    while work.goes_on:
+                    while work.goes_on():
                         work.take(parts.next(STEP_S))
-                work.stop("left" if not work.goes_on else "lost")
+                work.stop("left" if not work.goes_on() else "lost")
 
 
 async def tasks(url: str, session_s: float, work: Work) -> None:
@@ -97,14 +96,14 @@ async def tasks(url: str, session_s: float, work: Work) -> None:
     async with recipes.connect_async(url, session_timeout=session_s) as client:
         print("ready", flush=True)
         while (member_id := await asyncio.to_thread(work.next_id)) is not None:
-            while work.goes_on:
+            while work.goes_on():
                 with contextlib.suppress(LockLost):
                     async with client.group(GROUP).join(id=member_id) as membership:
                         work.say("joined", member_id)
                         parts = membership.partitions(work.items)
-                        while work.goes_on:
+                        while work.goes_on():
                             work.take(await parts.next(STEP_S))
-                work.stop("left" if not work.goes_on else "lost")
+                work.stop("left" if not work.goes_on() else "lost")
 
 
 def main(arguments: list[str]) -> None:
