@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from recipes._api.sharing import Assignment, BasePartitions
 from recipes._api.signatures import like
@@ -30,14 +30,18 @@ class Partitions(BasePartitions[Grant]):
         return Grant(self._runtime, hold)
 
     def next(self, timeout: float | None = None) -> Assignment[Grant] | None:
-        """Let go of what was leaving, and wait for another assignment, at most ``timeout`` seconds.
+        """Let go of what was leaving, and wait for another assignment.
+
+        Args:
+            timeout: How many seconds at most; None: for ever.
 
         Returns:
             The assignment; None: there is no other than the last.
 
         Raises:
-            LockLost: The membership was lost. What the store still shows as held stays so until `close`.
+            LockLost: The membership was lost. What is held even so is until `close`, or the membership's end.
             StopIteration: It was closed, or the membership released.
+            StopAsyncIteration: The same, in asyncio.
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
         """
@@ -76,13 +80,16 @@ class Partitions(BasePartitions[Grant]):
 
 
 class AsyncPartitions(BasePartitions[AsyncGrant]):
-    """Same as `Partitions`, but for asyncio: an asynchronous iterator, for one task."""
+    """Which of a set of items are a member's, in asyncio: an asynchronous iterator, for one task.
+
+    As `Partitions` is for threads.
+    """
 
     def _granted(self, hold: HeldState) -> AsyncGrant:
         return AsyncGrant(self._runtime, hold, cancels=self._membership._cancels)  # noqa: SLF001 - the two are one
 
+    @like(Partitions.next)
     async def next(self, timeout: float | None = None) -> Assignment[AsyncGrant] | None:
-        """Same as `Partitions.next`, but awaits, and raises ``StopAsyncIteration``."""
         try:
             return self._assigned(await self._runtime.run(*self._next(timeout)))
         except Expired:
@@ -90,8 +97,8 @@ class AsyncPartitions(BasePartitions[AsyncGrant]):
         except Over:
             raise StopAsyncIteration from None
 
+    @like(Partitions.close)
     async def close(self) -> None:
-        """Same as `Partitions.close`, but awaits."""
         waiting = self._closing()
         if waiting is not None:
             await self._runtime.run(*waiting)
@@ -130,8 +137,7 @@ class SharingGrant(Grant):
             RuntimeError: This membership shares items already: close that first.
             ValueError: A name does not fit, or is there twice; nothing was sent.
         """
-        self._partitions = _only(self._partitions, Partitions(self, items))
-        return self._partitions
+        return Partitions(self, items)
 
 
 class AsyncSharingGrant(AsyncGrant):
@@ -141,11 +147,4 @@ class AsyncSharingGrant(AsyncGrant):
 
     @like(SharingGrant.partitions)
     def partitions(self, items: Iterable[str]) -> AsyncPartitions:
-        self._partitions = _only(self._partitions, AsyncPartitions(self, items))
-        return self._partitions
-
-
-def _only(before: Any, now: Any) -> Any:
-    if before is not None and before._active:  # noqa: SLF001 - of this module
-        raise RuntimeError("this membership shares items already; close its partitions first")
-    return now
+        return AsyncPartitions(self, items)

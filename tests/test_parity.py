@@ -179,7 +179,7 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     awaited |= {"admit", "eval", "transaction"}
     awaited |= {"holders", "waiters", "locks"}
     awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
-    awaited |= {"join", "members", "update"}
+    awaited |= {"join", "members", "next", "update"}
     assert not inspect.iscoroutinefunction(one)
     assert (inspect.iscoroutinefunction(other) or name in ("acquire", "join")) == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")

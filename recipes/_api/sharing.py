@@ -75,6 +75,10 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         self._parts = Partitioning(tuple(self._names), self._hold, self._attempt, self._noted, lost)
         self._begun: tuple[Observer, Call, Call] | None = None
         self._given: Assignment[AnyGrant] = Assignment({}, {}, {})
+        before: BasePartitions[AnyGrant] | None = membership._partitions  # noqa: SLF001 - the two are one
+        if before is not None and before._active:  # noqa: SLF001 - one of this class
+            raise RuntimeError("this membership shares items already; close its partitions first")
+        membership._partitions = self  # noqa: SLF001 - the two are one
 
     @abstractmethod
     def _granted(self, hold: HeldState) -> Any:
