@@ -11,6 +11,7 @@ from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes.guarantees import Need
 from recipes.lock import AsyncLock, Lock
+from recipes.multilock import AsyncMultiLock, MultiLock
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.semaphore import AsyncSemaphore, Semaphore
@@ -129,6 +130,7 @@ class Client(BaseClient):
     rlock = Recipe(RLock)
     rwlock = Recipe(ReadWriteLock)
     semaphore = Recipe(Semaphore)
+    multilock = Recipe(MultiLock)
 
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Return the locks that are held or awaited, with the heads of their queues, by name.
@@ -207,6 +209,7 @@ class AsyncClient(BaseClient):
     rlock = Recipe(AsyncRLock)
     rwlock = Recipe(AsyncReadWriteLock)
     semaphore = Recipe(AsyncSemaphore)
+    multilock = Recipe(AsyncMultiLock)
 
     @like(Client.locks)
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:

@@ -26,17 +26,18 @@ class _BaseRLock(Held):
 
     _recipe: ClassVar[str] = "rlock"
 
-    def _again(self, owner: object) -> Any:
+    def _may_reenter(self, owner: object) -> bool:
+        return (owner, self._queue) in self._runtime.reentries
+
+    def _reenter(self, owner: object) -> HeldState | None:
         reentries = self._runtime.reentries.get((owner, self._queue))
         if reentries is None:
             return None
         reentry = reentries.new()
         try:
-            return self._granted(reentry) if reentries.enter(reentry, self._runtime.now()) else None
+            return reentry if reentries.enter(reentry, self._runtime.now()) else None
         except BaseException:
-            reentry.release(self._runtime.now())  # nobody else would leave it
-            if reentry.freed:
-                self._runtime.withdraw_behind(reentry)
+            self._runtime.give_back(reentry)  # nobody else would leave it
             raise
 
     def _grantable(self, hold: HeldState) -> HeldState:
@@ -97,7 +98,7 @@ class RLock(_BaseRLock, BlockingHeld[Grant]):
 
     _grant = Grant
 
-    def _take(self, call: Call, program: Program[HeldState] | Program[HeldState | None]) -> Grant | None:
+    def _take(self, call: Call, program: Program[Any]) -> Grant | None:
         try:
             return super()._take(call, program)
         except BaseException:
@@ -134,9 +135,7 @@ class AsyncRLock(_BaseRLock, AsyncHeld[AsyncGrant]):
 
     _grant = AsyncGrant
 
-    async def _take(
-        self, call: Call, program: Program[HeldState] | Program[HeldState | None]
-    ) -> AsyncGrant | None:
+    async def _take(self, call: Call, program: Program[Any]) -> AsyncGrant | None:
         try:
             return await super()._take(call, program)
         except BaseException:
