@@ -10,6 +10,7 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.listing import Listings
 from tests.contract.manners import Manners
+from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
 from tests.contract.permits import Permits
@@ -46,6 +47,10 @@ class TestListings(Listings):
 
 
 class TestManners(Manners):
+    pass
+
+
+class TestMultiLocks(MultiLocks):
     pass
 
 
@@ -111,3 +116,9 @@ class TestPermitsInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "semaphore"
+
+
+class TestMultiLocksInterrupts(Interrupts):
+    @pytest.fixture
+    def side(self) -> str:
+        return "multilock"
