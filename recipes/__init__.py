@@ -44,6 +44,7 @@ from recipes.grant import (
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
+from recipes.multilock import AsyncMultiGrant, AsyncMultiLock, MultiGrant, MultiLock
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
@@ -60,6 +61,8 @@ __all__ = [
     "AsyncClient",
     "AsyncGrant",
     "AsyncLock",
+    "AsyncMultiGrant",
+    "AsyncMultiLock",
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
@@ -76,6 +79,8 @@ __all__ = [
     "LockError",
     "LockLost",
     "LockTimeout",
+    "MultiGrant",
+    "MultiLock",
     "QueueFull",
     "RLock",
     "ReadLock",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from recipes._api.held_tasks import AsyncEntered, AsyncHeld, cancels
 from recipes._api.held_threads import BlockingEntered, BlockingHeld
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncMultiGrant", "AsyncMultiLock", "MultiGrant", "MultiLock"]
 
+Part: TypeAlias = BlockingHeld[Any]
+AsyncPart: TypeAlias = AsyncHeld[Any]
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
 
@@ -75,7 +77,7 @@ class MultiLock(BaseMultiLock, BlockingEntered[MultiGrant]):
 
     _part = BlockingHeld
 
-    def __init__(self, runtime: Any, *locks: BlockingHeld[Any]) -> None:
+    def __init__(self, runtime: Any, *locks: Part) -> None:
         super().__init__(runtime, locks)
 
     def _grant_of(self, hold: Together, of: Grants) -> MultiGrant:
@@ -98,7 +100,7 @@ class AsyncMultiLock(BaseMultiLock, AsyncEntered[AsyncMultiGrant]):
     _part = AsyncHeld
 
     def __init__(
-        self, runtime: Any, *locks: AsyncHeld[Any], on_lost: Literal["cancel", "tell"] = "cancel"
+        self, runtime: Any, *locks: AsyncPart, on_lost: Literal["cancel", "tell"] = "cancel"
     ) -> None:
         super().__init__(runtime, locks)
         self._cancels = cancels(on_lost)

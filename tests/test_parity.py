@@ -23,6 +23,8 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.WriteGrant, recipes.AsyncWriteGrant),
     (recipes.Semaphore, recipes.AsyncSemaphore),
     (recipes.SemaphoreGrant, recipes.AsyncSemaphoreGrant),
+    (recipes.MultiLock, recipes.AsyncMultiLock),
+    (recipes.MultiGrant, recipes.AsyncMultiGrant),
     (grant.Lost, grant.AsyncLost),
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),
@@ -35,6 +37,7 @@ RECIPES: dict[str, tuple[Any, Any]] = {
     "rlock": (recipes.RLock, recipes.AsyncRLock),
     "rwlock": (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
     "semaphore": (recipes.Semaphore, recipes.AsyncSemaphore),
+    "multilock": (recipes.MultiLock, recipes.AsyncMultiLock),
 }
 """What the methods of the clients make."""
 
@@ -44,15 +47,18 @@ MORE = {
     ("Client", "rlock"): {"on_lost"},
     ("Client", "rwlock"): {"on_lost"},
     ("Client", "semaphore"): {"on_lost"},
+    ("Client", "multilock"): {"on_lost"},
     ("Lock", "__init__"): {"on_lost"},
     ("RLock", "__init__"): {"on_lost"},
     ("Semaphore", "__init__"): {"on_lost"},
+    ("MultiLock", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
     ("WriteLock", "__init__"): {"on_lost"},
     ("ReadWriteLock", "__init__"): {"on_lost"},
     ("Grant", "__init__"): {"cancels"},
     ("WriteGrant", "__init__"): {"cancels"},
     ("SemaphoreGrant", "__init__"): {"cancels"},
+    ("MultiGrant", "__init__"): {"cancels"},
 }
 MEMBERS = [
     (blocking, twin, name)

@@ -192,7 +192,7 @@ class Held(Acquired):
         self._refuse_waiting_for_oneself()
         return bool(mine)
 
-    def _refuse_waiting_for_oneself(self) -> None:  # noqa: B027 - nothing to refuse where tasks wait
+    def _refuse_waiting_for_oneself(self) -> None:
         """Raise if what would wait was asked amid an acquire that it waits for."""
 
     def _acquisition(self, call: Call, options: AcquireOptions) -> Program[HeldState]:

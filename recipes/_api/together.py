@@ -31,12 +31,12 @@ class BaseMultiGrant:
     """What the grant of a multi-lock is in both runtimes."""
 
     _fences: ClassVar[bool] = False
-    _hold: Together
+    _hold: Any
     _of: Grants
 
     def _found(self, lock: object) -> Any:
         for one, grant in self._of:
-            if type(lock) is type(one) and one._shares_queue(lock):  # noqa: SLF001 - the two are one
+            if type(lock) is type(one) and one._shares_queue(lock):
                 return grant
         raise KeyError(lock)
 

@@ -109,7 +109,7 @@ class Together(HeldState):
 
     def progress(self, now: float) -> bool:
         """Count the ``max_hold`` of each from now on; False if one is not held."""
-        return all([part.progress(now) for part in self._holds]) and not self._end
+        return not [part for part in self._holds if not part.progress(now)] and not self._end
 
     def lost(self, now: float) -> str | None:
         """Return why it is lost, by what was reported or by the clock; None if it is not."""
