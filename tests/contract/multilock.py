@@ -94,9 +94,8 @@ class MultiLocks:
                 inside.release()
                 party.release(grant)
 
-        running = [
-            world.api.spawn(lambda p=p, n=n: work(p, *n)) for p in (a, b) for n in (names, names[::-1])
-        ]
+        jobs = [(party, order) for party in (a, b) for order in (names, names[::-1])]
+        running = [world.api.spawn(lambda job=job: work(job[0], *job[1])) for job in jobs]
         for one in running:
             one.result(30)
         assert world.store.everything() == []
