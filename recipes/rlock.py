@@ -46,10 +46,12 @@ class _BaseRLock(Held):
             if reentries.whole.ended and self._is_over(key[0]):
                 known.pop(key, None)  # lost, and its owner went without leaving
         key = (hold.owner, self._queue)
-        known[key] = reentries = Reentries(hold, self._guard(), self._left)
+        reentries = Reentries(hold, self._guard(), self._left)
         reentry = reentries.new()
-        entered = reentries.enter(reentry, self._runtime.now())
-        return reentry if entered else hold  # it ended at once: the next call will see
+        if not reentries.enter(reentry, self._runtime.now()):
+            return hold  # it ended at once: the next call will see
+        known[key] = reentries  # last: what is interrupted before leaves nothing here
+        return reentry
 
     def _left(self, reentries: Reentries) -> None:
         key = (reentries.whole.owner, self._queue)

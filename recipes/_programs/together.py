@@ -154,7 +154,8 @@ def acquire_all(whole: Whole) -> Program[list[HeldState]]:
         try:
             for part in whole.parts:
                 hold = part.reenter() or (yield from acquire(_beside(whole, part)))
-                _keep(whole, hold)
+                whole.held.append(hold)  # no call before this: an interrupt there would leave it entered
+                hold.on_end = whole.wake
             return (yield from _complete(whole))
         except GeneratorExit:
             raise
@@ -186,7 +187,8 @@ def try_all(whole: Whole) -> Program[list[HeldState] | None]:
                 if hold is None:
                     yield from _give_back(whole, wait=True)
                     return None
-                _keep(whole, hold)
+                whole.held.append(hold)
+                hold.on_end = whole.wake
             return (yield from _complete(whole))
         except GeneratorExit:
             raise
@@ -221,11 +223,6 @@ def verify_all(hold: Together) -> Program[bool]:
 def _beside(whole: Whole, part: Part) -> Attempt:
     part.attempt.beside = tuple(whole.held)
     return part.attempt
-
-
-def _keep(whole: Whole, hold: HeldState) -> None:
-    whole.held.append(hold)
-    hold.on_end = whole.wake
 
 
 def _complete(whole: Whole) -> Program[list[HeldState]]:
