@@ -61,10 +61,10 @@ class MultiLock(BaseMultiLock, BlockingEntered[MultiGrant]):
     """Several locks, readers, writers and permits together: all of them are held, or none.
 
     Every client acquires them one by one in the order of their paths in the store, whatever order is given
-    here, so two multi-locks never wait for each other; a part that is not held yet keeps nobody out. One
-    timeout is for all. When a part is lost while another is waited for, all are given back, and it begins
-    again. Cheap to make, which does no I/O, and safe to share. What its owner holds already is outside that
-    order: acquire in one multi-lock what is needed together.
+    here, so multi-locks never wait for each other in a circle. One timeout is for all. When a part is lost
+    while another is waited for, all are given back, and it begins again. What the same thread held before is
+    outside of that order: acquire together what is needed together. Of several ``try_acquire`` that overlap
+    all may fail. Cheap to make, which does no I/O, and safe to share.
 
     Args:
         locks: `Lock`, `RLock`, the reader or writer of a `ReadWriteLock`, or `Semaphore`, also ``.of(2)``;
