@@ -9,6 +9,8 @@ from recipes._api.clients import BaseClient, checked
 from recipes._api.signatures import Recipe, like, like_function
 from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
+from recipes.election import AsyncElection, Election
+from recipes.group import AsyncGroup, Group
 from recipes.guarantees import Need
 from recipes.lock import AsyncLock, Lock
 from recipes.multilock import AsyncMultiLock, MultiLock
@@ -130,6 +132,8 @@ class Client(BaseClient):
     rlock = Recipe(RLock)
     rwlock = Recipe(ReadWriteLock)
     semaphore = Recipe(Semaphore)
+    election = Recipe(Election)
+    group = Recipe(Group)
     multilock = Recipe(MultiLock)
 
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
@@ -209,6 +213,8 @@ class AsyncClient(BaseClient):
     rlock = Recipe(AsyncRLock)
     rwlock = Recipe(AsyncReadWriteLock)
     semaphore = Recipe(AsyncSemaphore)
+    election = Recipe(AsyncElection)
+    group = Recipe(AsyncGroup)
     multilock = Recipe(AsyncMultiLock)
 
     @like(Client.locks)

@@ -16,7 +16,7 @@ from recipes._programs.observing import evict
 from recipes._programs.queueing import Attempt, acquire, try_acquire
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
-from recipes.errors import UpgradeError, WouldDeadlock
+from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
 from recipes.events import titled
 from recipes.inspection import MOST, checked_limit, described
 
@@ -55,6 +55,10 @@ class Acquired(ABC):
     def name(self) -> str:
         """The name, as it was given."""
         return self._name
+
+    def _late(self, timeout_s: float, position: int | None = None) -> LockTimeout:
+        """Return what is raised when the time is over."""
+        return LockTimeout(self._name, timeout_s, position, recipe=self._recipe)
 
     def _within(self, timeout: float | None) -> float:
         """Return how many seconds a try may take."""
@@ -109,7 +113,7 @@ class Acquired(ABC):
 class Held(Acquired):
     """What is held in a queue, in both runtimes: everything that waits for nothing.
 
-    A recipe says what it is by the attributes below; its order may be another for each object.
+    A recipe says what it is by the attributes below; its rule may be another for each object.
     """
 
     _rule: Rule = EXCLUSIVE
@@ -137,6 +141,7 @@ class Held(Acquired):
         attempt.owner = self._runtime.note
         attempt.max_waiters = options.max_waiters
         attempt.data = options.data
+        attempt.late = self._late
         attempt.requeues = options.on_session_lost == "requeue"
         if options.calls_back:
             in_turn = self._runtime.in_turn()

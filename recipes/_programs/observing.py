@@ -18,7 +18,7 @@ from recipes._contract.operations import (
 from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.queueing import _unanswered, calm, due_at
-from recipes._programs.steps import Attach, Wait
+from recipes._programs.steps import Attach, Now, Wait
 from recipes.errors import ClientClosed, SessionLost
 
 if TYPE_CHECKING:
@@ -153,18 +153,26 @@ class Observer:
             yield from Wait()
 
 
-def observe(observed: Observed, topic: Topic, wanted: Callable[[], bool]) -> Program[None]:
-    """Show what changes in a queue while that is ``wanted``, whatever becomes of sessions and watches."""
+def observe(
+    observed: Observed, topic: Topic, wanted: Callable[[], bool], pause_s: float = 0.0
+) -> Program[None]:
+    """Show what changes in a queue while that is ``wanted``, whatever becomes of sessions and watches.
+
+    However fast it changes, it is listed every ``pause_s`` at most: what comes meanwhile is seen together.
+    """
     try:
         disturbed = 0
         while wanted():
             try:
                 yield from Attach()
+                listed_at = yield from Now()
                 listing: Listing = yield from List(observed.queue, observed.most, watch=True)
                 topic.show(listing.contenders)
                 pauses = [due_s for due_s in (listing.due_s, observed.every_s) if due_s is not None]
                 event = yield from Wait(due_at=(yield from due_at(min(pauses, default=None))))
                 disturbed = yield from calm(event, disturbed)
+                while (left := listed_at + pause_s - (yield from Now())) > 0:
+                    yield from Wait(left)
             except SessionLost:
                 continue
     except Expired:  # nobody observes it any more

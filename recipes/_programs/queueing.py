@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Ahead
@@ -86,6 +87,7 @@ class Attempt:
         beside: What has to be held still for this to go on; when one of these is lost, the attempt ends.
         on_queued: Told how many are ahead, each time it queues; must not block.
         on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
+        late: Makes the error where it was not granted in time; None: a plain one.
     """
 
     queue: str
@@ -105,6 +107,7 @@ class Attempt:
     beside: Sequence[HeldState] = ()
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
+    late: Callable[[float, int | None], LockTimeout] | None = None
 
     def next_ticket(self) -> Ticket:
         """Name the next contender."""
@@ -127,9 +130,19 @@ class Attempt:
         """Whether it is of a semaphore."""
         return self.rule.weight is not None
 
+    def timed_out(self) -> LockTimeout:
+        """Return the error of one that was not granted in time."""
+        make = self.late or partial(LockTimeout, self.name, recipe=self.recipe)
+        return make(self.timeout_s or 0.0, self.position)
+
     def stays(self, snapshot: Snapshot) -> bool:
         """Whether to wait for the nearest contender only, and not to move up before it goes."""
         return snapshot.cheap and self.on_position is _tell_nobody
+
+    def ahead_in(self, snapshot: Snapshot) -> int:
+        """Return how many are ahead that count for this recipe, as far as it is known."""
+        own_kind_only = self.rule.own_kind_only and snapshot.complete
+        return len(self.rule.visible(snapshot.ahead)) if own_kind_only else snapshot.position
 
     def targets(self, snapshot: Snapshot) -> Ahead:
         """Return whom to watch; nobody: granted."""
@@ -174,8 +187,7 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
         except Expired as expired:
             yield from Abandon(ticket)
             yield from _tell_end(attempt, "timeout")
-            within_s, seen = attempt.timeout_s or 0.0, attempt.position
-            raise LockTimeout(attempt.name, within_s, seen, recipe=attempt.recipe) from expired.__cause__
+            raise attempt.timed_out() from expired.__cause__
         except QueueFull:  # and it has left the queue
             yield from _tell_end(attempt, "cancelled", reason="QueueFull")
             raise
@@ -317,13 +329,14 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
     if attempt.takes_permits:
         yield from _compare_limits(attempt, snapshot)
     while targets := attempt.targets(snapshot):
-        moved, attempt.position = snapshot.position != attempt.position, snapshot.position
+        position = attempt.ahead_in(snapshot)
+        moved, attempt.position = position != attempt.position, position
         if not told:
             told = True
-            yield from Emit(attempt.transition("queued", position=snapshot.position))
-            attempt.on_queued(snapshot.position)
+            yield from Emit(attempt.transition("queued", position=position))
+            attempt.on_queued(position)
         if moved:
-            attempt.on_position(snapshot.position)
+            attempt.on_position(position)
         if targets != armed:
             seen, armed = yield from _arm(attempt, mine, snapshot, targets)
         else:

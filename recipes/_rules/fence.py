@@ -117,9 +117,7 @@ def ask(name: str, grant: Proof, *, shared: bool) -> Pass:
 def _token(grant: Any, *, shared: bool) -> int:
     if not hasattr(grant, "token") or not hasattr(grant, "check"):
         raise TypeError(f"a gate takes a grant or its token, not {type(grant).__name__}")
-    if not getattr(
-        grant, "_fences", True
-    ):  # of several holders a gate would refuse all but the last
+    if not getattr(grant, "_fences", True):  # of several holders a gate would refuse all but the last
         recipe = grant._hold.labels["recipe"]  # noqa: SLF001 - the two are one package
         instead = "the grant of a lock in it" if recipe == "multilock" else "a lock"
         raise TooWeak(titled(recipe, grant.name), ("fencing",), (instead,))
