@@ -14,6 +14,7 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.listing import Listings
 from tests.contract.manners import Manners
+from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
 from tests.contract.partitions import Partitions
@@ -59,6 +60,10 @@ class TestListings(Listings):
 
 
 class TestManners(Manners):
+    """See the base."""
+
+
+class TestMultiLocks(MultiLocks):
     """See the base."""
 
 
@@ -128,3 +133,11 @@ class TestPermitsInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "semaphore"
+
+
+class TestMultiLocksInterrupts(Interrupts):
+    """See the base; each lock is a lock and a permit together."""
+
+    @pytest.fixture
+    def side(self) -> str:
+        return "multilock"

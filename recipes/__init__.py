@@ -47,6 +47,7 @@ from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
+from recipes.multilock import AsyncMultiGrant, AsyncMultiLock, MultiGrant, MultiLock
 from recipes.partition import Assignment, AsyncPartitions, Partitions
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
@@ -70,6 +71,8 @@ __all__ = [
     "AsyncLeadership",
     "AsyncLock",
     "AsyncMembership",
+    "AsyncMultiGrant",
+    "AsyncMultiLock",
     "AsyncPartitions",
     "AsyncRLock",
     "AsyncReadLock",
@@ -93,6 +96,8 @@ __all__ = [
     "LockTimeout",
     "Member",
     "Membership",
+    "MultiGrant",
+    "MultiLock",
     "Partitions",
     "QueueFull",
     "RLock",

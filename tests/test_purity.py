@@ -123,6 +123,7 @@ NOUNS = {
     "group",
     "inspection",
     "lock",
+    "multilock",
     "partition",
     "rlock",
     "rwlock",

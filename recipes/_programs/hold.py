@@ -217,6 +217,11 @@ class HeldState:
         return f"{titled(self.labels['recipe'], self.labels['name'])} ({number})"
 
     @property
+    def parts(self) -> tuple[HeldState, ...]:
+        """What it is made of: itself, or several."""
+        return (self,)
+
+    @property
     def grants(self) -> list[Any]:
         """The grants that users have of it."""
         if self.entered is not None:

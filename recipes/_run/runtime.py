@@ -77,7 +77,8 @@ class Call:
         session: The session it uses, once it has one.
         ticket: Where it may stand in a queue, until somebody else looks after that.
         entry: Where it stands, as far as the store has said so.
-        hold: What it was granted.
+        hold: What it was granted last.
+        kept: What it was granted before, or is to release: all of it goes if the call ends in an exception.
         listening: The client's own contenders that it waits for.
         last_error: The last lost answer, to explain a timeout.
         beside: The calls within this one, of the programs that run beside its own.
@@ -92,6 +93,7 @@ class Call:
     ticket: Ticket | None = None
     entry: Entry | None = None
     hold: HeldState | None = None
+    kept: list[HeldState] = field(default_factory=list)
     listening: list[str] = field(default_factory=list)
     last_error: StoreError | None = None
     beside: list[Call] = field(default_factory=list)
@@ -104,6 +106,8 @@ class Call:
 
     def unwind(self) -> None:
         """Leave nothing behind of a call that ends in an exception; may be called twice."""
+        for hold in reversed(self.kept):
+            self.runtime.give_back(hold)
         if self.hold is not None:
             self.hold.lose("the call was interrupted before it returned")
         if self.ticket is not None:
@@ -191,9 +195,18 @@ class Runtime(ABC):
         if ticket is call.ticket:
             call.ticket = None  # last: an interrupt before this has it done twice, which does no harm
 
+    def give_back(self, hold: HeldState) -> None:
+        """Release what is held, and have the cleaner withdraw it; never blocks, and may be called twice."""
+        hold.release(self.now(), self.emit)
+        if hold.freed:
+            self.withdraw_behind(hold)
+
     def withdraw_behind(self, hold: HeldState) -> None:
-        """Have the cleaner withdraw what was held."""
-        self.schedule(Job(hold.session, hold.entry.ticket, hold.entry))
+        """Have the cleaner withdraw what was held, as far as it was released and is still there."""
+        for part in reversed(hold.parts):
+            ticket = part.entry.ticket
+            if part.freed and part.session.waiters.stands(ticket.id):
+                self.schedule(Job(part.session, ticket, part.entry))
 
     def sweep(self) -> None:
         """Release what was held in ``with`` blocks that were left as an interrupt struck their ends."""

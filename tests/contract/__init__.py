@@ -13,6 +13,7 @@ MODULES = (
     "interrupts",
     "listing",
     "manners",
+    "multilock",
     "naming",
     "observing",
     "partitions",

@@ -19,6 +19,7 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.listing import Listings
 from tests.contract.manners import Manners
+from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
 from tests.contract.partitions import Partitions
@@ -71,6 +72,10 @@ class TestListings(Listings):
 
 
 class TestManners(Manners):
+    pass
+
+
+class TestMultiLocks(MultiLocks):
     pass
 
 
