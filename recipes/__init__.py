@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from recipes._version import __version__
 from recipes.client import AsyncClient, Client, connect, connect_async
+from recipes.election import AsyncElection, AsyncLeadership, Election, Leader, Leadership
 from recipes.errors import (
     ClientClosed,
     LockError,
@@ -58,7 +59,9 @@ from recipes.session import Session
 
 __all__ = [
     "AsyncClient",
+    "AsyncElection",
     "AsyncGrant",
+    "AsyncLeadership",
     "AsyncLock",
     "AsyncRLock",
     "AsyncReadLock",
@@ -70,8 +73,11 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ContenderInfo",
+    "Election",
     "Grant",
     "Guarantees",
+    "Leader",
+    "Leadership",
     "Lock",
     "LockError",
     "LockLost",

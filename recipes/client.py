@@ -9,6 +9,7 @@ from recipes._api.clients import BaseClient, checked
 from recipes._api.signatures import Recipe, like, like_function
 from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
+from recipes.election import AsyncElection, Election
 from recipes.guarantees import Need
 from recipes.lock import AsyncLock, Lock
 from recipes.rlock import AsyncRLock, RLock
@@ -129,6 +130,7 @@ class Client(BaseClient):
     rlock = Recipe(RLock)
     rwlock = Recipe(ReadWriteLock)
     semaphore = Recipe(Semaphore)
+    election = Recipe(Election)
 
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Return the locks that are held or awaited, with the heads of their queues, by name.
@@ -207,6 +209,7 @@ class AsyncClient(BaseClient):
     rlock = Recipe(AsyncRLock)
     rwlock = Recipe(AsyncReadWriteLock)
     semaphore = Recipe(AsyncSemaphore)
+    election = Recipe(AsyncElection)
 
     @like(Client.locks)
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:

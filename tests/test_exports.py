@@ -99,7 +99,9 @@ def test_every_error_is_at_the_root() -> None:
 def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
     assert recipes.__all__ == [
         "AsyncClient",
+        "AsyncElection",
         "AsyncGrant",
+        "AsyncLeadership",
         "AsyncLock",
         "AsyncRLock",
         "AsyncReadLock",
@@ -111,8 +113,11 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "Client",
         "ClientClosed",
         "ContenderInfo",
+        "Election",
         "Grant",
         "Guarantees",
+        "Leader",
+        "Leadership",
         "Lock",
         "LockError",
         "LockLost",
