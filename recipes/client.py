@@ -10,6 +10,7 @@ from recipes._api.signatures import Recipe, like, like_function
 from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes.election import AsyncElection, Election
+from recipes.group import AsyncGroup, Group
 from recipes.guarantees import Need
 from recipes.lock import AsyncLock, Lock
 from recipes.rlock import AsyncRLock, RLock
@@ -131,6 +132,7 @@ class Client(BaseClient):
     rwlock = Recipe(ReadWriteLock)
     semaphore = Recipe(Semaphore)
     election = Recipe(Election)
+    group = Recipe(Group)
 
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Return the locks that are held or awaited, with the heads of their queues, by name.
@@ -210,6 +212,7 @@ class AsyncClient(BaseClient):
     rwlock = Recipe(AsyncReadWriteLock)
     semaphore = Recipe(AsyncSemaphore)
     election = Recipe(AsyncElection)
+    group = Recipe(AsyncGroup)
 
     @like(Client.locks)
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:

@@ -5,6 +5,7 @@
     RecipesError
     ├── LockError                what happened to one lock, or whatever else is held
     │   ├── LockTimeout          not acquired in time (also a TimeoutError)
+    │   │   └── AlreadyJoined    another session is the member of a group with this id
     │   ├── LockLost             held once, and no longer proven
     │   ├── QueueFull            as many wait as may
     │   └── WouldDeadlock        waiting for a grant of the same thread or task
@@ -33,6 +34,7 @@ from typing import Any
 from recipes.events import noun_of, titled
 
 __all__ = [
+    "AlreadyJoined",
     "ClientClosed",
     "LockError",
     "LockLost",
@@ -124,6 +126,33 @@ class LockTimeout(LockError, TimeoutError):
         return (
             f"{self._title} was not {self._words[0]} within {self.timeout_s:g} s ({seen}); "
             "allow more time, or look at who holds it"
+        )
+
+
+class AlreadyJoined(LockTimeout):
+    """The group has a member with this id, which did not leave in time; nothing stays behind.
+
+    After a crash that is the former process's session, until the store has ended it: allow more than the
+    session timeout. Else it is another process, or another grant of this one, under the same id.
+
+    Attributes:
+        lock: The name of the group.
+        member_id: The id.
+        timeout_s: The seconds that were allowed.
+        position: How many with this id were ahead when last looked.
+    """
+
+    def __init__(self, lock: str, member_id: str, timeout_s: float, position: int | None = None) -> None:
+        super().__init__(lock, timeout_s, position)
+        self.member_id = member_id
+
+    member_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.lock!r} has a member {self.member_id!r}, which did not leave within "
+            f"{self.timeout_s:g} s; a crashed one goes with its session, so allow more than the session "
+            "timeout, or join under another id"
         )
 
 

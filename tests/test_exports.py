@@ -98,11 +98,14 @@ def test_every_error_is_at_the_root() -> None:
 
 def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
     assert recipes.__all__ == [
+        "AlreadyJoined",
         "AsyncClient",
         "AsyncElection",
         "AsyncGrant",
+        "AsyncGroup",
         "AsyncLeadership",
         "AsyncLock",
+        "AsyncMembership",
         "AsyncRLock",
         "AsyncReadLock",
         "AsyncReadWriteLock",
@@ -115,6 +118,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "ContenderInfo",
         "Election",
         "Grant",
+        "Group",
         "Guarantees",
         "Leader",
         "Leadership",
@@ -122,6 +126,8 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "LockError",
         "LockLost",
         "LockTimeout",
+        "Member",
+        "Membership",
         "QueueFull",
         "RLock",
         "ReadLock",

@@ -25,6 +25,8 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.SemaphoreGrant, recipes.AsyncSemaphoreGrant),
     (recipes.Election, recipes.AsyncElection),
     (recipes.Leadership, recipes.AsyncLeadership),
+    (recipes.Group, recipes.AsyncGroup),
+    (recipes.Membership, recipes.AsyncMembership),
     (grant.Lost, grant.AsyncLost),
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),
@@ -38,6 +40,7 @@ RECIPES: dict[str, tuple[Any, Any]] = {
     "rwlock": (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
     "semaphore": (recipes.Semaphore, recipes.AsyncSemaphore),
     "election": (recipes.Election, recipes.AsyncElection),
+    "group": (recipes.Group, recipes.AsyncGroup),
 }
 """What the methods of the clients make."""
 
@@ -52,6 +55,8 @@ MORE = {
     ("RLock", "__init__"): {"on_lost"},
     ("Semaphore", "__init__"): {"on_lost"},
     ("Election", "__init__"): {"on_lost"},
+    ("Client", "group"): {"on_lost"},
+    ("Group", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
     ("WriteLock", "__init__"): {"on_lost"},
     ("ReadWriteLock", "__init__"): {"on_lost"},
@@ -59,6 +64,7 @@ MORE = {
     ("WriteGrant", "__init__"): {"cancels"},
     ("SemaphoreGrant", "__init__"): {"cancels"},
     ("Leadership", "__init__"): {"cancels"},
+    ("Membership", "__init__"): {"cancels"},
 }
 MEMBERS = [
     (blocking, twin, name)
@@ -188,8 +194,10 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     awaited |= {"admit", "eval", "transaction"}
     awaited |= {"leader", "proclaim", "run"}
     awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
+    awaited |= {"join", "members", "update"}
     assert not inspect.iscoroutinefunction(one)
-    assert (inspect.iscoroutinefunction(other) or name in ("acquire", "campaign")) == (name in awaited)
+    awaitable = name in ("acquire", "campaign", "join")
+    assert (inspect.iscoroutinefunction(other) or awaitable) == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")
 
 

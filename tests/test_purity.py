@@ -119,6 +119,7 @@ NOUNS = {
     "client",
     "election",
     "grant",
+    "group",
     "inspection",
     "lock",
     "rlock",

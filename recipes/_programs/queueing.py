@@ -128,6 +128,11 @@ class Attempt:
         """Whether to wait for the nearest contender only, and not to move up before it goes."""
         return snapshot.cheap and self.on_position is _tell_nobody
 
+    def ahead_in(self, snapshot: Snapshot) -> int:
+        """Return how many are ahead that count for this recipe, as far as it is known."""
+        own_kind_only = self.rule.own_kind_only and snapshot.complete
+        return len(self.rule.visible(snapshot.ahead)) if own_kind_only else snapshot.position
+
     def targets(self, snapshot: Snapshot) -> Ahead:
         """Return whom to watch; nobody: granted."""
         if self.takes_permits:
@@ -309,13 +314,14 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
     if attempt.takes_permits:
         yield from _compare_limits(attempt, snapshot)
     while targets := attempt.targets(snapshot):
-        moved, attempt.position = snapshot.position != attempt.position, snapshot.position
+        position = attempt.ahead_in(snapshot)
+        moved, attempt.position = position != attempt.position, position
         if not told:
             told = True
-            yield from Emit(attempt.transition("queued", position=snapshot.position))
-            attempt.on_queued(snapshot.position)
+            yield from Emit(attempt.transition("queued", position=position))
+            attempt.on_queued(position)
         if moved:
-            attempt.on_position(snapshot.position)
+            attempt.on_position(position)
         if targets != armed:
             seen, armed = yield from _arm(attempt, mine, snapshot, targets)
         else:
