@@ -12,6 +12,7 @@ from recipes.cli import codes
 from recipes.cli.demo.command import demo_command
 from recipes.cli.history.command import stats_command, timeline_command
 from recipes.cli.looking.command import break_command, ls_command, watch_command, who_command
+from recipes.cli.looking.members import members_command
 from recipes.cli.ping import ping_command
 from recipes.cli.running.command import run_command
 
@@ -72,6 +73,7 @@ for command in (
     ls_command,
     who_command,
     watch_command,
+    members_command,
     break_command,
     ping_command,
     timeline_command,

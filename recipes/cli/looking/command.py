@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 import recipes
 from recipes.cli import codes
+from recipes.cli.looking.asking import console, json_option, looking
 from recipes.cli.looking.queue import Queue, follow, looked_at, read
 from recipes.cli.looking.shapes import SHAPES
 from recipes.cli.options import Count, Name, Seconds, store_option, without_secret
@@ -23,8 +22,6 @@ from recipes.events import titled
 __all__ = ["break_command", "ls_command", "watch_command", "who_command"]
 
 READ_AT_ONCE = 10_000
-NARROW = 100
-"""Columns where there is no terminal."""
 
 LS_EXAMPLES = """
 \b
@@ -68,7 +65,6 @@ Exit codes: 0 it was removed, 1 there is no such contender, or you said no, 122 
 store did not answer, 2 wrong arguments.
 """
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 of_option = click.option(
     "--of",
     "recipe",
@@ -105,10 +101,10 @@ def ls_command(*, store: str, as_json: bool, limit: int) -> int:
         table = Table("lock", "held", "token", "owner", "waiting", box=None, pad_edge=False)
         for queue in found:
             table.add_row(*_listed(queue))
-        _console().print(table if found else "nobody holds a lock here, and nobody waits")
+        console().print(table if found else "nobody holds a lock here, and nobody waits")
         return codes.OK
 
-    return _looking(store, show)
+    return looking(store, show)
 
 
 @click.command("who", short_help="Show who holds a lock and who waits.", epilog=WHO_EXAMPLES)
@@ -130,10 +126,10 @@ def who_command(*, name: str, store: str, as_json: bool, limit: int, recipe: str
         if as_json:
             click.echo(json.dumps({"store": without_secret(store), **queue.as_fields()}))
         else:
-            _console().print(queue.drawn())
+            console().print(queue.drawn())
         return codes.OK
 
-    return _looking(store, show)
+    return looking(store, show)
 
 
 @click.command("watch", short_help="Show it live.", epilog=WATCH_EXAMPLES)
@@ -154,11 +150,11 @@ def watch_command(*, name: str, store: str, interval: float, recipe: str) -> int
     """
 
     def show(client: recipes.Client) -> int:
-        console = _console()
-        if console.is_terminal:
-            with Live(console=console, auto_refresh=False, screen=False) as live:
+        screen = console()
+        if screen.is_terminal:
+            with Live(console=screen, auto_refresh=False, screen=False) as live:
                 for queue in follow(client, name, READ_AT_ONCE, interval, recipe=recipe, redrawn=True):
-                    live.update(queue.drawn(max(console.height - 6, 1)), refresh=True)
+                    live.update(queue.drawn(max(screen.height - 6, 1)), refresh=True)
         seen: list[str] | None = None
         for queue in follow(client, name, READ_AT_ONCE, interval, recipe=recipe, redrawn=False):
             if (now := [f"{one.key} {one.data!r}" for one in queue.holders]) != seen:
@@ -167,7 +163,7 @@ def watch_command(*, name: str, store: str, interval: float, recipe: str) -> int
                 sys.stdout.flush()
         return codes.OK
 
-    return _looking(store, show)
+    return looking(store, show)
 
 
 @click.command("break", short_help="Remove a holder or a waiter.", epilog=BREAK_EXAMPLES)
@@ -209,31 +205,11 @@ def break_command(
 
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask at: say --yes")
-    return _looking(store, remove)
+    return looking(store, remove)
 
 
 def _confirmed() -> bool:
     return click.confirm("Remove it? Its process may not know for a while", err=True)
-
-
-def _looking(store: str, act: Callable[[recipes.Client], int]) -> int:
-    """Do something with a client; says what is wrong if the store does not answer."""
-    try:
-        with recipes.connect(store) as client:
-            return act(client)
-    except recipes.RecipesError as error:
-        click.echo(f"recipes: {error}", err=True)
-        return codes.UNREACHABLE
-
-
-def _console() -> Console:
-    return Console(
-        file=sys.stdout,
-        width=None if sys.stdout.isatty() else NARROW * 2,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
 
 
 def _counted(queue: Queue) -> dict[str, Any]:

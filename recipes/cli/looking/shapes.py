@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from recipes._api.membership import Member, said
 from recipes.inspection import ContenderInfo
 
 __all__ = ["SHAPES", "Shape", "text_of"]
@@ -42,6 +43,12 @@ def text_of(data: bytes) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def _said(one: ContenderInfo) -> tuple[str, str]:
+    """Return the id of a member, and what it says; nothing is known of those of another layout."""
+    member = said(one.data) or Member("", one.data)
+    return text_of(member.id.encode()), text_of(member.data)
+
+
 def _takes_permits(one: ContenderInfo) -> bool:
     """Whether it does: one of an unknown kind has a token in their place."""
     return one.weight is not None
@@ -70,6 +77,15 @@ SHAPES = {
         holds="leads",
         holds_it="leads",
         nobody="nobody leads, and nobody campaigns",
+    ),
+    "group": Shape(
+        columns=(("member", "left"), ("data", "left"), ("token", "right")),
+        cells=lambda one: (*_said(one), str(one.token)),
+        words=lambda one: "{}, data {}, token {}".format(*_said(one), one.token),
+        fields=lambda one: dict(zip(("member", "data"), _said(one), strict=True)),
+        holds="member",
+        holds_it="is a member",
+        nobody="nobody is a member, and nobody waits for an id",
     ),
 }
 """By recipe; a lock, an rlock and an rwlock of one name share a queue."""
