@@ -61,7 +61,7 @@ class _Held:
 
     def in_the_way(self, transition: Transition, since: int) -> bool:
         """Whether it was, of a call that queued with an event: not where both are readers."""
-        both_read = self.shared and transition.mode == "shared"
+        both_read = self.shared and transition.together
         return not both_read and (self.ended is None or self.ended > since)
 
 
@@ -111,7 +111,7 @@ class _Spans:
         span = self._tracer.start_span(
             f"{transition.noun}.hold", links=[link], start_time=now, attributes=_attributes(transition)
         )
-        held = _Held(span, transition.mode == "shared")
+        held = _Held(span, transition.together)
         self._held[_grant(transition)] = held
         if len(self._held) > MOST:
             self._held.popitem(last=False)[1].span.end()

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 import recipes
 from recipes import events
 from recipes.cli import main
-from recipes.cli.history.counting import gaps, longest_waits, summary
+from recipes.cli.history.counting import gaps, longest_waits, overlaps, summary
 from recipes.cli.history.drawing import drawing, words
 from recipes.cli.history.page import page
 from recipes.cli.history.reading import Log, NoEvents, read
@@ -35,8 +36,9 @@ def log(*lines: dict[str, Any]) -> Log:
     return read([("log.jsonl", io.StringIO("".join(json.dumps(one) + "\n" for one in lines)))])
 
 
-def history(*lines: dict[str, Any]) -> LockHistory:
-    (one,) = histories(log(*lines).happenings)
+def history(*lines: dict[str, Any], noun: str = "lock") -> LockHistory:
+    named = ({**one, "event": one["event"].replace("lock.", f"{noun}.")} for one in lines)
+    (one,) = histories(log(*named).happenings)
     return one
 
 
@@ -77,10 +79,31 @@ def test_a_hand_over() -> None:
 @pytest.mark.parametrize("noun", events.HELD)
 def test_a_hand_over_is_one_whatever_its_noun_calls_it(noun: str) -> None:
     lines = [{**one, "event": events.event_of(noun, one["event"].partition(".")[2])} for one in HAND_OVER]
-    one = history(*lines)
-    assert drawing([one]) == drawing([history(*HAND_OVER)])
-    assert summary(one) == summary(history(*HAND_OVER))
+    one, lock = history(*lines), history(*HAND_OVER)
     assert not one.marks, "each event is understood"
+    assert (summary(one).recipe, one.title) == (noun, "x" if noun == "lock" else f"{noun} x")
+    if noun == "group":  # members are there together
+        assert {hold.mode for hold in one.holds} == {"shared"}
+        assert gaps(one) == []
+    else:
+        assert drawing([one]) == drawing([lock]).replace(">x<", f">{one.title}<")
+        assert replace(summary(one), recipe="lock") == summary(lock)
+
+
+def test_members_that_are_there_together_exclude_nobody() -> None:
+    one = history(
+        line(1.0, 1, "joined", token=1, waited_s=0.0),
+        line(1.2, 2, "joined", token=2, waited_s=0.0),
+        line(2.0, 2, "left", token=2, held_s=0.8),
+        line(2.5, 3, "joined", token=3, waited_s=0.0),
+        line(3.0, 1, "lost", token=1, reason="revoked"),
+        line(4.0, 3, "left", token=3, held_s=1.5),
+        noun="group",
+    )
+    assert [hold.superseded_at for hold in one.holds] == [None] * 3
+    assert (gaps(one), overlaps(one)) == ([], 0)
+    figures = summary(one)
+    assert (figures.grants, figures.lost, figures.shared_at_once) == (3, 1, 2)
 
 
 def test_a_grant_that_is_told_before_the_release_is_a_gap_of_nothing() -> None:
