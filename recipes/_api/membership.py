@@ -87,11 +87,11 @@ class BaseGroup(Held):
     def _saying(self, data: bytes, timeout: float | None) -> AcquireOptions:
         return AcquireOptions(timeout, data=pack(self._member_id, _checked(data)))
 
-    def _explained(self, late: LockTimeout) -> LockTimeout:
+    def _late(self, timeout_s: float, position: int | None = None) -> LockTimeout:
         """Return why it could not join: there was another, unless the store has not answered."""
-        if not late.position:
-            return late
-        return AlreadyJoined(late.lock, self._member_id, late.timeout_s, late.position)
+        if not position:
+            return super()._late(timeout_s, position)
+        return AlreadyJoined(self._name, self._member_id, timeout_s, position)
 
     def _observed(self) -> Observed:
         return Observed(self._queue, ALL)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Ahead
@@ -84,6 +85,7 @@ class Attempt:
         data: What its user has it say.
         on_queued: Told how many are ahead, each time it queues; must not block.
         on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
+        late: Makes the error where it was not granted in time; None: a plain one.
     """
 
     queue: str
@@ -102,6 +104,7 @@ class Attempt:
     data: bytes = b""
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
+    late: Callable[[float, int | None], LockTimeout] | None = None
 
     def next_ticket(self) -> Ticket:
         """Name the next contender."""
@@ -123,6 +126,11 @@ class Attempt:
     def takes_permits(self) -> bool:
         """Whether it is of a semaphore."""
         return self.rule.weight is not None
+
+    def timed_out(self) -> LockTimeout:
+        """Return the error of one that was not granted in time."""
+        make = self.late or partial(LockTimeout, self.name, recipe=self.recipe)
+        return make(self.timeout_s or 0.0, self.position)
 
     def stays(self, snapshot: Snapshot) -> bool:
         """Whether to wait for the nearest contender only, and not to move up before it goes."""
@@ -175,8 +183,7 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
         except Expired as expired:
             yield from Abandon(ticket)
             yield from _tell_end(attempt, "timeout")
-            within_s, seen = attempt.timeout_s or 0.0, attempt.position
-            raise LockTimeout(attempt.name, within_s, seen, recipe=attempt.recipe) from expired.__cause__
+            raise attempt.timed_out() from expired.__cause__
         except QueueFull:  # and it has left the queue
             yield from _tell_end(attempt, "cancelled", reason="QueueFull")
             raise
