@@ -24,11 +24,12 @@ ATTRIBUTES = ("name", "recipe", "mode", "store", "attempt", "token", "reason")
 
 
 def otel_spans(tracer_provider: Any = None) -> Callable[[], None]:
-    """Trace the locks of all clients of this process with OpenTelemetry.
+    """Trace the locks of all clients of this process with OpenTelemetry, and whatever else is held.
 
     A span ``lock.acquire`` is the time of a call, whatever came of it; a span ``lock.hold``
-    that of a grant, and linked to its acquisition. Both are children of the span in which
-    the call was made. A wait is linked to the holds of this process that were in its way.
+    that of a grant, and linked to its acquisition; of an election ``election.acquire`` and so on. Both are
+    children of the span in which the call was made. A wait is linked to the holds of this process that
+    were in its way.
 
     Args:
         tracer_provider: None is the global one.
