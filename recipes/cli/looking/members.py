@@ -15,7 +15,7 @@ from rich.text import Text
 import recipes
 from recipes.cli import codes
 from recipes.cli.looking.asking import console, json_option, looking
-from recipes.cli.looking.shapes import text_of
+from recipes.cli.looking.shapes import exact_text_of, text_of
 from recipes.cli.options import Name, store_option
 
 __all__ = ["members_command"]
@@ -75,9 +75,7 @@ def _follow(name: str, seen: Iterator[Members], *, as_json: bool) -> None:
 
 
 def _json(members: Members) -> str:
-    return json.dumps(
-        [{"id": one.id, "data": one.data.decode("utf-8", "surrogateescape")} for one in members]
-    )
+    return json.dumps([{"id": one.id, "data": exact_text_of(one.data)} for one in members])
 
 
 def _drawn(name: str, members: Members, most: int | None = None) -> RenderableType:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from recipes._api.membership import Member, said
 from recipes.inspection import ContenderInfo
 
-__all__ = ["SHAPES", "Shape", "text_of"]
+__all__ = ["SHAPES", "Shape", "exact_text_of", "text_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,20 @@ def text_of(data: bytes) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def exact_text_of(data: bytes) -> str:
+    """Return what a contender says, for programs: bytes that are no UTF-8 are lone surrogates."""
+    return data.decode("utf-8", "surrogateescape")
+
+
 def _said(one: ContenderInfo) -> tuple[str, str]:
-    """Return the id of a member, and what it says; nothing is known of those of another layout."""
-    member = said(one.data) or Member("", one.data)
+    """Return the id of a member, and what it says, for people."""
+    member = _member(one)
     return text_of(member.id.encode()), text_of(member.data)
+
+
+def _member(one: ContenderInfo) -> Member:
+    """Return which member it is; of one of another layout the id is not known."""
+    return said(one.data) or Member("", one.data)
 
 
 def _takes_permits(one: ContenderInfo) -> bool:
@@ -73,7 +83,7 @@ SHAPES = {
         columns=(("value", "left"), ("token", "right")),
         cells=lambda one: (text_of(one.data), str(one.token)),
         words=lambda one: f"value {text_of(one.data)}, token {one.token}",
-        fields=lambda one: {"value": one.data.decode("utf-8", "surrogateescape")},
+        fields=lambda one: {"value": exact_text_of(one.data)},
         holds="leads",
         holds_it="leads",
         nobody="nobody leads, and nobody campaigns",
@@ -82,7 +92,7 @@ SHAPES = {
         columns=(("member", "left"), ("data", "left"), ("token", "right")),
         cells=lambda one: (*_said(one), str(one.token)),
         words=lambda one: "{}, data {}, token {}".format(*_said(one), one.token),
-        fields=lambda one: dict(zip(("member", "data"), _said(one), strict=True)),
+        fields=lambda one: {"member": _member(one).id, "data": exact_text_of(_member(one).data)},
         holds="member",
         holds_it="is a member",
         nobody="nobody is a member, and nobody waits for an id",
