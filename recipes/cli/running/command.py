@@ -79,9 +79,6 @@ keeping_options = (
 )
 telling_options = (
     click.option(
-        "--owner", help="What recipes who shows, with host and process.  [default: the program's name]"
-    ),
-    click.option(
         "--events",
         "log",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -121,6 +118,7 @@ def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Func
     show_default=True,
     help="End the command before the store may give the lock away; or warn, and let it run.",
 )
+@click.option("--owner", help="What recipes who shows, with host and process.  [default: the program's name]")
 @_with(*telling_options)
 def run_command(
     *,
@@ -185,7 +183,6 @@ def elect_command(
     timeout: float | None,
     ttl: float,
     grace: float | None,
-    owner: str | None,
     log: Path | None,
     report: Path | None,
 ) -> int:
@@ -204,7 +201,7 @@ def elect_command(
             ttl_s=ttl,
             grace_s=_grace(grace, ttl),
             log=log,
-            owner=_owner(owner, command),
+            owner=_owner(None, command),
             report=report,
             recipe="election",
             value=f"{socket.gethostname()}:{os.getpid()}" if value is None else value,
