@@ -90,6 +90,28 @@ def test_a_hand_over_is_one_whatever_its_noun_calls_it(noun: str) -> None:
         assert replace(summary(one), recipe="lock") == summary(lock)
 
 
+def test_what_has_one_name_is_told_apart_by_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded, picture = tmp_path / "events.jsonl", tmp_path / "timeline.svg"
+    with recorded.open("w") as file, recipes.connect("memory://") as client:
+        end = events.log_json(file)
+        try:
+            with client.lock("x"), client.election("x").campaign(), client.semaphore("x", 2):
+                for _ in range(2):
+                    client.group("x").join().release()
+        finally:
+            end()
+    assert main(["stats", "--json", str(recorded)]) == 0
+    found = {one["recipe"]: (one["lock"], one["grants"]) for one in json.loads(capsys.readouterr().out)}
+    assert found == {"lock": ("x", 1), "election": ("x", 1), "semaphore": ("x", 1), "group": ("x", 2)}
+    assert main(["timeline", str(recorded), "--lock", "x", "-o", str(picture)]) == 0
+    titles = [one.text for one in ET.parse(picture).iter(f"{SVG}text") if one.get("class") == "title"]
+    assert titles == ["x", "election x", "semaphore x", "group x"]
+    assert main(["stats", str(recorded)]) == 0
+    assert "group x: 2 grants to 1 in" in capsys.readouterr().out
+
+
 def test_members_that_are_there_together_exclude_nobody() -> None:
     one = history(
         line(1.0, 1, "joined", token=1, waited_s=0.0),
