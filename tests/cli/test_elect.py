@@ -194,6 +194,12 @@ def test_not_elected_in_time(url: str) -> None:
         assert len(client.election("x").contenders()) == 1
 
 
+def test_a_store_out_of_reach_as_it_begins() -> None:
+    done = recipes_run("etcd://127.0.0.1:1/x", "--", "true", by="elect")
+    assert done.returncode == codes.UNREACHABLE
+    assert done.stderr.startswith("recipes elect: election 'x' was not won: no answer from 127.0.0.1:1")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
