@@ -71,9 +71,9 @@ def test_a_grant_that_does_not_fence_has_no_token(client: SeatClient) -> None:
 
 def test_what_is_said_of_it_names_its_recipe(client: SeatClient) -> None:
     seats = client.seats("x", 1)
-    with pytest.raises(RuntimeError, match="^seats 'x' was not entered by this thread or task"):
+    with pytest.raises(RuntimeError, match=r"^seats 'x' was not entered by this thread or task"):
         seats.__exit__(None, None, None)
-    with pytest.raises(ZeroDivisionError) as raised, seats as grant:
+    with pytest.raises(ZeroDivisionError) as raised, seats as grant:  # noqa: PT012 - it has to fail in there
         assert seats.evict(grant.id)
         assert not grant.verify()
         raise ZeroDivisionError
