@@ -82,7 +82,7 @@ def test_a_hand_over_is_one_whatever_its_noun_calls_it(noun: str) -> None:
     one, lock = history(*lines), history(*HAND_OVER)
     assert not one.marks, "each event is understood"
     assert (summary(one).recipe, one.title) == (noun, "x" if noun == "lock" else f"{noun} x")
-    if noun == "group":  # members are there together
+    if noun in ("group", "partition"):  # of members, and of their items, several are held at once
         assert {hold.mode for hold in one.holds} == {"shared"}
         assert gaps(one) == []
     else:
@@ -110,6 +110,37 @@ def test_what_has_one_name_is_told_apart_by_what_it_is(
     assert titles == ["x", "election x", "semaphore x", "group x"]
     assert main(["stats", str(recorded)]) == 0
     assert "group x: 2 grants to 1 in" in capsys.readouterr().out
+
+
+def test_the_items_of_a_group_are_one_unless_one_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    happened = [
+        {**line(at, worker, event, token=token, **{field: 1.0}), "name": f"the%20crew/{item}"}
+        for at, worker, event, item, token, field in (
+            (1.0, 1, "acquired", "a/1", 1, "waited_s"),
+            (1.1, 1, "acquired", "b", 2, "waited_s"),
+            (2.0, 1, "released", "a/1", 1, "held_s"),
+            (2.1, 2, "acquired", "a/1", 3, "waited_s"),
+            (3.0, 1, "released", "b", 2, "held_s"),
+        )
+    ]
+    one = history(*happened, noun="partition")
+    assert (one.title, one.lanes) == ("partition the crew", ["worker 1", "worker 2"])
+    assert [(hold.token, hold.how, hold.end) for hold in one.holds] == [
+        (1, "released", 2.0),
+        (2, "released", 3.0),
+        (3, "open", 3.0),
+    ]
+    assert (gaps(one), summary(one).shared_at_once) == ([], 2)
+    logged = tmp_path / "events.jsonl"
+    named = ({**fields, "event": fields["event"].replace("lock.", "partition.")} for fields in happened)
+    logged.write_text("".join(f"{json.dumps(fields)}\n" for fields in named))
+    assert main(["stats", "--json", "--lock", "the%20crew/a/1", str(logged)]) == 0
+    (item,) = json.loads(capsys.readouterr().out)
+    assert (item["lock"], item["grants"], item["shared_at_once"]) == ("the%20crew/a/1", 2, 0)
+    assert main(["stats", "--lock", "nothing", str(logged)]) == 2
+    assert "there are the crew\n" in capsys.readouterr().err
 
 
 def test_members_that_are_there_together_exclude_nobody() -> None:

@@ -120,9 +120,10 @@ def _histories(files: Sequence[str], lane: str | None, locks: Sequence[str]) -> 
             )
     except NoEvents as nothing:
         raise click.ClickException(str(nothing)) from None
-    found = [history for history in histories(log.happenings) if not locks or history.lock in locks]
+    everything = histories(log.happenings, locks)
+    found = [history for history in everything if not locks or history.lock in locks]
     if not found:
-        seen = ", ".join(sorted({one.name for one in log.happenings}))
+        seen = ", ".join(sorted({history.lock for history in everything}))
         raise click.ClickException(f"nothing of these names is in the log; there are {seen}")
     return found
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
+from urllib.parse import unquote
 
 from recipes.cli.history.reading import Happening
 from recipes.cli.history.stores import first_names
@@ -133,11 +134,17 @@ class LockHistory:
     marks: list[Mark] = field(default_factory=list)
 
 
-def histories(happenings: Sequence[Happening]) -> list[LockHistory]:
-    """Return what happened to each lock of each store, in the order of their first events."""
+def histories(happenings: Sequence[Happening], apart: Collection[str] = ()) -> list[LockHistory]:
+    """Return what happened to each lock of each store, in the order of their first events.
+
+    Args:
+        happenings: The events.
+        apart: The items of a group's work, as ``group/item``, that have a history of their own; the others
+            of a group have one together.
+    """
     stores = first_names(one.store for one in happenings if one.store is not None)
     locks: dict[tuple[str, str, str | None], list[Happening]] = defaultdict(list)
-    for one in happenings:
+    for one in (_gathered(one, apart) for one in happenings):
         locks[one.event.partition(".")[0], one.name, stores.get(one.store or "")].append(one)
     several = len({store for _, _, store in locks}) > 1
     found = []
@@ -149,6 +156,13 @@ def histories(happenings: Sequence[Happening]) -> list[LockHistory]:
         _fill(history, events)
         found.append(history)
     return found
+
+
+def _gathered(one: Happening, apart: Collection[str]) -> Happening:
+    """Return the event of an item as one of all items of its group: a member has many at once."""
+    if not one.event.startswith("partition.") or one.name in apart:
+        return one
+    return replace(one, name=unquote(one.name.partition("/")[0]), mode="shared")
 
 
 def _fill(history: LockHistory, events: Sequence[Happening]) -> None:
