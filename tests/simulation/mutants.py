@@ -37,7 +37,8 @@ class Mutant:
         within: By how many schedules it has to be found.
         near: With which of them to begin, once one is known to find it; those before follow.
         rule: A recipe of its own, if the bug is in the predicate.
-        rules: A mixture of recipes, where it takes one to show.
+        of: What users do where it shows (`USES`).
+        rules: A mixture of rules, where it takes one to show.
         flavour: In which kind of schedule it is looked for; empty: in all, as they come.
     """
 
@@ -50,14 +51,17 @@ class Mutant:
     flavour: str = ""
     rules: tuple[Rule, ...] = ()
     near: int = 0
+    of: str = "locks"
 
 
 def kill(mutant: Mutant, store: str, most: int | None = None, first: int = 0) -> Verdict | None:
     """Run schedules until the mutant breaks a promise; None if it survives."""
-    rules = mutant.rules or ((EXCLUSIVE,) if mutant.rule is None else (mutant.rule,))
+    rules = mutant.rules
+    if not rules and mutant.of == "locks":
+        rules = (EXCLUSIVE,) if mutant.rule is None else (mutant.rule,)
     with planted(mutant):
         for seed in range(first, first + (most or mutant.within)):
-            verdict = run(Schedule(store, seed, flavour=mutant.flavour, rules=rules))
+            verdict = run(Schedule(store, seed, flavour=mutant.flavour, of=mutant.of, rules=rules))
             if verdict.violation is not None:
                 return verdict
     return None
