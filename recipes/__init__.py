@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from recipes._version import __version__
 from recipes.client import AsyncClient, Client, connect, connect_async
+from recipes.election import AsyncElection, AsyncLeadership, Election, Leader, Leadership
 from recipes.errors import (
+    AlreadyJoined,
     ClientClosed,
     LockError,
     LockLost,
@@ -41,6 +43,7 @@ from recipes.grant import (
     SemaphoreGrant,
     WriteGrant,
 )
+from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
@@ -57,9 +60,14 @@ from recipes.semaphore import AsyncSemaphore, Semaphore
 from recipes.session import Session
 
 __all__ = [
+    "AlreadyJoined",
     "AsyncClient",
+    "AsyncElection",
     "AsyncGrant",
+    "AsyncGroup",
+    "AsyncLeadership",
     "AsyncLock",
+    "AsyncMembership",
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
@@ -70,12 +78,18 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ContenderInfo",
+    "Election",
     "Grant",
+    "Group",
     "Guarantees",
+    "Leader",
+    "Leadership",
     "Lock",
     "LockError",
     "LockLost",
     "LockTimeout",
+    "Member",
+    "Membership",
     "QueueFull",
     "RLock",
     "ReadLock",

@@ -3,8 +3,9 @@
 ::
 
     RecipesError
-    ├── LockError                what happened to one lock
+    ├── LockError                what happened to one lock, or whatever else is held
     │   ├── LockTimeout          not acquired in time (also a TimeoutError)
+    │   │   └── AlreadyJoined    another session is the member of a group with this id
     │   ├── LockLost             held once, and no longer proven
     │   ├── QueueFull            as many wait as may
     │   └── WouldDeadlock        waiting for a grant of the same thread or task
@@ -30,7 +31,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from recipes.events import noun_of, titled
+
 __all__ = [
+    "AlreadyJoined",
     "ClientClosed",
     "LockError",
     "LockLost",
@@ -71,9 +75,28 @@ def _rebuild(kind: type[RecipesError], facts: dict[str, Any]) -> RecipesError:
 
 
 class LockError(RecipesError):
-    """Something happened to one lock; ``lock`` is its name."""
+    """Something happened to one lock, or to whatever else is held.
+
+    Attributes:
+        lock: Its name.
+        recipe: What it is: "lock", "rlock", "rwlock", "semaphore", "election" ...
+    """
 
     lock: str
+    recipe: str = "lock"
+
+    @property
+    def _title(self) -> str:
+        return titled(self.recipe, self.lock)
+
+    @property
+    def _words(self) -> tuple[str, str]:
+        return _WORDS.get(self.recipe, _ACQUIRED)
+
+
+_ACQUIRED = ("acquired", "acquire it again")
+_WORDS = {"election": ("won", "campaign again"), "group": ("joined", "join again")}
+"""What is done with something, and how it is asked for once more, where that is not "acquire"."""
 
 
 class LockTimeout(LockError, TimeoutError):
@@ -81,12 +104,15 @@ class LockTimeout(LockError, TimeoutError):
 
     Attributes:
         lock: The name of the lock.
+        recipe: What it is, as in every `LockError`.
         timeout_s: The seconds that were allowed.
         position: How many contenders were ahead when last looked, None if never seen.
     """
 
-    def __init__(self, lock: str, timeout_s: float, position: int | None = None) -> None:
-        super().__init__(lock=lock, timeout_s=timeout_s, position=position)
+    def __init__(
+        self, lock: str, timeout_s: float, position: int | None = None, *, recipe: str = "lock"
+    ) -> None:
+        super().__init__(lock=lock, recipe=recipe, timeout_s=timeout_s, position=position)
 
     timeout_s: float
     position: int | None
@@ -98,8 +124,35 @@ class LockTimeout(LockError, TimeoutError):
             else f"at least {self.position} ahead when last looked"
         )
         return (
-            f"lock {self.lock!r} was not acquired within {self.timeout_s:g} s ({seen}); "
+            f"{self._title} was not {self._words[0]} within {self.timeout_s:g} s ({seen}); "
             "allow more time, or look at who holds it"
+        )
+
+
+class AlreadyJoined(LockTimeout):
+    """The group has a member with this id, which did not leave in time; nothing stays behind.
+
+    After a crash that is the former process's session, until the store has ended it: allow more than the
+    session timeout. Else it is another process, or another grant of this one, under the same id.
+
+    Attributes:
+        lock: The name of the group.
+        member_id: The id.
+        timeout_s: The seconds that were allowed.
+        position: How many with this id were ahead when last looked.
+    """
+
+    def __init__(self, lock: str, member_id: str, timeout_s: float, position: int | None = None) -> None:
+        super().__init__(lock, timeout_s, position)
+        self.member_id = member_id
+
+    member_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.lock!r} has a member {self.member_id!r}, which did not leave within "
+            f"{self.timeout_s:g} s; a crashed one goes with its session, so allow more than the session "
+            "timeout, or join under another id"
         )
 
 
@@ -108,20 +161,21 @@ class LockLost(LockError):
 
     Attributes:
         lock: The name of the lock.
-        token: The fencing token of the grant that was lost.
+        recipe: What it is, as in every `LockError`.
+        token: The fencing token of the grant that was lost; None if it has none.
         reason: Why, in a few words.
     """
 
-    def __init__(self, lock: str, token: int | None, reason: str) -> None:
-        super().__init__(lock=lock, token=token, reason=reason)
+    def __init__(self, lock: str, token: int | None, reason: str, *, recipe: str = "lock") -> None:
+        super().__init__(lock=lock, recipe=recipe, token=token, reason=reason)
 
     token: int | None
     reason: str
 
     def __str__(self) -> str:
         return (
-            f"lock {self.lock!r}{_numbered(self.token)} is no longer held: {self.reason}; "
-            "another client may hold it now, so stop, and acquire it again"
+            f"{self._title}{_numbered(self.token)} is no longer held: {self.reason}; "
+            f"another client may hold it now, so stop, and {self._words[1]}"
         )
 
 
@@ -130,19 +184,20 @@ class QueueFull(LockError):
 
     Attributes:
         lock: The name of the lock.
+        recipe: What it is, as in every `LockError`.
         max_waiters: How many were allowed to wait.
         position: How many contenders were ahead, those that hold among them.
     """
 
-    def __init__(self, lock: str, max_waiters: int, position: int) -> None:
-        super().__init__(lock=lock, max_waiters=max_waiters, position=position)
+    def __init__(self, lock: str, max_waiters: int, position: int, *, recipe: str = "lock") -> None:
+        super().__init__(lock=lock, recipe=recipe, max_waiters=max_waiters, position=position)
 
     max_waiters: int
     position: int
 
     def __str__(self) -> str:
         return (
-            f"lock {self.lock!r} has no room for one more waiter: {self.position} ahead, and "
+            f"{self._title} has no room for one more waiter: {self.position} ahead, and "
             f"max_waiters is {self.max_waiters}; nothing was left in the queue, so try again later"
         )
 
@@ -152,19 +207,21 @@ class WouldDeadlock(LockError):
 
     Attributes:
         lock: The name of the lock.
-        token: The token of the grant that the same owner holds.
+        recipe: What it is, as in every `LockError`.
+        token: The token of the grant that the same owner holds; None if it has none.
     """
 
-    def __init__(self, lock: str, token: int | None) -> None:
-        super().__init__(lock=lock, token=token)
+    def __init__(self, lock: str, token: int | None, *, recipe: str = "lock") -> None:
+        super().__init__(lock=lock, recipe=recipe, token=token)
 
     token: int | None
 
     def __str__(self) -> str:
-        rlock = "" if self.token is None else ", or acquire it by client.rlock() both times"
+        is_lock = noun_of(self.recipe) == "lock"
+        instead = ", use try_acquire(), or acquire it by client.rlock() both times" if is_lock else ""
         return (
-            f"this thread or task already holds lock {self.lock!r}{_numbered(self.token)} and would "
-            f"wait for itself; release that grant first, use try_acquire(){rlock}"
+            f"this thread or task already holds {self._title}{_numbered(self.token)} and would "
+            f"wait for itself; release that grant first{instead or ', or do not wait (timeout=0)'}"
         )
 
 
@@ -177,7 +234,7 @@ class UpgradeError(WouldDeadlock):
 
     def __str__(self) -> str:
         return (
-            f"this thread or task holds lock {self.lock!r} shared (token {self.token}) and would wait for "
+            f"this thread or task holds {self._title} shared (token {self.token}) and would wait for "
             "itself to hold it exclusively; release that grant first, then read again what you decided by"
         )
 
@@ -188,17 +245,20 @@ class SessionLost(RecipesError):
     Attributes:
         reason: Why, in a few words.
         lock: The lock whose queue the call stood in, if it was told not to queue again.
+        recipe: What that is, as in every `LockError`.
     """
 
-    def __init__(self, reason: str, lock: str | None = None) -> None:
-        super().__init__(reason=reason, lock=lock)
+    def __init__(self, reason: str, lock: str | None = None, *, recipe: str = "lock") -> None:
+        super().__init__(reason=reason, lock=lock, recipe=recipe)
 
     reason: str
     lock: str | None
+    recipe: str = "lock"
 
     def __str__(self) -> str:
         if self.lock is not None:
-            return f"the place in the queue of lock {self.lock!r} is gone: {self.reason}; acquire it again"
+            what, again = titled(self.recipe, self.lock), _WORDS.get(self.recipe, _ACQUIRED)[1]
+            return f"the place in the queue of {what} is gone: {self.reason}; {again}"
         return f"the session with the store has ended: {self.reason}; the next call opens another"
 
 

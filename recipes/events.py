@@ -111,6 +111,16 @@ _WORDS = {
 _TRANSITIONS = {f"{noun}.{word}": transition for (noun, transition), word in _WORDS.items()}
 
 
+def noun_of(recipe: str) -> str:
+    """Return what a recipe's thing is called in events and messages: "lock" of an "rwlock"."""
+    return _NOUN_OF.get(recipe, recipe)
+
+
+def titled(recipe: str, name: str) -> str:
+    """Return what a message calls something: "semaphore 'gpu'"."""
+    return f"{noun_of(recipe)} {name!r}"
+
+
 def event_of(noun: str, transition: str) -> str:
     """Return the event ("election.elected") of a transition ("acquired") of a noun."""
     return f"{noun}.{_WORDS.get((noun, transition), transition)}"
@@ -227,8 +237,7 @@ def happened(transition: str, labels: Mapping[str, Any], **more: Any) -> Transit
         labels: The fields that all events of one call have, ``recipe`` among them.
         more: Further fields.
     """
-    recipe = labels["recipe"]
-    return Transition(event_of(_NOUN_OF.get(recipe, recipe), transition), **labels, **more)
+    return Transition(event_of(noun_of(labels["recipe"]), transition), **labels, **more)
 
 
 def log_json(stream: IO[str] | None = None) -> Callable[[], None]:

@@ -167,7 +167,7 @@ class _BaseGrant:
 
     @property
     def name(self) -> str:
-        """The name of the lock."""
+        """The name of the lock, or whatever is held."""
         name: str = self._hold.labels["name"]
         return name
 
@@ -225,15 +225,16 @@ class _BaseGrant:
             raise lost
 
     def _lost_error(self) -> LockLost:
-        return LockLost(self.name, self.token, self.lost_reason or "it was released")
+        reason = self.lost_reason or "it was released"
+        return LockLost(self.name, self.token, reason, recipe=self._hold.labels["recipe"])
 
     def _settle(self, error: BaseException | None, reason: str | None) -> None:
         """Say at the end of a ``with`` block what became of the grant."""
         if reason is None:
             return
         if error is None:
-            raise LockLost(self.name, self.token, reason)
-        error.add_note(f"lock {self.name!r} (token {self.token}) was lost before this: {reason}")
+            raise self._lost_error()
+        error.add_note(f"{self._hold.title} was lost before this: {reason}")
 
     def _asking(self) -> Call:
         """Return a call that asks the store about this grant, once or twice."""
@@ -247,7 +248,7 @@ class _BaseGrant:
 
     def __repr__(self) -> str:
         state = "held" if self.held else "lost" if self.lost_reason else "released"
-        return f"<{type(self).__name__} of {self.name!r}: token {self.token}, {state}>"
+        return f"<{type(self).__name__} of {self._hold.title}: {state}>"
 
 
 class Grant(_BaseGrant):

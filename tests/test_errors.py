@@ -52,10 +52,45 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
         ),
     ),
     (
+        LockTimeout("x", 2.5, 3, recipe="election"),
+        (
+            "election 'x' was not won within 2.5 s (at least 3 ahead when last looked); "
+            "allow more time, or look at who holds it"
+        ),
+    ),
+    (
+        LockLost("x", None, "revoked", recipe="semaphore"),
+        (
+            "semaphore 'x' is no longer held: revoked; "
+            "another client may hold it now, so stop, and acquire it again"
+        ),
+    ),
+    (
+        LockLost("x", 7, "revoked", recipe="election"),
+        (
+            "election 'x' (token 7) is no longer held: revoked; "
+            "another client may hold it now, so stop, and campaign again"
+        ),
+    ),
+    (
         WouldDeadlock("x", 7),
         (
             "this thread or task already holds lock 'x' (token 7) and would wait for itself; "
             "release that grant first, use try_acquire(), or acquire it by client.rlock() both times"
+        ),
+    ),
+    (
+        WouldDeadlock("x", 7, recipe="rwlock"),
+        (
+            "this thread or task already holds lock 'x' (token 7) and would wait for itself; "
+            "release that grant first, use try_acquire(), or acquire it by client.rlock() both times"
+        ),
+    ),
+    (
+        WouldDeadlock("x", None, recipe="semaphore"),
+        (
+            "this thread or task already holds semaphore 'x' and would wait for itself; "
+            "release that grant first, or do not wait (timeout=0)"
         ),
     ),
     (
@@ -71,6 +106,17 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
             "lock 'x' has no room for one more waiter: 3 ahead, and max_waiters is 2; "
             "nothing was left in the queue, so try again later"
         ),
+    ),
+    (
+        QueueFull("x", 2, 3, recipe="group"),
+        (
+            "group 'x' has no room for one more waiter: 3 ahead, and max_waiters is 2; "
+            "nothing was left in the queue, so try again later"
+        ),
+    ),
+    (
+        SessionLost("revoked", "x", recipe="group"),
+        "the place in the queue of group 'x' is gone: revoked; join again",
     ),
     (SessionLost("revoked", "x"), "the place in the queue of lock 'x' is gone: revoked; acquire it again"),
     (SessionLost("revoked"), "the session with the store has ended: revoked; the next call opens another"),
@@ -144,6 +190,15 @@ def test_the_tree_is_the_one_that_is_drawn() -> None:
         if above:
             assert getattr(errors, above[-1][1]) in getattr(errors, name).__bases__
         above.append((depth, name))
+
+
+def test_an_error_of_an_earlier_version_is_of_a_lock() -> None:
+    """It was pickled without saying of what it is."""
+    error = LockLost("x", 7, "revoked")
+    del error.__dict__["recipe"]
+    back = pickle.loads(pickle.dumps(error))
+    assert back.recipe == "lock"
+    assert str(back).startswith("lock 'x' (token 7)")
 
 
 def test_they_are_what_callers_of_the_standard_library_expect() -> None:

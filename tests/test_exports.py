@@ -67,7 +67,16 @@ def test_what_is_public_in_a_module_is_in_all(module: str) -> None:
 
 #: Machinery of a public module that is not for users, and has no underscore to say so.
 UNEXPORTED = {
-    "recipes.events": {"emit", "happened", "prepare", "wanted"},
+    "recipes.events": {
+        "emit",
+        "event_of",
+        "happened",
+        "noun_of",
+        "prepare",
+        "titled",
+        "transition_of",
+        "wanted",
+    },
     "recipes.inspection": {"checked_limit", "described", "observe"},
 }
 
@@ -89,9 +98,14 @@ def test_every_error_is_at_the_root() -> None:
 
 def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
     assert recipes.__all__ == [
+        "AlreadyJoined",
         "AsyncClient",
+        "AsyncElection",
         "AsyncGrant",
+        "AsyncGroup",
+        "AsyncLeadership",
         "AsyncLock",
+        "AsyncMembership",
         "AsyncRLock",
         "AsyncReadLock",
         "AsyncReadWriteLock",
@@ -102,12 +116,18 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "Client",
         "ClientClosed",
         "ContenderInfo",
+        "Election",
         "Grant",
+        "Group",
         "Guarantees",
+        "Leader",
+        "Leadership",
         "Lock",
         "LockError",
         "LockLost",
         "LockTimeout",
+        "Member",
+        "Membership",
         "QueueFull",
         "RLock",
         "ReadLock",

@@ -17,6 +17,7 @@ from recipes._programs.queueing import Attempt
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
 from recipes.errors import UpgradeError, WouldDeadlock
+from recipes.events import titled
 from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ class Held(ABC):
 
     def _eviction(self, named: int | str) -> Program[bool]:
         fences = self._grant._fences  # noqa: SLF001 - the two are one package
-        if isinstance(named, bool) or not isinstance(named, int if fences else str):
-            wanted = "a token is a whole number" if fences else "an id is text"
+        if isinstance(named, bool) or not isinstance(named, int if fences else int | str):
+            wanted = "a token is a whole number" if fences else "an id is text, and a token a whole number"
             raise TypeError(f"{wanted}, not {type(named).__name__}")
         return evict(self._queue, named, MOST)
 
@@ -116,7 +117,7 @@ class Held(ABC):
         last = mine[-1]
         upgrades = self._rule.mode != SHARED and last.mode == SHARED
         token = last.entry.token if self._rule.weight is None else None
-        return (UpgradeError if upgrades else WouldDeadlock)(self._name, token)
+        return (UpgradeError if upgrades else WouldDeadlock)(self._name, token, recipe=self._recipe)
 
     def _refuse_deadlock(self, owner: object) -> None:
         """Raise if waiting would be for a grant of the same thread or task, and that is held."""
@@ -154,7 +155,7 @@ class Held(ABC):
         entered = self._entered.get(owner)
         if entered is None:
             words = "was not entered by this thread or task; leave it where it was entered"
-            raise RuntimeError(f"lock {self._name!r} {words}")
+            raise RuntimeError(f"{titled(self._recipe, self._name)} {words}")
         return entered
 
     def _forget(self, owner: object, grant: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from recipes._api.acquiring import Acquiring
 from recipes._api.held import Held
-from recipes._api.held_threads import BlockingHeld
+from recipes._api.held_threads import BlockingHeld, BlockingQueued
 from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
 from recipes._api.signatures import like
 from recipes._programs.observing import look_up
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from recipes._run.tasks import AsyncRuntime
     from recipes.inspection import ContenderInfo
 
-__all__ = ["AsyncHeld"]
+__all__ = ["AsyncHeld", "AsyncQueued"]
 
 T = TypeVar("T")
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
@@ -38,8 +38,8 @@ def _current_task() -> asyncio.Task[Any] | None:
     return asyncio.current_task()
 
 
-class AsyncHeld(Held, Generic[AnyAsyncGrant]):
-    """What is held in a queue, in the asyncio API; owners are tasks."""
+class AsyncQueued(Held, Generic[AnyAsyncGrant]):
+    """What is queued for, in the asyncio API, whatever its recipe calls that; owners are tasks."""
 
     _runtime: AsyncRuntime
     _grant: type[AnyAsyncGrant]
@@ -57,31 +57,19 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
             raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
         self._cancels = on_lost == "cancel"
 
-    @like(BlockingHeld.acquire)
-    def acquire(
-        self,
-        *,
-        timeout: float | None = None,
-        max_waiters: int | None = None,
-        on_session_lost: Literal["requeue", "fail"] = "requeue",
-        on_queued: Callable[[int], object] | None = None,
-        on_position: Callable[[int], object] | None = None,
-    ) -> Acquiring[AnyAsyncGrant]:
-        return self._acquiring(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
-
-    def _acquiring(self, options: AcquireOptions) -> Acquiring[AnyAsyncGrant]:
+    def _acquiring(self, options: AcquireOptions, called: str = "acquire") -> Acquiring[AnyAsyncGrant]:
         work: Any = self._acquire(options)
-        work.__qualname__ = f"{type(self).__name__}.acquire"  # what Python warns of if it is never awaited
+        work.__qualname__ = f"{type(self).__name__}.{called}"  # what Python warns of if it is never awaited
         return Acquiring(work)
 
     async def _acquire(self, options: AcquireOptions) -> AnyAsyncGrant:
         if options.timeout == 0:
             try:
-                grant = await self._try_acquire(AT_ONCE_S)
+                grant = await self._try_acquire(AT_ONCE_S, options)
             except StoreUnavailable as silent:
-                raise LockTimeout(self._name, 0.0) from silent
+                raise LockTimeout(self._name, 0.0, recipe=self._recipe) from silent
             if grant is None:
-                raise LockTimeout(self._name, 0.0, position=1)
+                raise LockTimeout(self._name, 0.0, position=1, recipe=self._recipe)
             return grant
         owner = _current_task()
         again: AnyAsyncGrant | None = self._again(owner)
@@ -93,31 +81,27 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
-    @like(BlockingHeld.try_acquire)
-    async def try_acquire(self, *, timeout: float | None = None) -> AnyAsyncGrant | None:
-        return await self._try_acquire(self._within(timeout))
-
-    async def _try_acquire(self, within: float) -> AnyAsyncGrant | None:
+    async def _try_acquire(self, within: float, options: AcquireOptions = DEFAULTS) -> AnyAsyncGrant | None:
         owner = _current_task()
         again: AnyAsyncGrant | None = self._again(owner)
         if again is not None:
             return again
         call = self._runtime.call(owner, within, fail_fast=True)
-        return await self._take(call, try_acquire(self._attempt(owner, DEFAULTS)))
+        return await self._take(call, try_acquire(self._attempt(owner, options)))
 
-    @like(BlockingHeld.holders)
+    @like(BlockingQueued.holders)
     async def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
         return [one for one in await self.contenders(limit=limit) if one.holds]
 
-    @like(BlockingHeld.waiters)
+    @like(BlockingQueued.waiters)
     async def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
         return [one for one in await self.contenders(limit=limit) if not one.holds]
 
-    @like(BlockingHeld.contenders)
+    @like(BlockingQueued.contenders)
     async def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
         return self._described(await self._outside(look_up(self._list(limit))))
 
-    @like(BlockingHeld.evict)
+    @like(BlockingQueued.evict)
     async def evict(self, token: int | str) -> bool:
         return await self._outside(self._eviction(token))
 
@@ -137,6 +121,26 @@ class AsyncHeld(Held, Generic[AnyAsyncGrant]):
 
     def _granted(self, hold: HeldState) -> AnyAsyncGrant:
         return self._grant(self._runtime, hold, cancels=self._cancels)
+
+
+class AsyncHeld(AsyncQueued[AnyAsyncGrant]):
+    """What is acquired, in the asyncio API, by a call or by entering it."""
+
+    @like(BlockingHeld.acquire)
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        max_waiters: int | None = None,
+        on_session_lost: Literal["requeue", "fail"] = "requeue",
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
+    ) -> Acquiring[AnyAsyncGrant]:
+        return self._acquiring(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
+
+    @like(BlockingHeld.try_acquire)
+    async def try_acquire(self, *, timeout: float | None = None) -> AnyAsyncGrant | None:
+        return await self._try_acquire(self._within(timeout))
 
     async def __aenter__(self) -> AnyAsyncGrant:
         grant = await (await self._acquire(DEFAULTS)).__aenter__()

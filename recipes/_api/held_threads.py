@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from recipes._run.runtime import Call
     from recipes.inspection import ContenderInfo
 
-__all__ = ["BlockingHeld"]
+__all__ = ["BlockingHeld", "BlockingQueued"]
 
 T = TypeVar("T")
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 
 
-class BlockingHeld(Held, Generic[AnyGrant]):
-    """What is held in a queue, in the blocking API; owners are threads."""
+class BlockingQueued(Held, Generic[AnyGrant]):
+    """What is queued for, in the blocking API, whatever its recipe calls that; owners are threads."""
 
     _runtime: BlockingRuntime
     _grant: type[AnyGrant]
@@ -39,58 +39,16 @@ class BlockingHeld(Held, Generic[AnyGrant]):
     def __init__(self, runtime: BlockingRuntime, name: str, *, max_hold: float | None = None) -> None:
         super().__init__(runtime, name, max_hold=max_hold)
 
-    def acquire(
-        self,
-        *,
-        timeout: float | None = None,
-        max_waiters: int | None = None,
-        on_session_lost: Literal["requeue", "fail"] = "requeue",
-        on_queued: Callable[[int], object] | None = None,
-        on_position: Callable[[int], object] | None = None,
-    ) -> AnyGrant:
-        """Wait until it is granted, and return the grant, which is held then.
-
-        In asyncio ``await`` it, or enter it with ``async with``.
-
-        Args:
-            timeout: Seconds for the whole call; None waits for ever, also through an
-                outage of the store; 0 tries once, as `try_acquire` does, and gives the store 0.2 s
-                to answer. Where a first use, which starts the session, or one request may take
-                longer, open the client before, or use `try_acquire`.
-            max_waiters: How many may wait for it, with this one; it does not wait as one
-                more. 0: acquire it only if that takes no waiting. None: any number.
-            on_session_lost: What to do when the place in the queue is gone, with the session or by
-                an operator's hand: "requeue" at the tail, or "fail".
-            on_queued: Called with the number of those ahead if it has to wait, and each time it
-                queues again. It runs where callbacks of `Lost` do, after the earlier ones of this
-                call: in a thread for them, or soon in the loop.
-            on_position: Called with that number then, and whenever a look at the queue shows
-                another. A waiter looks when the one it watches goes: deep in a queue numbers
-                are skipped. In a short queue on etcd knowing it takes one look more.
-
-        Raises:
-            LockTimeout: Not acquired in time; nothing is left in the queue.
-            QueueFull: ``max_waiters`` wait already; nothing is left in the queue.
-            SessionLost: The place in the queue is gone, and ``on_session_lost`` is "fail".
-            WouldDeadlock: This thread or task holds it in a way that it would wait for itself
-                (`UpgradeError`: it holds it shared, and asks for it exclusively).
-            StoreRefused: The store said no (permissions, credentials).
-            ClientClosed: The client was closed.
-            ValueError: The timeout is negative or not finite, or another option is none; nothing
-                was sent.
-        """
-        return self._acquire(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
-
     def _acquire(self, options: AcquireOptions) -> AnyGrant:
         if self._runtime.left:
             self._runtime.sweep()  # what this thread has left does not stand in its way
         if options.timeout == 0:
             try:
-                grant = self._try_acquire(AT_ONCE_S)
+                grant = self._try_acquire(AT_ONCE_S, options)
             except StoreUnavailable as silent:
-                raise LockTimeout(self._name, 0.0) from silent
+                raise LockTimeout(self._name, 0.0, recipe=self._recipe) from silent
             if grant is None:
-                raise LockTimeout(self._name, 0.0, position=1)
+                raise LockTimeout(self._name, 0.0, position=1, recipe=self._recipe)
             return grant
         owner = threading.current_thread()
         again: AnyGrant | None = self._again(owner)
@@ -102,24 +60,7 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
-    def try_acquire(self, *, timeout: float | None = None) -> AnyGrant | None:
-        """Take it if nothing is in the way, in one look; None if something is that holds it or waits.
-
-        Never queues.
-
-        Args:
-            timeout: Seconds for the store to answer, in all, also where a session has to be started
-                first; at least 0.05. None: the request timeout.
-
-        Raises:
-            StoreUnavailable: The store gave no answer in time; nothing is left in the queue.
-            StoreRefused: The store said no.
-            ClientClosed: The client was closed.
-            ValueError: The timeout is too short, or not finite; nothing was sent.
-        """
-        return self._try_acquire(self._within(timeout))
-
-    def _try_acquire(self, within: float) -> AnyGrant | None:
+    def _try_acquire(self, within: float, options: AcquireOptions = DEFAULTS) -> AnyGrant | None:
         if self._runtime.left:
             self._runtime.sweep()
         owner = threading.current_thread()
@@ -127,7 +68,7 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         if again is not None:
             return again
         call = self._runtime.call(owner, within, fail_fast=True)
-        return self._take(call, try_acquire(self._attempt(owner, DEFAULTS)))
+        return self._take(call, try_acquire(self._attempt(owner, options)))
 
     def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Return what holds it as the store shows it: none, one, or several.
@@ -182,7 +123,8 @@ class BlockingHeld(Held, Generic[AnyGrant]):
 
         Args:
             token: As `holders` and `waiters` show it, or the id where there is none, as in a semaphore;
-                no other has it, now or later. It has to be among the first 10 000 of the queue.
+                no other has it, now or later. In a semaphore's queue a contender of another kind has a
+                token, and no id. It has to be among the first 10 000 of the queue.
 
         Returns:
             Whether it was there.
@@ -224,6 +166,69 @@ class BlockingHeld(Held, Generic[AnyGrant]):
         queue = other._queue if isinstance(other, Held) else other._hold.entry.ticket.queue  # noqa: SLF001
         return queue == self._queue and other._runtime is self._runtime  # noqa: SLF001
 
+
+class BlockingHeld(BlockingQueued[AnyGrant]):
+    """What is acquired, in the blocking API, by a call or by entering it."""
+
+    def acquire(
+        self,
+        *,
+        timeout: float | None = None,
+        max_waiters: int | None = None,
+        on_session_lost: Literal["requeue", "fail"] = "requeue",
+        on_queued: Callable[[int], object] | None = None,
+        on_position: Callable[[int], object] | None = None,
+    ) -> AnyGrant:
+        """Wait until it is granted, and return the grant, which is held then.
+
+        In asyncio ``await`` it, or enter it with ``async with``.
+
+        Args:
+            timeout: Seconds for the whole call; None waits for ever, also through an
+                outage of the store; 0 tries once, as `try_acquire` does, and gives the store 0.2 s
+                to answer. Where a first use, which starts the session, or one request may take
+                longer, open the client before, or use `try_acquire`.
+            max_waiters: How many may wait for it, with this one; it does not wait as one
+                more. 0: acquire it only if that takes no waiting. None: any number.
+            on_session_lost: What to do when the place in the queue is gone, with the session or by
+                an operator's hand: "requeue" at the tail, or "fail".
+            on_queued: Called with the number of those ahead if it has to wait, and each time it
+                queues again. It runs where callbacks of `Lost` do, after the earlier ones of this
+                call: in a thread for them, or soon in the loop.
+            on_position: Called with that number then, and whenever a look at the queue shows
+                another. A waiter looks when the one it watches goes: deep in a queue numbers
+                are skipped. In a short queue on etcd knowing it takes one look more.
+
+        Raises:
+            LockTimeout: Not acquired in time; nothing is left in the queue.
+            QueueFull: ``max_waiters`` wait already; nothing is left in the queue.
+            SessionLost: The place in the queue is gone, and ``on_session_lost`` is "fail".
+            WouldDeadlock: This thread or task holds it in a way that it would wait for itself
+                (`UpgradeError`: it holds it shared, and asks for it exclusively).
+            StoreRefused: The store said no (permissions, credentials).
+            ClientClosed: The client was closed.
+            ValueError: The timeout is negative or not finite, or another option is none; nothing
+                was sent.
+        """
+        return self._acquire(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
+
+    def try_acquire(self, *, timeout: float | None = None) -> AnyGrant | None:
+        """Take it if nothing is in the way, in one look; None if something is that holds it or waits.
+
+        Never queues.
+
+        Args:
+            timeout: Seconds for the store to answer, in all, also where a session has to be started
+                first; at least 0.05. None: the request timeout.
+
+        Raises:
+            StoreUnavailable: The store gave no answer in time; nothing is left in the queue.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+            ValueError: The timeout is too short, or not finite; nothing was sent.
+        """
+        return self._try_acquire(self._within(timeout))
+
     def __enter__(self) -> AnyGrant:
         found = looked_up(self)
         owner = threading.current_thread()
@@ -254,5 +259,5 @@ class BlockingHeld(Held, Generic[AnyGrant]):
 # The functions in which this thread has a place in the queue that only their going on takes away.
 _STANDING = tuple(
     function.__code__
-    for function in (BlockingHeld._take, Grant.release, Grant._release_behind)  # noqa: SLF001 - one of us
+    for function in (BlockingQueued._take, Grant.release, Grant._release_behind)  # noqa: SLF001 - one of us
 )

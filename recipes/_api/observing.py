@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from recipes._contract.deadline import Deadline, Expired, duration
 from recipes._programs.observing import Observed, Observer
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncObserving", "Observing"]
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class _Observing(Generic[T]):
@@ -32,8 +33,9 @@ class _Observing(Generic[T]):
         self._observed = observed
         self._shown = shown
         self._joined: tuple[Observer, Call] | None = None
+        self._last: tuple[()] | tuple[T] = ()
 
-    def _next(self, timeout: float | None) -> tuple[Program[tuple[Contender, ...]], Call]:
+    def _next(self, timeout: float | None) -> tuple[Program[T], Call]:
         """Return what waits for the next state; joins the others that observe the same before the first."""
         within_s = duration("timeout", timeout)
         if self._joined is None:
@@ -41,7 +43,15 @@ class _Observing(Generic[T]):
             self._joined = self._runtime.hub.join(self._observed, call.mailbox), call
         observer, call = self._joined
         call.deadline = Deadline.after(within_s, self._runtime.now())
-        return observer.next(), call
+        return self._another(observer), call
+
+    def _another(self, observer: Observer) -> Program[T]:
+        """Wait for a state that looks another than the last; not all that changes in a queue is shown."""
+        while True:
+            seen = self._shown((yield from observer.next()))
+            if self._last != (seen,):
+                self._last = (seen,)
+                return seen
 
     def _leave(self) -> None:
         joined, self._joined = self._joined, None
@@ -50,14 +60,20 @@ class _Observing(Generic[T]):
 
 
 class Observing(_Observing[T]):
-    """What a queue shows now, and after every change; skips what came and went while nobody asked.
+    """What a queue shows now, and after every change of that; skips what came and went while nobody asked.
 
     An iterator for one thread; close it, or leave it in a ``with`` statement. However many there are of one
     client for the same, they are one watch on the store.
     """
 
-    def next(self, timeout: float | None = None) -> T | None:
-        """Wait for the next state, at most ``timeout`` seconds; None: there was none.
+    @overload
+    def next(self, timeout: float | None = None) -> T | None: ...
+
+    @overload
+    def next(self, timeout: float | None, default: D) -> T | D: ...
+
+    def next(self, timeout: float | None = None, default: Any = None) -> Any:
+        """Wait for the next state, at most ``timeout`` seconds; return ``default`` if there was none.
 
         Raises:
             ClientClosed: The client was closed.
@@ -65,9 +81,10 @@ class Observing(_Observing[T]):
             StoreRefused: The store said no.
         """
         try:
-            return self._shown(self._runtime.run(*self._next(timeout)))
+            seen: T = self._runtime.run(*self._next(timeout))
         except Expired:
-            return None
+            return default
+        return seen
 
     def close(self) -> None:
         """Observe no more; the last of several ends the watch."""
@@ -77,7 +94,8 @@ class Observing(_Observing[T]):
         return self
 
     def __next__(self) -> T:
-        return self._shown(self._runtime.run(*self._next(None)))
+        seen: T = self._runtime.run(*self._next(None))
+        return seen
 
     def __enter__(self) -> Self:
         return self
@@ -89,12 +107,19 @@ class Observing(_Observing[T]):
 class AsyncObserving(_Observing[T]):
     """Same as `Observing`, but for asyncio: an asynchronous iterator, for one task."""
 
-    async def next(self, timeout: float | None = None) -> T | None:
+    @overload
+    async def next(self, timeout: float | None = None) -> T | None: ...
+
+    @overload
+    async def next(self, timeout: float | None, default: D) -> T | D: ...
+
+    async def next(self, timeout: float | None = None, default: Any = None) -> Any:
         """Same as `Observing.next`, but awaits."""
         try:
-            return self._shown(await self._runtime.run(*self._next(timeout)))
+            seen: T = await self._runtime.run(*self._next(timeout))
         except Expired:
-            return None
+            return default
+        return seen
 
     def close(self) -> None:
         """Same as `Observing.close`; waits for nothing."""
@@ -104,7 +129,8 @@ class AsyncObserving(_Observing[T]):
         return self
 
     async def __anext__(self) -> T:
-        return self._shown(await self._runtime.run(*self._next(None)))
+        seen: T = await self._runtime.run(*self._next(None))
+        return seen
 
     async def __aenter__(self) -> Self:
         return self

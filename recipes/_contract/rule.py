@@ -63,6 +63,8 @@ class Rule:
             whose going may free me. A dataclass, so that a store can read it (see `Nearest`).
         depth: How many of the nearest contenders the predicate has to see.
         exclusive_only: The predicate looks at exclusive contenders alone.
+        own_kind_only: The predicate looks at contenders of the same kind alone: those of other kinds may
+            hold or wait, it overtakes them. Stores show all, so ``depth`` has to reach the farthest.
         minds_marks: The predicate looks at the marks of contenders ahead, so a change of one is a wake-up.
         steps_up: Move up while the holder still holds (see `targets`). Not for those of whom
             many wait for the same one: they would all wake for nothing.
@@ -77,6 +79,7 @@ class Rule:
     blocked_by: Callable[[Ahead], Ahead] = Nearest()
     depth: int = 1
     exclusive_only: bool = False
+    own_kind_only: bool = False
     minds_marks: bool = False
     steps_up: bool = True
     mode: Mode = "exclusive"
@@ -91,6 +94,8 @@ class Rule:
         """Return the contenders that count for this recipe."""
         if self.exclusive_only:
             return tuple(contender for contender in ahead if not contender.shared)
+        if self.own_kind_only:
+            return tuple(contender for contender in ahead if contender.kind == self.kind)
         return ahead
 
     def targets(self, ahead: Ahead) -> Ahead:

@@ -10,7 +10,7 @@ from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._programs.lease import SessionClock
 from recipes._programs.waiters import InProcessWaiters
 from recipes._rules.registry import rule_of
-from recipes.events import Transition, happened
+from recipes.events import Transition, happened, titled
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Entry
@@ -189,6 +189,13 @@ class HeldState:
         self._end["end"] = (reason,)
         if self.on_end is not None:
             self.on_end()
+
+    @property
+    def title(self) -> str:
+        """What messages call it: "lock 'x' (token 7)", "semaphore 'gpu' (id 4f2a...)"."""
+        fences = all(grant.token is not None for grant in self.grants)
+        number = f"token {self.entry.token}" if fences else f"id {self.entry.ticket.id}"
+        return f"{titled(self.labels['recipe'], self.labels['name'])} ({number})"
 
     @property
     def grants(self) -> list[Any]:

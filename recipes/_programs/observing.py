@@ -18,7 +18,7 @@ from recipes._contract.operations import (
 from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.queueing import _unanswered, calm, due_at
-from recipes._programs.steps import Attach, Wait
+from recipes._programs.steps import Attach, Now, Wait
 from recipes.errors import ClientClosed, SessionLost
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Contender
 
 __all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observe"]
+
+LEAST_PAUSE_S = 0.01
+"""Between two lists of the same queue, however fast it changes: what came meanwhile is seen in the second."""
 
 
 def look_up(op: List | Queues) -> Program[Any]:
@@ -160,11 +163,14 @@ def observe(observed: Observed, topic: Topic, wanted: Callable[[], bool]) -> Pro
         while wanted():
             try:
                 yield from Attach()
+                listed_at = yield from Now()
                 listing: Listing = yield from List(observed.queue, observed.most, watch=True)
                 topic.show(listing.contenders)
                 pauses = [due_s for due_s in (listing.due_s, observed.every_s) if due_s is not None]
                 event = yield from Wait(due_at=(yield from due_at(min(pauses, default=None))))
                 disturbed = yield from calm(event, disturbed)
+                while wanted() and (left := listed_at + LEAST_PAUSE_S - (yield from Now())) > 0:
+                    yield from Wait(left)
             except SessionLost:
                 continue
     except Expired:  # nobody observes it any more

@@ -110,6 +110,16 @@ class Attempt:
         return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
 
     @property
+    def name(self) -> str:
+        """The name, as its user gave it."""
+        return str(self.labels["name"])
+
+    @property
+    def recipe(self) -> str:
+        """What it is of: "lock", "semaphore" ..."""
+        return str(self.labels["recipe"])
+
+    @property
     def takes_permits(self) -> bool:
         """Whether it is of a semaphore."""
         return self.rule.weight is not None
@@ -117,6 +127,11 @@ class Attempt:
     def stays(self, snapshot: Snapshot) -> bool:
         """Whether to wait for the nearest contender only, and not to move up before it goes."""
         return snapshot.cheap and self.on_position is _tell_nobody
+
+    def ahead_in(self, snapshot: Snapshot) -> int:
+        """Return how many are ahead that count for this recipe, as far as it is known."""
+        own_kind_only = self.rule.own_kind_only and snapshot.complete
+        return len(self.rule.visible(snapshot.ahead)) if own_kind_only else snapshot.position
 
     def targets(self, snapshot: Snapshot) -> Ahead:
         """Return whom to watch; nobody: granted."""
@@ -155,13 +170,13 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
             yield from Abandon(ticket)
             if stood and not attempt.requeues:
                 yield from _tell_end(attempt, "cancelled", reason="SessionLost")
-                raise SessionLost(lost.reason, attempt.labels["name"]) from None
+                raise SessionLost(lost.reason, attempt.name, recipe=attempt.recipe) from None
             yield from Emit(attempt.transition("requeued", reason=lost.reason))
         except Expired as expired:
             yield from Abandon(ticket)
             yield from _tell_end(attempt, "timeout")
-            timeout_s = attempt.timeout_s or 0.0
-            raise LockTimeout(attempt.labels["name"], timeout_s, attempt.position) from expired.__cause__
+            within_s, seen = attempt.timeout_s or 0.0, attempt.position
+            raise LockTimeout(attempt.name, within_s, seen, recipe=attempt.recipe) from expired.__cause__
         except QueueFull:  # and it has left the queue
             yield from _tell_end(attempt, "cancelled", reason="QueueFull")
             raise
@@ -299,13 +314,14 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
     if attempt.takes_permits:
         yield from _compare_limits(attempt, snapshot)
     while targets := attempt.targets(snapshot):
-        moved, attempt.position = snapshot.position != attempt.position, snapshot.position
+        position = attempt.ahead_in(snapshot)
+        moved, attempt.position = position != attempt.position, position
         if not told:
             told = True
-            yield from Emit(attempt.transition("queued", position=snapshot.position))
-            attempt.on_queued(snapshot.position)
+            yield from Emit(attempt.transition("queued", position=position))
+            attempt.on_queued(position)
         if moved:
-            attempt.on_position(snapshot.position)
+            attempt.on_position(position)
         if targets != armed:
             seen, armed = yield from _arm(attempt, mine, snapshot, targets)
         else:
@@ -379,7 +395,7 @@ def _join_if_there_is_room(attempt: Attempt, mine: Entry, *, holds: bool) -> Pro
         return
     if len(waiters) >= attempt.max_waiters:
         yield from Withdraw(mine.ticket, mine)
-        raise QueueFull(attempt.labels["name"], attempt.max_waiters, snapshot.position)
+        raise QueueFull(attempt.name, attempt.max_waiters, snapshot.position, recipe=attempt.recipe)
 
 
 def _woken(

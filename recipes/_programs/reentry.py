@@ -59,7 +59,8 @@ class Reentries:
                 return True
         if reason is None:
             return False
-        raise LockLost(whole.labels["name"], whole.entry.token, f"{reason}, {NOT_LEFT}")
+        what, labels = f"{reason}, {NOT_LEFT}", whole.labels
+        raise LockLost(labels["name"], whole.entry.token, what, recipe=labels["recipe"])
 
     def leave(self, reentry: Reentry, now: float, tell: Callable[[Transition], None] | None) -> bool:
         """Leave; the last to leave releases the whole. False if it was left, or the whole lost."""

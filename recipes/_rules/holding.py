@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from recipes._contract.contenders import Ahead, Contender
@@ -11,29 +11,35 @@ from recipes._rules.registry import rule_of
 __all__ = ["granted", "holders", "waiting"]
 
 
-def holders(queue: Iterable[Contender]) -> int:
-    """Return how many of a queue hold, from its head on, as the store shows it; they may not know yet.
+def granted(queue: Iterable[Contender]) -> list[bool]:
+    """Return which of a queue hold, from its head on, as the store shows it; they may not know yet.
 
     A contender holds unless the rule of its kind names one ahead that blocks it. Behind the first that
-    waits, all wait: no rule lets a contender overtake.
+    waits, all wait, but those to which only their own kind matters: no other rule lets a contender overtake.
     """
     everyone: list[Contender] = []
     exclusive: list[Contender] = []
+    of_kind: dict[str, list[Contender]] = {}
+    found: list[bool] = []
+    waits = False
     for contender in queue:
         rule = rule_of(contender.kind)
-        seen = exclusive if rule.exclusive_only else everyone
-        if rule.blocked_by(tuple(reversed(seen[-rule.depth :]))):
-            break
+        alike = of_kind.setdefault(contender.kind, [])
+        seen = alike if rule.own_kind_only else exclusive if rule.exclusive_only else everyone
+        overtakes = rule.own_kind_only or not waits
+        holds = overtakes and not rule.blocked_by(tuple(reversed(seen[-rule.depth :])))
+        waits = waits or not holds
+        found.append(holds)
+        alike.append(contender)
         everyone.append(contender)
         if not contender.shared:
             exclusive.append(contender)
-    return len(everyone)
+    return found
 
 
-def granted(queue: Sequence[Contender]) -> list[bool]:
-    """Return which of a queue hold, from its head on; see `holders`."""
-    holding = holders(queue)
-    return [entry < holding for entry in range(len(queue))]
+def holders(queue: Iterable[Contender]) -> int:
+    """Return how many of a queue hold; see `granted`."""
+    return sum(granted(queue))
 
 
 def waiting(ahead: Ahead) -> Ahead:
@@ -41,4 +47,5 @@ def waiting(ahead: Ahead) -> Ahead:
 
     Readers beside a writer that downgraded count as waiting: not every store shows them apart.
     """
-    return ahead[: len(ahead) - holders(replace(contender, mark="") for contender in reversed(ahead))]
+    holding = granted(replace(contender, mark="") for contender in reversed(ahead))
+    return tuple(contender for contender, holds in zip(ahead, reversed(holding), strict=True) if not holds)

@@ -101,18 +101,18 @@ def dropped(runtime: Runtime, until: float | None, end: Callable[[], object]) ->
     left = _Left(math.inf if until is None else until, end)
     _left.append(left)
     if until is not None:
-        _warn(runtime, "was dropped, and {held} stays locked until the session runs out")
+        _warn(runtime, "was dropped, and {held} stays held until the session runs out")
     elif left.end_soon():
         _warn(runtime, "was dropped while it held {held}; its session is being ended")
     else:
-        _warn(runtime, "was dropped, and {held} stays locked until the process ends")
+        _warn(runtime, "was dropped, and {held} stays held until the process ends")
 
 
 def _warn(runtime: Runtime, what: str) -> None:
     now = runtime.now()
     held = [hold for hold in runtime.holds if hold.remaining(now) > 0]
     if held and runtime.client is not None:
-        names = [f"{hold.labels['name']!r} (token {hold.entry.token})" for hold in held[:MOST_NAMED]]
+        names = [hold.title for hold in held[:MOST_NAMED]]
         more = f" and {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
         said = what.format(held=", ".join(names) + more)
         warnings.warn(

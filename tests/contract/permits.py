@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import Any
 
 import pytest
 
-from recipes import LockLost, LockTimeout, QueueFull, TooWeak, WouldDeadlock
+from recipes import LockLost, LockTimeout, QueueFull, SessionLost, TooWeak, WouldDeadlock
 from recipes.fencing import MemoryGate
+from tests.contract.listing import join
 from tests.contract.world import Party, World
 
 LIMIT = 4
@@ -113,8 +116,47 @@ class Permits:
         assert not a.verify(grant)
         with pytest.raises(LockLost):
             grant.check()
-        with pytest.raises(TypeError):
-            b.api.do(lambda: made.evict(7))
+        for neither in (7.5, True, None):
+            with pytest.raises(TypeError, match="an id is text, and a token a whole number"):
+                b.api.do(partial(made.evict, neither))
+
+    def test_an_operator_removes_another_kind_of_contender_by_its_token(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        join(a, "~semaphore/x", "Z")
+        waiting = queue_up(b)
+        made = semaphore(b)
+        ((alone,), _) = look(b)
+        assert (alone.weight, alone.mode) == (None, "exclusive")
+        assert not b.api.do(lambda: made.evict(alone.token - 1))
+        assert b.api.do(lambda: made.evict(alone.token))
+        assert waiting.result().held
+
+    def test_errors_say_that_they_are_of_a_semaphore(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        made, narrow = semaphore(b), semaphore(a)
+        grant = acquire(a, LIMIT)
+        assert re.fullmatch(rf"<\w+ of semaphore 'x' \(id {grant.id}\): held>", repr(grant))
+        for error, options in (
+            (LockTimeout, {"timeout": 0}),
+            (LockTimeout, {"timeout": 0.05}),
+            (QueueFull, {"timeout": 10, "max_waiters": 0}),
+        ):
+            with pytest.raises(error, match=r"^semaphore 'x' (was not acquired|has no room)") as raised:
+                b.api.do(partial(made.acquire, **options))
+            assert raised.value.recipe == "semaphore"
+        with pytest.raises(WouldDeadlock, match=r"holds semaphore 'x' and .* do not wait \(timeout=0\)$"):
+            a.api.do(lambda: narrow.acquire(timeout=10))
+        waiting = b.api.start(lambda: made.acquire(timeout=20, on_session_lost="fail"))
+        b.tap.wait_parked()
+        (_, (waiter,)) = look(a)
+        assert a.api.do(lambda: narrow.evict(waiter.id))
+        lost = waiting.error()
+        assert isinstance(lost, SessionLost)
+        assert str(lost).startswith("the place in the queue of semaphore 'x' is gone")
+        a.release(grant)
+        with pytest.raises(LockLost, match=r"^semaphore 'x' is no longer held: it was released") as ended:
+            grant.check()
+        assert ended.value.recipe == "semaphore"
 
     def test_its_grants_have_no_fencing_token(self, world: World) -> None:
         a = world.client()

@@ -10,7 +10,7 @@ from unittest import mock
 from recipes import events
 from recipes._api import leaving
 from recipes._api.held import Held
-from recipes._api.held_threads import BlockingHeld
+from recipes._api.held_threads import BlockingQueued
 from recipes._programs.hold import HeldState
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Runtime
@@ -49,7 +49,7 @@ def _telling_is_no_section() -> list[Any]:
 
 
 def _waits_for_itself() -> list[Any]:
-    return swap(BlockingHeld, "_refuse_waiting_for_oneself", nothing)
+    return swap(BlockingQueued, "_refuse_waiting_for_oneself", nothing)
 
 
 def _releases_are_not_done_behind() -> list[Any]:

@@ -560,7 +560,7 @@ def test_a_loss_is_told_by_event_callback_and_property(client: Client) -> None:
     assert not grant.verify()
     with pytest.raises(LockLost, match="revoked"):
         grant.check()
-    assert repr(grant) == f"<Grant of 'x': token {grant.token}, lost>"
+    assert repr(grant) == f"<Grant of lock 'x' (token {grant.token}): lost>"
 
 
 def test_a_callback_runs_in_a_thread_of_its_own_and_may_fail(
@@ -596,7 +596,7 @@ def test_a_release_is_no_loss(client: Client) -> None:
     assert (grant.lost.is_set(), grant.lost_reason, told) == (False, None, [])
     with pytest.raises(LockLost, match="it was released"):
         grant.check()
-    assert repr(grant) == f"<Grant of 'x': token {grant.token}, released>"
+    assert repr(grant) == f"<Grant of lock 'x' (token {grant.token}): released>"
 
 
 def test_lost_wait_is_bounded(client: Client) -> None:

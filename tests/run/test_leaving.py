@@ -173,7 +173,7 @@ def test_fault_45_the_memory_of_a_process_goes_with_it() -> None:
     for case in ("blocking", "a loop that was closed"):
         ended = run("memory://", SCRIPTS[case], WARNED)
         assert ended.code == 0
-        assert "Client of memory://: session held> held 'x' (token 2) at exit" in ended.said
+        assert "Client of memory://: session held> held lock 'x' (token 2) at exit" in ended.said
 
 
 def drop(url: str) -> None:
@@ -191,7 +191,9 @@ def test_fault_45_a_dropped_client_whose_connection_needs_no_loop_is_ended_at_on
 
     Nothing else would end it.
     """
-    with pytest.warns(ResourceWarning, match=r"was dropped while it held 'x' .*; its session is being ended"):
+    with pytest.warns(
+        ResourceWarning, match=r"was dropped while it held lock 'x' .*; its session is being ended"
+    ):
         drop("memory://dropped")
     with recipes.connect("memory://dropped") as client:
         assert client.lock("x").acquire(timeout=SOON_S).held
@@ -203,7 +205,9 @@ def test_fault_45_a_dropped_client_whose_connection_needs_its_loop_is_ended_at_e
 ) -> None:
     monkeypatch.setattr(process, "_left", [])  # this process goes on
     monkeypatch.setattr(AsyncMemoryConnection, "for_another_loop", lambda _: None)
-    with pytest.warns(ResourceWarning, match=r"was dropped, and 'x' .* stays locked until the session runs"):
+    with pytest.warns(
+        ResourceWarning, match=r"was dropped, and lock 'x' .* stays held until the session runs"
+    ):
         drop("memory://kept")
     assert len(process._left) == 1
     process._left[0].end()
@@ -244,7 +248,7 @@ def test_fault_45_what_cannot_be_ended_at_once_is_not_forgotten_before_the_exit(
     monkeypatch.setattr(process, "_left", [])
     with monkeypatch.context() as patch:
         patch.setattr("_thread.start_new_thread", none)
-        with pytest.warns(ResourceWarning, match="stays locked until the process ends"):
+        with pytest.warns(ResourceWarning, match="stays held until the process ends"):
             drop("memory://late")
     with monkeypatch.context() as patch:
         patch.setattr(process, "boot_time", lambda: 1e12)

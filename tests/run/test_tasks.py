@@ -1033,7 +1033,7 @@ async def test_session_and_repr(backend: FaultyBackend) -> None:
             assert same is client
             assert client.session.state == "held"
             grant = await client.lock("x").acquire()
-            assert repr(grant) == f"<AsyncGrant of 'x': token {grant.token}, held>"
+            assert repr(grant) == f"<AsyncGrant of lock 'x' (token {grant.token}): held>"
         assert client.session.state == "closed"
 
 

@@ -1,0 +1,104 @@
+"""What the membership of a group is in both runtimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from recipes._api.held import Held
+from recipes._api.options import AcquireOptions
+from recipes._contract.operations import List
+from recipes._programs.observing import Observed, look_up
+from recipes._programs.rewriting import rewrite
+from recipes._rules.exclusive import EVERYBODY
+from recipes._rules.members import member, new_member, pack, unpack
+from recipes._rules.roster import members
+from recipes._run.runtime import new_id
+from recipes.errors import AlreadyJoined, LockTimeout
+
+if TYPE_CHECKING:
+    from recipes._contract.contenders import Contender
+    from recipes._contract.operations import Listing, Program
+    from recipes._programs.hold import HeldState
+
+__all__ = ["BaseGroup", "BaseMembership", "Member", "shown"]
+
+ALL = EVERYBODY.depth
+MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group: its id, and the data with which it joined, or that it said since."""
+
+    id: str
+    data: bytes = b""
+
+
+def _checked(data: bytes) -> bytes:
+    if not isinstance(data, bytes):
+        raise TypeError(f"data is bytes, not {type(data).__name__}")
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"data has {len(data)} bytes, and {MOST_BYTES} at most are allowed")
+    return data
+
+
+class BaseMembership:
+    _hold: HeldState
+
+    @property
+    def member_id(self) -> str:
+        """The member's id in the group; ``id`` is that of its contender in the store."""
+        return self._said[0]
+
+    @property
+    def data(self) -> bytes:
+        """What it says of itself, as far as the store has confirmed it."""
+        return self._said[1]
+
+    @property
+    def _said(self) -> tuple[str, bytes]:
+        said = unpack(self._hold.data)
+        assert said is not None, "it was packed as it joined"
+        return said
+
+    def _rewriting(self, data: bytes) -> Program[bool]:
+        return rewrite(self._hold, self._hold.mark, pack(self.member_id, _checked(data)), ALL)
+
+
+class BaseGroup(Held):
+    """What a group is in both runtimes."""
+
+    _recipe: ClassVar[str] = "group"
+    _member_id = ""
+
+    def __init__(self, runtime: Any, name: str, **options: Any) -> None:
+        super().__init__(runtime, name, **options)
+        self._again_with = options
+
+    def _joining(self, member_id: str | None) -> Self:
+        """Return this group as the member with this id, or a new one, joins it."""
+        other = type(self)(self._runtime, self._name, **self._again_with)
+        other._member_id = new_id() if member_id is None else member_id  # noqa: SLF001 - one of its own
+        rule = new_member if member_id is None else member
+        other._rule = rule(other._member_id)  # noqa: SLF001 - one of its own
+        return other
+
+    def _saying(self, data: bytes, timeout: float | None) -> AcquireOptions:
+        return AcquireOptions(timeout, data=pack(self._member_id, _checked(data)))
+
+    def _explained(self, late: LockTimeout) -> LockTimeout:
+        """Return why it could not join: there was another, unless the store has not answered."""
+        if not late.position:
+            return late
+        return AlreadyJoined(late.lock, self._member_id, late.timeout_s, late.position)
+
+    def _observed(self) -> Observed:
+        return Observed(self._queue, ALL)
+
+    def _looking(self) -> Program[Listing]:
+        return look_up(List(self._queue, ALL))
+
+
+def shown(contenders: tuple[Contender, ...]) -> tuple[Member, ...]:
+    return tuple(Member(one.id, one.data) for one in members(contenders))
