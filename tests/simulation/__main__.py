@@ -21,9 +21,8 @@ from typing import Any
 from tests.simulation import bulk
 from tests.simulation.exhaustive import ALL, QUICK, replay, search
 from tests.simulation.quick import collect, hurry
-from tests.simulation.run import Schedule, Verdict, run
+from tests.simulation.run import USES, Schedule, Verdict, run
 from tests.simulation.sweep import sweep
-from tests.simulation.uses import USES
 
 STORES = ("etcd", "zookeeper")
 CHUNK = 100

@@ -343,6 +343,10 @@ class EtcdStore(Fates):
             self._seen[queue] = (self.server.revision, found)
         return found
 
+    def has_session(self, session: int) -> bool:
+        """Whether a session lasts."""
+        return session in self.server.leases
+
     def owned(self, queue: str) -> list[tuple[int, str]]:
         """Return (session, contender id) of all that stand in a queue."""
         start = LAYOUT.queue(queue)

@@ -13,16 +13,18 @@ from recipes._contract.rule import Rule
 from recipes._programs.cleaner import Job, clean
 from recipes._programs.session import SessionEvent
 from tests.simulation.clients import Client
+from tests.simulation.election import ELECTION
 from tests.simulation.etcd_store import EtcdStore
+from tests.simulation.group import GROUP
 from tests.simulation.injector import Injector
 from tests.simulation.moving import Task
 from tests.simulation.users import FLAVOURS, flavour, user
-from tests.simulation.uses import USES
+from tests.simulation.uses import LOCKS, MIXED_LOCKS, SEMAPHORES
 from tests.simulation.world import Violation, World
 from tests.simulation.zookeeper_model import LAST, ZooKeeperStore
 from tests.simulation.zookeeper_server import TICK_S
 
-__all__ = ["Schedule", "Verdict", "run"]
+__all__ = ["USES", "Schedule", "Verdict", "run"]
 
 TTL_S = 4.0
 RATES = (0.9535, 1.0487)
@@ -32,6 +34,14 @@ RECOVERS_WITHIN_S = 3 * TTL_S
 """When whatever became of a session, or a watch, an observer sees what there is."""
 OBSERVE = 0.7
 MOST_STEPS = 20_000
+USES = {
+    "locks": LOCKS,
+    "mixed": MIXED_LOCKS,
+    "permits": SEMAPHORES,
+    "election": ELECTION,
+    "group": GROUP,
+}
+"""What users do, by the name that ``--of`` has for it."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What the users of a schedule do, and which oracle judges it: one entry for each recipe."""
+"""What the users of a schedule do, and which oracle judges it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recipes._contract.rule import Rule
-from tests.simulation.election import QUEUE, ElectionOracle, campaign, observe_leaders
 from tests.simulation.oracles import Oracle
 from tests.simulation.users import MIXED, PERMITS, Once, mixture, use_a_lock
 
-__all__ = ["USES", "Use"]
+__all__ = ["LOCKS", "MIXED_LOCKS", "SEMAPHORES", "Use"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,6 @@ class Use:
     observer: Callable[[Any, Any], Generator[Any, Any, None]] | None = None
 
 
-USES = {
-    "locks": Use(use_a_lock, rules=mixture),
-    "mixed": Use(use_a_lock, rules=lambda seed: MIXED),
-    "permits": Use(use_a_lock, rules=lambda seed: PERMITS),
-    "election": Use(campaign, ElectionOracle, (QUEUE,), observer=observe_leaders),
-}
-"""By name, as ``--of`` says."""
+LOCKS = Use(use_a_lock, rules=mixture)
+MIXED_LOCKS = Use(use_a_lock, rules=lambda seed: MIXED)
+SEMAPHORES = Use(use_a_lock, rules=lambda seed: PERMITS)

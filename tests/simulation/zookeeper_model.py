@@ -265,6 +265,10 @@ class ZooKeeperStore(Fates):
             self._seen[queue] = (self.zxid, found)
         return found
 
+    def has_session(self, session: int) -> bool:
+        """Whether a session lasts."""
+        return session in self.sessions
+
     def owned(self, queue: str) -> list[tuple[int, str]]:
         parent, tree = LAYOUT.queue(queue), self.leader.tree
         node = tree.get(parent)

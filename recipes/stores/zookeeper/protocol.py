@@ -272,7 +272,10 @@ class ZooKeeperProtocol(StoreProtocol):
         children = self._layout.children(names or ())
         self._notice(queue, names or (), children)
         if dubious(children):
-            children = yield from self._by_czxid(queue, children)
+            dated = yield from self._by_czxid(queue, children)
+            if len(dated) < len(children) and not op.kinds_only:
+                return (None,)
+            children = dated
         head = tuple(self._layout.contender_at(queue, child) for child in children[::-1][: op.most])
         if op.kinds_only:
             return head
