@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.calling_back import CallingBack
+from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
 from tests.contract.hanging import Hanging
@@ -24,6 +25,10 @@ from tests.contract.waiting import Waiting
 
 
 class TestCallingBack(CallingBack):
+    """See the base."""
+
+
+class TestElections(Elections):
     """See the base."""
 
 

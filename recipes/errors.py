@@ -137,20 +137,21 @@ class AlreadyJoined(LockTimeout):
 
     Attributes:
         lock: The name of the group.
+        recipe: "group".
         member_id: The id.
         timeout_s: The seconds that were allowed.
         position: How many with this id were ahead when last looked.
     """
 
     def __init__(self, lock: str, member_id: str, timeout_s: float, position: int | None = None) -> None:
-        super().__init__(lock, timeout_s, position)
+        super().__init__(lock, timeout_s, position, recipe="group")
         self.member_id = member_id
 
     member_id: str
 
     def __str__(self) -> str:
         return (
-            f"group {self.lock!r} has a member {self.member_id!r}, which did not leave within "
+            f"{self._title} has a member {self.member_id!r}, which did not leave within "
             f"{self.timeout_s:g} s; a crashed one goes with its session, so allow more than the session "
             "timeout, or join under another id"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from recipes._api.acquiring import Acquiring
 from recipes._api.held_tasks import AsyncQueued
@@ -10,11 +10,7 @@ from recipes._api.held_threads import BlockingQueued
 from recipes._api.membership import BaseGroup, BaseMembership, Member, shown
 from recipes._api.observing import AsyncObserving, Observing
 from recipes._api.signatures import like
-from recipes.errors import LockTimeout
 from recipes.grant import AsyncGrant, Grant
-
-if TYPE_CHECKING:
-    from recipes._api.options import AcquireOptions
 
 __all__ = ["AsyncGroup", "AsyncMembership", "Group", "Member", "Membership"]
 
@@ -96,12 +92,6 @@ class Group(BaseGroup, BlockingQueued[Membership]):
         joining = self._joining(id)
         return joining._acquire(joining._saying(data, timeout))  # noqa: SLF001 - one of its own
 
-    def _acquire(self, options: AcquireOptions) -> Membership:
-        try:
-            return super()._acquire(options)
-        except LockTimeout as late:
-            raise self._explained(late) from late.__cause__
-
     def members(self) -> tuple[Member, ...]:
         """Return the members, as the store shows them, first come first.
 
@@ -147,12 +137,6 @@ class AsyncGroup(BaseGroup, AsyncQueued[AsyncMembership]):
     ) -> Acquiring[AsyncMembership]:
         joining = self._joining(id)
         return joining._acquiring(joining._saying(data, timeout), "join")  # noqa: SLF001 - one of its own
-
-    async def _acquire(self, options: AcquireOptions) -> AsyncMembership:
-        try:
-            return await super()._acquire(options)
-        except LockTimeout as late:
-            raise self._explained(late) from late.__cause__
 
     @like(Group.members)
     async def members(self) -> tuple[Member, ...]:

@@ -9,6 +9,7 @@ import pytest
 
 from recipes import errors
 from recipes.errors import (
+    AlreadyJoined,
     ClientClosed,
     LockError,
     LockLost,
@@ -42,6 +43,13 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
         (
             "lock 'a/b' was not acquired within 2.5 s (at least 3 ahead when last looked); "
             "allow more time, or look at who holds it"
+        ),
+    ),
+    (
+        AlreadyJoined("workers", "a", 2.5, 1),
+        (
+            "group 'workers' has a member 'a', which did not leave within 2.5 s; a crashed one goes with its "
+            "session, so allow more than the session timeout, or join under another id"
         ),
     ),
     (

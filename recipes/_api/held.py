@@ -16,7 +16,7 @@ from recipes._programs.observing import evict
 from recipes._programs.queueing import Attempt
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
-from recipes.errors import UpgradeError, WouldDeadlock
+from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
 from recipes.events import titled
 from recipes.inspection import MOST, checked_limit, described
 
@@ -41,7 +41,7 @@ def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPositi
 class Held(ABC):
     """What is held in a queue, in both runtimes: everything that waits for nothing.
 
-    A recipe says what it is by the attributes below; its order may be another for each object.
+    A recipe says what it is by the attributes below; its rule may be another for each object.
     """
 
     _rule: Rule = EXCLUSIVE
@@ -76,6 +76,7 @@ class Held(ABC):
         attempt.owner = self._runtime.note
         attempt.max_waiters = options.max_waiters
         attempt.data = options.data
+        attempt.late = self._late
         attempt.requeues = options.on_session_lost == "requeue"
         if options.calls_back:
             in_turn = self._runtime.in_turn()
@@ -84,6 +85,10 @@ class Held(ABC):
             if options.on_position is not None:
                 attempt.on_position = _calling(in_turn, options.on_position)
         return attempt
+
+    def _late(self, timeout_s: float, position: int | None = None) -> LockTimeout:
+        """Return what is raised when the time is over."""
+        return LockTimeout(self._name, timeout_s, position, recipe=self._recipe)
 
     def _within(self, timeout: float | None) -> float:
         """Return how many seconds a try may take."""

@@ -12,7 +12,7 @@ from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
 from recipes._api.signatures import like
 from recipes._programs.observing import look_up
 from recipes._programs.queueing import acquire, try_acquire
-from recipes.errors import LockTimeout, StoreUnavailable
+from recipes.errors import StoreUnavailable
 from recipes.grant import AsyncGrant
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class AsyncQueued(Held, Generic[AnyAsyncGrant]):
             try:
                 grant = await self._try_acquire(AT_ONCE_S, options)
             except StoreUnavailable as silent:
-                raise LockTimeout(self._name, 0.0, recipe=self._recipe) from silent
+                raise self._late(0.0) from silent
             if grant is None:
-                raise LockTimeout(self._name, 0.0, position=1, recipe=self._recipe)
+                raise self._late(0.0, position=1)
             return grant
         owner = _current_task()
         again: AnyAsyncGrant | None = self._again(owner)

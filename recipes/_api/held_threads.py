@@ -12,7 +12,7 @@ from recipes._api.leaving import ends, enters, looked_up, seen_leaving
 from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
 from recipes._programs.observing import look_up
 from recipes._programs.queueing import acquire, try_acquire
-from recipes.errors import LockTimeout, ReentrantCall, StoreUnavailable
+from recipes.errors import ReentrantCall, StoreUnavailable
 from recipes.grant import Grant
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class BlockingQueued(Held, Generic[AnyGrant]):
             try:
                 grant = self._try_acquire(AT_ONCE_S, options)
             except StoreUnavailable as silent:
-                raise LockTimeout(self._name, 0.0, recipe=self._recipe) from silent
+                raise self._late(0.0) from silent
             if grant is None:
-                raise LockTimeout(self._name, 0.0, position=1, recipe=self._recipe)
+                raise self._late(0.0, position=1)
             return grant
         owner = threading.current_thread()
         again: AnyGrant | None = self._again(owner)

@@ -96,7 +96,8 @@ class _BaseLeadership:
     def _explains(self, lost: LockLost) -> bool:
         """Whether an error says that this has ended by a loss, or because the client was closed."""
         ended = self._hold.lost(self._runtime.now()) is not None or self._runtime.state.closed is not None
-        return ended and (lost.lock, lost.token) == (self._hold.labels["name"], self._hold.entry.token)
+        its, labels = (lost.recipe, lost.lock, lost.token), self._hold.labels
+        return ended and its == (labels["recipe"], labels["name"], self._hold.entry.token)
 
 
 class Leadership(_BaseLeadership, Grant):

@@ -11,7 +11,7 @@ from recipes._contract.operations import List
 from recipes._programs.observing import Observed, look_up
 from recipes._programs.rewriting import rewrite
 from recipes._rules.exclusive import EVERYBODY
-from recipes._rules.members import member, new_member, pack, unpack
+from recipes._rules.members import member, member_of, new_member, pack, unpack
 from recipes._rules.roster import members
 from recipes._run.runtime import new_id
 from recipes.errors import AlreadyJoined, LockTimeout
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Contender
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
+    from recipes._programs.queueing import Attempt
 
 __all__ = ["BaseGroup", "BaseMembership", "Member", "shown"]
 
@@ -84,14 +85,19 @@ class BaseGroup(Held):
         other._rule = rule(other._member_id)  # noqa: SLF001 - one of its own
         return other
 
+    def _attempt(self, owner: object, options: AcquireOptions) -> Attempt:
+        attempt = super()._attempt(owner, options)
+        attempt.rule_again = member_of(self._rule.kind)  # its contender of the session before may stand yet
+        return attempt
+
     def _saying(self, data: bytes, timeout: float | None) -> AcquireOptions:
         return AcquireOptions(timeout, data=pack(self._member_id, _checked(data)))
 
-    def _explained(self, late: LockTimeout) -> LockTimeout:
+    def _late(self, timeout_s: float, position: int | None = None) -> LockTimeout:
         """Return why it could not join: there was another, unless the store has not answered."""
-        if not late.position:
-            return late
-        return AlreadyJoined(late.lock, self._member_id, late.timeout_s, late.position)
+        if not position:
+            return super()._late(timeout_s, position)
+        return AlreadyJoined(self._name, self._member_id, timeout_s, position)
 
     def _observed(self) -> Observed:
         return Observed(self._queue, ALL)

@@ -81,10 +81,9 @@ class Observing(_Observing[T]):
             StoreRefused: The store said no.
         """
         try:
-            seen: T = self._runtime.run(*self._next(timeout))
+            return self._runtime.run(*self._next(timeout))
         except Expired:
             return default
-        return seen
 
     def close(self) -> None:
         """Observe no more; the last of several ends the watch."""
@@ -116,10 +115,9 @@ class AsyncObserving(_Observing[T]):
     async def next(self, timeout: float | None = None, default: Any = None) -> Any:
         """Same as `Observing.next`, but awaits."""
         try:
-            seen: T = await self._runtime.run(*self._next(timeout))
+            return await self._runtime.run(*self._next(timeout))
         except Expired:
             return default
-        return seen
 
     def close(self) -> None:
         """Same as `Observing.close`; waits for nothing."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Ahead
@@ -77,6 +78,7 @@ class Attempt:
         before_waiting: Called when it turns out that the attempt has to wait, with those ahead that wait
             too, as far as they are known; may raise. Returns whether its owner holds something in this queue.
         max_waiters: How many may wait, with this one; None: any number.
+        rule_again: The rule by which it queues again; None: the same.
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
@@ -84,6 +86,7 @@ class Attempt:
         data: What its user has it say.
         on_queued: Told how many are ahead, each time it queues; must not block.
         on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
+        late: Makes the error where it was not granted in time; None: a plain one.
     """
 
     queue: str
@@ -93,6 +96,7 @@ class Attempt:
     timeout_s: float | None = None
     before_waiting: Callable[[Ahead], bool] = _let_wait
     max_waiters: int | None = None
+    rule_again: Rule | None = None
     requeues: bool = True
     position: int | None = None
     number: int = 0
@@ -102,9 +106,12 @@ class Attempt:
     data: bytes = b""
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
+    late: Callable[[float, int | None], LockTimeout] | None = None
 
     def next_ticket(self) -> Ticket:
         """Name the next contender."""
+        if self.number and self.rule_again is not None:
+            self.rule = self.rule_again
         self.number += 1
         kind, minds_marks = self.rule.kind, self.rule.minds_marks
         return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
@@ -123,6 +130,11 @@ class Attempt:
     def takes_permits(self) -> bool:
         """Whether it is of a semaphore."""
         return self.rule.weight is not None
+
+    def timed_out(self) -> LockTimeout:
+        """Return the error of one that was not granted in time."""
+        make = self.late or partial(LockTimeout, self.name, recipe=self.recipe)
+        return make(self.timeout_s or 0.0, self.position)
 
     def stays(self, snapshot: Snapshot) -> bool:
         """Whether to wait for the nearest contender only, and not to move up before it goes."""
@@ -175,8 +187,7 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
         except Expired as expired:
             yield from Abandon(ticket)
             yield from _tell_end(attempt, "timeout")
-            within_s, seen = attempt.timeout_s or 0.0, attempt.position
-            raise LockTimeout(attempt.name, within_s, seen, recipe=attempt.recipe) from expired.__cause__
+            raise attempt.timed_out() from expired.__cause__
         except QueueFull:  # and it has left the queue
             yield from _tell_end(attempt, "cancelled", reason="QueueFull")
             raise

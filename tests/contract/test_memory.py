@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.calling_back import CallingBack
+from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
 from tests.contract.hanging import Hanging
@@ -22,6 +23,10 @@ from tests.contract.waiting import Waiting
 
 
 class TestCallingBack(CallingBack):
+    pass
+
+
+class TestElections(Elections):
     pass
 
 

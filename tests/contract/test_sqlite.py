@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.calling_back import CallingBack
+from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
 from tests.contract.hanging import Hanging
@@ -36,6 +37,10 @@ def store() -> Iterator[Store]:
 
 
 class TestCallingBack(CallingBack):
+    pass
+
+
+class TestElections(Elections):
     pass
 
 

@@ -88,6 +88,16 @@ class ObservedOracle(Oracle):
         """One observes no more."""
         self.saw.pop(task, None)
 
+    def granted(self, client: Client, hold: HeldState, began: int) -> None:
+        """An acquire returned: it says from the first moment on what it was given to say."""
+        super().granted(client, hold, began)
+        self.confirmed(hold)
+
+    def confirmed(self, hold: HeldState) -> None:
+        """A grant is asked what it says: as the store confirmed it last."""
+        if not self.history.landed(hold.entry.token, hold.data, 0):
+            raise Violation(f"H6: token {hold.entry.token} claims to say {hold.data!r}")
+
     def said(self, client: Client, hold: HeldState, data: bytes, began: int, *, stands: bool) -> None:
         """A call that says something returned, with the word that it was done, or that the grant is lost."""
         token = hold.entry.token
@@ -180,3 +190,4 @@ def say(
     with suppress(StoreError, SessionLost, Cancelled):
         stands = yield from client.run(task, call, program)
         client.oracle.said(client, hold, data, began, stands=stands)
+    client.oracle.confirmed(hold)

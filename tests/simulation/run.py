@@ -32,7 +32,8 @@ RATES = (0.9535, 1.0487)
 ENDS_WITHIN_S = TTL_S * 1.1 + 2 * TICK_S
 RECOVERS_WITHIN_S = 3 * TTL_S
 """When whatever became of a session, or a watch, an observer sees what there is."""
-OBSERVE = 0.7
+OBSERVERS = (0, 1, 1, 2)
+"""How many observe by one client."""
 MOST_STEPS = 20_000
 USES = {
     "locks": LOCKS,
@@ -169,8 +170,8 @@ class Scene:
                     enough=schedule.enough,
                 )
                 self.users.append(task)
-            if use.observer is not None and world.random() < OBSERVE:
-                task = Task(client, f"{client.name}.observer", _nothing(), daemon=True)
+            for number in range(0 if use.observer is None else OBSERVERS[int(world.random() * len(OBSERVERS))]):
+                task = Task(client, f"{client.name}.observer{number}", _nothing(), daemon=True)
                 task.steps = use.observer(client, task)
                 self.observers.append(task)
         for task in (*self.users, *self.observers):
