@@ -38,6 +38,7 @@ class Tally:
     counted: int = 0
     requests: int = 0
     grants: int = 0
+    observed: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     fingerprints: set[int] = field(default_factory=set)
     violations: list[tuple[int, str]] = field(default_factory=list)
@@ -46,6 +47,7 @@ class Tally:
         self.schedules += 1
         self.requests += verdict.requests
         self.grants += verdict.grants
+        self.observed += verdict.observed
         self.faults.update(verdict.faults)
         if verdict.counts and verdict.fingerprint not in self.fingerprints:
             self.fingerprints.add(verdict.fingerprint)
@@ -57,6 +59,7 @@ class Tally:
         self.schedules += other.schedules
         self.requests += other.requests
         self.grants += other.grants
+        self.observed += other.observed
         self.faults.update(other.faults)
         self.counted += len(other.fingerprints - self.fingerprints)
         self.fingerprints |= other.fingerprints
@@ -70,6 +73,7 @@ class Tally:
             "counted": self.counted,
             "requests": self.requests,
             "grants": self.grants,
+            "observed": self.observed,
             "faults": self.faults,
             "violations": self.violations,
         }
@@ -141,13 +145,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="nox -s simulate --", description=__doc__)
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
     parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
-    parser.add_argument(
-        "--of", choices=USES, default="locks", help="what the users of every schedule do"
-    )
+    parser.add_argument("--of", choices=USES, default="locks", help="what the users of every schedule do")
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
-    parser.add_argument(
-        "--count", "--schedules", type=int, default=10_000, help="how many schedules a store"
-    )
+    parser.add_argument("--count", "--schedules", type=int, default=10_000, help="how many schedules a store")
     parser.add_argument(
         "--sweep", action="store_true", help="run the schedule of --seed with each fault at each request"
     )

@@ -51,9 +51,7 @@ class ElectionOracle(ObservedOracle):
         return {} if shown is None else {shown.token: shown.value}
 
 
-def campaign(
-    client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...]
-) -> Generator[Any, Any, None]:
+def campaign(client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...]) -> Generator[Any, Any, None]:
     """Campaign, proclaim some values, write, resign; or look who leads."""
     del rules  # an election has one
     oracle, random = client.oracle, client.world.random
@@ -67,6 +65,7 @@ def campaign(
     if hold is None:
         return
     oracle.granted(client, hold, began)
+    oracle.begins_with(hold, attempt.data)
     oracle.write(client, hold)
     leadership = SimLeadership(client.runtime, hold)
     seconds = kind.holds[int(random() * len(kind.holds))]

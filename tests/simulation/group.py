@@ -39,7 +39,7 @@ class SimGroup(BaseGroup):
         return hold
 
     def joining(self, member_id: str, *, new: bool) -> SimGroup:
-        """Return this group as a member joins it, under an id that is its own, or one that others may have."""
+        """Return this group as a member joins it, under an id of its own or one that others may have."""
         joining = self._joining(member_id)
         if new:
             joining._rule = new_member(member_id)
@@ -107,6 +107,7 @@ def join(client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...]) -> 
     if hold is None:
         return
     oracle.granted(client, hold, began)
+    oracle.begins_with(hold, attempt.data)
     oracle.write(client, hold)
     membership = SimMembership(hold)
     seconds = kind.holds[int(random() * len(kind.holds))]

@@ -105,9 +105,7 @@ class History:
 
     def landed(self, token: int, data: bytes, since: int) -> bool:
         """Whether a contender said this at some moment from state ``since`` on."""
-        return any(
-            one.token == token and one.data == data for state in self.states[since:] for one in state
-        )
+        return any(one.token == token and one.data == data for state in self.states[since:] for one in state)
 
 
 def said(who: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Users that say something and observe, by way of their client's hub, and the oracle of all who read a queue."""
+"""Users that say something, look and observe, and the oracle of what they are shown."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Seen:
 class ObservedOracle(Oracle):
     """The oracle of a recipe that shows from outside who holds, and what each says.
 
-    H1: what has gone stays gone, whatever lands late, and what stands is of a session that lasts. H2: what was
-    given up never lands behind what was said later. H3: some moment between call and return justifies what was
-    read. H4: what an observer sees comes in the order in which it was so. H5: when nothing is under way it has
-    seen the last, and in the end whatever happened. H6: what was said was shown when the call returned.
+    H1: what has gone stays gone, whatever lands late, and what stands is of a session that lasts. H2: what
+    was given up never lands behind what was said later. H3: some moment between call and return justifies
+    what was read. H4: what an observer sees comes in the order in which it was so. H5: when nothing is under
+    way it has seen the last, and in the end whatever happened. H6: what was said was shown when the call
+    returned.
 
     Attributes:
         saw: What each observer saw last.
-        observed: How often any saw something new.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -59,7 +59,6 @@ class ObservedOracle(Oracle):
         (queue,) = self.queues
         self.history = History(self.store, queue, self.looks, self.removed)
         self.saw: dict[Task, Seen] = {}
-        self.observed = 0
 
     @abstractmethod
     def looks(self, state: State) -> Shown:
@@ -88,9 +87,10 @@ class ObservedOracle(Oracle):
         """One observes no more."""
         self.saw.pop(task, None)
 
-    def granted(self, client: Client, hold: HeldState, began: int) -> None:
+    def begins_with(self, hold: HeldState, data: bytes) -> None:
         """An acquire returned: it says from the first moment on what it was given to say."""
-        super().granted(client, hold, began)
+        if hold.data != data:
+            raise Violation(f"H6: token {hold.entry.token} says {hold.data!r} at first, and not {data!r}")
         self.confirmed(hold)
 
     def confirmed(self, hold: HeldState) -> None:
@@ -139,7 +139,8 @@ def _watches(client: Client) -> bool:
     """Whether what a client observes is watched, on a session that lasts: all that is missing is an event."""
     if client.dead or client.paused:
         return False
-    for _, call in client.runtime.hub._watched.values():
+    watched: dict[Any, tuple[Any, Any]] = client.runtime.hub._watched
+    for _, call in watched.values():
         behind, session = call.mailbox.task, call.session
         if behind is None or not (behind.receiving and behind.patient):
             return False
@@ -160,7 +161,8 @@ def observe(client: Client, task: Task, *observed: Any) -> Generator[Any, Any, N
                     yield Receive(random())
                 timeout = None if random() < FOREVER else SEE_WITHIN_S[int(random() * len(SEE_WITHIN_S))]
                 program, call = observing._next(timeout)
-                call.mailbox.task = task
+                mailbox: Any = call.mailbox
+                mailbox.task = task
                 try:
                     shown = yield from client.run(task, call, program)
                 except ClientClosed:

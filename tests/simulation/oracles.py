@@ -58,6 +58,7 @@ class Oracle:
         self.token_of: dict[str, int] = {}
         self.register: dict[Any, list[int]] = {}
         self.grants = 0
+        self.observed = 0  # how often an observer saw something new
         self.clients: list[Any] = []
         self.head_since: dict[int, float] = {}
         self.healthy_since = world.now

@@ -83,6 +83,7 @@ class Verdict:
     requests: int
     steps: int
     grants: int
+    observed: int
     faults: list[str]
     fingerprint: int
     trace: list[str] = field(default_factory=list)
@@ -117,6 +118,7 @@ def run(schedule: Schedule) -> Verdict:
         world.requests,
         world.steps,
         scene.oracle.grants,
+        scene.oracle.observed,
         scene.injector.done,
         world.hash,
         world.trace or [],
@@ -170,10 +172,11 @@ class Scene:
                     enough=schedule.enough,
                 )
                 self.users.append(task)
-            for number in range(0 if use.observer is None else OBSERVERS[int(world.random() * len(OBSERVERS))]):
-                task = Task(client, f"{client.name}.observer{number}", _nothing(), daemon=True)
-                task.steps = use.observer(client, task)
-                self.observers.append(task)
+            if use.observer is not None:
+                for number in range(world.rng.choice(OBSERVERS)):
+                    task = Task(client, f"{client.name}.observer{number}", _nothing(), daemon=True)
+                    task.steps = use.observer(client, task)
+                    self.observers.append(task)
         for task in (*self.users, *self.observers):
             world.start(task)
         self._until_done()
