@@ -259,11 +259,12 @@ for _name, _where, _stores, _plant in (
 ):
     MUTANTS.append(Mutant(_name, _where, _stores, _plant, of="election"))
 
-for _name, _stores, _plant in (
+LONG = "long"
+for _name, _stores, _plant, *_flavour in (
     ("waits for all that are ahead", BOTH, bugs_in_groups.waits_for_all_ahead),
     ("waits for none", BOTH, bugs_in_groups.waits_for_none),
     ("looks at the two ahead alone", BOTH, bugs_in_groups.looks_at_two_ahead),
-    ("does not look for its own contender", ZOOKEEPER, bugs_in_groups.new_again_in_the_next_session),
+    ("does not look for its own contender", ZOOKEEPER, bugs_in_groups.new_again_in_the_next_session, LONG),
     ("different ids have one kind", BOTH, bugs_in_groups.ids_meet),
     ("an id has a kind in each process", BOTH, bugs_in_groups.ids_differ),
     ("what waits for an id is shown as a member", BOTH, bugs_in_groups.waiting_ones_are_shown),
@@ -275,10 +276,10 @@ for _name, _stores, _plant in (
     ("an update takes the id of another", BOTH, bugs_in_groups.update_takes_the_id_of_another),
     ("a member looks for itself at the head", BOTH, bugs_in_groups.own_contender_is_looked_for_among_few),
     ("an id is taken over from the member that has it", BOTH, bugs_in_groups.takes_the_id_over),
-    ("a member that was removed goes unnoticed", BOTH, bugs.removed_contender_unnoticed),
+    ("a member that was removed goes unnoticed", ZOOKEEPER, bugs.removed_contender_unnoticed, LONG),
     ("an update that was given up lands late", ETCD, observing.no_version_compared),
     ("a member outlasts its session", ZOOKEEPER, observing.zookeeper_nodes_that_stay),
     ("an update outlasts its session", ETCD, observing.etcd_writes_without_a_lease),
     ("updates are not shown", BOTH, observing.shows_who_and_not_what),
 ):
-    MUTANTS.append(Mutant(_name, "group", _stores, _plant, of="group"))
+    MUTANTS.append(Mutant(_name, "group", _stores, _plant, of="group", flavour="".join(_flavour)))
