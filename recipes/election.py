@@ -8,17 +8,7 @@ from typing import Literal, TypeVar
 from recipes._api.acquiring import Acquiring
 from recipes._api.held_tasks import AsyncQueued
 from recipes._api.held_threads import BlockingQueued
-from recipes._api.leadership import (
-    AsyncLeadership,
-    AsyncWork,
-    BaseElection,
-    Leader,
-    Leadership,
-    Work,
-    data_of,
-    lead,
-    lead_async,
-)
+from recipes._api.leadership import AsyncLeadership, AsyncWork, BaseElection, Leader, Leadership, Work
 from recipes._api.observing import AsyncObserving, Observing
 from recipes._api.options import AcquireOptions
 from recipes._api.signatures import documented_as, like
@@ -70,7 +60,7 @@ class Election(BaseElection, BlockingQueued[Leadership]):
             WouldDeadlock: This thread or task leads already.
             RecipesError: As for `Lock.acquire`; a ValueError if the value or an option does not fit.
         """
-        how = AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position, data_of(value))
+        how = AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position, self._data(value))
         return self._acquire(how)
 
     def leader(self) -> Leader | None:
@@ -81,13 +71,13 @@ class Election(BaseElection, BlockingQueued[Leadership]):
         Raises:
             RecipesError: As for `Lock.holders`.
         """
-        return self._outside(self._leader())
+        return self._outside(self._look())
 
     def observe(self) -> Observing[Leader | None]:
         """Return an iterator over the leaders: the one there is, then what every change comes to.
 
-        None while there is none. One that is slow skips leaders, and always comes to the last. It outlasts
-        outages, and ends with the client. However many of a client observe an election, they are one watch.
+        None while there is none. A slow reader skips leaders, and always sees the last. It outlasts outages,
+        and ends with the client. All observers of an election that a client has are one watch.
         """
         return Observing(*self._observed)
 
@@ -107,7 +97,7 @@ class Election(BaseElection, BlockingQueued[Leadership]):
             ClientClosed: The client was closed: that, an interrupt, or in asyncio a cancel, ends it.
             RecipesError: As for `campaign`.
         """
-        return lead(lambda: self.campaign(value), work)
+        return self._lead(lambda: self.campaign(value), work)
 
 
 class AsyncElection(BaseElection, AsyncQueued[AsyncLeadership]):
@@ -135,12 +125,12 @@ class AsyncElection(BaseElection, AsyncQueued[AsyncLeadership]):
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
     ) -> Acquiring[AsyncLeadership]:
-        how = AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position, data_of(value))
+        how = AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position, self._data(value))
         return self._acquiring(how, "campaign")
 
     @like(Election.leader)
     async def leader(self) -> Leader | None:
-        return await self._outside(self._leader())
+        return await self._outside(self._look())
 
     @like(Election.observe)
     def observe(self) -> AsyncObserving[Leader | None]:
@@ -148,4 +138,4 @@ class AsyncElection(BaseElection, AsyncQueued[AsyncLeadership]):
 
     @documented_as(Election.run)
     async def run(self, work: AsyncWork[T], value: str = "") -> T:
-        return await lead_async(lambda: self.campaign(value), work)
+        return await self._lead_async(lambda: self.campaign(value), work)

@@ -196,9 +196,8 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
     awaited |= {"join", "members", "update"}
     assert not inspect.iscoroutinefunction(one)
-    assert (inspect.iscoroutinefunction(other) or name in ("acquire", "campaign", "join")) == (
-        name in awaited
-    )
+    awaitable = name in ("acquire", "campaign", "join")
+    assert (inspect.iscoroutinefunction(other) or awaitable) == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")
 
 

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from recipes._api.held import Held
+from recipes._api.saying import AsyncSaying, Saying
 from recipes._api.signatures import like
 from recipes._contract.operations import List
 from recipes._programs.observing import Observed, look_up
-from recipes._programs.rewriting import rewrite
-from recipes.errors import LockLost, ReentrantCall
-from recipes.grant import AsyncGrant, Grant
+from recipes.errors import LockLost
 
 if TYPE_CHECKING:
     from recipes._contract.contenders import Contender
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
-    from recipes._run.blocking import BlockingRuntime
-    from recipes._run.tasks import AsyncRuntime
 
-__all__ = [
-    "AsyncLeadership",
-    "AsyncWork",
-    "BaseElection",
-    "Leader",
-    "Leadership",
-    "Work",
-    "data_of",
-    "lead",
-    "lead_async",
-    "leader",
-]
+__all__ = ["AsyncLeadership", "AsyncWork", "BaseElection", "Leader", "Leadership", "Work"]
 
 T = TypeVar("T")
 MOST_BYTES = 1_000_000
@@ -55,7 +40,7 @@ class Leader:
     token: int
 
 
-def leader(contenders: tuple[Contender, ...]) -> Leader | None:
+def _leader(contenders: tuple[Contender, ...]) -> Leader | None:
     """Return which of an election's contenders, from the head on, leads; None: there is none."""
     return Leader(_text(contenders[0].data), contenders[0].token) if contenders else None
 
@@ -64,7 +49,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def data_of(value: str) -> bytes:
+def _data(value: str) -> bytes:
     """Return what a value is on the store.
 
     Raises:
@@ -90,9 +75,6 @@ class _BaseLeadership:
         """What it says to others, as the store confirmed it last."""
         return _text(self._hold.data)
 
-    def _rewriting(self, data: bytes) -> Program[bool]:
-        return rewrite(self._hold, "", data, MOST)
-
     def _explains(self, lost: LockLost) -> bool:
         """Whether an error says that this has ended by a loss, or because the client was closed."""
         ended = self._hold.lost(self._runtime.now()) is not None or self._runtime.state.closed is not None
@@ -100,7 +82,7 @@ class _BaseLeadership:
         return ended and its == (labels["recipe"], labels["name"], self._hold.entry.token)
 
 
-class Leadership(_BaseLeadership, Grant):
+class Leadership(_BaseLeadership, Saying):
     """The proof of leading; use it in a ``with`` statement, or call `release` to resign.
 
     Its ``token`` is larger than that of every earlier leader: hand it to what only the leader may change.
@@ -109,15 +91,11 @@ class Leadership(_BaseLeadership, Grant):
         lost: An event that is set when the leadership is lost.
     """
 
-    def __init__(self, runtime: BlockingRuntime, hold: HeldState) -> None:
-        self._proclaiming = threading.RLock()
-        super().__init__(runtime, hold)
-
     def proclaim(self, value: str) -> None:
-        """Say something else to those who look, and go on leading; waits at most the request timeout.
+        """Replace what it says to others, and go on leading; waits at most the request timeout.
 
-        One at a time: another thread, or task, waits for the one before it. One that raised may still be
-        done, but never behind a later one.
+        One at a time: a second call waits for the first. A call that raised may still be done, but never
+        after a later one.
 
         Args:
             value: At most 1 000 000 bytes of UTF-8.
@@ -128,16 +106,10 @@ class Leadership(_BaseLeadership, Grant):
             ReentrantCall: A signal handler called it amid another one of the same thread.
             ValueError: The value does not fit; nothing was sent.
         """
-        data = data_of(value)
-        if self._proclaiming._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - nobody else knows
-            raise ReentrantCall
-        with self._proclaiming:
-            self.check()
-            if not self._runtime.run(self._rewriting(data), self._asking()):
-                raise self._lost_error()
+        self._say(_data(value), MOST)
 
 
-class AsyncLeadership(_BaseLeadership, AsyncGrant):
+class AsyncLeadership(_BaseLeadership, AsyncSaying):
     """The proof of leading, in asyncio; use it in an ``async with`` statement, or `release` it to resign.
 
     Its ``token`` is larger than that of every earlier leader: hand it to what only the leader may change.
@@ -146,19 +118,9 @@ class AsyncLeadership(_BaseLeadership, AsyncGrant):
         lost: An event that is set when the leadership is lost.
     """
 
-    def __init__(self, runtime: AsyncRuntime, hold: HeldState, *, cancels: bool) -> None:
-        import asyncio  # noqa: PLC0415 - as in lock.py
-
-        self._proclaiming = asyncio.Lock()
-        super().__init__(runtime, hold, cancels=cancels)
-
     @like(Leadership.proclaim)
     async def proclaim(self, value: str) -> None:
-        data = data_of(value)
-        async with self._proclaiming:
-            self.check()
-            if not await self._runtime.run(self._rewriting(data), self._asking()):
-                raise self._lost_error()
+        await self._say(_data(value), MOST)
 
     def _end_with_client(self) -> None:
         """Have the body cancelled also if somebody else closes the client, which gives this back."""
@@ -180,7 +142,7 @@ Work: TypeAlias = Callable[[Leadership], T]
 AsyncWork: TypeAlias = Callable[[AsyncLeadership], Awaitable[T]]
 
 
-def lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
+def _lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
     """Have the leader work; campaign again whenever the leadership was lost, and the work has ended."""
     while True:
         leadership = campaign()
@@ -190,9 +152,13 @@ def lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
         except LockLost as lost:
             if not leadership._explains(lost):  # noqa: SLF001 - one of us
                 raise
+        except BaseException:
+            if not leadership._hold.ended:  # noqa: SLF001 - an interrupt, before the block was entered
+                leadership._release_behind()  # noqa: SLF001 - one of us
+            raise
 
 
-async def lead_async(campaign: Callable[[], Awaitable[AsyncLeadership]], work: AsyncWork[T]) -> T:
+async def _lead_async(campaign: Callable[[], Awaitable[AsyncLeadership]], work: AsyncWork[T]) -> T:
     """The same in asyncio, where the work is cancelled on a loss, or if the client is closed."""
     while True:
         leadership = await campaign()
@@ -209,11 +175,12 @@ class BaseElection(Held):
     """What an election is in both runtimes."""
 
     _recipe: ClassVar[str] = "election"
+    _data, _lead, _lead_async = staticmethod(_data), staticmethod(_lead), staticmethod(_lead_async)
 
-    def _leader(self) -> Program[Leader | None]:
+    def _look(self) -> Program[Leader | None]:
         listing: Listing = yield from look_up(List(self._queue, 1))
-        return leader(listing.contenders)
+        return _leader(listing.contenders)
 
     @property
     def _observed(self) -> tuple[Any, Observed, Callable[[tuple[Contender, ...]], Leader | None]]:
-        return self._runtime, Observed(self._queue, 1), leader
+        return self._runtime, Observed(self._queue, 1), _leader
