@@ -16,6 +16,7 @@ from tests.contract.listing import Listings
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -66,6 +67,10 @@ class TestNaming(Naming):
 
 
 class TestObservations(Observations):
+    """See the base."""
+
+
+class TestPartitions(Partitions):
     """See the base."""
 
 

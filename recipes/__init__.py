@@ -47,6 +47,7 @@ from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
+from recipes.partition import Assignment, AsyncPartitions, Partitions
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
@@ -61,6 +62,7 @@ from recipes.session import Session
 
 __all__ = [
     "AlreadyJoined",
+    "Assignment",
     "AsyncClient",
     "AsyncElection",
     "AsyncGrant",
@@ -68,6 +70,7 @@ __all__ = [
     "AsyncLeadership",
     "AsyncLock",
     "AsyncMembership",
+    "AsyncPartitions",
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
@@ -90,6 +93,7 @@ __all__ = [
     "LockTimeout",
     "Member",
     "Membership",
+    "Partitions",
     "QueueFull",
     "RLock",
     "ReadLock",

@@ -82,6 +82,7 @@ class Attempt:
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
+        seldom: Whether its contender is looked at once per TTL only while it is held.
         owner: Makes what a contender says of its maker.
         data: What its user has it say.
         on_queued: Told how many are ahead, each time it queues; must not block.
@@ -102,6 +103,7 @@ class Attempt:
     number: int = 0
     started_at: float = 0.0
     max_hold_s: float | None = None
+    seldom: bool = False
     owner: Callable[[], str] = str
     data: bytes = b""
     on_queued: Callable[[int], None] = _tell_nobody
@@ -301,7 +303,7 @@ def _unanswered(expired: Expired) -> BaseException:
 
 def _admit(attempt: Attempt, mine: Entry) -> Program[HeldState]:
     labels = {**attempt.labels, "attempt": attempt.number}
-    hold = yield from Admit(mine, labels, attempt.max_hold_s)
+    hold = yield from Admit(mine, labels, attempt.max_hold_s, attempt.seldom)
     yield from Emit(hold.transition("acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts

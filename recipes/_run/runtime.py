@@ -80,6 +80,7 @@ class Call:
         hold: What it was granted.
         listening: The client's own contenders that it waits for.
         last_error: The last lost answer, to explain a timeout.
+        beside: The calls within this one, of the programs that run beside its own.
     """
 
     runtime: Runtime
@@ -93,6 +94,7 @@ class Call:
     hold: HeldState | None = None
     listening: list[str] = field(default_factory=list)
     last_error: StoreError | None = None
+    beside: list[Call] = field(default_factory=list)
 
     def bound(self) -> float:
         """Return how long the next request may take; raises ``Expired``."""
@@ -106,6 +108,8 @@ class Call:
             self.hold.lose("the call was interrupted before it returned")
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)
+        for call in self.beside:
+            call.unwind()
 
     def finish(self) -> None:
         """Stop hearing of events."""
@@ -113,6 +117,8 @@ class Call:
         if self.session is not None:
             self.session.waiters.forget(self.mailbox, self.listening)
             self.session.connection.forget(self.mailbox)
+        for call in self.beside:
+            call.finish()
 
 
 class Runtime(ABC):
@@ -158,6 +164,8 @@ class Runtime(ABC):
         assert session is not None, "a place belongs to a session"
         now = self.now()
         call.hold = hold = HeldState(op.entry, session, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
+        if op.seldom:
+            hold.turn = session.next_turn()
         session.holds[op.entry.ticket.id] = hold
         if op.max_hold_s is not None:
             self.state.wake_keepalive()  # it may sleep for longer

@@ -15,6 +15,7 @@ MODULES = (
     "manners",
     "naming",
     "observing",
+    "partitions",
     "permits",
     "reentry",
     "sessions",

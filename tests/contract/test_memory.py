@@ -14,6 +14,7 @@ from tests.contract.listing import Listings
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -64,6 +65,10 @@ class TestNaming(Naming):
 
 
 class TestObservations(Observations):
+    pass
+
+
+class TestPartitions(Partitions):
     pass
 
 

@@ -21,6 +21,7 @@ from tests.contract.listing import Listings
 from tests.contract.manners import Manners
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -78,6 +79,10 @@ class TestNaming(Naming):
 
 
 class TestObservations(Observations):
+    pass
+
+
+class TestPartitions(Partitions):
     pass
 
 
