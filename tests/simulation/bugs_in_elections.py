@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from recipes._api.leadership import BaseElection, leader
+from recipes._api.leadership import BaseElection, _leader
 from recipes._contract.operations import List, Program
 from recipes._contract.rule import Nearest, Rule
 from recipes._programs.observing import Observed, look_up
@@ -21,16 +21,16 @@ def two_lead() -> list[Any]:
 def last_in_line_is_shown() -> list[Any]:
     def shown(self: Any) -> Program[Any]:
         listing = yield from look_up(List(self._queue, 2))
-        return leader(listing.contenders[-1:])
+        return _leader(listing.contenders[-1:])
 
-    return swap(BaseElection, "_leader", shown)
+    return swap(BaseElection, "_look", shown)
 
 
 def candidates_are_shown() -> list[Any]:
     """An observer is shown the newest candidate, which leads some time later."""
 
     def newest(contenders: Any) -> Any:
-        return leader(contenders[-1:])
+        return _leader(contenders[-1:])
 
     observed = property(lambda self: (self._runtime, Observed(self._queue, 9), newest))
     return swap(BaseElection, "_observed", observed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,6 @@ from recipes._contract.operations import Evict, List, Program
 from recipes._contract.rule import Rule
 from recipes._programs import queueing
 from recipes._programs.observing import Observed, look_up
-from recipes._programs.rewriting import rewrite
 from recipes._programs.steps import Attach
 from recipes._rules import holding, members, roster
 from recipes._rules.members import member, new_member, pack
@@ -97,25 +95,18 @@ def shown_by_id() -> list[Any]:
     return [mock.patch(f"{MEMBERSHIP}.members", sorted_members)]
 
 
-def _rewriting(says: Callable[[Any, bytes], bytes], most: int = 99) -> list[Any]:
-    def rewriting(self: Any, data: bytes) -> Program[bool]:
-        return rewrite(self._hold, "", says(self, data), most)
-
-    return swap(BaseMembership, "_rewriting", rewriting)
-
-
 def update_forgets_the_id() -> list[Any]:
-    return _rewriting(lambda self, data: data)
+    return swap(BaseMembership, "_saying", lambda self, data: data)
 
 
 def update_takes_the_id_of_another() -> list[Any]:
-    return _rewriting(lambda self, data: pack("b", data))
+    return swap(BaseMembership, "_saying", lambda self, data: pack("b", data))
 
 
 def own_contender_is_looked_for_among_few() -> list[Any]:
     """An update whose answer was lost takes a member deep in the queue for gone."""
 
-    return _rewriting(lambda self, data: pack(self.member_id, data), most=1)
+    return [mock.patch("tests.simulation.group.ALL", 1)]
 
 
 def takes_the_id_over() -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from recipes._api.leadership import BaseElection, Leader, _BaseLeadership, data_of
+from recipes._api.leadership import MOST, BaseElection, Leader
 from recipes._api.options import AcquireOptions
 from recipes._contract.rule import Rule
 from tests.simulation.clients import Cancelled, Client
@@ -33,14 +33,6 @@ class SimElection(BaseElection):
         return hold
 
 
-class SimLeadership(_BaseLeadership):
-    """What leadership is in both runtimes."""
-
-    def __init__(self, runtime: Any, hold: HeldState) -> None:
-        self._runtime = runtime
-        self._hold = hold
-
-
 class ElectionOracle(ObservedOracle):
     """One leader a term, and terms rise: S1 to S4 of the lock; and what the queue shows from outside."""
 
@@ -57,9 +49,9 @@ def campaign(client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...])
     oracle, random = client.oracle, client.world.random
     election = SimElection(client.runtime, NAME, max_hold=kind.max_hold_s)
     if random() < LOOKS:
-        yield from looked(client, task, election._leader())
+        yield from looked(client, task, election._look())
     began, who = oracle.asking(client), f"{task.name}/{client.new_id()[-4:]}"
-    attempt = election._attempt(task, AcquireOptions(data=data_of(said(who, 0))))
+    attempt = election._attempt(task, AcquireOptions(data=said(who, 0).encode()))
     attempt.new_id = client.new_id
     hold = yield from acquired(client, task, kind, attempt)
     if hold is None:
@@ -67,12 +59,10 @@ def campaign(client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...])
     oracle.granted(client, hold, began)
     oracle.begins_with(hold, attempt.data)
     oracle.write(client, hold)
-    leadership = SimLeadership(client.runtime, hold)
     seconds = kind.holds[int(random() * len(kind.holds))]
     with suppress(Cancelled):  # the with statement resigns all the same
         for number in range(PROCLAIMS[int(random() * len(PROCLAIMS))]):
-            data = data_of(said(who, number + 1))
-            yield from say(client, task, hold, leadership._rewriting(data), data)
+            yield from say(client, task, hold, said(who, number + 1).encode(), MOST)
         if seconds:
             yield from held_for_a_while(client, task, hold, hold, seconds)
     oracle.write(client, hold)

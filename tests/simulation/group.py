@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from recipes._api.membership import BaseGroup, BaseMembership, Member, shown
+from recipes._api.membership import ALL, BaseGroup, BaseMembership, Member, shown
 from recipes._contract.contenders import Contender
 from recipes._contract.rule import Rule
 from recipes._rules.members import new_member
@@ -113,9 +113,8 @@ def join(client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...]) -> 
     seconds = kind.holds[int(random() * len(kind.holds))]
     with suppress(Cancelled):  # the with statement leaves all the same
         for number in range(UPDATES[int(random() * len(UPDATES))]):
-            data = said(who, number + 1).encode()
-            says = membership.member_id.encode() + b"\n" + data
-            yield from say(client, task, hold, membership._rewriting(data), says)
+            says = membership._saying(said(who, number + 1).encode())
+            yield from say(client, task, hold, says, ALL)
         if seconds:
             yield from held_for_a_while(client, task, hold, hold, seconds)
     oracle.write(client, hold)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from recipes._api.observing import _Observing
 from recipes._contract.deadline import Expired
-from recipes._run.interpreter import Receive
+from recipes._programs.rewriting import rewrite
+from recipes._run.effects import Receive
 from recipes.errors import ClientClosed, SessionLost, StoreError
 from tests.simulation.clients import Cancelled, Client
 from tests.simulation.history import History, Moment, Shown, State
@@ -179,9 +180,7 @@ def looked(client: Client, task: Task, program: Program[Any]) -> Generator[Any, 
     client.oracle.looked(client, (yield from client.run(task, call, program)), began)
 
 
-def say(
-    client: Client, task: Task, hold: HeldState, program: Program[bool], data: bytes
-) -> Generator[Any, Any, None]:
+def say(client: Client, task: Task, hold: HeldState, data: bytes, most: int) -> Generator[Any, Any, None]:
     """Say something, unless it is not held any more; now and then give up before there is an answer."""
     runtime, random = client.runtime, client.world.random
     if hold.remaining(runtime.now()) <= 0:
@@ -190,6 +189,6 @@ def say(
     call = runtime.begin(task, SAY_WITHIN_S[int(random() * len(SAY_WITHIN_S))], fail_fast=True)
     call.session = hold.session
     with suppress(StoreError, SessionLost, Cancelled):
-        stands = yield from client.run(task, call, program)
+        stands = yield from client.run(task, call, rewrite(hold, None, data, most))
         client.oracle.said(client, hold, data, began, stands=stands)
     client.oracle.confirmed(hold)

@@ -13,7 +13,7 @@ from recipes._programs.reentry import Reentries, Reentry
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
-from recipes._run.interpreter import Receive
+from recipes._run.effects import Receive
 from recipes.errors import LockLost, LockTimeout, SessionLost, StoreError
 from tests.simulation.clients import Cancelled, Client
 
