@@ -16,7 +16,7 @@ from recipes.partition import AsyncSharingGrant, SharingGrant
 __all__ = ["AsyncGroup", "AsyncMembership", "Group", "Member", "Membership"]
 
 
-class Membership(BaseMembership, SharingGrant, Saying):
+class Membership(BaseMembership, Saying, SharingGrant):
     """The proof of being the one member of a group with this id, until it is released or lost.
 
     Its ``token`` is larger than that of every earlier member with the same id, and says nothing of others.
@@ -37,7 +37,7 @@ class Membership(BaseMembership, SharingGrant, Saying):
         self._say(self._saying(data), ALL)
 
 
-class AsyncMembership(BaseMembership, AsyncSharingGrant, AsyncSaying):
+class AsyncMembership(BaseMembership, AsyncSaying, AsyncSharingGrant):
     """The proof of being the one member of a group with this id, in asyncio; see `Membership`."""
 
     @like(Membership.update)

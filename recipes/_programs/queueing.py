@@ -79,6 +79,7 @@ class Attempt:
         before_waiting: Called when it turns out that the attempt has to wait, with those ahead that wait
             too, as far as they are known; may raise. Returns whether its owner holds something in this queue.
         max_waiters: How many may wait, with this one; None: any number.
+        rule_again: The rule by which it queues again; None: the same.
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
@@ -98,6 +99,7 @@ class Attempt:
     timeout_s: float | None = None
     before_waiting: Callable[[Ahead], bool] = _let_wait
     max_waiters: int | None = None
+    rule_again: Rule | None = None
     requeues: bool = True
     position: int | None = None
     number: int = 0
@@ -113,6 +115,8 @@ class Attempt:
 
     def next_ticket(self) -> Ticket:
         """Name the next contender."""
+        if self.number and self.rule_again is not None:
+            self.rule = self.rule_again
         self.number += 1
         kind, minds_marks = self.rule.kind, self.rule.minds_marks
         return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
