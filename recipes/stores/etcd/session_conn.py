@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from recipes._run.waiting import SLICE_S
 from recipes.stores.etcd.wire_dial import Address, Endpoint, addresses, forget_unsent, tune
+from recipes.stores.tls import CLOSED
 
 __all__ = ["Conn", "dial", "readable"]
 
@@ -133,6 +134,9 @@ def _connect(
             sock = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
             _handshake(sock, deadline, stop)
         return Conn(sock)
+    except ConnectionResetError as error:
+        sock.close()
+        raise ConnectionResetError(error.errno, error.strerror if context is None else CLOSED) from error
     except BaseException:
         sock.close()
         raise

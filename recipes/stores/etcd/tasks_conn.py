@@ -199,7 +199,8 @@ async def _connect(
         await loop.create_connection(lambda: protocol, sock=sock, ssl=context, server_hostname=name)
     except ConnectionResetError as error:
         sock.close()
-        raise ConnectionResetError(errno.ECONNRESET, error.strerror or CLOSED) from error
+        words = (error.strerror if context is None else None) or CLOSED
+        raise ConnectionResetError(errno.ECONNRESET, words) from error
     except BaseException:
         # In the very turn in which a handshake ends asyncio only begins to close: the transport would keep
         # the number of the socket, and the next connection that gets this number could not be used.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -573,6 +574,17 @@ def test_tls_to_a_plain_port_says_so(connect: Connect) -> None:
     with Server(script) as server:
         api = connect(server.port, ssl_context=trusting())
         with pytest.raises(StoreUntrusted, match="does not speak TLS on this port"):
+            api.ask(PUT)
+
+
+def test_a_port_that_resets_the_handshake_is_asked_about_tls(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.sock.close()  # resets it
+
+    with Server(script) as server:
+        api = connect(server.port, ssl_context=trusting())
+        with pytest.raises(StoreUnavailable, match=r"does this port speak TLS\?"):
             api.ask(PUT)
 
 
