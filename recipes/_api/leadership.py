@@ -152,6 +152,10 @@ def _lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
         except LockLost as lost:
             if not leadership._explains(lost):  # noqa: SLF001 - one of us
                 raise
+        except BaseException:
+            if not leadership._hold.ended:  # noqa: SLF001 - an interrupt, before the block was entered
+                leadership._release_behind()  # noqa: SLF001 - one of us
+            raise
 
 
 async def _lead_async(campaign: Callable[[], Awaitable[AsyncLeadership]], work: AsyncWork[T]) -> T:

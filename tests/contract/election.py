@@ -13,7 +13,7 @@ import pytest
 from recipes import ClientClosed, Leader, LockLost, LockTimeout, QueueFull, StoreUnavailable, WouldDeadlock
 from recipes._run.clock import boot_time
 from tests.contract.apis import Running
-from tests.contract.interrupts import by_caller
+from tests.contract.interrupts import STRIKES, by_caller, each_step
 from tests.contract.stores import ELECTIONS
 from tests.contract.tap import RECEIVE, Act
 from tests.contract.world import Party, World, until
@@ -314,6 +314,20 @@ class Elections:
         assert leader(b) == Leader("v1", leadership.token)
         proclaim(a, leadership, "v2")
         assert leader(b) == Leader(leadership.value, leadership.token) == Leader("v2", leadership.token)
+
+    @pytest.mark.parametrize("act", STRIKES, ids=lambda act: act.name)
+    def test_a_proclamation_that_is_interrupted_never_lands_behind_a_later_one(
+        self, world: World, act: Act
+    ) -> None:
+        a, b = world.client(), world.client()
+        leadership = campaign(a, "v0")
+        for number, fault in enumerate(each_step(a, act, by_caller)):
+            interrupted = _raised(lambda: proclaim(a, leadership, "interrupted"))
+            assert isinstance(interrupted, world.api.interrupts) is fault.fired.is_set()
+            fault.armed = False
+            proclaim(a, leadership, f"after {number}")
+            assert leader(b) == Leader(f"after {number}", leadership.token)
+        assert leadership.held
 
     def test_proclamations_are_made_one_at_a_time(self, world: World) -> None:
         a, b = world.client(), world.client()
@@ -640,7 +654,7 @@ class Elections:
 def _raised(call: Callable[[], object]) -> BaseException | None:
     try:
         call()
-    except Exception as error:
+    except BaseException as error:
         return error
     return None
 
