@@ -8,6 +8,7 @@ from tests.contract.calling_back import CallingBack
 from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
+from tests.contract.group import Groups
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -33,6 +34,10 @@ class TestElections(Elections):
 
 
 class TestExclusion(Exclusion):
+    """See the base."""
+
+
+class TestGroups(Groups):
     """See the base."""
 
 

@@ -30,6 +30,7 @@ RECIPES = {
     "rwlock": "Reading",
     "semaphore": "Permits",
     "election": "Elections",
+    "group": "Groups",
 }
 """The part of the contract that is about each recipe; the other parts are about all."""
 GUARDS = {"etcd": recipes.etcd.guard, "zookeeper": recipes.zookeeper.guard}

@@ -28,7 +28,8 @@ from tests.contract.tap import Tap
 
 SEMAPHORES = "~semaphore/"
 ELECTIONS = "~election/"
-PLACES = (SEMAPHORES, ELECTIONS)
+GROUPS = "~group/"
+PLACES = (SEMAPHORES, ELECTIONS, GROUPS)
 
 
 def queue_of(name: str) -> str:
