@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import Any
-from unittest import mock
 
 from recipes import events
 from recipes._api import leadership, saying
@@ -93,32 +93,38 @@ def _left_where_an_interrupt_struck(campaign: Any, work: Any) -> Any:
                 raise
 
 
-def _several_at_once() -> list[Any]:
-    class Unlocked(contextlib.nullcontext[None]):
-        def _is_owned(self) -> bool:
-            return False
+def _speaking(kind: Any, make: Any) -> list[Any]:
+    """Have proclamations of one leadership kept apart by something else."""
+    init = kind.__init__
 
-    return [
-        mock.patch.object(saying.threading, "RLock", Unlocked),
-        mock.patch("asyncio.Lock", contextlib.nullcontext),
-    ]
+    def begin(self: Any, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        self._speaking = make()
+
+    return swap(kind, "__init__", begin)
 
 
-def _amid_its_own() -> list[Any]:
-    class Reentrant:
-        def __init__(self) -> None:
-            self._inside = saying.threading._PyRLock()  # type: ignore[attr-defined]
+class _Unlocked(contextlib.nullcontext[None]):
+    """Keeps nothing apart."""
 
-        def _is_owned(self) -> bool:
-            return False
+    def _is_owned(self) -> bool:
+        return False
 
-        def __enter__(self) -> None:
-            self._inside.acquire()
 
-        def __exit__(self, *_: object) -> None:
-            self._inside.release()
+class _Reentrant:
+    """Lets its own thread in again."""
 
-    return swap(saying.threading, "RLock", Reentrant)
+    def __init__(self) -> None:
+        self._inside = threading.RLock()
+
+    def _is_owned(self) -> bool:
+        return False
+
+    def __enter__(self) -> None:
+        self._inside.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.release()
 
 
 def _without_its_data() -> list[Any]:
@@ -157,7 +163,7 @@ IN_ELECTIONS = [
             "work begins with a leadership that is lost": lambda: _leads(_without_a_look),
             "a loss ends `run` in asyncio": lambda: _leads_async(_cancelled_and_over),
             "no loss explains an error": lambda: swap(leadership._BaseLeadership, "_explains", nothing),
-            "a handler proclaims amid a proclamation": _amid_its_own,
+            "a handler proclaims amid a proclamation": lambda: _speaking(saying.Saying, _Reentrant),
             "every look is shown as a change": _every_look_is_a_change,
             "a value may be of any length": lambda: swap(leadership, "MOST_BYTES", 10**9),
             "work is cancelled that was only to be told": lambda: swap(
@@ -173,7 +179,8 @@ IN_ELECTIONS = [
             "closing the client leaves its work running": lambda: swap(
                 leadership.AsyncLeadership, "_end_with_client", nothing
             ),
-            "proclamations strike each other": _several_at_once,
+            "proclamations of threads strike each other": lambda: _speaking(saying.Saying, _Unlocked),
+            "proclamations of tasks strike each other": lambda: _speaking(saying.AsyncSaying, _Unlocked),
             "bytes that are no text are replaced": lambda: swap(
                 leadership, "_text", lambda data: data.decode("utf-8", "replace")
             ),
