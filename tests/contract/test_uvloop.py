@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.fixtures import OnUvloop
 from tests.contract.foreign import Foreign
@@ -29,6 +30,11 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     one: Store = request.param()
     yield one
     one.close()
+
+
+@pytest.mark.long
+class TestElections(OnUvloop, Elections):
+    """See the base."""
 
 
 @pytest.mark.long
