@@ -71,6 +71,7 @@ UNEXPORTED = {
         "emit",
         "event_of",
         "happened",
+        "held_together",
         "noun_of",
         "prepare",
         "titled",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recipes._programs.hold import HeldState
     from recipes.guarantees import Need
 
-__all__ = ["ALL", "BaseGroup", "BaseMembership", "Member", "shown"]
+__all__ = ["ALL", "BaseGroup", "BaseMembership", "Member", "said", "shown"]
 
 ALL = EVERYBODY.depth
 """So many of a group are read: all, for a list with members missing would look like a whole one."""
@@ -104,3 +104,9 @@ class BaseGroup(Held):
 
 def shown(contenders: tuple[Contender, ...]) -> tuple[Member, ...]:
     return tuple(Member(one.id, one.data) for one in members(contenders))
+
+
+def said(data: bytes) -> Member | None:
+    """Return the member that says this, also while it waits for its id; None: a member says no such thing."""
+    found = unpack(data)
+    return None if found is None else Member(*found)
