@@ -37,6 +37,15 @@ class Member:
 
 
 def _checked(data: bytes) -> bytes:
+    """Return what a user wants a member to say.
+
+    The limit leaves room, below the 1 048 575 bytes that a ZooKeeper takes by default, for the id, the owner
+    and the path; etcd takes 1.5 MiB.
+
+    Raises:
+        TypeError: It is no ``bytes``.
+        ValueError: It is too long.
+    """
     if not isinstance(data, bytes):
         raise TypeError(f"data is bytes, not {type(data).__name__}")
     if len(data) > MOST_BYTES:
@@ -45,6 +54,8 @@ def _checked(data: bytes) -> bytes:
 
 
 class BaseMembership:
+    """What a membership is in both runtimes."""
+
     _hold: HeldState
 
     @property
@@ -103,6 +114,7 @@ class BaseGroup(Held):
 
 
 def shown(contenders: tuple[Contender, ...]) -> tuple[Member, ...]:
+    """Return what users see of a group's queue."""
     return tuple(Member(one.id, one.data) for one in members(contenders))
 
 
