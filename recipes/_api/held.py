@@ -18,6 +18,7 @@ from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
 from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
 from recipes.events import titled
+from recipes.guarantees import Need, require
 from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
@@ -43,10 +44,14 @@ class Acquired(ABC):
     """What is acquired, in one queue or in several, in both runtimes."""
 
     _recipe: ClassVar[str] = "lock"
+    _needs: ClassVar[tuple[Need, ...]] = ()
+    """What a store has to give, beside a queue."""
     _runtime: Any
     _queues: tuple[str, ...]
 
     def __init__(self, runtime: Any, name: str) -> None:
+        if self._needs:
+            require(self._needs, runtime.backend.guarantees, runtime.backend.label)
         self._runtime = runtime
         self._name = name
         self._entered: dict[object, list[Any]] = {}

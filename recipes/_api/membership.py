@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
     from recipes._programs.queueing import Attempt
+    from recipes.guarantees import Need
 
 __all__ = ["ALL", "BaseGroup", "BaseMembership", "Member", "said", "shown"]
 
@@ -37,6 +38,15 @@ class Member:
 
 
 def _checked(data: bytes) -> bytes:
+    """Return what a user wants a member to say.
+
+    The limit leaves room, below the 1 048 575 bytes that a ZooKeeper takes by default, for the id, the owner
+    and the path; etcd takes 1.5 MiB.
+
+    Raises:
+        TypeError: It is no ``bytes``.
+        ValueError: It is too long.
+    """
     if not isinstance(data, bytes):
         raise TypeError(f"data is bytes, not {type(data).__name__}")
     if len(data) > MOST_BYTES:
@@ -45,6 +55,8 @@ def _checked(data: bytes) -> bytes:
 
 
 class BaseMembership:
+    """What a membership is in both runtimes."""
+
     _hold: HeldState
 
     @property
@@ -71,6 +83,7 @@ class BaseGroup(Held):
     """What a group is in both runtimes."""
 
     _recipe: ClassVar[str] = "group"
+    _needs: ClassVar[tuple[Need, ...]] = ("shared",)
     _member_id = ""
 
     def __init__(self, runtime: Any, name: str, **options: Any) -> None:
@@ -107,6 +120,7 @@ class BaseGroup(Held):
 
 
 def shown(contenders: tuple[Contender, ...]) -> tuple[Member, ...]:
+    """Return what users see of a group's queue."""
     return tuple(Member(one.id, one.data) for one in members(contenders))
 
 
