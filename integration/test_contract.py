@@ -17,6 +17,7 @@ from tests.contract.manners import Manners
 from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -71,6 +72,10 @@ class TestNaming(Naming):
 
 
 class TestObservations(Observations):
+    """See the base."""
+
+
+class TestPartitions(Partitions):
     """See the base."""
 
 

@@ -48,6 +48,7 @@ from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
 from recipes.multilock import AsyncMultiGrant, AsyncMultiLock, MultiGrant, MultiLock
+from recipes.partition import Assignment, AsyncPartitions, Partitions
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
@@ -62,6 +63,7 @@ from recipes.session import Session
 
 __all__ = [
     "AlreadyJoined",
+    "Assignment",
     "AsyncClient",
     "AsyncElection",
     "AsyncGrant",
@@ -71,6 +73,7 @@ __all__ = [
     "AsyncMembership",
     "AsyncMultiGrant",
     "AsyncMultiLock",
+    "AsyncPartitions",
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
@@ -95,6 +98,7 @@ __all__ = [
     "Membership",
     "MultiGrant",
     "MultiLock",
+    "Partitions",
     "QueueFull",
     "RLock",
     "ReadLock",

@@ -29,6 +29,7 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.Membership, recipes.AsyncMembership),
     (recipes.MultiLock, recipes.AsyncMultiLock),
     (recipes.MultiGrant, recipes.AsyncMultiGrant),
+    (recipes.Partitions, recipes.AsyncPartitions),
     (grant.Lost, grant.AsyncLost),
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),
@@ -200,7 +201,7 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     awaited |= {"admit", "eval", "transaction"}
     awaited |= {"leader", "proclaim", "run"}
     awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
-    awaited |= {"join", "members", "update"}
+    awaited |= {"join", "members", "next", "update"}
     assert not inspect.iscoroutinefunction(one)
     awaitable = name in ("acquire", "campaign", "join")
     assert (inspect.iscoroutinefunction(other) or awaitable) == (name in awaited)

@@ -79,9 +79,11 @@ class Attempt:
         before_waiting: Called when it turns out that the attempt has to wait, with those ahead that wait
             too, as far as they are known; may raise. Returns whether its owner holds something in this queue.
         max_waiters: How many may wait, with this one; None: any number.
+        rule_again: The rule by which it queues again; None: the same.
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
+        seldom: Whether its contender is looked at once per TTL only while it is held.
         owner: Makes what a contender says of its maker.
         data: What its user has it say.
         beside: What has to be held still for this to go on; when one of these is lost, the attempt ends.
@@ -97,11 +99,13 @@ class Attempt:
     timeout_s: float | None = None
     before_waiting: Callable[[Ahead], bool] = _let_wait
     max_waiters: int | None = None
+    rule_again: Rule | None = None
     requeues: bool = True
     position: int | None = None
     number: int = 0
     started_at: float = 0.0
     max_hold_s: float | None = None
+    seldom: bool = False
     owner: Callable[[], str] = str
     data: bytes = b""
     beside: Sequence[HeldState] = ()
@@ -111,6 +115,8 @@ class Attempt:
 
     def next_ticket(self) -> Ticket:
         """Name the next contender."""
+        if self.number and self.rule_again is not None:
+            self.rule = self.rule_again
         self.number += 1
         kind, minds_marks = self.rule.kind, self.rule.minds_marks
         return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
@@ -305,7 +311,7 @@ def _unanswered(expired: Expired) -> BaseException:
 
 def _admit(attempt: Attempt, mine: Entry) -> Program[HeldState]:
     labels = {**attempt.labels, "attempt": attempt.number}
-    hold = yield from Admit(mine, labels, attempt.max_hold_s)
+    hold = yield from Admit(mine, labels, attempt.max_hold_s, attempt.seldom)
     yield from Emit(hold.transition("acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts

@@ -81,6 +81,7 @@ class Call:
         kept: What it was granted before, or is to release: all of it goes if the call ends in an exception.
         listening: The client's own contenders that it waits for.
         last_error: The last lost answer, to explain a timeout.
+        beside: The calls within this one, of the programs that run beside its own.
     """
 
     runtime: Runtime
@@ -95,6 +96,7 @@ class Call:
     kept: list[HeldState] = field(default_factory=list)
     listening: list[str] = field(default_factory=list)
     last_error: StoreError | None = None
+    beside: list[Call] = field(default_factory=list)
 
     def bound(self) -> float:
         """Return how long the next request may take; raises ``Expired``."""
@@ -110,6 +112,8 @@ class Call:
             self.hold.lose("the call was interrupted before it returned")
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)
+        for call in self.beside:
+            call.unwind()
 
     def finish(self) -> None:
         """Stop hearing of events."""
@@ -117,6 +121,8 @@ class Call:
         if self.session is not None:
             self.session.waiters.forget(self.mailbox, self.listening)
             self.session.connection.forget(self.mailbox)
+        for call in self.beside:
+            call.finish()
 
 
 class Runtime(ABC):
@@ -162,6 +168,8 @@ class Runtime(ABC):
         assert session is not None, "a place belongs to a session"
         now = self.now()
         call.hold = hold = HeldState(op.entry, session, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
+        if op.seldom:
+            hold.turn = session.next_turn()
         session.holds[op.entry.ticket.id] = hold
         if op.max_hold_s is not None:
             self.state.wake_keepalive()  # it may sleep for longer

@@ -16,6 +16,7 @@ MODULES = (
     "multilock",
     "naming",
     "observing",
+    "partitions",
     "permits",
     "reentry",
     "sessions",

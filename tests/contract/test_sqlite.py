@@ -22,6 +22,7 @@ from tests.contract.manners import Manners
 from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -83,6 +84,10 @@ class TestNaming(Naming):
 
 
 class TestObservations(Observations):
+    pass
+
+
+class TestPartitions(Partitions):
     pass
 
 
