@@ -76,6 +76,7 @@ ON_FILES = {
     "loss_async.py",
     "loss_callback.py",
     "loss_steps.py",
+    "migrating.py",
     "on_one_machine.py",
 }
 """Run on a file, as they say."""
@@ -94,6 +95,7 @@ ON_ITS_STORE = {
     "loss_async.py",
     "loss_callback.py",
     "loss_steps.py",
+    "migrating.py",
     "timeouts.py",
 }
 """Run on the one store that they name, a server or a file; the others run on each."""

@@ -33,7 +33,7 @@ __all__ = ["MULTILOCK"]
 QUEUES = ("a", "b", "c", "~semaphore/s")
 MOST = (1, 2, 2, 3, 4)
 """How many are acquired together."""
-ENTERS, VERIFIES = 0.2, 0.2
+ENTERS, VERIFIES = 0.2, 0.5
 EXPECTED = (LockTimeout, StoreError, SessionLost, LockLost, Cancelled)
 
 
@@ -124,7 +124,9 @@ class MultiLockOracle(Oracle):
         for client, together in self.together:
             if together.ended or client.paused or client.dead:
                 continue
-            if together.remaining(client.local) > min(part.remaining(client.local) for part in together.parts):
+            if together.remaining(client.local) > min(
+                part.remaining(client.local) for part in together.parts
+            ):
                 raise Violation("T5: the whole is held for longer than its parts")
         self.together = [(client, one) for client, one in self.together if not one.ended]
 
@@ -161,7 +163,7 @@ def use_several(
         oracle.granted(client, outer, began)
         entered = rlock._grantable(outer)
     try:
-        yield from _use(client, task, kind, chosen, outer, began)
+        yield from _use(client, task, kind, chosen, outer=outer, began=began)
     except EXPECTED:
         oracle.none_granted(task, outer)
     if entered is not None:
@@ -171,7 +173,7 @@ def use_several(
 
 
 def _use(
-    client: Client, task: Task, kind: Flavour, chosen: list[str], outer: HeldState | None, began: int
+    client: Client, task: Task, kind: Flavour, chosen: list[str], *, outer: HeldState | None, began: int
 ) -> Generator[Any, Any, None]:
     oracle, runtime, random = client.oracle, client.runtime, client.world.random
     together = yield from _acquired(client, task, kind, chosen)
