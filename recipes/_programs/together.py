@@ -233,15 +233,20 @@ def _complete(whole: Whole) -> Program[Whole]:
 
 
 def _give_back(whole: Whole, *, wait: bool) -> Program[None]:
-    """Release what was acquired, the last first; what is not waited for is left to the cleaner."""
+    """Release what was acquired, the last first; what is not waited for is left to the cleaner.
+
+    If this is interrupted, what has not gone yet is still in there, for this to be done once more.
+    """
     now = yield from Now()
     told: list[Transition] = []
-    leaving = [hold for hold in reversed(whole.held) if hold.release(now, told.append) and hold.freed]
+    for hold in reversed(whole.held):
+        hold.release(now, told.append)
     for transition in told:
         yield from Emit(transition)
-    for hold in leaving:
-        yield from release(hold, wait=wait)
-    whole.held.clear()
+    while whole.held:
+        if whole.held[-1].freed:
+            yield from release(whole.held[-1], wait=wait)
+        whole.held.pop()
 
 
 def _tell_end(whole: Whole, what: str, **fields: Any) -> Program[None]:
