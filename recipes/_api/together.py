@@ -17,7 +17,6 @@ from recipes._programs.together import Part, Together, Whole, acquire_all, relea
 if TYPE_CHECKING:
     from recipes._api.options import AcquireOptions
     from recipes._contract.operations import Program
-    from recipes._programs.hold import HeldState
     from recipes._run.runtime import Call
     from recipes.events import Transition
 
