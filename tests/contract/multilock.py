@@ -16,6 +16,8 @@ from recipes import (
     TooWeak,
     UpgradeError,
     WouldDeadlock,
+    etcd,
+    zookeeper,
 )
 from recipes.fencing import MemoryGate
 from tests.contract.world import Party, World, until
@@ -445,6 +447,15 @@ class MultiLocks:
         assert a.api.do(lambda: gpu.evict(grant[gpu].id))
         assert a.wait_lost(grant, 5)
         a.release(grant)
+
+    def test_a_guard_is_made_of_each_part(self, world: World) -> None:
+        a = world.client()
+        grant = acquire(a, multilock(a, "a", "b"))
+        with pytest.raises(TypeError, match=r"of each grant\[lock\]"):
+            etcd.guard(grant)
+        with pytest.raises(TypeError, match=r"of each grant\[lock\]"):
+            zookeeper.guard(grant, None)
+        assert a.release(grant)
 
     def test_readers_and_permits_alone_are_shared(self, world: World) -> None:
         a, b = world.client(), world.client()
