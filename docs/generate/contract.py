@@ -29,6 +29,7 @@ RECIPES = {
     "rlock": "Reentry",
     "rwlock": "Reading",
     "semaphore": "Permits",
+    "multilock": "MultiLocks",
     "election": "Elections",
     "group": "Groups",
 }

@@ -17,7 +17,6 @@ from recipes._programs.together import Part, Together, Whole, acquire_all, relea
 if TYPE_CHECKING:
     from recipes._api.options import AcquireOptions
     from recipes._contract.operations import Program
-    from recipes._programs.hold import HeldState
     from recipes._run.runtime import Call
     from recipes.events import Transition
 
@@ -84,10 +83,10 @@ class BaseMultiLock(Acquired):
             if not lock._may_reenter(owner):
                 lock._refuse_deadlock(owner)
 
-    def _acquisition(self, call: Call, options: AcquireOptions) -> Program[list[HeldState]]:
+    def _acquisition(self, call: Call, options: AcquireOptions) -> Program[Whole]:
         return acquire_all(self._whole(call, options))
 
-    def _trial(self, call: Call, options: AcquireOptions) -> Program[list[HeldState] | None]:
+    def _trial(self, call: Call, options: AcquireOptions) -> Program[Whole | None]:
         return try_all(self._whole(call, options))
 
     def _whole(self, call: Call, options: AcquireOptions) -> Whole:
@@ -98,14 +97,15 @@ class BaseMultiLock(Acquired):
     def _part_of(self, lock: Held, owner: object, options: AcquireOptions) -> Part:
         return Part(lock._attempt(owner, options), lambda: lock._reenter(owner))
 
-    def _granted(self, granted: list[HeldState]) -> Any:
-        """Return the grant; what ``granted`` has at any moment goes if this is interrupted."""
-        of = []
+    def _granted(self, granted: Whole) -> Any:
+        """Return the grant; what is in ``granted.held`` at any moment goes if this is interrupted."""
+        of, held = [], granted.held
         for at, lock in enumerate(self._locks):
-            if not isinstance(granted[at], Reentry):
-                granted[at] = lock._grantable(granted[at])
-            of.append((lock, lock._grant_of(granted[at])))
-        return self._grant_of(Together(granted, self._labels, self._tell), of)
+            if not isinstance(held[at], Reentry):
+                held[at] = lock._grantable(held[at])
+            of.append((lock, lock._grant_of(held[at])))
+        labels = {**self._labels, "attempt": granted.number}
+        return self._grant_of(Together(held, labels, self._tell), of)
 
     @abstractmethod
     def _grant_of(self, hold: Together, of: Grants) -> Any:

@@ -146,7 +146,7 @@ def _reason(part: HeldState, reason: str) -> str:
     return f"{titled(part.labels['recipe'], part.labels['name'])} is lost: {reason}"
 
 
-def acquire_all(whole: Whole) -> Program[list[HeldState]]:
+def acquire_all(whole: Whole) -> Program[Whole]:
     """Acquire each part in turn; begin again whenever one that is held is lost."""
     whole.started_at = yield from Now()
     while True:
@@ -176,7 +176,7 @@ def acquire_all(whole: Whole) -> Program[list[HeldState]]:
             raise
 
 
-def try_all(whole: Whole) -> Program[list[HeldState] | None]:
+def try_all(whole: Whole) -> Program[Whole | None]:
     """Take each part in turn if nobody blocks it; give all back at the first that is not free."""
     whole.started_at = yield from Now()
     while True:
@@ -225,23 +225,28 @@ def _beside(whole: Whole, part: Part) -> Attempt:
     return part.attempt
 
 
-def _complete(whole: Whole) -> Program[list[HeldState]]:
+def _complete(whole: Whole) -> Program[Whole]:
     yield from all_held(whole.held)
     yield from _tell_end(whole, "acquired")
     yield from all_held(whole.held)  # a log that blocks may take longer than the session lasts
-    return whole.held
+    return whole
 
 
 def _give_back(whole: Whole, *, wait: bool) -> Program[None]:
-    """Release what was acquired, the last first; what is not waited for is left to the cleaner."""
+    """Release what was acquired, the last first; what is not waited for is left to the cleaner.
+
+    If this is interrupted, what has not gone yet is still in there, for this to be done once more.
+    """
     now = yield from Now()
     told: list[Transition] = []
-    leaving = [hold for hold in reversed(whole.held) if hold.release(now, told.append) and hold.freed]
+    for hold in reversed(whole.held):
+        hold.release(now, told.append)
     for transition in told:
         yield from Emit(transition)
-    for hold in leaving:
-        yield from release(hold, wait=wait)
-    whole.held.clear()
+    while whole.held:
+        if whole.held[-1].freed:
+            yield from release(whole.held[-1], wait=wait)
+        whole.held.pop()
 
 
 def _tell_end(whole: Whole, what: str, **fields: Any) -> Program[None]:

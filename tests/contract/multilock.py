@@ -16,6 +16,8 @@ from recipes import (
     TooWeak,
     UpgradeError,
     WouldDeadlock,
+    etcd,
+    zookeeper,
 )
 from recipes.fencing import MemoryGate
 from tests.contract.world import Party, World, until
@@ -50,7 +52,7 @@ class MultiLocks:
     def test_all_of_its_parts_are_held_and_all_are_given_back(self, world: World) -> None:
         a, b = world.client(), world.client()
         lock, catalog, gpu = a.client.lock("l"), a.client.rwlock("c"), a.client.semaphore("g", 3)
-        reader = b.reader.acquire("c")
+        reader, queues = b.reader.acquire("c"), ("l", "c", "~semaphore/g")
         grant = acquire(a, a.client.multilock(gpu.of(2), lock, catalog.reader))
         assert grant.held
         assert a.verify(grant)
@@ -64,12 +66,12 @@ class MultiLocks:
         assert b.try_acquire("l") is None
         assert b.writer.try_acquire("c") is None
         assert reader.held
-        assert len(world.store.everything()) == 4
+        assert [len(world.store.contenders(queue)) for queue in queues] == [1, 2, 1]
         assert a.release(grant)
         assert not any(one.held for one in (grant, *parts))
         assert (grant.lost_reason, grant.lost.is_set(), a.client.grants) == (None, False, [])
         assert not a.release(grant)
-        assert len(world.store.everything()) == 1
+        assert [len(world.store.contenders(queue)) for queue in queues] == [0, 1, 0]
 
     def test_they_are_acquired_in_one_order_and_released_in_the_reverse(self, world: World) -> None:
         a = world.client()
@@ -445,6 +447,15 @@ class MultiLocks:
         assert a.api.do(lambda: gpu.evict(grant[gpu].id))
         assert a.wait_lost(grant, 5)
         a.release(grant)
+
+    def test_a_guard_is_made_of_each_part(self, world: World) -> None:
+        a = world.client()
+        grant = acquire(a, multilock(a, "a", "b"))
+        with pytest.raises(TypeError, match=r"of each grant\[lock\]"):
+            etcd.guard(grant)
+        with pytest.raises(TypeError, match=r"of each grant\[lock\]"):
+            zookeeper.guard(grant, None)
+        assert a.release(grant)
 
     def test_readers_and_permits_alone_are_shared(self, world: World) -> None:
         a, b = world.client(), world.client()

@@ -79,6 +79,7 @@ ON_FILES = {
     "members_alive.py",
     "members_async.py",
     "members_restart.py",
+    "migrating.py",
     "on_one_machine.py",
 }
 """Run on a file, as they say."""
@@ -100,6 +101,7 @@ ON_ITS_STORE = {
     "members_alive.py",
     "members_async.py",
     "members_restart.py",
+    "migrating.py",
     "timeouts.py",
 }
 """Run on the one store that they name, a server or a file; the others run on each."""

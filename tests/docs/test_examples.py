@@ -58,6 +58,8 @@ SAYS = {
     "loss_callback.py": "the work ended with -15",
     "loss_steps.py": "stopped before page 3 - ",
     "losing.py": "second page under token",
+    "migrating.py": "instance 3 found it done",
+    "several.py": "while bob is held: None []",
     "metrics_otel.py": "recipes.lock.hold.duration",
     "metrics_prometheus.py": 'mode="exclusive",name="reports",outcome="acquired"',
     "timeouts.py": "zookeeper: session_timeout=",

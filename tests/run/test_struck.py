@@ -149,6 +149,22 @@ def test_a_wait_for_one_of_several_interrupted_anywhere_leaves_nothing(client: r
     assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
 
 
+def test_a_try_that_finds_one_of_several_held_interrupted_anywhere_leaves_nothing(
+    client: recipes.Client,
+) -> None:
+    lock, other = together(client), client.lock("x")
+    for at in itertools.count(1):
+        held = took(other)
+        where = struck(lock.try_acquire, at)
+        assert client.grants == [held], where
+        assert held.release(), where
+        assert free(client), where
+        if not where:
+            break
+    assert at > 100
+    assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
+
+
 def test_entering_again_with_others_interrupted_anywhere_leaves_only_what_was_there(
     client: recipes.Client,
 ) -> None:

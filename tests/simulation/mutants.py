@@ -14,6 +14,7 @@ from typing import Any
 from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE
 from tests.simulation import bugs, bugs_in_elections, bugs_in_groups, rw_bugs
+from tests.simulation import bugs_in_multilocks as several
 from tests.simulation import bugs_in_observing as observing
 from tests.simulation import bugs_in_stores as in_stores
 from tests.simulation.run import Schedule, Verdict, run
@@ -283,3 +284,26 @@ for _name, _stores, _plant, *_flavour in (
     ("updates are not shown", BOTH, observing.shows_who_and_not_what),
 ):
     MUTANTS.append(Mutant(_name, "group", _stores, _plant, of="group", flavour="".join(_flavour)))
+
+for _name, _plant, *_flavour in (
+    ("parts are acquired in the order given", several.in_the_order_given),
+    ("each client has an order of its own", several.in_an_order_of_each_client),
+    ("a try gives nothing back", several.try_gives_nothing_back),
+    ("what is late keeps what it has", several.late_ones_keep_what_they_have),
+    ("the first part is not given back", several.interrupts_keep_the_first),
+    ("what is given back is only said to be", several.given_back_is_only_said),
+    ("a loss is not seen while another part is waited for", several.losses_unseen_while_waiting, HUNG),
+    ("a loss wakes no wait", several.losses_wake_nobody, HUNG),
+    ("the whole is returned though a part is lost", several.returned_though_one_is_lost, HUNG),
+    ("only what was lost is acquired again", several.only_the_lost_one_is_acquired_again),
+    ("only the last part has to be held", several.only_the_last_has_to_be_held, HUNG),
+    ("the whole is held while a part is", several.held_while_one_is, HUNG),
+    ("the whole is held while the first part is", several.held_while_the_first_is, HUNG),
+    ("only one part is released", several.release_stops_at_the_first),
+    ("what lost a part keeps the others", several.a_lost_whole_is_not_released),
+    ("verify asks for the first part", several.verify_asks_for_the_first, LONG),
+    ("what was entered again is not left", several.what_was_entered_again_is_not_left),
+    ("what was entered again is released", several.what_was_entered_again_is_released),
+    ("what is cancelled leaves what it had", several.cancelled_ones_leave_what_they_had),
+):
+    MUTANTS.append(Mutant(_name, "multi-lock", BOTH, _plant, of="multilock", flavour="".join(_flavour)))

@@ -18,6 +18,7 @@ from tests.simulation.etcd_store import EtcdStore
 from tests.simulation.group import GROUP
 from tests.simulation.injector import Injector
 from tests.simulation.moving import Task
+from tests.simulation.multilock import MULTILOCK
 from tests.simulation.users import FLAVOURS, flavour, user
 from tests.simulation.uses import LOCKS, MIXED_LOCKS, SEMAPHORES
 from tests.simulation.world import Violation, World
@@ -41,6 +42,7 @@ USES = {
     "permits": SEMAPHORES,
     "election": ELECTION,
     "group": GROUP,
+    "multilock": MULTILOCK,
 }
 """What users do, by the name that ``--of`` has for it."""
 

@@ -88,6 +88,17 @@ def test_no_schedule_breaks_a_promise_of_what_is_observed(of: str) -> None:
         assert tally["observed"] > 8 * OF_EACH
 
 
+@pytest.mark.timeout(900)
+def test_no_schedule_breaks_a_promise_of_a_multilock() -> None:
+    """More of them: ``python -m tests.simulation --of multilock --schedules 100000``."""
+    lines = untraced("-m", "tests.simulation", "--json", "--of", "multilock", "--count", str(OF_EACH))
+    tallies = [json.loads(line) for line in lines]
+    assert [tally["store"] for tally in tallies] == list(STORES)
+    for tally in tallies:
+        assert (tally["violations"], tally["schedules"]) == ([], OF_EACH)
+        assert tally["grants"] > 12 * OF_EACH
+
+
 @pytest.mark.parametrize("store", STORES)
 def test_one_fault_at_every_request_breaks_no_promise(store: str) -> None:
     swept = sweep(store, 1, enough=0)

@@ -109,6 +109,37 @@ async def taking_permits_awaiting(client: recipes.AsyncClient) -> None:
     assert_type(await client.semaphore("x", 4).acquire(2), recipes.AsyncSemaphoreGrant)
 
 
+def holding_several(client: recipes.Client) -> None:
+    lock, catalog, gpu = client.lock("x"), client.rwlock("y"), client.semaphore("z", 4)
+    multilock = client.multilock(lock, catalog.writer, gpu.of(2), client.rlock("r"))
+    assert_type(multilock, recipes.MultiLock)
+    assert_type(multilock.acquire(timeout=1, on_session_lost="fail"), recipes.MultiGrant)
+    assert_type(multilock.try_acquire(), recipes.MultiGrant | None)
+    with multilock as grant:
+        assert_type(grant, recipes.MultiGrant)
+        assert_type((grant.id, grant.token, grant.held), tuple[str, int | None, bool])
+        assert_type(grant[lock], recipes.Grant)
+        assert_type(grant[catalog.writer], recipes.WriteGrant)
+        assert_type(grant[gpu].weight, int)
+        assert_type(grant.verify(), bool)
+        assert_type(grant.release(), bool)
+    client.multilock(catalog)  # type: ignore[arg-type]
+    client.multilock("x")  # type: ignore[arg-type]
+    multilock.holders()  # type: ignore[attr-defined]
+
+
+async def holding_several_awaiting(client: recipes.AsyncClient) -> None:
+    lock, gpu = client.lock("x"), client.semaphore("z", 4)
+    async with client.multilock(lock, gpu.of(2), on_lost="tell") as grant:
+        assert_type(grant, recipes.AsyncMultiGrant)
+        assert_type(grant[lock], recipes.AsyncGrant)
+        assert_type(grant[gpu].weight, int)
+        assert_type(await grant.verify(), bool)
+    async with client.multilock(lock, gpu).acquire(timeout=1) as grant:
+        assert_type(grant, recipes.AsyncMultiGrant)
+    assert_type(await client.multilock(lock).try_acquire(), recipes.AsyncMultiGrant | None)
+
+
 def leading(client: recipes.Client) -> None:
     election = client.election("x", max_hold=5)
     assert_type(election, recipes.Election)
