@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.calling_back import CallingBack
+from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
+from tests.contract.group import Groups
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -28,7 +30,15 @@ class TestCallingBack(CallingBack):
     """See the base."""
 
 
+class TestElections(Elections):
+    """See the base."""
+
+
 class TestExclusion(Exclusion):
+    """See the base."""
+
+
+class TestGroups(Groups):
     """See the base."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from recipes._version import __version__
 from recipes.client import AsyncClient, Client, connect, connect_async
+from recipes.election import AsyncElection, AsyncLeadership, Election, Leader, Leadership
 from recipes.errors import (
     AlreadyJoined,
     ClientClosed,
@@ -63,8 +64,10 @@ __all__ = [
     "AlreadyJoined",
     "Assignment",
     "AsyncClient",
+    "AsyncElection",
     "AsyncGrant",
     "AsyncGroup",
+    "AsyncLeadership",
     "AsyncLock",
     "AsyncMembership",
     "AsyncPartitions",
@@ -78,9 +81,12 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ContenderInfo",
+    "Election",
     "Grant",
     "Group",
     "Guarantees",
+    "Leader",
+    "Leadership",
     "Lock",
     "LockError",
     "LockLost",

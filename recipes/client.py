@@ -9,6 +9,7 @@ from recipes._api.clients import BaseClient, checked
 from recipes._api.signatures import Recipe, like, like_function
 from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
+from recipes.election import AsyncElection, Election
 from recipes.group import AsyncGroup, Group
 from recipes.guarantees import Need
 from recipes.lock import AsyncLock, Lock
@@ -130,6 +131,7 @@ class Client(BaseClient):
     rlock = Recipe(RLock)
     rwlock = Recipe(ReadWriteLock)
     semaphore = Recipe(Semaphore)
+    election = Recipe(Election)
     group = Recipe(Group)
 
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
@@ -209,6 +211,7 @@ class AsyncClient(BaseClient):
     rlock = Recipe(AsyncRLock)
     rwlock = Recipe(AsyncReadWriteLock)
     semaphore = Recipe(AsyncSemaphore)
+    election = Recipe(AsyncElection)
     group = Recipe(AsyncGroup)
 
     @like(Client.locks)

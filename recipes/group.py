@@ -7,15 +7,16 @@ from typing import Any, Literal
 from recipes._api.acquiring import Acquiring
 from recipes._api.held_tasks import AsyncQueued
 from recipes._api.held_threads import BlockingQueued
-from recipes._api.membership import BaseGroup, BaseMembership, Member, shown
+from recipes._api.membership import ALL, BaseGroup, BaseMembership, Member, shown
 from recipes._api.observing import AsyncObserving, Observing
+from recipes._api.saying import AsyncSaying, Saying
 from recipes._api.signatures import like
 from recipes.partition import AsyncSharingGrant, SharingGrant
 
 __all__ = ["AsyncGroup", "AsyncMembership", "Group", "Member", "Membership"]
 
 
-class Membership(BaseMembership, SharingGrant):
+class Membership(BaseMembership, SharingGrant, Saying):
     """The proof of being the one member of a group with this id, until it is released or lost.
 
     Its ``token`` is larger than that of every earlier member with the same id, and says nothing of others.
@@ -24,28 +25,24 @@ class Membership(BaseMembership, SharingGrant):
     def update(self, data: bytes) -> None:
         """Say this from now on to those that ask for the members, or watch them.
 
-        Waits at most the request timeout; what is given up then never lands behind a later update.
+        Waits at most the request timeout, and for other updates of it. What is given up then may still
+        be written, but never after a later update.
 
         Raises:
             LockLost: The membership was lost, or released.
-            StoreUnavailable: The store gave no answer: it may have been written, or not.
+            StoreUnavailable: The store gave no answer: it was written, or not, or will be.
+            ReentrantCall: A signal handler called it amid another update of the same thread.
             ValueError: The data is longer than 1 000 000 bytes; nothing was sent.
         """
-        program = self._rewriting(data)
-        self.check()
-        if not self._runtime.run(program, self._asking()):
-            raise self._lost_error()
+        self._say(self._saying(data), ALL)
 
 
-class AsyncMembership(BaseMembership, AsyncSharingGrant):
+class AsyncMembership(BaseMembership, AsyncSharingGrant, AsyncSaying):
     """The proof of being the one member of a group with this id, in asyncio; see `Membership`."""
 
     @like(Membership.update)
     async def update(self, data: bytes) -> None:
-        program = self._rewriting(data)
-        self.check()
-        if not await self._runtime.run(program, self._asking()):
-            raise self._lost_error()
+        await self._say(self._saying(data), ALL)
 
 
 class Group(BaseGroup, BlockingQueued[Membership]):

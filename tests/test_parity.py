@@ -23,6 +23,8 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.WriteGrant, recipes.AsyncWriteGrant),
     (recipes.Semaphore, recipes.AsyncSemaphore),
     (recipes.SemaphoreGrant, recipes.AsyncSemaphoreGrant),
+    (recipes.Election, recipes.AsyncElection),
+    (recipes.Leadership, recipes.AsyncLeadership),
     (recipes.Group, recipes.AsyncGroup),
     (recipes.Membership, recipes.AsyncMembership),
     (recipes.Partitions, recipes.AsyncPartitions),
@@ -38,6 +40,7 @@ RECIPES: dict[str, tuple[Any, Any]] = {
     "rlock": (recipes.RLock, recipes.AsyncRLock),
     "rwlock": (recipes.ReadWriteLock, recipes.AsyncReadWriteLock),
     "semaphore": (recipes.Semaphore, recipes.AsyncSemaphore),
+    "election": (recipes.Election, recipes.AsyncElection),
     "group": (recipes.Group, recipes.AsyncGroup),
 }
 """What the methods of the clients make."""
@@ -48,10 +51,12 @@ MORE = {
     ("Client", "rlock"): {"on_lost"},
     ("Client", "rwlock"): {"on_lost"},
     ("Client", "semaphore"): {"on_lost"},
-    ("Client", "group"): {"on_lost"},
+    ("Client", "election"): {"on_lost"},
     ("Lock", "__init__"): {"on_lost"},
     ("RLock", "__init__"): {"on_lost"},
     ("Semaphore", "__init__"): {"on_lost"},
+    ("Election", "__init__"): {"on_lost"},
+    ("Client", "group"): {"on_lost"},
     ("Group", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
     ("WriteLock", "__init__"): {"on_lost"},
@@ -59,6 +64,7 @@ MORE = {
     ("Grant", "__init__"): {"cancels"},
     ("WriteGrant", "__init__"): {"cancels"},
     ("SemaphoreGrant", "__init__"): {"cancels"},
+    ("Leadership", "__init__"): {"cancels"},
     ("Membership", "__init__"): {"cancels"},
 }
 MEMBERS = [
@@ -175,13 +181,24 @@ def test_a_client_shows_what_its_recipes_take(kind: type, name: str) -> None:
 @each_member
 def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     one, other = (inspect.getattr_static(kind, name) for kind in (blocking, twin))
-    awaited = {"open", "close", "acquire", "try_acquire", "release", "verify", "wait", "downgrade"}
+    awaited = {
+        "open",
+        "close",
+        "acquire",
+        "campaign",
+        "try_acquire",
+        "release",
+        "verify",
+        "wait",
+        "downgrade",
+    }
     awaited |= {"admit", "eval", "transaction"}
-    awaited |= {"holders", "waiters", "locks"}
+    awaited |= {"leader", "proclaim", "run"}
     awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
     awaited |= {"join", "members", "next", "update"}
     assert not inspect.iscoroutinefunction(one)
-    assert (inspect.iscoroutinefunction(other) or name in ("acquire", "join")) == (name in awaited)
+    awaitable = name in ("acquire", "campaign", "join")
+    assert (inspect.iscoroutinefunction(other) or awaitable) == (name in awaited)
     assert hasattr(lock.Acquiring, "__await__")
 
 

@@ -24,7 +24,14 @@ FILES = {
     "tests/contract/test_sqlite.py": "sqlite",
     "integration/test_contract.py": "",  # names its servers in each test
 }
-RECIPES = {"lock": "Exclusion", "rlock": "Reentry", "rwlock": "Reading", "semaphore": "Permits"}
+RECIPES = {
+    "lock": "Exclusion",
+    "rlock": "Reentry",
+    "rwlock": "Reading",
+    "semaphore": "Permits",
+    "election": "Elections",
+    "group": "Groups",
+}
 """The part of the contract that is about each recipe; the other parts are about all."""
 GUARDS = {"etcd": recipes.etcd.guard, "zookeeper": recipes.zookeeper.guard}
 BOTH = ["asyncio", "blocking"]

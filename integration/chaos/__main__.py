@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from integration.chaos.batch import batch, program, saved
+from integration.chaos.faults import THEMES
+from integration.chaos.lanes import LANES
 from integration.chaos.stage import STORES
 
 SHORT = {"etcd": "etcd-3.5"}
@@ -29,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")
     parser.add_argument("--seed", help="what faults are drawn from; a new one by default, and printed")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long the faults of a run go on")
+    parser.add_argument("--theme", choices=THEMES, default="", help="what all runs are about, three at once")
+    parser.add_argument(
+        "--lane", action="append", choices=LANES, help="what clients do; may be repeated; all"
+    )
     parser.add_argument("--histories", type=Path, help="a folder for the histories of runs that went wrong")
     parser.add_argument("--keep", action="store_true", help="those of all runs")
     parser.add_argument("--save", type=Path, help="a folder for the numbers of each batch, as JSON")
@@ -46,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seconds=asked.seconds,
             folder=asked.histories,
             keep=asked.keep,
+            theme=asked.theme,
+            lanes=tuple(asked.lane or ()),
             say=partial(print, flush=True),
         )
         good = good and not result["violations"]

@@ -35,6 +35,8 @@ def batch(
     seconds: float = 4.0,
     folder: Path | None = None,
     keep: bool = False,
+    theme: str = "",
+    lanes: tuple[str, ...] = (),
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Run ``runs`` runs on one store, which is started once; return what came of them."""
@@ -47,7 +49,7 @@ def batch(
     ):
         version = stage.version()
         for number in range(first, first + runs):
-            run = Run(stage, number, seed, Path(scratch), seconds)
+            run = Run(stage, number, seed, Path(scratch), seconds, theme=theme, lanes=lanes)
             results.append(run.result)
             waiting.append(run)
             try:

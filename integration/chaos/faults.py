@@ -17,7 +17,7 @@ from integration.faults.looking import hold_fault
 if TYPE_CHECKING:
     from integration.chaos.run import Run
 
-__all__ = ["ON_THE_WAY", "THEMES", "Storm", "theme_of"]
+__all__ = ["AT_ONCE", "ON_THE_WAY", "THEMES", "Storm", "theme_of"]
 
 THEMES: dict[str, tuple[str, ...]] = {
     "pauses": ("pause", "pause", "hiccup"),

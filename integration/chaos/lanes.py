@@ -26,6 +26,7 @@ WAYS = {"wait": 10, "short": 3, "try": 3, "cancel": 3}
 SHORTEST_S, SHORT_S = 0.001, 0.3
 NAMES = 20
 DOWNGRADES, TRANSFERS = 0.3, 0.4
+RUNS, LEADS = 0.5, 0.2
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,13 @@ class Shape:
         hold_s: How long a lock is held at most.
         update_s: How long an update of the registers takes at most, between its read and its write:
             longer, so that more of the pauses strike there.
+        lead_s: How long a leader leads at most.
     """
 
     wait_s: float = 1.5
     hold_s: float = 0.003
     update_s: float = 0.024
+    lead_s: float = 0.5
 
 
 class Held:
@@ -233,4 +236,100 @@ class Banking(Lane):
         return True
 
 
-LANES: dict[str, type[Lane]] = {"locks": Locks, "counting": Counting, "banking": Banking}
+class Candidate:
+    """An election, in the words of a lock."""
+
+    name = "election"
+
+    def __init__(self, client: Any) -> None:
+        self.election = client.election("chief")
+
+    def acquire(self, timeout: float | None = None) -> Any:
+        """Campaign."""
+        return self.election.campaign(timeout=timeout)
+
+    def try_acquire(self) -> Any:
+        """Campaign, if nothing else leads."""
+        return self.election.campaign(timeout=0)
+
+
+class Electing(Lane):
+    """Leads an election, by a campaign or by `run`, and looks at which candidate leads."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._candidate = Candidate(self.client)
+        self._leaders = self._candidate.election.observe()
+        self._asked = self._releasing = Asked(self.book, "")
+
+    async def turn(self) -> None:
+        if self.chance.random() < RUNS:
+            await self._run()
+        else:
+            held = await self.acquire(self._candidate, "exclusive")
+            if held is not None:
+                await self._proclaim(held)
+                await self.work(held)
+                await self.release(held)
+        await self.api.call(self._leaders.next, timeout=SHORTEST_S)  # whatever happens, it raises nothing
+
+    async def _proclaim(self, held: Held) -> None:
+        asked = self.book.invoke("proclaim", of=held.name)
+        try:
+            await self.api.call(held.grant.proclaim, value=held.name)
+        except (*EXPECTED, recipes.LockLost) as error:
+            asked.unknown(type(error).__name__)
+        else:
+            asked.ok()
+
+    async def _run(self) -> None:
+        """Lead until the work ends by itself: a leadership that is lost meanwhile is followed by another."""
+        self._ask()
+        tasks = type(self.api).__name__ == "Tasks"
+        try:
+            await self.api.call(self._candidate.election.run, work=self._task if tasks else self._thread)
+        except EXPECTED as error:
+            self._asked.fail(type(error).__name__)
+        else:
+            self._asked.fail("it need not lead again")
+            self._releasing.ok(was_held=True)
+
+    def _ask(self) -> None:
+        self._asked = self.book.invoke("acquire", lock=Candidate.name, mode="exclusive", way="run")
+
+    def _begins(self, leadership: Any) -> Held:
+        self._asked.ok(token=leadership.token, session=leadership._hold.session.id)
+        return Held(leadership, self._asked.name)
+
+    def _ends(self, held: Held) -> None:
+        still = held.held()
+        self._releasing = self.book.invoke("release", of=held.name, held=still, seen=held.seen)
+        self._ask()
+
+    def _thread(self, leadership: Any) -> None:
+        held = self._begins(leadership)
+        try:
+            leadership.lost.wait(self._lasts())
+        finally:
+            self._ends(held)
+
+    async def _task(self, leadership: Any) -> None:
+        held = self._begins(leadership)
+        try:
+            await self.api.pause(self._lasts())
+        finally:
+            self._ends(held)
+
+    def _lasts(self) -> float:
+        """Return for how long to work: now and then for so long that faults strike."""
+        return self.chance.uniform(
+            0, self.shape.lead_s if self.chance.random() < LEADS else self.shape.hold_s
+        )
+
+
+LANES: dict[str, type[Lane]] = {
+    "locks": Locks,
+    "counting": Counting,
+    "banking": Banking,
+    "electing": Electing,
+}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from integration.chaos.client import Spec
-from integration.chaos.faults import ON_THE_WAY, Storm, theme_of
+from integration.chaos.faults import AT_ONCE, ON_THE_WAY, Storm, theme_of
 from integration.chaos.judge import Judged, judge
 from integration.chaos.processes import Process
 from integration.chaos.resources import Bank, Registers
@@ -53,12 +53,25 @@ class Run:
         batch_seed: With the number, all that is drawn.
         folder: Where histories go.
         seconds: How long the faults go on.
+        theme: What it is about, three faults at once; "": as its number decides.
+        lanes: What its clients do; none: all.
     """
 
-    def __init__(self, stage: Stage, number: int, batch_seed: str, folder: Path, seconds: float) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        number: int,
+        batch_seed: str,
+        folder: Path,
+        seconds: float,
+        *,
+        theme: str = "",
+        lanes: tuple[str, ...] = (),
+    ) -> None:
         self.stage, self.seconds = stage, seconds
         self.seed = f"{batch_seed}/{number}"
-        self.theme, self.at_once = theme_of(number)
+        self.theme, self.at_once = (theme, AT_ONCE) if theme else theme_of(number)
+        self.lanes = lanes or Spec.lanes
         self.prefix = f"chaos-{uuid.uuid4().hex[:10]}"
         self.folder = folder / self.prefix
         self.result = Result(stage.store, self.seed, self.theme, self.at_once)
@@ -96,7 +109,7 @@ class Run:
         api = APIS[self._born % len(APIS)]
         self._born += 1
         url = self.ways[slot].url(self.prefix)
-        return Process(Spec(who, api, url, self.stage.session_s, self.seed, self.folder))
+        return Process(Spec(who, api, url, self.stage.session_s, self.seed, self.folder, self.lanes))
 
     def _rage(self) -> Storm:
         storm, over = Storm(self, self.theme), threading.Event()

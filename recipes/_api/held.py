@@ -41,7 +41,7 @@ def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPositi
 class Held(ABC):
     """What is held in a queue, in both runtimes: everything that waits for nothing.
 
-    A recipe says what it is by the attributes below; its order may be another for each object.
+    A recipe says what it is by the attributes below; its rule may be another for each object.
     """
 
     _rule: Rule = EXCLUSIVE

@@ -9,7 +9,6 @@ from recipes._api.held import Held
 from recipes._api.options import AcquireOptions
 from recipes._contract.operations import List
 from recipes._programs.observing import Observed, look_up
-from recipes._programs.rewriting import rewrite
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.members import member, new_member, pack, unpack
 from recipes._rules.roster import members
@@ -21,9 +20,10 @@ if TYPE_CHECKING:
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
 
-__all__ = ["BaseGroup", "BaseMembership", "Member", "shown"]
+__all__ = ["ALL", "BaseGroup", "BaseMembership", "Member", "shown"]
 
 ALL = EVERYBODY.depth
+"""So many of a group are read: all, for a list with members missing would look like a whole one."""
 MOST_BYTES = 1_000_000
 
 
@@ -62,8 +62,8 @@ class BaseMembership:
         assert said is not None, "it was packed as it joined"
         return said
 
-    def _rewriting(self, data: bytes) -> Program[bool]:
-        return rewrite(self._hold, None, pack(self.member_id, _checked(data)), ALL)
+    def _saying(self, data: bytes) -> bytes:
+        return pack(self.member_id, _checked(data))
 
 
 class BaseGroup(Held):

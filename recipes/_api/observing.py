@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from recipes._contract.deadline import Deadline, Expired, duration
 from recipes._programs.observing import Observed, Observer
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncObserving", "Observing"]
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class _Observing(Generic[T]):
@@ -65,8 +66,14 @@ class Observing(_Observing[T]):
     client for the same, they are one watch on the store.
     """
 
-    def next(self, timeout: float | None = None) -> T | None:
-        """Wait for the next state, at most ``timeout`` seconds; None: there was none.
+    @overload
+    def next(self, timeout: float | None = None) -> T | None: ...
+
+    @overload
+    def next(self, timeout: float | None, default: D) -> T | D: ...
+
+    def next(self, timeout: float | None = None, default: Any = None) -> Any:
+        """Wait for the next state, at most ``timeout`` seconds; return ``default`` if there was none.
 
         Raises:
             ClientClosed: The client was closed.
@@ -74,10 +81,9 @@ class Observing(_Observing[T]):
             StoreRefused: The store said no.
         """
         try:
-            seen: T = self._runtime.run(*self._next(timeout))
+            return self._runtime.run(*self._next(timeout))
         except Expired:
-            return None
-        return seen
+            return default
 
     def close(self) -> None:
         """Observe no more; the last of several ends the watch."""
@@ -100,13 +106,18 @@ class Observing(_Observing[T]):
 class AsyncObserving(_Observing[T]):
     """Same as `Observing`, but for asyncio: an asynchronous iterator, for one task."""
 
-    async def next(self, timeout: float | None = None) -> T | None:
+    @overload
+    async def next(self, timeout: float | None = None) -> T | None: ...
+
+    @overload
+    async def next(self, timeout: float | None, default: D) -> T | D: ...
+
+    async def next(self, timeout: float | None = None, default: Any = None) -> Any:
         """Same as `Observing.next`, but awaits."""
         try:
-            seen: T = await self._runtime.run(*self._next(timeout))
+            return await self._runtime.run(*self._next(timeout))
         except Expired:
-            return None
-        return seen
+            return default
 
     def close(self) -> None:
         """Same as `Observing.close`; waits for nothing."""

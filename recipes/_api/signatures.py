@@ -10,12 +10,13 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-__all__ = ["Recipe", "like", "like_function"]
+__all__ = ["Recipe", "documented_as", "like", "like_function"]
 
 P = ParamSpec("P")
 Noun = TypeVar("Noun")
 Owner = TypeVar("Owner")
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., object])
 
 
 class Recipe(Generic[P, Noun]):
@@ -53,6 +54,11 @@ def like(
     one: Callable[Concatenate[Any, P], object],
 ) -> Callable[[Callable[Concatenate[Owner, P], Result]], Callable[Concatenate[Owner, P], Result]]:
     """Document a method as that of another class, which takes the same; what it returns is its own."""
+    return lambda other: _documented(one, other)
+
+
+def documented_as(one: Callable[..., object]) -> Callable[[Method], Method]:
+    """Document a method as that of another class, though it takes something else."""
     return lambda other: _documented(one, other)
 
 

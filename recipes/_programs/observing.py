@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observe"]
 
-LEAST_PAUSE_S = 0.01
-"""Between two lists of the same queue, however fast it changes: what came meanwhile is seen in the second."""
-
 
 def look_up(op: List | Queues) -> Program[Any]:
     """Read something from outside of any queue; once more if the session ends meanwhile."""
@@ -162,8 +159,13 @@ class Observer:
             yield from Wait()
 
 
-def observe(observed: Observed, topic: Topic, wanted: Callable[[], bool]) -> Program[None]:
-    """Show what changes in a queue while that is ``wanted``, whatever becomes of sessions and watches."""
+def observe(
+    observed: Observed, topic: Topic, wanted: Callable[[], bool], pause_s: float = 0.0
+) -> Program[None]:
+    """Show what changes in a queue while that is ``wanted``, whatever becomes of sessions and watches.
+
+    However fast it changes, it is listed every ``pause_s`` at most: what comes meanwhile is seen together.
+    """
     try:
         disturbed = 0
         while wanted():
@@ -175,7 +177,7 @@ def observe(observed: Observed, topic: Topic, wanted: Callable[[], bool]) -> Pro
                 pauses = [due_s for due_s in (listing.due_s, observed.every_s) if due_s is not None]
                 event = yield from Wait(due_at=(yield from due_at(min(pauses, default=None))))
                 disturbed = yield from calm(event, disturbed)
-                while wanted() and (left := listed_at + LEAST_PAUSE_S - (yield from Now())) > 0:
+                while (left := listed_at + pause_s - (yield from Now())) > 0:
                     yield from Wait(left)
             except SessionLost:
                 continue

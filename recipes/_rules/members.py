@@ -22,10 +22,14 @@ _KIND = re.compile(r"M(0|[1-9][0-9]{0,18})")
 
 
 def member(member_id: str) -> Rule:
-    """Return the rule of the member with this id; it has to look at all that are ahead."""
+    """Return the rule of the member with this id; it has to look at all that are ahead.
+
+    Raises:
+        TypeError, ValueError: The id does not fit, as a name.
+    """
     import hashlib  # noqa: PLC0415 - slow to import, and few join a group
 
-    hashed = hashlib.sha256(member_id.encode()).digest()
+    hashed = hashlib.sha256(_encoded(member_id)).digest()
     return _rule(f"M{int.from_bytes(hashed[:8]) >> 4}")
 
 
@@ -43,12 +47,8 @@ def member_of(kind: str) -> Rule | None:
 
 
 def pack(member_id: str, data: bytes) -> bytes:
-    """Return what a member says to others.
-
-    Raises:
-        TypeError, ValueError: The id is no name.
-    """
-    return encode(member_id).encode() + b"\n" + data
+    """Return what a member says to others."""
+    return _encoded(member_id) + b"\n" + data
 
 
 def unpack(said: bytes) -> tuple[str, bytes] | None:
@@ -56,6 +56,13 @@ def unpack(said: bytes) -> tuple[str, bytes] | None:
     first, line_end, data = said.partition(b"\n")
     member_id = decode(first.decode("ascii", "replace")) if line_end else None
     return None if member_id is None else (member_id, data)
+
+
+def _encoded(member_id: str) -> bytes:
+    try:
+        return encode(member_id).encode()
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"id: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,13 @@ class Call(Protocol):
 
 
 class Runtime(Protocol):
-    """What the calls of one client share, as far as it concerns a hub."""
+    """What the calls of one client share, as far as it concerns a hub.
+
+    Attributes:
+        observing_pause_s: How long after a look at what is observed the next comes at the earliest.
+    """
+
+    observing_pause_s: float
 
     def now(self) -> float:
         """Return the time, in seconds."""
@@ -78,7 +84,9 @@ class Hub:
         call = self._runtime.call(None, None, fail_fast=observed.fail_fast)
         self._watched[observed] = topic, call
         try:
-            self._runtime.run_behind(observe(observed, topic, lambda: self._wanted(observed, topic)), call)
+            pause_s = self._runtime.observing_pause_s
+            program = observe(observed, topic, lambda: self._wanted(observed, topic), pause_s)
+            self._runtime.run_behind(program, call)
         except BaseException:
             del self._watched[observed]
             raise

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from recipes._contract.operations import Program
 from recipes._contract.wakeups import Event
@@ -226,6 +226,8 @@ class _Manual(Runtime):
     Attributes:
         settling: Which mailbox each job that is being settled waits for, by its id.
     """
+
+    observing_pause_s: ClassVar[float] = 0.0  # as `pauses` are none
 
     def __init__(self, time: ManualTime, backend: Backend, settings: Settings) -> None:
         self._time = time

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
@@ -128,7 +128,10 @@ class Runtime(ABC):
         client: The client, as users know it.
         reentries: What was entered and may be entered again, by owner and encoded name.
         hub: What is observed.
+        observing_pause_s: How long after a look at what is observed the next comes at the earliest.
     """
+
+    observing_pause_s: ClassVar[float] = 0.01
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         refuse_eventlet()

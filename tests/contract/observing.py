@@ -63,9 +63,8 @@ class Observations:
 
     def test_many_who_observe_are_one_watch(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
-        with b.tap.counting() as asked:
-            many = [Watcher(b, "x") for _ in range(50)]
-            assert [one.next() for one in many] == [[]] * 50
-            grant = a.acquire("x")
-            assert all(one.until([("W", grant.token, False)]) for one in many)
-        assert len(asked) <= 4
+        many = [Watcher(b, "x") for _ in range(50)]
+        assert [one.next() for one in many] == [[]] * 50
+        grant = a.acquire("x")
+        assert all(one.until([("W", grant.token, False)]) for one in many)
+        assert 2 <= b.tap.looks() <= 4

@@ -27,12 +27,15 @@ from recipes.stores.sqlite.schema import connect
 from tests.contract.tap import Tap
 
 SEMAPHORES = "~semaphore/"
+ELECTIONS = "~election/"
+GROUPS = "~group/"
+PLACES = (SEMAPHORES, ELECTIONS, GROUPS)
 
 
 def queue_of(name: str) -> str:
-    """Return the encoded queue of a lock of this name, or of a semaphore: ``~semaphore/<name>``."""
-    lock = name.removeprefix(SEMAPHORES)
-    return encode(name) if lock == name else SEMAPHORES + encode(lock)
+    """Return the encoded queue of a lock of this name, or of another recipe: ``~semaphore/<name>``."""
+    place = next((one for one in PLACES if name.startswith(one)), "")
+    return place + encode(name.removeprefix(place))
 
 
 @dataclass(frozen=True)

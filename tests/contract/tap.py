@@ -17,6 +17,8 @@ from typing import Any
 from recipes._contract.wakeups import Gone
 
 PATIENCE_S = 10.0
+LOOKS = (("List",), ("Watch", "/kv/range"), ("Sync", "Children"))
+"""The round trips that begin a look at a whole queue, on one store or another."""
 RECEIVE = "receive"  # the name under which waiting for an event appears beside the requests
 
 
@@ -134,6 +136,10 @@ class Tap:
     def asked_by_callers(self, since: int = 0) -> list[Asked]:
         """Return what the client's callers asked, and not its keepalive loop or cleaner."""
         return [asked for asked in self.asked[since:] if not asked.behind]
+
+    def looks(self, since: int = 0) -> int:
+        """Return how often a whole queue was read and watched; that is done behind the client's callers."""
+        return sum(asked.parts in LOOKS for asked in self.asked[since:])
 
     # What the wrappers below ask.
 

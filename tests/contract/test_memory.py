@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.calling_back import CallingBack
+from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
+from tests.contract.group import Groups
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -26,7 +28,15 @@ class TestCallingBack(CallingBack):
     pass
 
 
+class TestElections(Elections):
+    pass
+
+
 class TestExclusion(Exclusion):
+    pass
+
+
+class TestGroups(Groups):
     pass
 
 

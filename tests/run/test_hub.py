@@ -353,9 +353,26 @@ def stepped(**answers: Any) -> tuple[Any, Topic]:
 
 def test_it_lists_with_a_watch_waits_and_lists_again() -> None:
     played, topic = stepped(List=Listing(()), Wait=[Changed("x"), None, Disturbed()])
-    assert played.kinds == ["Attach", "List", "Wait"] * 3
-    assert played.ops[1] == List("x", 100, watch=True)
+    assert played.kinds == ["Attach", "Now", "List", "Wait", "Now"] * 3
+    assert played.ops[2] == List("x", 100, watch=True)
     assert topic.shown == (1, ()), "what did not change is shown once"
+
+
+def test_it_lists_again_after_a_pause_at_the_earliest_whatever_wakes_it_before() -> None:
+    topic, left = Topic(), [True] * 2
+    times = [100.0, 100.004, 100.007, 100.01, 200.0, 300.0]
+    script = Script(
+        Attach=session(), List=Listing(()), Wait=[Changed("x"), Changed("x"), None, None], Now=times
+    )
+    played = play(observe(X, topic, lambda: bool(left and left.pop()), 0.01), script)
+    waits = [op.at_most_s for op in played.ops if isinstance(op, Wait)]
+    assert waits == [None, pytest.approx(0.006), pytest.approx(0.003), None]
+    assert [kind for kind in played.kinds if kind in ("List", "Wait")] == [
+        "List",
+        *["Wait"] * 3,
+        "List",
+        "Wait",
+    ]
 
 
 def test_a_connection_that_breaks_again_and_again_is_not_hurried() -> None:

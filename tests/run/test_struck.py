@@ -71,6 +71,32 @@ def test_an_acquire_interrupted_anywhere_leaves_nothing(client: recipes.Client) 
     assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
 
 
+def test_leading_interrupted_anywhere_leaves_nothing(client: recipes.Client) -> None:
+    election = client.election("x")
+    for at in itertools.count(1):
+        where = struck(lambda: election.run(lambda leadership: leadership.check()), at)
+        if not where:
+            break
+        assert client.grants == [], where
+        assert election.campaign(timeout=SOON_S).release(), where
+    assert at > 100
+    assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
+    assert election.contenders() == []
+
+
+def test_a_proclamation_interrupted_anywhere_is_replaced_by_the_next(client: recipes.Client) -> None:
+    election = client.election("x")
+    with election.campaign() as leadership:
+        for at in itertools.count(1):
+            where = struck(lambda: leadership.proclaim("struck"), at)
+            leadership.proclaim(f"after {at}")
+            assert election.leader() == recipes.Leader(f"after {at}", leadership.token or 0), where
+            assert leadership.held, where
+            if not where:
+                break
+    assert at > 20
+
+
 def took(lock: recipes.Lock) -> recipes.Grant:
     """Take it in a thread that is over then, so that this one would wait for another's."""
     with ThreadPoolExecutor(1) as pool:

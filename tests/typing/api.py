@@ -109,6 +109,50 @@ async def taking_permits_awaiting(client: recipes.AsyncClient) -> None:
     assert_type(await client.semaphore("x", 4).acquire(2), recipes.AsyncSemaphoreGrant)
 
 
+def leading(client: recipes.Client) -> None:
+    election = client.election("x", max_hold=5)
+    assert_type(election, recipes.Election)
+    with election.campaign("a:1", timeout=1, max_waiters=3) as leadership:
+        assert_type(leadership, recipes.Leadership)
+        assert_type((leadership.value, leadership.held), tuple[str, bool])
+        assert_type(leadership.token, int | None)
+        leadership.proclaim("a:2")
+        leadership.proclaim(7)  # type: ignore[arg-type]
+    assert_type(election.leader(), recipes.Leader | None)
+    with election.observe() as leaders:
+        assert_type(leaders.next(timeout=1), recipes.Leader | None)
+        assert_type(leaders.next(1, "nothing"), recipes.Leader | str | None)
+        for leader in leaders:
+            assert_type(leader, recipes.Leader | None)
+    assert_type(election.run(lambda leadership: leadership.value), str)
+    assert_type(election.run(work, value="a:1"), int)
+    assert_type(election.holders(), list[recipes.ContenderInfo])
+    election.acquire()  # type: ignore[attr-defined]
+
+
+def work(leadership: recipes.Leadership) -> int:
+    return 7
+
+
+async def work_awaiting(leadership: recipes.AsyncLeadership) -> int:
+    return 7
+
+
+async def leading_awaiting(client: recipes.AsyncClient) -> None:
+    election = client.election("x", on_lost="tell")
+    async with election.campaign("a:1", timeout=1) as leadership:
+        assert_type(leadership, recipes.AsyncLeadership)
+        await leadership.proclaim("a:2")
+    assert_type(await election.campaign(), recipes.AsyncLeadership)
+    assert_type(await election.leader(), recipes.Leader | None)
+    async with election.observe() as leaders:
+        assert_type(await leaders.next(timeout=1), recipes.Leader | None)
+        async for leader in leaders:
+            assert_type(leader, recipes.Leader | None)
+    assert_type(await election.run(work_awaiting, value="a:1"), int)
+    await election.run(work)  # type: ignore[arg-type]
+
+
 def entering_again(client: recipes.Client) -> None:
     lock = client.rlock("x")
     assert_type(lock, recipes.RLock)
