@@ -28,6 +28,9 @@ class Membership(BaseMembership, SharingGrant, Saying):
         Waits at most the request timeout, and for other updates of it. What is given up then may still
         be written, but never after a later update.
 
+        Args:
+            data: As for `Group.join`.
+
         Raises:
             LockLost: The membership was lost, or released.
             StoreUnavailable: The store gave no answer: it was written, or not, or will be.

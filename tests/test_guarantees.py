@@ -109,3 +109,18 @@ def test_guarantees_are_values() -> None:
         STORES["etcd"].fencing = False  # type: ignore[misc]
     with pytest.raises(TypeError):
         STORES["mine"] = STORES["etcd"]  # type: ignore[index]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("recipe", "promise", "given"), [("group", "shared", False), ("election", "order", "none")]
+)
+def test_a_recipe_refuses_a_store_that_is_too_weak_for_it(
+    connect: Any, recipe: str, promise: str, given: Any
+) -> None:
+    client = connect("memory://")
+    backend = client._runtime.backend
+    backend.guarantees = replace(backend.guarantees, **{promise: given})
+    with pytest.raises(TooWeak, match="use zookeeper:// or etcd://"):
+        getattr(client, recipe)("x")
+    client.lock("x")  # which needs nothing of that

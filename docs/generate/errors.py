@@ -13,6 +13,7 @@ __all__ = ["errors"]
 SAMPLES: dict[str, dict[str, object]] = {
     "ClientClosed": {},
     "LockLost": {"lock": "reports", "token": 41, "reason": "its session was lost"},
+    "AlreadyJoined": {"lock": "workers", "member_id": "worker-7", "timeout_s": 20.0, "position": 1},
     "LockTimeout": {"lock": "reports", "timeout_s": 5.0, "position": 2},
     "QueueFull": {"lock": "reports", "max_waiters": 1, "position": 2},
     "ReentrantCall": {},

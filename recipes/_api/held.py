@@ -18,6 +18,7 @@ from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
 from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
 from recipes.events import titled
+from recipes.guarantees import Need, require
 from recipes.inspection import MOST, checked_limit, described
 
 if TYPE_CHECKING:
@@ -46,9 +47,13 @@ class Held(ABC):
 
     _rule: Rule = EXCLUSIVE
     _recipe: ClassVar[str] = "lock"
+    _needs: ClassVar[tuple[Need, ...]] = ()
+    """What a store has to give, beside a queue."""
     _grant: Any
 
     def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
+        if self._needs:
+            require(self._needs, runtime.backend.guarantees, runtime.backend.label)
         self._runtime = runtime
         self._queue = queue_of(self._recipe, name)
         self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)

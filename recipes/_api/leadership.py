@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Contender
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
+    from recipes.guarantees import Need
 
 __all__ = ["AsyncLeadership", "AsyncWork", "BaseElection", "Leader", "Leadership", "Work"]
 
@@ -175,6 +176,7 @@ class BaseElection(Held):
     """What an election is in both runtimes."""
 
     _recipe: ClassVar[str] = "election"
+    _needs: ClassVar[tuple[Need, ...]] = ("fair",)
     _data, _lead, _lead_async = staticmethod(_data), staticmethod(_lead), staticmethod(_lead_async)
 
     def _look(self) -> Program[Leader | None]:

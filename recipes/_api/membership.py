@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Contender
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
+    from recipes.guarantees import Need
 
 __all__ = ["ALL", "BaseGroup", "BaseMembership", "Member", "shown"]
 
@@ -70,6 +71,7 @@ class BaseGroup(Held):
     """What a group is in both runtimes."""
 
     _recipe: ClassVar[str] = "group"
+    _needs: ClassVar[tuple[Need, ...]] = ("shared",)
     _member_id = ""
 
     def __init__(self, runtime: Any, name: str, **options: Any) -> None:

@@ -75,6 +75,9 @@ ON_FILES = {
     "loss_async.py",
     "loss_callback.py",
     "loss_steps.py",
+    "members_alive.py",
+    "members_async.py",
+    "members_restart.py",
     "on_one_machine.py",
 }
 """Run on a file, as they say."""
@@ -93,6 +96,9 @@ ON_ITS_STORE = {
     "loss_async.py",
     "loss_callback.py",
     "loss_steps.py",
+    "members_alive.py",
+    "members_async.py",
+    "members_restart.py",
     "timeouts.py",
 }
 """Run on the one store that they name, a server or a file; the others run on each."""

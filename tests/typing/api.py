@@ -153,6 +153,43 @@ async def leading_awaiting(client: recipes.AsyncClient) -> None:
     await election.run(work)  # type: ignore[arg-type]
 
 
+def being_a_member(client: recipes.Client) -> None:
+    group = client.group("x")
+    assert_type(group, recipes.Group)
+    with group.join(b"a:1", id="a", timeout=1) as membership:
+        assert_type(membership, recipes.Membership)
+        assert_type((membership.member_id, membership.data), tuple[str, bytes])
+        assert_type(membership.token, int | None)
+        membership.update(b"a:2")
+        membership.update("a:2")  # type: ignore[arg-type]
+    assert_type(group.members(), tuple[recipes.Member, ...])
+    with group.watch() as watching:
+        assert_type(watching.next(timeout=1), tuple[recipes.Member, ...] | None)
+        for members in watching:
+            assert_type([(one.id, one.data) for one in members], list[tuple[str, bytes]])
+    assert_type(group.holders(), list[recipes.ContenderInfo])
+    try:
+        group.join(id="a", timeout=0)
+    except recipes.AlreadyJoined as refused:
+        assert_type(refused.member_id, str)
+    group.join("a:1")  # type: ignore[arg-type]
+    group.join(b"", "a")  # type: ignore[misc]
+    group.acquire()  # type: ignore[attr-defined]
+
+
+async def being_a_member_awaiting(client: recipes.AsyncClient) -> None:
+    group = client.group("x", on_lost="tell")
+    async with group.join(b"a:1", id="a", timeout=1) as membership:
+        assert_type(membership, recipes.AsyncMembership)
+        await membership.update(b"a:2")
+    assert_type(await group.join(), recipes.AsyncMembership)
+    assert_type(await group.members(), tuple[recipes.Member, ...])
+    async with group.watch() as watching:
+        assert_type(await watching.next(timeout=1), tuple[recipes.Member, ...] | None)
+        async for members in watching:
+            assert_type(members, tuple[recipes.Member, ...])
+
+
 def entering_again(client: recipes.Client) -> None:
     lock = client.rlock("x")
     assert_type(lock, recipes.RLock)
