@@ -12,6 +12,7 @@ from recipes._contract.rule import Rule
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_etcd_lists import LISTS
 from tests.mutants.in_outside import OUTSIDE
+from tests.mutants.in_partitions import IN_PARTITIONS
 from tests.mutants.in_permits import IN_PERMITS
 from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.in_signals import SIGNALS
@@ -53,6 +54,7 @@ CASES = [
     *(Case(f"signals-{number}", mutant) for number, mutant in enumerate(SIGNALS)),
     *(Case(f"runtime-{number}", mutant) for number, mutant in enumerate(RUNTIME)),
     *(Case(f"permits-{number}", mutant) for number, mutant in enumerate(IN_PERMITS)),
+    *(Case(f"partitions-{number}", mutant) for number, mutant in enumerate(IN_PARTITIONS)),
 ]
 
 
