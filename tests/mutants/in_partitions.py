@@ -1,4 +1,4 @@
-"""Bugs in partitions: in the rule that shares, in the program that holds a share, in programs side by side."""
+"""Bugs in partitions: in the rule that shares, the program that holds a share, and programs side by side."""
 
 from __future__ import annotations
 
