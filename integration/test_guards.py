@@ -151,3 +151,23 @@ def test_a_readers_guard_holds_beside_others_until_its_release(server: servers.S
         assert second.release()
         assert [guard() for guard in guards] == [False, False]
     servers.clean(server, prefix)
+
+
+def test_a_guard_is_made_after_what_its_grant_says_is_replaced(server: servers.Server, prefix: str) -> None:
+    """One made before ends with that, which loses a write at worst; a leader's and a member's alike."""
+    with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=15) as client:
+        leadership, membership = client.election("x").campaign("1"), client.group("x").join(b"1", id="a")
+        other = client.group("x").join(b"1", id="b")
+        grants = [leadership, membership, other]
+        before = [plain.guard(grant) for grant in grants]
+        assert [guard() for guard in before] == [True, True, True]
+        leadership.proclaim("2")
+        membership.update(b"2")
+        assert [guard() for guard in before] == [False, False, True]
+        after = [plain.guard(grant) for grant in grants]
+        leadership.proclaim("3")
+        membership.update(b"3")
+        assert [guard() for guard in after] == [True, True, True]
+        assert [grant.release() for grant in grants] == [True, True, True]
+        assert [guard() for guard in after] == [False, False, False]
+    servers.clean(server, prefix)

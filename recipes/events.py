@@ -138,6 +138,15 @@ EVENTS: dict[str, EventType] = {
     for transition, (level, more, when) in transitions.items()
 }
 
+_TOGETHER = frozenset(("group",))
+"""The nouns that several hold at once, each under an id of its own."""
+
+
+def held_together(noun: str, mode: str | None) -> bool:
+    """Whether what is held so may be held beside others, whoever waits."""
+    return mode == "shared" or noun in _TOGETHER
+
+
 #: The nouns of what is acquired and released: telemetry and ``recipes timeline`` treat them alike.
 HELD = tuple(noun for noun, (_, transitions) in _NOUNS.items() if "acquired" in transitions)
 
@@ -187,6 +196,11 @@ class Transition:
     def what(self) -> str:
         """What happened to it ("acquired"): the same for every noun, also where its event says "elected"."""
         return transition_of(self.event)
+
+    @property
+    def together(self) -> bool:
+        """Whether it is of something that is held beside others."""
+        return held_together(self.noun, self.mode)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that apply, without ``event``; seconds are rounded to a microsecond."""

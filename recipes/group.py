@@ -26,7 +26,7 @@ class Membership(BaseMembership, SharingGrant, Saying):
         """Say this from now on to those that ask for the members, or watch them.
 
         Waits at most the request timeout, and for other updates of it. What is given up then may still
-        be written, but never after a later update.
+        be written, but never after a later update. A guard that was made before the first ends with it.
 
         Args:
             data: As for `Group.join`.

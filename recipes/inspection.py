@@ -44,6 +44,7 @@ class ContenderInfo:
             None likewise.
         id: What names it where it has no token, in a semaphore; empty for other clients' contenders.
         weight: How many permits it takes; None outside of semaphores.
+        data: What its user has it say: an election's value, as bytes.
     """
 
     lock: str
@@ -61,6 +62,7 @@ class ContenderInfo:
     since: float | None = None
     id: str = ""
     weight: int | None = None
+    data: bytes = b""
 
 
 def checked_limit(limit: int) -> int:
@@ -120,6 +122,7 @@ def _described(
         contender.ref,
         id=contender.id,
         weight=rule.weight,
+        data=contender.data,
         **_identity(contender.owner, ours=ours),
     )
 

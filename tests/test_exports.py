@@ -72,6 +72,7 @@ UNEXPORTED = {
         "emit",
         "event_of",
         "happened",
+        "held_together",
         "noun_of",
         "prepare",
         "titled",

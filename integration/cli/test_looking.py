@@ -98,3 +98,24 @@ def test_who_on_a_crowd_answers_within_a_second(
     nobody, took = asyncio.run(crowd())
     figure(f"answered in {took:.2f} s, with the start of the interpreter; {nobody:.2f} s where nobody waits")
     assert took < max(WITHIN_S, 3 * nobody)  # the second on a busy machine, where all of it takes longer
+
+
+@pytest.mark.parametrize("server", ["etcd-3.5", "zookeeper-3.8"], indirect=True)
+def test_of_an_election_and_a_group_all_is_shown(
+    server: servers.Server, prefix: str, asked: Callable[..., Any]
+) -> None:
+    where = ("--store", server.url(prefix))
+    with recipes.connect(server.url(prefix), owner="one") as client:
+        leadership = client.election("e").campaign("10.0.0.3:80")
+        client.group("g").join(b"says", id="a")
+        (leader,) = asked("who", "e", "--of", "election", *where)["holders"]
+        assert (leader["value"], leader["owner"], leader["pid"]) == ("10.0.0.3:80", None, None)
+        (member,) = asked("who", "g", "--of", "group", *where)["holders"]
+        assert (member["member"], member["data"], member["owner"]) == ("a", "says", "one")
+        assert asked("members", "g", *where) == [{"id": "a", "data": "says"}]
+        assert asked("ls", *where) == []
+        for recipe, name, token in (("election", "e", leadership.token), ("group", "g", member["token"])):
+            assert main(["break", name, "--of", recipe, "--token", str(token), "--yes", *where]) == 0
+        assert client.election("e").leader() is None
+        assert client.group("g").members() == ()
+    servers.clean(server, prefix)

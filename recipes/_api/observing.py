@@ -48,7 +48,7 @@ class _Observing(Generic[T]):
     def _another(self, observer: Observer) -> Program[T]:
         """Wait for a state that looks another than the last; not all that changes in a queue is shown."""
         while True:
-            seen = self._shown((yield from observer.next()))
+            seen = observer.topic.view((yield from observer.next()), self._shown)
             if self._last != (seen,):
                 self._last = (seen,)
                 return seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
 
 __all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observe"]
+
+T = TypeVar("T")
 
 
 def look_up(op: List | Queues) -> Program[Any]:
@@ -88,6 +90,18 @@ class Topic:
         self.shown: tuple[int, Any] = (0, ())
         self.error: Exception | None = None
         self.observers: dict[weakref.ref[Observer], None] = {}
+        self._views: tuple[tuple[Contender, ...], dict[Any, Any]] = (), {}
+
+    def view(self, contenders: tuple[Contender, ...], make: Callable[[tuple[Contender, ...]], T]) -> T:
+        """Return what is made of these contenders; once for all observers that make the same of them."""
+        known, views = self._views
+        if known is not contenders:
+            views = {}
+            self._views = contenders, views
+        if make not in views:
+            views[make] = make(contenders)
+        seen: T = views[make]
+        return seen
 
     def add(self, observer: Observer) -> None:
         """Notify this observer from now on."""

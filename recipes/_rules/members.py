@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from recipes._contract.contenders import Ahead
 from recipes._contract.names import decode, encode
@@ -41,6 +42,7 @@ def new_member(member_id: str) -> Rule:
     return replace(member(member_id), depth=2)
 
 
+@lru_cache(maxsize=4096)
 def member_of(kind: str) -> Rule | None:
     """Return the rule of a kind; None if it is not one of a member."""
     return _rule(kind) if _KIND.fullmatch(kind) else None

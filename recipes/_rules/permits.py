@@ -16,7 +16,7 @@ from functools import lru_cache
 from recipes._contract.contenders import GRANTED, Ahead, Contender
 from recipes._contract.rule import Rule
 
-__all__ = ["Permits", "limit_of", "may_hold", "order_of", "permits"]
+__all__ = ["Permits", "limit_of", "may_hold", "permits", "permits_of"]
 
 _KIND = re.compile(r"S([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 MOST = 999_999_999
@@ -72,7 +72,7 @@ def permits(weight: int, limit: int) -> Rule:
 
 
 @lru_cache(maxsize=1024)  # of kinds there is no end: others may write any
-def order_of(kind: str) -> Rule | None:
+def permits_of(kind: str) -> Rule | None:
     """Return the rule of a kind, ``S<weight>.<limit>``; None if it is not one of a semaphore."""
     found = _KIND.fullmatch(kind)
     weight, limit = (0, 0) if found is None else map(int, found.groups())
@@ -81,7 +81,7 @@ def order_of(kind: str) -> Rule | None:
 
 def limit_of(contender: Contender) -> int | None:
     """Return how many permits there are, as a contender says; None if it says nothing of that."""
-    rule = order_of(contender.kind)
+    rule = permits_of(contender.kind)
     return None if rule is None else rule.depth
 
 
@@ -101,7 +101,7 @@ def may_hold(ahead: Ahead, *, complete: bool, position: int) -> bool:
 
 
 def _taken_by(contender: Contender) -> Permits:
-    rule = order_of(contender.kind)
+    rule = permits_of(contender.kind)
     return _EVERYTHING if rule is None or rule.weight is None else Permits(rule.weight, rule.depth)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.members import member_of
-from recipes._rules.permits import order_of
+from recipes._rules.permits import permits_of
 from recipes._rules.readwrite import SHARED
 
 __all__ = ["rule_of"]
@@ -15,4 +15,4 @@ _RULES = {rule.kind: rule for rule in (EXCLUSIVE, WRITER, SHARED)}
 
 def rule_of(kind: str) -> Rule:
     """Return the rule of a kind; an unknown one, of another version or another client, is exclusive."""
-    return _RULES.get(kind) or order_of(kind) or member_of(kind) or WRITER
+    return _RULES.get(kind) or permits_of(kind) or member_of(kind) or WRITER

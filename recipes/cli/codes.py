@@ -11,6 +11,7 @@ __all__ = [
     "FAILED",
     "LOST",
     "MEANINGS",
+    "MEANINGS_OF_ELECT",
     "NOT_ACQUIRED",
     "NOT_FOUND",
     "OK",
@@ -43,3 +44,11 @@ MEANINGS = {
     NOT_FOUND: "the command was not found",
 }
 """What `recipes run` itself ends with; all others are the command's."""
+
+MEANINGS_OF_ELECT = {
+    **MEANINGS,
+    LOST: "it leads no more, and what is left of the command could not be ended",
+    NOT_ACQUIRED: "not elected in time",
+    WRONG: "wrong arguments, or recipes elect itself failed",
+}
+"""The same of `recipes elect`."""

@@ -12,8 +12,9 @@ from recipes.cli import codes
 from recipes.cli.demo.command import demo_command
 from recipes.cli.history.command import stats_command, timeline_command
 from recipes.cli.looking.command import break_command, ls_command, watch_command, who_command
+from recipes.cli.looking.members import members_command
 from recipes.cli.ping import ping_command
-from recipes.cli.running.command import run_command
+from recipes.cli.running.command import elect_command, run_command
 
 __all__ = ["root", "run"]
 
@@ -28,7 +29,7 @@ Examples:
 \b
 The store is --store URL, or the environment's RECIPES_STORE. Exit codes: 0 it did
 what it says, 1 it did not, 2 wrong arguments, 122 the store gave no answer, 130
-interrupted; recipes run has its own, see recipes run --help.
+interrupted; recipes run and recipes elect have their own, see recipes run --help.
 """
 
 
@@ -69,9 +70,11 @@ def completion_command(*, shell: str) -> int:
 
 for command in (
     run_command,
+    elect_command,
     ls_command,
     who_command,
     watch_command,
+    members_command,
     break_command,
     ping_command,
     timeline_command,
@@ -91,7 +94,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except click.ClickException as wrong:
         wrong.show()
         context = getattr(wrong, "ctx", None)
-        of_run = context is not None and context.info_name == run_command.name
+        of_run = context is not None and context.info_name in (run_command.name, elect_command.name)
         if of_run and isinstance(wrong, click.NoSuchOption):
             click.echo("Options of the command itself: put -- before the command.", err=True)
         return codes.WRONG if of_run else codes.USAGE

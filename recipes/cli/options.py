@@ -45,9 +45,16 @@ class Store(_Kind):
 
 
 class Name(_Kind):
-    """The name of a lock."""
+    """The name of a lock, or whatever else a recipe is made with.
+
+    Args:
+        recipe: What it is the name of; None: what ``--of`` says.
+    """
 
     name = "NAME"
+
+    def __init__(self, recipe: str | None = None) -> None:
+        self._recipe = recipe
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Refuse what no store could take."""
@@ -60,9 +67,12 @@ class Name(_Kind):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the locks at which anybody stands, if the store is known and answers at once."""
+        """Return the locks that are held or awaited, if the store is known and answers at once.
+
+        Stores list no names of other recipes.
+        """
         url = ctx.params.get("store") or os.environ.get(STORE_VARIABLE)
-        if not url:
+        if not url or (self._recipe or ctx.params.get("recipe") or "lock") != "lock":
             return []
         try:
             with recipes.connect(url, session_timeout=2, request_timeout=COMPLETE_WITHIN_S) as client:

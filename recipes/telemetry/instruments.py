@@ -175,7 +175,7 @@ class Meter:
         freed_at = line.freed_at
         if freed_at is not None and now - (transition.waited_s or 0) < freed_at:
             yield self._measure(HAND_OVER, max(0.0, now - freed_at), transition)
-        if transition.mode != "shared":
+        if not transition.together:
             line.freed_at = None
         line.holds[transition.token] = now
         while len(line.holds) > MOST:
@@ -184,14 +184,14 @@ class Meter:
     def _ended(self, transition: Transition, now: float) -> Iterator[Measure]:
         line = self._line(transition)
         began = line.holds.pop(transition.token, None)
-        if began is not None and transition.mode != "shared":
+        if began is not None and not transition.together:
             line.overtake(began)
         if transition.what == "lost":
             if began is not None:
                 yield self._lasted(HOLD, now - began, transition, "lost")
             return
         yield self._lasted(HOLD, transition.held_s, transition, "released")
-        if transition.mode != "shared" and (line.holds or transition.token in line.overtaken):
+        if not transition.together and (line.holds or transition.token in line.overtaken):
             yield self._measure(HAND_OVER, 0.0, transition)  # the next had it before this was confirmed
         elif not line.holds:
             line.freed_at = now

@@ -24,11 +24,12 @@ ATTRIBUTES = ("name", "recipe", "mode", "store", "attempt", "token", "reason")
 
 
 def otel_spans(tracer_provider: Any = None) -> Callable[[], None]:
-    """Trace the locks of all clients of this process with OpenTelemetry.
+    """Trace the locks of all clients of this process with OpenTelemetry, and whatever else is held.
 
     A span ``lock.acquire`` is the time of a call, whatever came of it; a span ``lock.hold``
-    that of a grant, and linked to its acquisition. Both are children of the span in which
-    the call was made. A wait is linked to the holds of this process that were in its way.
+    that of a grant, and linked to its acquisition; of an election ``election.acquire`` and so on. Both are
+    children of the span in which the call was made. A wait is linked to the holds of this process that
+    were in its way.
 
     Args:
         tracer_provider: None is the global one.
@@ -61,7 +62,7 @@ class _Held:
 
     def in_the_way(self, transition: Transition, since: int) -> bool:
         """Whether it was, of a call that queued with an event: not where both are readers."""
-        both_read = self.shared and transition.mode == "shared"
+        both_read = self.shared and transition.together
         return not both_read and (self.ended is None or self.ended > since)
 
 
@@ -111,7 +112,7 @@ class _Spans:
         span = self._tracer.start_span(
             f"{transition.noun}.hold", links=[link], start_time=now, attributes=_attributes(transition)
         )
-        held = _Held(span, transition.mode == "shared")
+        held = _Held(span, transition.together)
         self._held[_grant(transition)] = held
         if len(self._held) > MOST:
             self._held.popitem(last=False)[1].span.end()

@@ -69,6 +69,18 @@ def test_a_grant_that_does_not_fence_has_no_token(client: SeatClient) -> None:
         pass
 
 
+def test_what_is_said_of_it_names_its_recipe(client: SeatClient) -> None:
+    seats = client.seats("x", 1)
+    with pytest.raises(RuntimeError, match=r"^seats 'x' was not entered by this thread or task"):
+        seats.__exit__(None, None, None)
+    with pytest.raises(ZeroDivisionError) as raised, seats as grant:  # noqa: PT012 - it has to fail in there
+        assert seats.evict(grant.id)
+        assert not grant.verify()
+        raise ZeroDivisionError
+    reason = "its contender was removed from the store"
+    assert raised.value.__notes__ == [f"seats 'x' (id {grant.id}) was lost before this: {reason}"]
+
+
 def test_what_holds_without_a_token_can_be_removed(client: SeatClient) -> None:
     grant = client.seats("x", 2).acquire()
     (holder,) = client.seats("x", 2).holders()

@@ -262,6 +262,7 @@ def test_a_cancel_beside_a_loss_ends_it(url: str) -> None:
 
 def test_with_tell_the_work_is_not_cancelled(url: str) -> None:
     calls: list[AsyncLeadership] = []
+    ended: list[AsyncLeadership] = []
 
     async def work(leadership: AsyncLeadership) -> str:
         calls.append(leadership)
@@ -269,10 +270,11 @@ def test_with_tell_the_work_is_not_cancelled(url: str) -> None:
             await lose_async(leadership)
             assert await leadership.lost.wait(PATIENCE_S)
             await asyncio.sleep(0.01)  # where a cancel would strike
-            return "the first"
+            ended.append(leadership)
         return "the second"
 
     assert in_asyncio(url, lambda election: election.run(work), on_lost="tell") == "the second"
+    assert ended == calls[:1]
 
 
 def test_work_that_closes_its_own_client_is_not_cancelled(url: str) -> None:

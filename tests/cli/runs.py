@@ -21,9 +21,9 @@ CHILD = Path(__file__).with_name("child.py")
 WITHIN_S = 60.0
 
 
-def recipes_run(url: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run ``recipes run x ...`` to its end."""
-    command = [*RECIPES, "run", "x", "--store", url, *words]
+def recipes_run(url: str, *words: str, by: str = "run", **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run ``recipes run x ...`` to its end, or ``recipes elect x ...``."""
+    command = [*RECIPES, by, "x", "--store", url, *words]
     options = {"capture_output": True, "text": True, "timeout": 180, **options}
     return subprocess.run(command, check=False, **options)
 
@@ -49,16 +49,23 @@ class Run:
         folder: Where the processes are noted.
         options: Of ``recipes run``.
         words: What the command is to be, see ``child.py``.
-        lock: The name of the lock.
+        lock: The name of the lock, or election.
+        by: "run", or "elect".
     """
 
     def __init__(
-        self, url: str, folder: Path, *options: str, words: tuple[str, ...] = (), lock: str = "x"
+        self,
+        url: str,
+        folder: Path,
+        *options: str,
+        words: tuple[str, ...] = (),
+        lock: str = "x",
+        by: str = "run",
     ) -> None:
         folder.mkdir(exist_ok=True)
         self.folder = folder
         report = ["--report", str(folder / "report")]
-        command = [*RECIPES, "run", lock, "--store", url, *options, *report, "--", *child(folder, *words)]
+        command = [*RECIPES, by, lock, "--store", url, *options, *report, "--", *child(folder, *words)]
         with (folder / "stderr").open("w") as said:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
@@ -87,6 +94,11 @@ class Run:
     def said(self) -> str:
         """Return what was said on the standard error output so far."""
         return (self.folder / "stderr").read_text()
+
+    def forget(self, *words: str) -> None:
+        """Forget what was noted, to see it noted anew."""
+        for word in words:
+            (self.folder / word).unlink()
 
     def noted(self, word: str) -> bool:
         """Whether the command noted this."""

@@ -81,6 +81,6 @@ def test_what_is_known_to_be_worse_stays(outcome: Outcome) -> None:
     ],
 )
 def test_it_is_said_where_the_code_does_not_say_all(ending: Ending, words: str) -> None:
-    said = ending.words("x", COMMAND)
+    said = ending.words("lock 'x'", COMMAND)
     assert said.startswith(words)
     assert bool(said) is bool(words)

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 import recipes
 from recipes import events
 from recipes.cli import main
-from recipes.cli.history.counting import gaps, longest_waits, summary
+from recipes.cli.history.counting import gaps, longest_waits, overlaps, summary
 from recipes.cli.history.drawing import drawing, words
 from recipes.cli.history.page import page
 from recipes.cli.history.reading import Log, NoEvents, read
@@ -35,8 +36,9 @@ def log(*lines: dict[str, Any]) -> Log:
     return read([("log.jsonl", io.StringIO("".join(json.dumps(one) + "\n" for one in lines)))])
 
 
-def history(*lines: dict[str, Any]) -> LockHistory:
-    (one,) = histories(log(*lines).happenings)
+def history(*lines: dict[str, Any], noun: str = "lock") -> LockHistory:
+    named = ({**one, "event": one["event"].replace("lock.", f"{noun}.")} for one in lines)
+    (one,) = histories(log(*named).happenings)
     return one
 
 
@@ -77,10 +79,84 @@ def test_a_hand_over() -> None:
 @pytest.mark.parametrize("noun", events.HELD)
 def test_a_hand_over_is_one_whatever_its_noun_calls_it(noun: str) -> None:
     lines = [{**one, "event": events.event_of(noun, one["event"].partition(".")[2])} for one in HAND_OVER]
-    one = history(*lines)
-    assert drawing([one]) == drawing([history(*HAND_OVER)])
-    assert summary(one) == summary(history(*HAND_OVER))
+    one, lock = history(*lines), history(*HAND_OVER)
     assert not one.marks, "each event is understood"
+    assert (summary(one).recipe, one.title) == (noun, "x" if noun == "lock" else f"{noun} x")
+    if noun in ("group", "partition"):  # of members, and of their items, several are held at once
+        assert {hold.mode for hold in one.holds} == {"shared"}
+        assert gaps(one) == []
+    else:
+        assert drawing([one]) == drawing([lock]).replace(">x<", f">{one.title}<")
+        assert replace(summary(one), recipe="lock") == summary(lock)
+
+
+def test_what_has_one_name_is_told_apart_by_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded, picture = tmp_path / "events.jsonl", tmp_path / "timeline.svg"
+    with recorded.open("w") as file, recipes.connect("memory://") as client:
+        end = events.log_json(file)
+        try:
+            with client.lock("x"), client.election("x").campaign(), client.semaphore("x", 2):
+                for _ in range(2):
+                    client.group("x").join().release()
+        finally:
+            end()
+    assert main(["stats", "--json", str(recorded)]) == 0
+    found = {one["recipe"]: (one["lock"], one["grants"]) for one in json.loads(capsys.readouterr().out)}
+    assert found == {"lock": ("x", 1), "election": ("x", 1), "semaphore": ("x", 1), "group": ("x", 2)}
+    assert main(["timeline", str(recorded), "--lock", "x", "-o", str(picture)]) == 0
+    titles = [one.text for one in ET.parse(picture).iter(f"{SVG}text") if one.get("class") == "title"]
+    assert titles == ["x", "election x", "semaphore x", "group x"]
+    assert main(["stats", str(recorded)]) == 0
+    assert "group x: 2 grants to 1 in" in capsys.readouterr().out
+
+
+def test_the_items_of_a_group_are_one_unless_one_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    happened = [
+        {**line(at, worker, event, token=token, **{field: 1.0}), "name": f"the%20crew/{item}"}
+        for at, worker, event, item, token, field in (
+            (1.0, 1, "acquired", "a/1", 1, "waited_s"),
+            (1.1, 1, "acquired", "b", 2, "waited_s"),
+            (2.0, 1, "released", "a/1", 1, "held_s"),
+            (2.1, 2, "acquired", "a/1", 3, "waited_s"),
+            (3.0, 1, "released", "b", 2, "held_s"),
+        )
+    ]
+    one = history(*happened, noun="partition")
+    assert (one.title, one.lanes) == ("partition the crew", ["worker 1", "worker 2"])
+    assert [(hold.token, hold.how, hold.end) for hold in one.holds] == [
+        (1, "released", 2.0),
+        (2, "released", 3.0),
+        (3, "open", 3.0),
+    ]
+    assert (gaps(one), summary(one).shared_at_once) == ([], 2)
+    logged = tmp_path / "events.jsonl"
+    named = ({**fields, "event": fields["event"].replace("lock.", "partition.")} for fields in happened)
+    logged.write_text("".join(f"{json.dumps(fields)}\n" for fields in named))
+    assert main(["stats", "--json", "--lock", "the%20crew/a/1", str(logged)]) == 0
+    (item,) = json.loads(capsys.readouterr().out)
+    assert (item["lock"], item["grants"], item["shared_at_once"]) == ("the%20crew/a/1", 2, 0)
+    assert main(["stats", "--lock", "nothing", str(logged)]) == 2
+    assert "there are the crew\n" in capsys.readouterr().err
+
+
+def test_members_that_are_there_together_exclude_nobody() -> None:
+    one = history(
+        line(1.0, 1, "joined", token=1, waited_s=0.0),
+        line(1.2, 2, "joined", token=2, waited_s=0.0),
+        line(2.0, 2, "left", token=2, held_s=0.8),
+        line(2.5, 3, "joined", token=3, waited_s=0.0),
+        line(3.0, 1, "lost", token=1, reason="revoked"),
+        line(4.0, 3, "left", token=3, held_s=1.5),
+        noun="group",
+    )
+    assert [hold.superseded_at for hold in one.holds] == [None] * 3
+    assert (gaps(one), overlaps(one)) == ([], 0)
+    figures = summary(one)
+    assert (figures.grants, figures.lost, figures.shared_at_once) == (3, 1, 2)
 
 
 def test_a_grant_that_is_told_before_the_release_is_a_gap_of_nothing() -> None:

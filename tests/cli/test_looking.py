@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +85,135 @@ def test_what_holds_permits_and_how_many(
 ) -> None:
     with recipes.connect(url, owner="trainer") as client:
         grant = client.semaphore("gpu", 4).acquire(3)
-        (holder,) = asked("who", "gpu", "--semaphore")["holders"]
+        (holder,) = asked("who", "gpu", "--of", "semaphore")["holders"]
         assert (holder["weight"], holder["id"], holder["token"]) == (3, grant.id, None)
         assert asked("who", "gpu")["holders"] == []
-        assert main(["who", "gpu", "--semaphore"]) == 0
+        assert main(["who", "gpu", "--of", "semaphore"]) == 0
         said = capsys.readouterr().out
         assert "permits" in said
         assert f"holds        3  {grant.id}  trainer" in said
         assert main(["break", "gpu", "--yes"]) == 2
-        assert main(["break", "gpu", "--id", "nothing", "--yes"]) == codes.FAILED
+        assert main(["break", "gpu", "--id", grant.id, "--yes"]) == 2
+        assert "say --of semaphore" in capsys.readouterr().err
+        remove = ["break", "gpu", "--of", "semaphore", "--yes", "--id"]
+        assert main([*remove, "nothing"]) == codes.FAILED
         assert "nobody at semaphore 'gpu' has id nothing" in capsys.readouterr().err
-        assert main(["break", "gpu", "--id", grant.id, "--yes"]) == 0
+        assert main([*remove, grant.id]) == 0
         assert f"holds it, permits 3, id {grant.id}: trainer" in capsys.readouterr().err
         assert client.semaphore("gpu", 4).holders() == []
+
+
+def test_another_kind_of_contender_in_a_semaphore_is_removed_by_its_token(
+    url: str, tmp_path: Path, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with recipes.connect(url) as client:
+        client.semaphore("gpu", 4).acquire()
+        with contextlib.closing(sqlite3.connect(tmp_path / "locks.db")) as db, db:
+            db.execute("UPDATE contender SET kind = 'Z'")
+        (holder,) = asked("who", "gpu", "--of", "semaphore")["holders"]
+        assert (holder["weight"], holder["token"] > 0) == (None, True)
+        assert main(["who", "gpu", "--of", "semaphore"]) == 0
+        assert f"holds      all  token {holder['token']}" in capsys.readouterr().out
+        assert main(["break", "gpu", "--of", "semaphore", "--token", str(holder["token"]), "--yes"]) == 0
+        assert f"holds it, all permits, token {holder['token']}" in capsys.readouterr().err
+        assert client.semaphore("gpu", 4).contenders() == []
+
+
+def test_what_leads_and_with_what_value(
+    url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with recipes.connect(url, owner="one") as client:
+        lead = client.election("e").campaign("10.0.0.3:80\n")
+        found = asked("who", "e", "--of", "election")
+        ((leader,), recipe) = found["holders"], found["recipe"]
+        assert (leader["value"], leader["token"], leader["owner"]) == ("10.0.0.3:80\n", lead.token, "one")
+        assert (recipe, found["lock"], found["waiters"]) == ("election", "e", [])
+        assert asked("who", "e")["holders"] == []
+        assert main(["who", "e", "--of", "election"]) == 0
+        said = capsys.readouterr().out
+        assert "election e" in said
+        assert f"leads  10.0.0.3:80\\n  {lead.token}  one" in " ".join(said.split("   "))
+        assert main(["break", "e", "--of", "election", "--token", str(lead.token + 1), "--yes"]) == 1
+        assert "nobody at election 'e' has token" in capsys.readouterr().err
+        assert main(["break", "e", "--of", "election", "--token", str(lead.token), "--yes"]) == 0
+        assert f"leads, value 10.0.0.3:80\\n, token {lead.token}: one" in capsys.readouterr().err
+        assert main(["who", "e", "--of", "election"]) == 0
+        assert "nobody leads, and nobody campaigns" in capsys.readouterr().out
+
+
+def test_who_is_a_member_and_who_waits_for_an_id(
+    url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        recipes.connect(url) as client,
+        recipes.connect(url) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        client.group("g").join(b"one", id="a")
+        membership = client.group("g").join(b"two\xff", id="b")
+        joining = pool.submit(lambda: other.group("g").join(id="a", timeout=60).release())
+        assert servers.eventually(lambda: len(client.group("g").contenders()) == 3, 20)
+        found = asked("who", "g", "--of", "group")
+        assert [(one["member"], one["data"]) for one in found["holders"]] == [
+            ("a", "one"),
+            ("b", "two\udcff"),
+        ]
+        assert [one["member"] for one in found["waiters"]] == ["a"]
+        assert asked("members", "g") == [{"id": "a", "data": "one"}, {"id": "b", "data": "two\udcff"}]
+        assert main(["who", "g", "--of", "group"]) == main(["members", "g"]) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert [line.split()[:3] for line in said if "two" in line] == [
+            ["member", "b", r"two\xff"],
+            ["b", r"two\xff"],
+        ]
+        assert main(["break", "g", "--of", "group", "--token", str(membership.token), "--yes"]) == 0
+        assert r"is a member, b, data two\xff, token" in capsys.readouterr().err
+        assert [one["id"] for one in asked("members", "g")] == ["a"]
+        first = client.group("g").holders()[0]
+        assert client.group("g").evict(first.token or 0)
+        assert joining.result()
+    assert main(["members", "g"]) == main(["who", "g", "--of", "group"]) == 0
+    said_last = capsys.readouterr().out
+    assert "nobody is a member\n" in said_last
+    assert "nobody is a member, and nobody waits for an id" in said_last
+
+
+def test_members_are_shown_live_on_a_terminal_and_in_a_pipe(url: str) -> None:
+    watch = [*RECIPES, "members", "g", "--store", url, "--watch"]
+    with recipes.connect(url) as client, contextlib.ExitStack() as stack:
+        piped = stack.enter_context(subprocess.Popen(watch, stdout=subprocess.PIPE, text=True))
+        as_json = stack.enter_context(subprocess.Popen([*watch, "--json"], stdout=subprocess.PIPE, text=True))
+        terminal = stack.enter_context(Terminal(watch, environment={}))
+        assert piped.stdout is not None
+        assert as_json.stdout is not None
+        terminal.until("nobody is a member")
+        assert piped.stdout.readline().endswith(" 0 members\n")
+        assert as_json.stdout.readline() == "[]\n"
+        with client.group("g").join(b"first", id="a") as membership:
+            assert piped.stdout.readline().endswith(" a joined; 1 member\n")
+            assert as_json.stdout.readline() == '[{"id": "a", "data": "first"}]\n'
+            terminal.until("first")
+            membership.update(b"second")
+            assert piped.stdout.readline().endswith(" a says second; 1 member\n")
+            assert as_json.stdout.readline() == '[{"id": "a", "data": "second"}]\n'
+            terminal.until("second")
+        assert piped.stdout.readline().endswith(" a left; 0 members\n")
+        terminal.press(CTRL_C)
+        assert terminal.ended() == 130
+        assert terminal.attributes == terminal.before
+        for process in (piped, as_json):
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+
+
+def test_members_that_are_there_as_the_watch_begins(url: str) -> None:
+    with recipes.connect(url) as client, client.group("g").join(id="a"), client.group("g").join(id="b"):
+        watch = [*RECIPES, "members", "g", "--store", url, "--watch"]
+        with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as piped:
+            assert piped.stdout is not None
+            assert piped.stdout.readline().endswith(" 2 members: a, b\n")
+            piped.send_signal(signal.SIGINT)
+            assert piped.wait(60) == 130
 
 
 def test_nobody(url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,10 +226,10 @@ def test_nobody(url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixtu
 
 
 def test_the_shell_completes_the_names_of_locks(url: str) -> None:
-    def completed(typed: str, store: str = url) -> list[str]:
+    def completed(typed: str, store: str = url, command: str = "who") -> list[str]:
         words = {
-            "COMP_WORDS": f"recipes who {typed}",
-            "COMP_CWORD": "2",
+            "COMP_WORDS": f"recipes {command} {typed}",
+            "COMP_CWORD": str(1 + len(command.split())),
             "_RECIPES_COMPLETE": "bash_complete",
         }
         env = {**os.environ, "RECIPES_STORE": store, **words}
@@ -121,6 +240,9 @@ def test_the_shell_completes_the_names_of_locks(url: str) -> None:
         assert completed("a/") == ["a/one", "a/two"]
         assert completed("x") == []
         assert completed("a", store="etcd://127.0.0.1:1/x") == []
+        assert completed("a", command="run") == ["a/one", "a/two"]
+        assert completed("a", command="members") == []
+        assert completed("a", command="who --of election") == []
 
 
 def test_a_store_out_of_reach(capsys: pytest.CaptureFixture[str]) -> None:

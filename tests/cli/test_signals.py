@@ -81,6 +81,42 @@ def test_once_there_is_a_command_all_are_kept_for_it(signals: Signals) -> None:
     assert select.select([signals], [], [], 0)[0] == []
 
 
+def test_when_the_command_has_ended_they_interrupt_again(signals: Signals) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    signals.collect()
+    assert not strike(signal.SIGUSR1)
+    assert not strike(signal.SIGHUP)
+    signals.arrived.clear()  # passed on: a daemon reads its configuration again
+    signals.let_end()
+    assert signal.getsignal(signal.SIGUSR1) == before
+    assert strike(signal.SIGHUP)
+    signals.collect()
+    assert not strike(signal.SIGTERM)
+    assert list(signals.arrived) == [signal.SIGTERM]
+
+
+@pytest.mark.parametrize("number", sorted({*ENDING} - {signal.SIGHUP}))
+def test_one_that_asked_the_command_to_end_is_not_forgotten(signals: Signals, number: signal.Signals) -> None:
+    signals.collect()
+    assert not strike(number)
+    signals.arrived.clear()  # passed on
+    with pytest.raises(Struck) as caught:
+        signals.let_end()
+    assert caught.value.number == number
+    assert not strike(number), "what has begun is not cut off"
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_one_that_came_too_late_to_be_passed_on_is_not_forgotten(
+    signals: Signals, number: signal.Signals
+) -> None:
+    signals.collect()
+    assert not strike(number)
+    with pytest.raises(Struck) as caught:
+        signals.let_end()
+    assert caught.value.number == number
+
+
 def test_what_was_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

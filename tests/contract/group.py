@@ -436,6 +436,17 @@ class Groups:
         with pytest.raises(ClientClosed):
             watcher.next()
 
+    def test_a_watch_outlasts_an_outage_of_the_store(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(frail=True, **LONG)
+        membership = join(a, b"1", id="x")
+        watcher = Watcher(b)
+        assert watcher.next() == (Member("x", b"1"),)
+        b.line.silence()
+        update(a, membership, b"2")
+        assert watcher.next(1.0) is None
+        b.line.heal()
+        assert watcher.until((Member("x", b"2"),))
+
     # Like whatever else is held.
 
     def test_a_lost_membership_is_told_and_others_do_not_see_it_any_more(self, world: World) -> None:

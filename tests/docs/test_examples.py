@@ -34,6 +34,7 @@ SAYS = {
     "after_tooz.py": "the report is made; held: True",
     "asynchronous.py": "token",
     "choosing.py": "it survives",
+    "cron_leader.py": "machine-1 makes the backup under token",
     "cron_once.py": "was done under token",
     "fence_column.py": "the late one writes: False",
     "fencing.py": "is older than",
@@ -86,6 +87,7 @@ def test_it_runs_and_says_what_it_should(
 
 SHELL_SAYS = {
     "cron.sh": ["is made, under token", "was done before"],
+    "elect.sh": ["one leads, token", "leads  one", "1      two", "exit code 143", "two leads, token"],
     "deploy.sh": ["old does a step", "new does a step"],
     "first_fenced.sh": ["bob wrote", "alice was refused: 'price' refused token", "[('a book', 'bob')]"],
     "first_lock.sh": ["100 visits of 100"],

@@ -8,7 +8,7 @@ from typing import Any
 
 from recipes import inspection
 from recipes._rules.readwrite import SHARED
-from recipes.cli.history import spans
+from recipes.cli.history import reading, spans
 from recipes.cli.running import ending as endings
 from recipes.cli.running import signals
 from recipes.cli.running.ending import Ending
@@ -115,6 +115,15 @@ def _all_taken() -> list[Any]:
         self._before.setdefault(number, signals.signal.signal(number, self._on_signal))
 
     return swap(Signals, "_take", take)
+
+
+def _forgetting(self: Signals) -> None:
+    self._asked = None
+    self.arrived.clear()
+    _LET_END(self)
+
+
+_LET_END = Signals.let_end
 
 
 def _stuck_is_forgotten() -> list[Any]:
@@ -228,6 +237,8 @@ OUTSIDE = [
             "a second signal cuts the clean-up off": lambda: swap(Signals, "spare", nothing),
             "the clean-up may take for ever": lambda: swap(signals, "CLEAN_UP_S", 1e9),
             "what was ignored is not": _all_taken,
+            "a loss makes it forget that it was asked to end": lambda: swap(Signals, "let_end", _forgetting),
+            "after a loss signals are for a command that is over": lambda: swap(Signals, "let_end", nothing),
         },
     ),
     *_planted(
@@ -245,6 +256,9 @@ OUTSIDE = [
         {
             "a cluster is a store for each order of its servers": lambda: swap(
                 spans, "first_names", lambda urls: {url: url for url in urls}
+            ),
+            "members of a group exclude each other": lambda: swap(
+                reading, "held_together", lambda noun, mode: mode == "shared"
             ),
             "locks of one name are one on all stores": lambda: swap(
                 spans, "first_names", lambda urls: dict.fromkeys(urls, "any")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from recipes._contract.rule import Rule
+from tests.mutants.in_elections import IN_ELECTIONS
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_etcd_lists import LISTS
 from tests.mutants.in_outside import OUTSIDE
@@ -54,6 +55,7 @@ CASES = [
     *(Case(f"signals-{number}", mutant) for number, mutant in enumerate(SIGNALS)),
     *(Case(f"runtime-{number}", mutant) for number, mutant in enumerate(RUNTIME)),
     *(Case(f"permits-{number}", mutant) for number, mutant in enumerate(IN_PERMITS)),
+    *(Case(f"elections-{number}", mutant) for number, mutant in enumerate(IN_ELECTIONS)),
     *(Case(f"partitions-{number}", mutant) for number, mutant in enumerate(IN_PARTITIONS)),
 ]
 

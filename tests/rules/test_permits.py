@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from recipes._contract.contenders import GRANTED, Ahead, Contender
 from recipes._rules.holding import granted, holders, waiting
-from recipes._rules.permits import limit_of, may_hold, order_of, permits
+from recipes._rules.permits import limit_of, may_hold, permits, permits_of
 from recipes._rules.registry import rule_of
 
 
@@ -122,12 +122,12 @@ def test_what_would_wait_for_ever(mine: str, held: list[str], waits: list[str], 
 @given(LIMITED, QUEUES)
 def test_who_waits_is_who_does_not_hold(kind: str, contenders: tuple[Contender, ...]) -> None:
     assert waiting(contenders[::-1]) == contenders[holders(contenders) :][::-1]
-    assert rule_of(kind) == order_of(kind)
+    assert rule_of(kind) == permits_of(kind)
 
 
 @pytest.mark.parametrize("kind", ["S", "S1", "S0.3", "S1.0", "S4.3", "S01.3", "S1.3.4", "S-1.3", "T1.3"])
 def test_a_kind_that_says_nothing_sound_is_exclusive(kind: str) -> None:
-    assert order_of(kind) is None
+    assert permits_of(kind) is None
     assert limit_of(Contender("x", kind=kind)) is None
     assert rule_of(kind).mode == "exclusive"
     assert rule_of(kind).weight is None

@@ -71,6 +71,26 @@ def test_what_is_there_comes_first_and_then_each_change(client: Client, backend:
     assert lists(backend) == 3
 
 
+def test_what_all_make_of_a_state_is_made_once_and_told_if_it_is_another(client: Client) -> None:
+    made: list[int] = []
+
+    def shared(contenders: tuple[Contender, ...]) -> bool:
+        made.append(len(contenders))
+        return bool(contenders)
+
+    own = [Observing(client._runtime, X, bool) for _ in range(2)]
+    alike = [Observing(client._runtime, X, shared) for _ in range(SO_MANY)]
+    assert {one.next() for one in (*own, *alike)} == {False}
+    assert made == [0]
+    with client.rwlock("x").reader, client.rwlock("x").reader:
+        assert {one.next() for one in (*own, *alike)} == {True}
+        assert {one.next(0) for one in alike} == {None}, "another reader makes no difference to them"
+        assert len(made) <= 3
+    for one in (*own, *alike):
+        assert one.next() is False
+        one.close()
+
+
 def test_a_slow_observer_skips_and_sees_the_last(client: Client) -> None:
     with observing(client) as slow, observing(client) as quick:
         assert slow.next() == quick.next() == []

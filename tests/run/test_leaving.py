@@ -200,6 +200,18 @@ def test_fault_45_a_dropped_client_whose_connection_needs_no_loop_is_ended_at_on
     assert eventually(lambda: process._left == [], SOON_S)
 
 
+def test_the_warning_says_what_is_held_and_of_what_recipe() -> None:
+    async def hold() -> None:
+        client = recipes.connect_async("memory://said", session_timeout=600)
+        await client.semaphore("gpu", 2).acquire()
+        await client.election("chief").campaign()
+
+    said = r"was dropped while it held semaphore 'gpu' \(id [-0-9a-f]+\), election 'chief' \(token \d+\); its"
+    with pytest.warns(ResourceWarning, match=said):  # noqa: PT031 - it is collected by either
+        asyncio.run(hold())
+        gc.collect()
+
+
 def test_fault_45_a_dropped_client_whose_connection_needs_its_loop_is_ended_at_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -65,6 +65,16 @@ def test_what_each_noun_has_a_word_of_its_own_for_is_measured(noun: str) -> None
     assert meter.tell(f"{noun}.queued", 4, **held, position=1) == [(f"{noun}.contended", 1, "")]
 
 
+def test_members_that_are_there_together_hand_nothing_over() -> None:
+    meter = Clocked()
+    of_group = {"name": "g", "attempt": 1, **LABELS, "recipe": "group"}
+    meter.tell("group.joined", 0, **of_group, token=1, waited_s=0)
+    meter.tell("group.joined", 1, **of_group, token=2, waited_s=0)
+    left = [("group.hold.duration", 1.0, "released")]
+    assert meter.tell("group.left", 2, **of_group, token=2, held_s=1.0) == left
+    assert meter.tell("group.left", 3, **of_group, token=1, held_s=1.0) == left
+
+
 def test_what_is_counted() -> None:
     meter = Clocked()
     assert meter.tell("lock.queued", 0, position=2) == [("lock.contended", 1, "")]

@@ -140,6 +140,16 @@ def test_what_each_noun_has_a_word_of_its_own_for_is_a_span(noun: str) -> None:
     assert spans[0].attributes["recipes.outcome"] == "acquired"
 
 
+def test_a_member_is_not_linked_to_those_that_are_there_beside_it() -> None:
+    def scene(tracer: Any) -> None:
+        for what, token in (("acquired", 1), ("queued", None), ("acquired", 2)):
+            fields = {"name": "g", "store": "s", "mode": "exclusive", "token": token, "waited_s": 0.0}
+            events.emit(events.Transition(events.event_of("group", what), **fields))
+
+    joined = [span for span in spans_of(scene) if span.name == "group.acquire"]
+    assert [len(span.links) for span in joined] == [0, 0]
+
+
 def test_what_tracing_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["recipes.telemetry.otel_spans"], "MOST", 3)
 

@@ -173,7 +173,7 @@ def being_a_member(client: recipes.Client) -> None:
     except recipes.AlreadyJoined as refused:
         assert_type(refused.member_id, str)
     group.join("a:1")  # type: ignore[arg-type]
-    group.join(b"", "a")  # type: ignore[misc]
+    group.join(b"", "a")  # type: ignore[call-arg]
     group.acquire()  # type: ignore[attr-defined]
 
 

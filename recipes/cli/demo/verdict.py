@@ -14,7 +14,7 @@ from recipes.cli.history.spans import LockHistory, histories
 
 __all__ = ["NOTHING", "Side", "Verdict"]
 
-NOTHING = LockHistory("", None, "", 0.0, 0.0)
+NOTHING = LockHistory("lock", "", None, "", 0.0, 0.0)
 
 
 @dataclass(slots=True)

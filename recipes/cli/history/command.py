@@ -24,7 +24,7 @@ __all__ = ["stats_command", "timeline_command"]
 LOGS = """
 \b
 A log has an event on each line, as JSON, and comes from
-  recipes run NAME --events events.jsonl -- CMD
+  recipes run NAME --events events.jsonl -- CMD, or recipes elect
   recipes demo --json > events.jsonl
   recipes.events.log_json(file), or a structlog of yours that renders JSON
 """
@@ -59,7 +59,7 @@ lane_option = click.option(
     help="The field that says who it was.  [default: worker, or host, pid and thread]",
 )
 lock_option = click.option(
-    "--lock", "locks", multiple=True, metavar="NAME", help="This lock only; may be repeated."
+    "--lock", "locks", multiple=True, metavar="NAME", help="What has this name only; may be repeated."
 )
 
 
@@ -77,7 +77,7 @@ lock_option = click.option(
 def timeline_command(
     *, files: tuple[str, ...], output: Path, lane: str | None, locks: tuple[str, ...]
 ) -> int:
-    """Draw from logs who waited for each lock and who held it.
+    """Draw from logs who waited for each lock and who held it, who led, and who was a member.
 
     A lane for each contender; losses and doubts are marked, grants have their tokens, and the longest
     hand-overs and waits are listed.
@@ -101,7 +101,8 @@ def timeline_command(
 def stats_command(*, files: tuple[str, ...], lane: str | None, locks: tuple[str, ...], as_json: bool) -> int:
     """Say for each lock how long contenders waited and held, and how often it was lost.
 
-    Locks of one name on different stores are counted apart.
+    The same for each election, group, and whatever else is held. Those of one name on different
+    stores are counted apart.
     """
     found = [(history.title, summary(history)) for history in _histories(files, lane, locks)]
     if as_json:
@@ -119,10 +120,11 @@ def _histories(files: Sequence[str], lane: str | None, locks: Sequence[str]) -> 
             )
     except NoEvents as nothing:
         raise click.ClickException(str(nothing)) from None
-    found = [history for history in histories(log.happenings) if not locks or history.lock in locks]
+    everything = histories(log.happenings, locks)
+    found = [history for history in everything if not locks or history.lock in locks]
     if not found:
-        seen = ", ".join(sorted({one.name for one in log.happenings}))
-        raise click.ClickException(f"none of these locks is in the log; there are {seen}")
+        seen = ", ".join(sorted({history.lock for history in everything}))
+        raise click.ClickException(f"nothing of these names is in the log; there are {seen}")
     return found
 
 

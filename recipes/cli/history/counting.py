@@ -68,9 +68,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The figures of one lock.
+    """The figures of one lock, or whatever is held.
 
     Attributes:
+        recipe: What it is: the noun of its events.
         lock: Its name.
         store: The URL of its store; None if the log does not say.
         seconds: From its first event to its last.
@@ -90,6 +91,7 @@ class Summary:
         cancelled: Waiters that were interrupted.
     """
 
+    recipe: str
     lock: str
     store: str | None
     seconds: float
@@ -119,6 +121,7 @@ def summary(history: LockHistory) -> Summary:
     holds = history.holds
     seconds = history.end - history.start
     return Summary(
+        recipe=history.recipe,
         lock=history.lock,
         store=history.store,
         seconds=seconds,

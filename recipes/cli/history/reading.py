@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from recipes.events import HELD
+from recipes.events import HELD, held_together
 
 __all__ = ["Happening", "Log", "NoEvents", "happening", "read"]
 
@@ -24,13 +24,13 @@ class NoEvents(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event of a lock, and who told it.
+    """An event of a lock, or of whatever is held, and who told it.
 
     Attributes:
         at: When, in seconds; only differences count.
         lane: Who.
         event: Which of `recipes.events.EVENTS`.
-        name: The name of the lock.
+        name: Its name.
         store: The URL of its store; None if the log does not say.
         mode: "exclusive" or "shared".
         token: The fencing token, if it has one.
@@ -130,13 +130,14 @@ def happening(fields: dict[str, Any], lane: str) -> Happening | None:
     clock = next((key for key in TIMES if key in fields), None)
     if clock is None or not _of_a_lock(fields):
         return None
+    noun, mode = fields["event"].partition(".")[0], fields.get("mode", "exclusive")
     return Happening(
         at=_seconds(fields[clock]),
         lane=lane,
         event=fields["event"],
         name=fields["name"],
         store=store if isinstance(store := fields.get("store"), str) else None,
-        mode=fields.get("mode", "exclusive"),
+        mode="shared" if held_together(noun, mode) else mode,
         token=fields.get("token"),
         attempt=fields.get("attempt", 1),
         position=fields.get("position"),

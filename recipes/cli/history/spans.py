@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
+from urllib.parse import unquote
 
 from recipes.cli.history.reading import Happening
 from recipes.cli.history.stores import first_names
@@ -106,12 +107,13 @@ class Mark:
 
 @dataclass(slots=True)
 class LockHistory:
-    """All that happened to one lock.
+    """All that happened to one lock, or whatever is held.
 
     Attributes:
+        recipe: What it is: the noun of its events.
         lock: Its name.
         store: The URL of its store, as it was named first; None if the log does not say.
-        title: Its name for people, with the store if there are several.
+        title: Its name for people, with what it is unless that is a lock, and the store if there are several.
         start: The time of its first event.
         end: That of its last.
         lanes: Who came, in a natural order.
@@ -120,6 +122,7 @@ class LockHistory:
         marks: What was out of the ordinary.
     """
 
+    recipe: str
     lock: str
     store: str | None
     title: str
@@ -131,22 +134,39 @@ class LockHistory:
     marks: list[Mark] = field(default_factory=list)
 
 
-def histories(happenings: Sequence[Happening]) -> list[LockHistory]:
-    """Return what happened to each lock of each store, in the order of their first events."""
+def histories(happenings: Sequence[Happening], apart: Collection[str] = ()) -> list[LockHistory]:
+    """Return what happened to each lock of each store, in the order of their first events.
+
+    Args:
+        happenings: The events.
+        apart: The items of a group's work, as ``group/item``, that have a history of their own; the others
+            of a group have one together.
+    """
     stores = first_names(one.store for one in happenings if one.store is not None)
     locks: dict[tuple[str, str, str | None], list[Happening]] = defaultdict(list)
-    for one in happenings:
+    for one in (_gathered(one, apart) for one in happenings):
         locks[one.event.partition(".")[0], one.name, stores.get(one.store or "")].append(one)
     several = len({store for _, _, store in locks}) > 1
-    return [
-        _history(name, store, f"{name} on {store or NAMELESS}" if several else name, events)
-        for (_, name, store), events in locks.items()
-    ]
+    found = []
+    for (recipe, name, store), events in locks.items():
+        what = name if recipe == "lock" else f"{recipe} {name}"
+        title = f"{what} on {store or NAMELESS}" if several else what
+        start = min(one.at - (one.waited_s or one.held_s or 0.0) for one in events)
+        history = LockHistory(recipe, name, store, title, start, events[-1].at)
+        _fill(history, events)
+        found.append(history)
+    return found
 
 
-def _history(name: str, store: str | None, title: str, events: Sequence[Happening]) -> LockHistory:
-    start = min(one.at - (one.waited_s or one.held_s or 0.0) for one in events)
-    history = LockHistory(name, store, title, start, events[-1].at)
+def _gathered(one: Happening, apart: Collection[str]) -> Happening:
+    """Return the event of an item as one of all items of its group: a member has many at once."""
+    if not one.event.startswith("partition.") or one.name in apart:
+        return one
+    return replace(one, name=unquote(one.name.partition("/")[0]), mode="shared")
+
+
+def _fill(history: LockHistory, events: Sequence[Happening]) -> None:
+    """Add up what happened."""
     contenders: dict[str, _Lane] = {}
     for one in events:
         if one.lane not in contenders:
@@ -157,7 +177,6 @@ def _history(name: str, store: str | None, title: str, events: Sequence[Happenin
     history.lanes = sorted(contenders, key=_natural)
     history.waits.sort(key=lambda wait: wait.start)
     _supersede(history.holds)
-    return history
 
 
 def _natural(text: str) -> list[tuple[int, int | str]]:

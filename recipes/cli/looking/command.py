@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.looking.queue import Queue, described, follow, read
+from recipes.cli.looking.asking import console, json_option, looking
+from recipes.cli.looking.queue import Queue, follow, looked_at, read
+from recipes.cli.looking.shapes import SHAPES
 from recipes.cli.options import Count, Name, Seconds, store_option, without_secret
+from recipes.events import titled
 
 __all__ = ["break_command", "ls_command", "watch_command", "who_command"]
 
 READ_AT_ONCE = 10_000
-NARROW = 100
-"""Columns where there is no terminal."""
 
 LS_EXAMPLES = """
 \b
@@ -37,6 +36,7 @@ WHO_EXAMPLES = """
 Examples:
   recipes who reports/nightly
   recipes who reports/nightly --json | jq '.holders[].token'
+  recipes who scheduler --of election
 
 \b
 Owner, host, pid and time are shown of those who gave them: recipes run does, and
@@ -59,13 +59,20 @@ Examples:
   recipes who reports/nightly
   recipes break reports/nightly --token 1099511627777
   recipes break reports/nightly --token 1099511627777 --yes
+  recipes break gpu --of semaphore --id 5f0c61a2b0f14dc4a7f0a4a5c1a2c6d0
 
-Exit codes: 0 it was removed, 1 nobody has that token, or you said no, 122 the store
-did not answer, 2 wrong arguments.
+Exit codes: 0 it was removed, 1 there is no such contender, or you said no, 122 the
+store did not answer, 2 wrong arguments.
 """
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-semaphore_option = click.option("--semaphore", is_flag=True, help="NAME is a semaphore's, not a lock's.")
+of_option = click.option(
+    "--of",
+    "recipe",
+    type=click.Choice(list(SHAPES)),
+    default="lock",
+    show_default=True,
+    help="What NAME is the name of.",
+)
 limit_option = click.option(
     "--limit",
     type=Count(most=READ_AT_ONCE),
@@ -94,10 +101,10 @@ def ls_command(*, store: str, as_json: bool, limit: int) -> int:
         table = Table("lock", "held", "token", "owner", "waiting", box=None, pad_edge=False)
         for queue in found:
             table.add_row(*_listed(queue))
-        _console().print(table if found else "nobody holds a lock here, and nobody waits")
+        console().print(table if found else "nobody holds a lock here, and nobody waits")
         return codes.OK
 
-    return _looking(store, show)
+    return looking(store, show)
 
 
 @click.command("who", short_help="Show who holds a lock and who waits.", epilog=WHO_EXAMPLES)
@@ -105,23 +112,24 @@ def ls_command(*, store: str, as_json: bool, limit: int) -> int:
 @store_option
 @json_option
 @limit_option
-@semaphore_option
-def who_command(*, name: str, store: str, as_json: bool, limit: int, semaphore: bool) -> int:
+@of_option
+def who_command(*, name: str, store: str, as_json: bool, limit: int, recipe: str) -> int:
     """Show who holds the lock NAME, and who waits for it, in order.
 
     Clients of other kinds that share the lock are shown as such, and what is no contender at all.
-    Of a semaphore it shows how many permits each takes.
+    With --of it is another recipe's: of a semaphore it shows how many permits each takes, of an
+    election the values.
     """
 
     def show(client: recipes.Client) -> int:
-        queue = read(client, name, limit, semaphore=semaphore)
+        queue = read(client, name, limit, recipe)
         if as_json:
             click.echo(json.dumps({"store": without_secret(store), **queue.as_fields()}))
         else:
-            _console().print(queue.drawn())
+            console().print(queue.drawn())
         return codes.OK
 
-    return _looking(store, show)
+    return looking(store, show)
 
 
 @click.command("watch", short_help="Show it live.", epilog=WATCH_EXAMPLES)
@@ -134,60 +142,62 @@ def who_command(*, name: str, store: str, as_json: bool, limit: int, semaphore: 
     show_default=True,
     help="The longest pause between two looks; a change is shown at once.",
 )
-@semaphore_option
-def watch_command(*, name: str, store: str, interval: float, semaphore: bool) -> int:
+@of_option
+def watch_command(*, name: str, store: str, interval: float, recipe: str) -> int:
     """Show who holds the lock NAME and who waits, until Ctrl-C.
 
     On a terminal it is a table that stays; elsewhere a line is printed whenever a holder changes.
     """
 
     def show(client: recipes.Client) -> int:
-        console = _console()
-        if console.is_terminal:
-            with Live(console=console, auto_refresh=False, screen=False) as live:
-                for queue in follow(client, name, READ_AT_ONCE, interval, semaphore=semaphore, redrawn=True):
-                    live.update(queue.drawn(max(console.height - 6, 1)), refresh=True)
+        screen = console()
+        if screen.is_terminal:
+            with Live(console=screen, auto_refresh=False, screen=False) as live:
+                for queue in follow(client, name, READ_AT_ONCE, interval, recipe=recipe, redrawn=True):
+                    live.update(queue.drawn(max(screen.height - 6, 1)), refresh=True)
         seen: list[str] | None = None
-        for queue in follow(client, name, READ_AT_ONCE, interval, semaphore=semaphore, redrawn=False):
-            if (now := [one.key for one in queue.holders]) != seen:
+        for queue in follow(client, name, READ_AT_ONCE, interval, recipe=recipe, redrawn=False):
+            if (now := [f"{one.key} {one.data!r}" for one in queue.holders]) != seen:
                 seen = now
                 click.echo(_changed(queue))
                 sys.stdout.flush()
         return codes.OK
 
-    return _looking(store, show)
+    return looking(store, show)
 
 
 @click.command("break", short_help="Remove a holder or a waiter.", epilog=BREAK_EXAMPLES)
 @click.argument("name", type=Name())
-@click.option("--token", type=Count(), help="Which contender of a lock: as recipes who shows it.")
-@click.option("--id", "contender_id", help="Which contender of a semaphore.")
+@click.option("--token", type=Count(), help="Which contender: as recipes who shows it.")
+@click.option("--id", "contender_id", help="Which contender, where it has no token, as in a semaphore.")
+@of_option
 @store_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def break_command(*, name: str, token: int | None, contender_id: str | None, store: str, yes: bool) -> int:
-    """Remove the contender with this token from the queue of the lock NAME, and no other.
-
-    With --id it is the semaphore NAME, and the contender with this id.
+def break_command(
+    *, name: str, token: int | None, contender_id: str | None, recipe: str, store: str, yes: bool
+) -> int:
+    """Remove the contender with this token, or id, from the queue of the lock NAME, and no other.
 
     Its process goes on until it finds out, by its next renewal: what the lock protects has to
     refuse the old token by then. Better end the process, if it can be reached.
     """
     named = contender_id if token is None else token
     if named is None or (token is not None and contender_id is not None):
-        raise click.UsageError("say --token, of a lock, or --id, of a semaphore")
+        raise click.UsageError("say --token, or --id")
+    if contender_id is not None and recipe != "semaphore":
+        raise click.UsageError("--id names a contender of a semaphore: say --of semaphore")
 
     def remove(client: recipes.Client) -> int:
-        queue = read(client, name, READ_AT_ONCE, semaphore=token is None)
+        queue = read(client, name, READ_AT_ONCE, recipe)
         there = next((one for one in queue.contenders if named in (one.token, one.id)), None)
         if there is None:
-            what = f"semaphore {name!r} has id" if token is None else f"lock {name!r} has token"
+            what = f"{titled(recipe, name)} has {'id' if token is None else 'token'}"
             click.echo(f"recipes break: nobody at {what} {named}; see recipes who", err=True)
             return codes.FAILED
-        click.echo(described(there), err=True)
+        click.echo(queue.described(there), err=True)
         if not yes and not _confirmed():
             return codes.FAILED
-        held = client.semaphore(name, 1) if token is None else client.lock(name)
-        if held.evict(named):
+        if looked_at(client, recipe, name).evict(named):
             click.echo("removed", err=True)
             return codes.OK
         click.echo("recipes break: it has left by itself meanwhile; nothing was removed", err=True)
@@ -195,31 +205,11 @@ def break_command(*, name: str, token: int | None, contender_id: str | None, sto
 
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask at: say --yes")
-    return _looking(store, remove)
+    return looking(store, remove)
 
 
 def _confirmed() -> bool:
     return click.confirm("Remove it? Its process may not know for a while", err=True)
-
-
-def _looking(store: str, act: Callable[[recipes.Client], int]) -> int:
-    """Do something with a client; says what is wrong if the store does not answer."""
-    try:
-        with recipes.connect(store) as client:
-            return act(client)
-    except recipes.RecipesError as error:
-        click.echo(f"recipes: {error}", err=True)
-        return codes.UNREACHABLE
-
-
-def _console() -> Console:
-    return Console(
-        file=sys.stdout,
-        width=None if sys.stdout.isatty() else NARROW * 2,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
 
 
 def _counted(queue: Queue) -> dict[str, Any]:
@@ -239,5 +229,5 @@ def _listed(queue: Queue) -> tuple[str, ...]:
 
 def _changed(queue: Queue) -> str:
     clock = time.strftime("%H:%M:%S")
-    holders = "; ".join(described(one) for one in queue.holders) or "nobody holds it"
+    holders = "; ".join(map(queue.described, queue.holders)) or queue.shape.nobody.partition(",")[0]
     return f"{clock} {holders}; {len(queue.waiters)} wait"

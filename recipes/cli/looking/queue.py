@@ -1,4 +1,4 @@
-"""What is read of one lock, and how it is shown: as a table, and as fields."""
+"""What is read of one lock, or another recipe's queue, and how it is shown: as a table, and as fields."""
 
 from __future__ import annotations
 
@@ -14,30 +14,38 @@ from rich.text import Text
 
 import recipes
 from recipes import events
+from recipes.cli.looking.shapes import SHAPES, Shape
 from recipes.inspection import ContenderInfo, observe
 
-__all__ = ["Queue", "described", "follow", "read"]
+__all__ = ["Queue", "follow", "looked_at", "read"]
 
 FOREIGN = "of another kind of client"
-COLUMNS = ("", "mode", "token", "owner", "host", "pid", "since")
-OF_PERMITS = ("", "permits", "id", *COLUMNS[3:])
+IDENTITY = ("owner", "host", "pid", "since")
+"""The columns that all recipes have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One lock as the store showed it.
+    """One lock, or another recipe's queue, as the store showed it.
 
     Attributes:
         lock: Its name.
         contenders: Who stood in its queue, in order.
         foreign: What else was there, that is no contender, or may not wait for ours.
         more: Whether there were more than were read.
+        recipe: What it is.
     """
 
     lock: str
     contenders: tuple[ContenderInfo, ...]
     foreign: tuple[str, ...] = ()
     more: bool = False
+    recipe: str = "lock"
+
+    @property
+    def shape(self) -> Shape:
+        """How it is shown."""
+        return SHAPES[self.recipe]
 
     @property
     def holders(self) -> list[ContenderInfo]:
@@ -52,61 +60,84 @@ class Queue:
     def as_fields(self) -> dict[str, Any]:
         """Return it as it is printed for programs."""
         return {
+            "recipe": self.recipe,
             "lock": self.lock,
-            "holders": [_fields(one) for one in self.holders],
-            "waiters": [_fields(one) for one in self.waiters],
+            "holders": [self._fields(one) for one in self.holders],
+            "waiters": [self._fields(one) for one in self.waiters],
             "strangers": list(self.foreign),
             "more": self.more,
         }
 
     def drawn(self, most: int | None = None) -> RenderableType:
         """Return it as a table; of the waiters the first ``most``."""
-        table = Table(title=self.lock, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for name in OF_PERMITS if any(map(_takes_permits, self.contenders)) else COLUMNS:
-            right = name in ("token", "pid", "permits")
-            table.add_column(name, justify="right" if right else "left", no_wrap=True)
+        title = self.lock if self.recipe == "lock" else f"{self.recipe} {self.lock}"
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table.add_column("", no_wrap=True)
+        for name, justify in self.shape.columns:
+            table.add_column(name, justify=justify, no_wrap=True)
+        for name in IDENTITY:
+            table.add_column(name, justify="right" if name == "pid" else "left", no_wrap=True)
         shown = [*self.holders, *self.waiters[:most]]
         for one in shown:
-            table.add_row(*map(Text, _row(one)))
+            table.add_row(*map(Text, self._row(one)))
         left = len(self.contenders) - len(shown)
         notes = [f"... and {left} more wait"] if left else []
         notes += ["there are more: see --limit"] if self.more else []
         notes += [f"beside them: {one}" for one in self.foreign]
-        nobody = [] if shown else ["nobody holds it, and nobody waits"]
+        nobody = [] if shown else [self.shape.nobody]
         return Group(table, *map(Text, [*nobody, *notes]))
 
+    def described(self, one: ContenderInfo) -> str:
+        """Return one of its contenders in a line."""
+        at = ("host", one.host), ("pid", one.pid)
+        known = [f"{name} {value}" for name, value in at if value is not None]
+        who = ", ".join([one.owner or "owner unknown" if one.ours else FOREIGN, *known])
+        does = self.shape.holds_it if one.holds else self.shape.waits
+        return f"{does}, {self.shape.words(one)}: {who}; {one.key}"
 
-def described(one: ContenderInfo) -> str:
-    """Return a contender in a line."""
-    known = [f"{name} {value}" for name, value in (("host", one.host), ("pid", one.pid)) if value is not None]
-    who = ", ".join([one.owner or "owner unknown" if one.ours else FOREIGN, *known])
-    what = f"permits {one.weight}, id {one.id}" if _takes_permits(one) else f"{one.mode}, token {one.token}"
-    return f"{'holds it' if one.holds else 'waits'}, {what}: {who}; {one.key}"
+    def _row(self, one: ContenderInfo) -> Iterator[str]:
+        yield self.shape.holds if one.holds else str(one.position)
+        yield from self.shape.cells(one)
+        yield (one.owner or "") if one.ours else f"{one.owner or ''} ({FOREIGN})".strip()
+        yield one.host or ""
+        yield "" if one.pid is None else str(one.pid)
+        yield "" if one.since is None else _ago(one.since)
+
+    def _fields(self, one: ContenderInfo) -> dict[str, Any]:
+        fields = asdict(one)
+        for name in ("lock", "mine", "id", "weight", "data"):
+            del fields[name]
+        return {**fields, **self.shape.fields(one), "foreign": not one.ours}
 
 
-def read(client: recipes.Client, name: str, limit: int, *, semaphore: bool = False) -> Queue:
+def looked_at(client: recipes.Client, recipe: str, name: str) -> Any:
+    """Return what a recipe calls by this name, to be looked at."""
+    return client.semaphore(name, 1) if recipe == "semaphore" else getattr(client, recipe)(name)
+
+
+def read(client: recipes.Client, name: str, limit: int, recipe: str = "lock") -> Queue:
     """Ask the store; within the client's request timeout."""
-    looked_at = client.semaphore(name, 1) if semaphore else client.lock(name)
     with _strangers() as foreign:
-        found = looked_at.contenders(limit=limit)
-    return _queue(name, found, foreign, limit)
+        found = looked_at(client, recipe, name).contenders(limit=limit)
+    return _queue(recipe, name, found, foreign, limit)
 
 
 def follow(
-    client: recipes.Client, name: str, limit: int, every_s: float, *, semaphore: bool = False, redrawn: bool
+    client: recipes.Client, name: str, limit: int, every_s: float, *, recipe: str = "lock", redrawn: bool
 ) -> Iterator[Queue]:
     """Yield the queue now, and after every change; where it is ``redrawn``, every ``every_s`` at least."""
-    looked_at = client.semaphore(name, 1) if semaphore else client.lock(name)
-    with _strangers() as foreign, observe(looked_at, limit=limit, every_s=every_s) as seen:
+    held = looked_at(client, recipe, name)
+    with _strangers() as foreign, observe(held, limit=limit, every_s=every_s) as seen:
         found = next(seen)
         while True:
-            yield _queue(name, found, foreign, limit)
+            yield _queue(recipe, name, found, foreign, limit)
             changed = seen.next(every_s if redrawn else None)
             found = found if changed is None else changed
 
 
-def _queue(name: str, found: list[ContenderInfo], foreign: list[str], limit: int) -> Queue:
-    return Queue(name, tuple(found), tuple(dict.fromkeys(foreign)), more=len(found) == limit)
+def _queue(recipe: str, name: str, found: list[ContenderInfo], foreign: list[str], limit: int) -> Queue:
+    strangers = tuple(dict.fromkeys(foreign))
+    return Queue(name, tuple(found), strangers, more=len(found) == limit, recipe=recipe)
 
 
 @contextmanager
@@ -123,28 +154,6 @@ def _strangers() -> Generator[list[str]]:
         yield found
     finally:
         unsubscribe()
-
-
-def _fields(one: ContenderInfo) -> dict[str, Any]:
-    fields = asdict(one)
-    del fields["lock"], fields["mine"]
-    if not _takes_permits(one):
-        del fields["id"], fields["weight"]
-    return {**fields, "foreign": not one.ours}
-
-
-def _takes_permits(one: ContenderInfo) -> bool:
-    return one.weight is not None
-
-
-def _row(one: ContenderInfo) -> Iterator[str]:
-    yield "holds" if one.holds else str(one.position)
-    yield str(one.weight) if _takes_permits(one) else one.mode
-    yield one.id if _takes_permits(one) else str(one.token)
-    yield (one.owner or "") if one.ours else f"{one.owner or ''} ({FOREIGN})".strip()
-    yield one.host or ""
-    yield "" if one.pid is None else str(one.pid)
-    yield "" if one.since is None else _ago(one.since)
 
 
 def _ago(since: float) -> str:

@@ -1,8 +1,12 @@
-"""The arguments of ``recipes run``."""
+"""The arguments of ``recipes run`` and ``recipes elect``."""
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -11,8 +15,9 @@ from recipes.cli import codes
 from recipes.cli.options import Name, Seconds, store_option
 from recipes.cli.running.run import LONGEST_GRACE, Order, run
 
-__all__ = ["run_command"]
+__all__ = ["elect_command", "run_command"]
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 EXAMPLES = f"""
 \b
 Examples:
@@ -34,27 +39,78 @@ it to what the lock protects), RECIPES_MODE, RECIPES_STORE, RECIPES_REMAINING
 (seconds proven when it was started) and RECIPES_DEADLINE (the same on the boot
 clock; every renewal moves it on).
 """
+ELECT_EXAMPLES = f"""
+\b
+Examples:
+  recipes elect scheduler --store etcd://10.0.0.1:2379/app -- ./scheduler
+  recipes elect primary --value "$(hostname):8000" -- ./serve --port 8000
+  recipes elect cleaner -- sh -c 'clean --fence "$RECIPES_TOKEN"'
+  recipes who primary --of election
+
+\b
+Exit codes: the command's own, 128 + n if signal n ended it; or
+{chr(10).join(f"  {code}  {meaning}" for code, meaning in codes.MEANINGS_OF_ELECT.items())}
+A command that itself ends with one of these is named on standard error, and in
+--report.
+
+\b
+The command's environment has RECIPES_ELECTION, RECIPES_VALUE, RECIPES_TOKEN (the
+fencing token: hand it to what only the leader may change), RECIPES_STORE,
+RECIPES_REMAINING and RECIPES_DEADLINE, as with recipes run.
+"""
+
+
+command_argument = click.argument(
+    "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD..."
+)
+keeping_options = (
+    click.option(
+        "--ttl",
+        type=Seconds(least=2),
+        default=15.0,
+        show_default=True,
+        help="The session: if this process dies, the store gives its place away after so long.",
+    ),
+    click.option(
+        "--grace",
+        type=Seconds(zero=True),
+        help="From SIGTERM to SIGKILL, when the session is not renewed.  [default: a fifth of --ttl]",
+    ),
+)
+telling_options = (
+    click.option(
+        "--events",
+        "log",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Append the events to this file, for recipes timeline and recipes stats.",
+    ),
+    click.option(
+        "--report",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write how it ended to this file, as JSON.",
+    ),
+)
+
+
+def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Return what adds options in this order."""
+
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 @click.command("run", short_help="Run a command while holding a lock.", epilog=EXAMPLES)
 @click.argument("name", type=Name())
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@command_argument
 @store_option
 @click.option("--shared", is_flag=True, help="Hold it beside others that hold it shared.")
 @click.option("--try", "tries", is_flag=True, help="Do not wait: give up at once if it is not free.")
 @click.option("--timeout", type=Seconds(zero=True), help="Wait at most so long.  [default: for ever]")
-@click.option(
-    "--ttl",
-    type=Seconds(least=2),
-    default=15.0,
-    show_default=True,
-    help="The session: if this process dies, the store frees the lock after so long.",
-)
-@click.option(
-    "--grace",
-    type=Seconds(zero=True),
-    help="From SIGTERM to SIGKILL, when the session is not renewed.  [default: a fifth of --ttl]",
-)
+@_with(*keeping_options)
 @click.option(
     "--on-lost",
     type=click.Choice(["stop", "ignore"]),
@@ -63,17 +119,7 @@ clock; every renewal moves it on).
     help="End the command before the store may give the lock away; or warn, and let it run.",
 )
 @click.option("--owner", help="What recipes who shows, with host and process.  [default: the program's name]")
-@click.option(
-    "--events",
-    "log",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Append the lock's events to this file, for recipes timeline and recipes stats.",
-)
-@click.option(
-    "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write how it ended to this file, as JSON.",
-)
+@_with(*telling_options)
 def run_command(
     *,
     name: str,
@@ -97,31 +143,88 @@ def run_command(
     """
     if tries and timeout is not None:
         raise click.UsageError("--try does not wait, so it is not allowed with --timeout")
-    if grace is not None and grace > ttl * LONGEST_GRACE:
-        raise click.UsageError(
-            f"--grace {grace:g} is more than a third of --ttl {ttl:g}: one late renewal would end the "
-            "command; allow a longer --ttl"
-        )
-    if owner is not None and not (owner.isprintable() and 1 <= len(owner) <= LONGEST_OWNER):
-        raise click.UsageError(f"--owner is 1 to {LONGEST_OWNER} printable characters")
     return run(
         Order(
-            lock=name,
+            name=name,
             store=store,
             command=command,
             shared=shared,
             timeout_s=0.0 if tries else timeout,
             ttl_s=ttl,
-            grace_s=ttl / 5 if grace is None else grace,
+            grace_s=_grace(grace, ttl),
             stops=on_lost == "stop",
             log=log,
-            owner=_owner(command) if owner is None else owner,
+            owner=_owner(owner, command),
             report=report,
         )
     )
 
 
-def _owner(command: tuple[str, ...]) -> str:
-    """Return the program's name: its arguments may be secret."""
-    name = Path(command[0]).name
-    return name[:LONGEST_OWNER] if name.isprintable() and name else "recipes run"
+@click.command("elect", short_help="Run a command while leading.", epilog=ELECT_EXAMPLES)
+@click.argument("name", type=Name("election"))
+@command_argument
+@store_option
+@click.option(
+    "--value",
+    help="What the leader says to others, such as its address.  [default: host and process]",
+)
+@click.option(
+    "--timeout",
+    type=Seconds(zero=True),
+    help="Wait at most so long to be elected, each time.  [default: for ever]",
+)
+@_with(*keeping_options, *telling_options)
+def elect_command(
+    *,
+    name: str,
+    command: tuple[str, ...],
+    store: str,
+    value: str | None,
+    timeout: float | None,
+    ttl: float,
+    grace: float | None,
+    log: Path | None,
+    report: Path | None,
+) -> int:
+    """Run CMD while leading the election NAME, whenever that is.
+
+    Campaigns, starts CMD when elected, resigns when CMD and all it started have ended, and ends with
+    its code. If the leadership is lost, CMD is ended as with recipes run, before the store may let
+    another candidate lead; then it campaigns again, at the end of the queue.
+    """
+    return run(
+        Order(
+            name=name,
+            store=store,
+            command=command,
+            timeout_s=timeout,
+            ttl_s=ttl,
+            grace_s=_grace(grace, ttl),
+            log=log,
+            owner=_owner(None, command),
+            report=report,
+            recipe="election",
+            value=f"{socket.gethostname()}:{os.getpid()}" if value is None else value,
+        )
+    )
+
+
+def _grace(grace: float | None, ttl: float) -> float:
+    if grace is None:
+        return ttl / 5
+    if grace > ttl * LONGEST_GRACE:
+        raise click.UsageError(
+            f"--grace {grace:g} is more than a third of --ttl {ttl:g}: one late renewal would end the "
+            "command; allow a longer --ttl"
+        )
+    return grace
+
+
+def _owner(owner: str | None, command: tuple[str, ...]) -> str:
+    """Return what was given, or the program's name: its arguments may be secret."""
+    if owner is None:
+        name = Path(command[0]).name
+        return name[:LONGEST_OWNER] if name.isprintable() and name else "recipes run"
+    if not (owner.isprintable() and 1 <= len(owner) <= LONGEST_OWNER):
+        raise click.UsageError(f"--owner is 1 to {LONGEST_OWNER} printable characters")
+    return owner

@@ -68,19 +68,23 @@ class Ending:
             "stuck": list(self.stuck),
         }
 
-    def words(self, lock: str, command: Sequence[str]) -> str:
-        """Return a line for people; nothing where the exit code says all."""
+    def words(self, title: str, command: Sequence[str]) -> str:
+        """Return a line for people; nothing where the exit code says all.
+
+        Args:
+            title: What was to be held: "lock 'x'".
+            command: What was to run.
+        """
         match self.outcome:
             case Outcome.LOST:
                 ended = "" if self.command_code is None else f"; {command[0]} {_fate(self.command_code)}"
-                return f"lock {lock!r} was lost: {self.reason or 'its proof ran out'}{ended}"
-            case Outcome.NOT_ACQUIRED:
-                return f"lock {lock!r} was not acquired: {self.reason}"
-            case Outcome.UNREACHABLE:
-                return f"lock {lock!r} was not acquired: {self.reason}"
+                return f"{title} was lost: {self.reason or 'its proof ran out'}{ended}"
+            case Outcome.NOT_ACQUIRED | Outcome.UNREACHABLE:
+                won = "won" if title.startswith("election ") else "acquired"
+                return f"{title} was not {won}: {self.reason}"
             case Outcome.INTERRUPTED:
                 name = signal.Signals(self.code - codes.SIGNALLED).name
-                return f"{name} while waiting for lock {lock!r}; {command[0]} was not started"
+                return f"{name} while waiting for {title}; {command[0]} was not started"
             case Outcome.NOT_STARTED | Outcome.FAILED:
                 return self.reason or ""
             case Outcome.EXITED | Outcome.SIGNALLED:

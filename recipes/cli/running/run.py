@@ -1,4 +1,7 @@
-"""``recipes run`` from beginning to end: wait for the lock, run the command under it, give it back."""
+"""``recipes run`` from beginning to end: wait for the lock, run the command under it, give it back.
+
+``recipes elect`` does the same with an election, and all of it again when that is lost.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import traceback
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import recipes
 from recipes import events
@@ -33,7 +37,7 @@ class Order:
     """What to run, and under what.
 
     Attributes:
-        lock: The name of the lock.
+        name: The name of the lock, or election.
         store: The store's URL.
         command: What to run.
         shared: Whether others may hold it shared at the same time.
@@ -44,9 +48,11 @@ class Order:
         log: A file to append the lock's events to, as JSON lines.
         owner: What ``recipes who`` shows of it.
         report: A file to write how it ended to, as JSON.
+        recipe: What it runs under; under an election it runs again after a loss.
+        value: What the leader of an election says to others.
     """
 
-    lock: str
+    name: str
     store: str
     command: tuple[str, ...]
     shared: bool = False
@@ -57,6 +63,20 @@ class Order:
     log: Path | None = None
     owner: str = "recipes run"
     report: Path | None = None
+    recipe: Literal["lock", "election"] = "lock"
+    value: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it runs under, for people."""
+        return events.titled(self.recipe, self.name)
+
+    def say(self, line: str) -> None:
+        """Print one line to standard error, if there is something to say, and standard error is open."""
+        if line and sys.stderr is not None:  # None: it was closed
+            with contextlib.suppress(OSError):
+                by = "run" if self.recipe == "lock" else "elect"
+                print(f"recipes {by}: {line}", file=sys.stderr, flush=True)
 
 
 def run(order: Order) -> int:
@@ -69,7 +89,7 @@ def run(order: Order) -> int:
             if order.log is not None:
                 stack.enter_context(_logged(order.log))
             minder = stack.enter_context(Minder(inherited))
-            ending = _held(order, signals, minder)
+            ending = _held(order, signals, minder, inherited)
     except Struck as struck:
         ending = Ending(Outcome.INTERRUPTED, codes.SIGNALLED + struck.number)
     except OSError as error:  # a log that cannot be opened; the store's errors were told apart before
@@ -77,42 +97,27 @@ def run(order: Order) -> int:
     except Exception:
         traceback.print_exc()
         ending = Ending(Outcome.FAILED, codes.WRONG, reason="this is a bug in recipes run")
-    say(ending.words(order.lock, order.command))
+    order.say(ending.words(order.title, order.command))
     if order.report is not None:
         ending = _reported(order, ending)
     return ending.code
 
 
-def say(line: str) -> None:
-    """Print one line to standard error, if there is something to say, and somebody to read it."""
-    if line and sys.stderr is not None:  # None: it was closed
-        with contextlib.suppress(OSError):
-            print(f"recipes run: {line}", file=sys.stderr, flush=True)
-
-
-def _held(order: Order, signals: Signals, minder: Minder) -> Ending:
-    """Run the command while the lock is held."""
+def _held(order: Order, signals: Signals, minder: Minder, inherited: list[int]) -> Ending:
+    """Run the command while the lock is held, or whenever it leads."""
     try:
         with (
             recipes.connect(order.store, session_timeout=order.ttl_s, owner=order.owner) as client,
             Terminal() as terminal,
         ):
-            try:
-                minder.await_ready()
-                grant = _acquired(order, client)
-            except BaseException:
-                signals.spare()
-                raise
-            if grant is None:
-                signals.spare()
-                return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason="somebody holds it, or waits")
-            signals.collect()
-            supervisor = Supervisor(grant, minder, signals, terminal, say, stops=order.stops)
-            granted_s = client.session.timeout or order.ttl_s
-            grace_s = min(order.grace_s, granted_s * LONGEST_GRACE)  # the store may grant less than was asked
-            ending = supervisor.run(order.command, _environment(order, grant), grace_s)
-            kept = grant.release() and not grant.lost_reason
-            return ending if kept or not order.stops else ending.but_lost(grant.lost_reason)
+            ending = _once(order, client, signals, terminal, minder)
+            while order.recipe == "election" and ending.outcome is Outcome.LOST and not ending.stuck:
+                order.say(f"{ending.words(order.title, order.command)}; campaigning again")
+                minder.end()
+                signals.let_end()
+                with Minder(inherited) as another:
+                    ending = _once(order, client, signals, terminal, another)
+            return ending
     except recipes.LockTimeout as late:
         return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason=str(late))
     except GuardGone:
@@ -121,23 +126,50 @@ def _held(order: Order, signals: Signals, minder: Minder) -> Ending:
         return Ending(Outcome.UNREACHABLE, codes.UNREACHABLE, reason=str(error))
 
 
+def _once(
+    order: Order, client: recipes.Client, signals: Signals, terminal: Terminal, minder: Minder
+) -> Ending:
+    """Wait, and run the command once."""
+    try:
+        minder.await_ready()
+        grant = _acquired(order, client)
+    except BaseException:
+        signals.spare()
+        raise
+    if grant is None:
+        signals.spare()
+        return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason="somebody holds it, or waits")
+    signals.collect()
+    supervisor = Supervisor(grant, minder, signals, terminal, order.say, title=order.title, stops=order.stops)
+    granted_s = client.session.timeout or order.ttl_s
+    grace_s = min(order.grace_s, granted_s * LONGEST_GRACE)  # the store may grant less than was asked
+    ending = supervisor.run(order.command, _environment(order, grant), grace_s)
+    kept = grant.release() and not grant.lost_reason
+    return ending if kept or not order.stops else ending.but_lost(grant.lost_reason)
+
+
 def _acquired(order: Order, client: recipes.Client) -> recipes.Grant | None:
-    lock = client.rwlock(order.lock).reader if order.shared else client.lock(order.lock)
+    if order.recipe == "election":
+        with _waits_aloud(order):
+            leadership = client.election(order.name).campaign(order.value, timeout=order.timeout_s)
+        order.say(f"leads {order.title} under token {leadership.token}")
+        return leadership
+    lock = client.rwlock(order.name).reader if order.shared else client.lock(order.name)
     if order.timeout_s == 0:
         return lock.try_acquire()
-    with _waits_aloud(order.lock):
+    with _waits_aloud(order):
         return lock.acquire(timeout=order.timeout_s)
 
 
 @contextlib.contextmanager
-def _waits_aloud(lock: str) -> Generator[None]:
-    """Say at a terminal that somebody else holds the lock, for nothing else would show."""
+def _waits_aloud(order: Order) -> Generator[None]:
+    """Say at a terminal that there are others ahead, for nothing else would show."""
 
     def hook(transition: events.Transition) -> None:
-        if transition.event == "lock.queued":
-            say(f"waiting for lock {lock!r}, {transition.position} ahead")
-        elif transition.event == "lock.requeued":
-            say(f"waiting for lock {lock!r} anew, at the end of the queue: {transition.reason}")
+        if transition.what == "queued":
+            order.say(f"waiting for {order.title}, {transition.position} ahead")
+        elif transition.what == "requeued":
+            order.say(f"waiting for {order.title} anew, at the end of the queue: {transition.reason}")
 
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     unsubscribe = events.subscribe(hook) if is_terminal else _nothing
@@ -153,10 +185,14 @@ def _nothing() -> None:
 
 def _environment(order: Order, grant: recipes.Grant) -> dict[str, str]:
     """Return what the command is told; the deadline moves on with every renewal of the session."""
+    of_it = (
+        {"RECIPES_LOCK": order.name, "RECIPES_MODE": grant.mode}
+        if order.recipe == "lock"
+        else {"RECIPES_ELECTION": order.name, "RECIPES_VALUE": order.value}
+    )
     return {
-        "RECIPES_LOCK": order.lock,
+        **of_it,
         "RECIPES_TOKEN": str(grant.token),
-        "RECIPES_MODE": grant.mode,
         "RECIPES_STORE": order.store,
         "RECIPES_REMAINING": f"{grant.remaining:.3f}",
         "RECIPES_DEADLINE": f"{Supervisor.deadline_of(grant):.3f}",
@@ -178,9 +214,9 @@ def _reported(order: Order, ending: Ending) -> Ending:
     """Write how it ended for programs."""
     assert order.report is not None, "it was asked for"
     try:
-        order.report.write_text(json.dumps({"lock": order.lock, **ending.as_fields()}) + "\n")
+        order.report.write_text(json.dumps({order.recipe: order.name, **ending.as_fields()}) + "\n")
     except OSError as error:
-        say(f"the report could not be written: {error}")
+        order.say(f"the report could not be written: {error}")
     return ending
 
 

@@ -1,5 +1,7 @@
 """The signals that reach ``recipes run``: while it waits they end it, later they are the command's.
 
+`recipes elect` waits again when its leadership was lost: then they end it as before.
+
 The first one that ends it begins a clean-up, which leaves the queue. Further ones come when somebody is
 impatient, or from a supervisor that repeats itself; they do not cut the clean-up off until it has had
 its time.
@@ -22,6 +24,8 @@ CLEAN_UP_S = 10.0
 """A client closes within 5 s, and a guard ends within as much."""
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+ASKING = frozenset(ENDING) - {signal.SIGHUP}
+"""Those that ask a command to end; a daemon that gets SIGHUP reads its configuration again."""
 OWN = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores them for itself; a command expects them as the system has them."""
 UNTOUCHED = (signal.SIGTTIN, signal.SIGTTOU, *OWN)
@@ -48,6 +52,7 @@ class Signals:
         known = {number: signal.getsignal(number) for number in KEPT if number not in OWN}
         self.ignored = [int(number) for number, handler in known.items() if handler is signal.SIG_IGN]
         self.arrived: deque[int] = deque()
+        self._asked: int | None = None
         self._collects = False
         self._spared_until: float | None = None
         self._before: dict[int, Any] = {}
@@ -82,6 +87,22 @@ class Signals:
                 self._take(number)
         self._take(signal.SIGCONT)
 
+    def let_end(self) -> None:
+        """Have the next signal end this process again, as before `collect`: the command has ended.
+
+        Raises:
+            Struck: One was passed on that asked the command to end, or was not passed on in time.
+        """
+        signal.set_wakeup_fd(-1)
+        for number in [one for one in self._before if one not in ENDING]:
+            signal.signal(number, self._before.pop(number))
+        self._collects = False
+        late = next((number for number in self.arrived if number in ENDING), self._asked)
+        self.arrived.clear()
+        if late is not None:
+            self.spare()
+            raise Struck(late)
+
     def fileno(self) -> int:
         """Return what to wait on for signals."""
         return self._waker.fileno()
@@ -107,6 +128,7 @@ class Signals:
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self._collects:
             self.arrived.append(number)
+            self._asked = number if number in ASKING else self._asked
         elif self._spared_until is None or boot_time() >= self._spared_until:
             self.spare()
             raise Struck(number)

@@ -34,6 +34,7 @@ class Supervisor:
         signals: The signals of this process.
         terminal: The terminal of this process.
         say: Prints a line for people.
+        title: What is held, for people: "lock 'x'".
         stops: Whether the command ends when the lock is lost.
     """
 
@@ -45,6 +46,7 @@ class Supervisor:
         terminal: Terminal,
         say: Callable[[str], None],
         *,
+        title: str,
         stops: bool,
     ) -> None:
         self._grant = grant
@@ -52,6 +54,7 @@ class Supervisor:
         self._signals = signals
         self._terminal = terminal
         self._say = say
+        self._title = title
         self._stops = stops
         self._grace_s = 0.0
         self._told: float | None = None
@@ -135,9 +138,7 @@ class Supervisor:
                 self._ended_by_us = True
                 self._minder.deadline(0.0)
             else:
-                self._say(
-                    f"lock {self._grant.name!r} was lost: {self._grant.lost_reason}; the command goes on"
-                )
+                self._say(f"{self._title} was lost: {self._grant.lost_reason}; the command goes on")
         elif self._stops and now - self._lost_at >= HELP_AFTER_S:
             self._minder.kill()
 
@@ -180,7 +181,7 @@ class Supervisor:
             if lent:
                 self._terminal.take_back()
             left_s = max(self._grant.remaining - self._grace_s, 0.0)
-            self._say(f"stopped, and nothing renews the lock: continue within {left_s:.0f} s")
+            self._say(f"stopped, and nothing renews the session: continue within {left_s:.0f} s")
             self._terminal.stop_with_the_job()
             self._lent = lent and self._terminal.mine
         else:
@@ -193,4 +194,4 @@ def _stuck(name: str, stuck: Sequence[int]) -> str:
     if not stuck:
         return ""
     pids = ", ".join(map(str, stuck))
-    return f"processes of {name} could not be ended, and may run on without the lock: {pids}"
+    return f"processes of {name} could not be ended, and may run on all the same: {pids}"

@@ -1,0 +1,40 @@
+"""What the commands that look at a store share: how it is asked, and where the answer goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+from rich.console import Console
+
+import recipes
+from recipes.cli import codes
+
+__all__ = ["console", "json_option", "looking"]
+
+NARROW = 100
+"""Columns where there is no terminal."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def looking(store: str, act: Callable[[recipes.Client], int]) -> int:
+    """Do something with a client; says what is wrong if the store does not answer."""
+    try:
+        with recipes.connect(store) as client:
+            return act(client)
+    except recipes.RecipesError as error:
+        click.echo(f"recipes: {error}", err=True)
+        return codes.UNREACHABLE
+
+
+def console() -> Console:
+    """Return what draws on standard output."""
+    return Console(
+        file=sys.stdout,
+        width=None if sys.stdout.isatty() else NARROW * 2,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
