@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Self
+from typing import Self
 
 import pytest
 
@@ -143,17 +143,24 @@ class Fleet:
         return moves
 
 
-@pytest.fixture
-def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
-    with Fleet(url, tmp_path / "registers") as one:
-        yield one
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_every_item_has_one_holder_whoever_comes_and_goes(
+    url: str, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    with Fleet(url, tmp_path / "registers") as fleet:
+        coming_and_going(fleet, figure)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_every_item_has_one_holder_whoever_comes_and_goes(
-    fleet: Fleet, server: Any, figure: Callable[[str], None]
-) -> None:
+def test_every_item_has_one_holder_on_a_file(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    with Fleet(f"sqlite://{tmp_path}/locks.db", tmp_path / "registers") as fleet:
+        coming_and_going(fleet, figure)
+
+
+def coming_and_going(fleet: Fleet, figure: Callable[[str], None]) -> None:
+    """Have members join, leave, be killed and be stopped; after each change everything settles."""
     draw = random.Random(18)
     for _ in range(MEMBERS):
         fleet.join()

@@ -15,6 +15,7 @@ from tests.contract.world import Party, World
 ITEMS = [f"shard {number}" for number in range(24)]
 LONG = {"session_timeout": 15}
 WITHIN_S = 10.0
+KEEPING = {"Renew", "Open", "/lease/keepalive", "/lease/grant", "Connect"}
 RENEWING = {"Renew", "/lease/keepalive", "/kv/txn", "Sync", "Exists"}
 
 
@@ -135,7 +136,7 @@ class Partitions:
         assert a.party.wait_lost(a.membership, 20)
         with pytest.raises(LockLost):
             a.next()
-        assert not any(grant.held for grant in a.now.values())
+        assert all(a.party.wait_lost(grant, 20) for grant in a.now.values()), "by the next renewal"
 
     def test_one_that_waits_is_told_at_once_that_its_membership_is_lost(self, world: World) -> None:
         a = Worker(world.client(**LONG), "a").until(ITEMS)
@@ -225,6 +226,25 @@ class Partitions:
         assert all(grant.held for grant in held.values())
         b.release()
         a.until(ITEMS)
+
+    @pytest.mark.parametrize("act", [Act.LOSE_REPLY, Act.LOSE_REQUEST, Act.LOSE_LAST_REPLY])
+    def test_answers_that_are_lost_are_asked_for_again(self, world: World, act: Act) -> None:
+        a, b = two(world)
+        for n in (1, 2, 4):
+            b.party.tap.fail(act, n, matches=lambda asked: asked.behind and not {*asked.parts} & KEEPING)
+        a.release()
+        b.until(ITEMS)
+        assert all(grant.held and b.party.verify(grant) for grant in b.now.values())
+        b.close()
+        c = Worker(world.client(**LONG), "c").until(ITEMS)
+        assert all(grant.held for grant in c.now.values()), "nothing of what was asked twice is left"
+
+    def test_a_client_that_is_closed_ends_it(self, world: World) -> None:
+        a, b = two(world)
+        waiting = a.stepping()
+        a.party.close()
+        assert waiting.error() is not None
+        b.until(ITEMS)
 
     def test_its_events_are_of_partitions(self, world: World) -> None:
         a = Worker(world.client(**LONG), "a", ["x"]).until(["x"])

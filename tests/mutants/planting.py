@@ -13,6 +13,7 @@ from tests.mutants.in_elections import IN_ELECTIONS
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_etcd_lists import LISTS
 from tests.mutants.in_outside import OUTSIDE
+from tests.mutants.in_partitions import IN_PARTITIONS
 from tests.mutants.in_permits import IN_PERMITS
 from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.in_signals import SIGNALS
@@ -55,6 +56,7 @@ CASES = [
     *(Case(f"runtime-{number}", mutant) for number, mutant in enumerate(RUNTIME)),
     *(Case(f"permits-{number}", mutant) for number, mutant in enumerate(IN_PERMITS)),
     *(Case(f"elections-{number}", mutant) for number, mutant in enumerate(IN_ELECTIONS)),
+    *(Case(f"partitions-{number}", mutant) for number, mutant in enumerate(IN_PARTITIONS)),
 ]
 
 

@@ -74,18 +74,18 @@ class Bench:
     def lost(self) -> Exception:
         return LockLost("w", 7, "gone")
 
-    def here(self, *names: str, mark: str | None = None) -> None:
-        """Show these members of the group, all sharing the same items."""
+    def here(self, *names: str, elsewhere: str = "") -> None:
+        """Show these members of the group; all share the same items, but for those named last."""
         self.group.show(
             tuple(
                 Contender(
                     f"q/{name}",
                     f"id of {name}",
                     member(name).kind,
-                    mark=self.parts.mark if mark is None else mark,
+                    mark="another" if name in elsewhere else self.parts.mark,
                     data=pack(name, b""),
                 )
-                for name in names
+                for name in (*names, *elsewhere)
             )
         )
 
@@ -181,6 +181,13 @@ def test_nothing_is_shown_before_it_is_counted_itself(bench: Bench) -> None:
         lambda: numbers.append(bench.parts.topic.shown[0]),
     )
     assert numbers == [0, 1]
+
+
+def test_those_that_share_other_items_do_not_count(bench: Bench) -> None:
+    seen: list[Portion] = []
+    bench.here("a", elsewhere="bcd")
+    bench.run(lambda: seen.append(bench.shown()))
+    assert [*seen[0].items] == [*bench.items]
 
 
 def test_one_without_any_item_is_shown_none() -> None:

@@ -168,3 +168,23 @@ async def test_the_asyncio_client_too() -> None:
         assert grant.held
         assert await grant.verify()
         await until(lambda: client.pending_cleanups == 0)
+
+
+def test_the_child_has_no_share_and_the_parent_keeps_its_own() -> None:
+    with recipes.connect("memory://") as client:
+        partitions = client.group("workers").join().partitions(["a", "b"])
+        assignment = next(partitions)
+
+        def look() -> list[Any]:
+            seen: list[Any] = [grant.held for grant in assignment.values()]
+            try:
+                next(partitions)
+            except LockLost as lost:
+                seen.append(lost.reason)
+            partitions.close()
+            return seen
+
+        assert in_child(look) == [False, False, "forked"]
+        assert [*assignment] == ["a", "b"]
+        assert all(grant.verify() for grant in assignment.values())
+        assert partitions.next(timeout=0.05) is None

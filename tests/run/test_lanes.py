@@ -17,7 +17,6 @@ from recipes._programs.crew import Beside, Crew, Ended
 from recipes._programs.hold import HeldState
 from recipes._programs.steps import Attach, Wait
 from recipes._run.interpreter import Receive
-from recipes._run.lanes import MOST_TOGETHER
 from recipes.errors import SessionLost, StoreUnavailable
 from tests.run.doubles import HandRuntime
 from tests.run.test_interpreter import Run
@@ -124,7 +123,7 @@ def test_what_is_asked_at_the_same_time_is_one_batch(hall: Hall) -> None:
 
 
 def test_a_batch_has_so_many_parts_at_most(hall: Hall) -> None:
-    for number in range(MOST_TOGETHER + 7):
+    for number in range(107):
         hall.start(f"{number:03}", asking(Read(str(number))))
     hall.start("two", asking(Batch((Read("x"), Read("y")))))
     run = hall.beside()
@@ -133,7 +132,7 @@ def test_a_batch_has_so_many_parts_at_most(hall: Hall) -> None:
         parts = run.effect.parts
         sizes.append(len(parts))
         run.answer(tuple(part.path for part in parts))
-    assert sizes == [MOST_TOGETHER, 9]
+    assert sizes == [100, 9]
     assert hall.ended()["042"] == ["42"]
 
 

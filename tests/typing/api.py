@@ -304,6 +304,28 @@ def failing(lock: recipes.Lock) -> None:
         assert_type(gone.lock, str | None)
 
 
+def sharing(client: recipes.Client) -> None:
+    with client.group("indexers").join() as membership, membership.partitions(["a", "b"]) as partitions:
+        assert_type(partitions, recipes.Partitions)
+        for assignment in partitions:
+            assert_type(assignment, recipes.Assignment[recipes.Grant])
+            assert_type(assignment["a"].token, int | None)
+            assert_type(list(assignment), list[str])
+            for item, grant in assignment.leaving.items():
+                assert_type(item, str)
+                assert_type(grant.release(), bool)
+        assert_type(partitions.next(timeout=1), recipes.Assignment[recipes.Grant] | None)
+
+
+async def sharing_soon(client: recipes.AsyncClient) -> None:
+    async with client.group("indexers").join() as membership:
+        partitions = membership.partitions(["a", "b"])
+        async for assignment in partitions:
+            assert_type(assignment.new["a"], recipes.AsyncGrant)
+        assert_type(await partitions.next(), recipes.Assignment[recipes.AsyncGrant] | None)
+        await partitions.close()
+
+
 def requiring() -> None:
     client = recipes.connect("sqlite:///tmp/locks.db", require={"fencing", "many_processes"})
     recipes.connect_async("etcd://h/app", require="many_machines")
