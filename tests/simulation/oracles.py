@@ -374,6 +374,9 @@ class Oracle:
             for one in self.free(standing):
                 self.head_since.setdefault(one.token, self.world.now)
 
+    def rested(self) -> None:
+        """All that was done at last has come to its end."""
+
     def up_to_date(self) -> bool:
         """Whether all observers have seen the last that there is to see."""
         return True
