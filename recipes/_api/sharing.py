@@ -149,6 +149,11 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         if self._begun is not None:
             self._begun[2].mailbox.post(Event())
 
+    def _leave(self) -> None:
+        """The member is released; whatever becomes of that, its user has ended its work."""
+        self._parts.left = True
+        self._wake()
+
     def _closing(self) -> tuple[Program[None], Call] | None:
         """Have everything given back; returns what waits for that, unless there is nothing to wait for."""
         self._parts.closing = True
@@ -166,8 +171,8 @@ class BaseSharing(_BaseGrant):
     _partitions: Any = None
 
     def _releasing(self, call: Call) -> Call:
-        if self._partitions is not None and self._hold.lost(self._runtime.now()) is not None:
-            self._partitions._closing()  # noqa: SLF001 - the two are one; its user has left, or is about to
+        if self._partitions is not None:
+            self._partitions._leave()  # noqa: SLF001 - the two are one
         return super()._releasing(call)
 
 
