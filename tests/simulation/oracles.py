@@ -316,14 +316,15 @@ class Oracle:
             raise Violation(f"S4: token {hold.entry.token} of {client.name} is held again")
 
     def _noticed(self) -> None:
-        """L7: by one renewal, which may have to be asked twice."""
+        """L7: by one renewal that looks at it, which may have to be asked twice."""
         now = self.world.now
         for client, hold in self.live:
             since = self.exempt.get(hold.session, self.removed.get(hold.entry.token))
             if since is None or client.paused:
                 continue
             since = max(since, self.born[hold.entry.token], self.healthy_since, client.healthy_since)
-            if now - since > self.ttl_s / 3 * 1.1 + 2.5:
+            every_s = self.ttl_s if hold.turn is not None else self.ttl_s / 3
+            if now - since > every_s * 1.1 + 2.5:
                 raise Violation(
                     f"L7: token {hold.entry.token} ended {now - since:.1f} s ago, and still holds"
                 )

@@ -6,17 +6,21 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from recipes._api.membership import ALL
 from recipes._contract.contenders import Contender
 from recipes._contract.deadline import Expired
 from recipes._contract.names import queue_of
 from recipes._contract.rule import Rule
 from recipes._programs.queueing import Attempt
+from recipes._programs.rewriting import rewrite
 from recipes._programs.sharing import Over
+from recipes._rules.sharing import Sharing
 from recipes._run.effects import Receive
 from recipes.errors import ClientClosed, LockLost, SessionLost, StoreError
 from recipes.group import Membership
 from recipes.partition import Assignment, Partitions
 from tests.simulation.clients import Cancelled, Client
+from tests.simulation.faults import remove
 from tests.simulation.group import SimGroup
 from tests.simulation.oracles import Oracle
 from tests.simulation.standing import Stands
@@ -37,8 +41,10 @@ ITEMS = tuple("abcde")
 QUEUES = {item: queue_of("partition", f"{NAME}/{item}") for item in ITEMS}
 STEPS = (1, 2, 3, 4, 6)
 WITHIN_S = (0.01, 0.3, 2.0)
+UPDATES = 0.3
+ONLY_JOINS = 0.2
 CLOSES = 0.6  # before it leaves the group; else its leaving does
-RESTS_S = 30.0
+RESTS_S, REMOVES_S = 40.0, 28.0
 STAYS_S = 6.0
 
 
@@ -55,13 +61,14 @@ class PartitionOracle(Oracle):
     """No item has two holders: S1 to S4 of the lock, for each; and nobody loses one while it works on it.
 
     P1: what was given to a user is held until it is done with it, unless the user released or lost it.
-    P2: at rest every item has one holder, and is given to one user.
+    P2: at rest every item has one holder, which is the member that it belongs to, and is given to its user.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.remover: Any = None
         self.given: dict[Task, dict[str, Grant]] = {}
-        self.resting: dict[Task, list[str]] = {}
+        self.resting: dict[str, set[str]] = {}
 
     def free(self, standing: list[Stands]) -> list[Stands]:
         first: dict[str, Stands] = {}
@@ -101,15 +108,25 @@ class PartitionOracle(Oracle):
             if item not in given and grant._hold.released:
                 raise Violation(f"P1: {item} of {task.name} was given back before it was leaving")
 
-    def rests(self, task: Task, items: list[str]) -> None:
-        """Nothing has happened for a while, and a member still has these."""
-        self.resting[task] = items
+    def removes(self) -> None:
+        """An operator removes a member, or the holder of an item."""
+        standing = self.standing()
+        if standing:
+            remove(self.store, self, self.world.rng.choice(standing).token)
+
+    def rests(self, hold: HeldState, items: set[str]) -> None:
+        """Nothing has happened for a while, and this member still has these."""
+        self.resting[hold.entry.ticket.kind] = items
 
     def rested(self) -> None:
         """Each has said what it has."""
-        items = sorted(item for items in self.resting.values() for item in items)
-        if self.resting and items != sorted(ITEMS):
-            raise Violation(f"P2: at rest {self.resting} have {items}")
+        owners = Sharing(ITEMS).owners(self.resting)
+        wanted = {
+            kind: {item for item, one in zip(ITEMS, owners, strict=False) if one == kind}
+            for kind in self.resting
+        }
+        if self.resting != wanted:
+            raise Violation(f"P2: at rest members have {self.resting}, and not {wanted}")
 
 
 def work(client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...]) -> Generator[Any, Any, None]:
@@ -123,23 +140,41 @@ def work(client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...]) -> 
     with suppress(Cancelled, Over, LockLost, StoreError):
         for _ in range(STEPS[int(random() * len(STEPS))]):
             yield from _work_once(client, task, parts, WITHIN_S[int(random() * len(WITHIN_S))])
+            if random() < UPDATES:
+                yield from _update(client, task, parts._membership)
     yield from _over(client, task, hold, parts)
+
+
+def _update(client: Client, task: Task, membership: Any) -> Generator[Any, Any, None]:
+    """Say something else, while the program that shares the items may write its mark."""
+    call = client.runtime.begin(task, 1.0, fail_fast=True)
+    call.session = membership._hold.session
+    yield from client.run(task, call, rewrite(membership._hold, None, membership._saying(b"new"), ALL))
 
 
 def stay(client: Client, task: Task) -> Generator[Any, Any, None]:
     """Be a member until nothing happens any more, and say what it has then."""
-    until = client.local + RESTS_S
+    client.oracle.remover = client  # the last to come
+    until, shares = client.local + RESTS_S, client.world.random() >= ONLY_JOINS
     while True:
         hold = yield from _joined(client, task, None)
         assert hold is not None
+        if not shares:
+            client.runtime.begin(task, None)
+            yield Receive(RESTS_S + STAYS_S)
+            yield from given_back(client, task, hold)
+            return
         parts = SimPartitions(Membership(client.runtime, hold), ITEMS)
         try:
             while (left := until - client.local) > 0:
-                yield from _work_once(client, task, parts, left)
+                if client is client.oracle.remover and left < REMOVES_S:
+                    client.oracle.remover = None
+                    client.oracle.removes()
+                yield from _work_once(client, task, parts, min(left, 1.0))
             break
         except LockLost:
             yield from _over(client, task, hold, parts)
-    client.oracle.rests(task, sorted(item for item, grant in parts._given.items() if grant.held))
+    client.oracle.rests(hold, {item for item, grant in parts._given.items() if grant.held})
     client.runtime.begin(task, None)
     yield Receive(STAYS_S)
     yield from _over(client, task, hold, parts)
