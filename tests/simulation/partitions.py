@@ -21,7 +21,7 @@ from recipes.group import Membership
 from recipes.partition import Assignment, Partitions
 from tests.simulation.clients import Cancelled, Client
 from tests.simulation.faults import remove
-from tests.simulation.group import SimGroup
+from tests.simulation.group import GroupOracle, SimGroup
 from tests.simulation.oracles import Oracle
 from tests.simulation.standing import Stands
 from tests.simulation.users import Flavour, acquired, given_back
@@ -63,6 +63,8 @@ class PartitionOracle(Oracle):
     P1: what was given to a user is held until it is done with it, unless the user released or lost it.
     P2: at rest every item has one holder, which is the member that it belongs to, and is given to its user.
     """
+
+    woken_by_one = GroupOracle.woken_by_one
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

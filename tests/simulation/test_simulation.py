@@ -26,7 +26,7 @@ from tests.simulation.world import Violation, World
 ROOT = Path(__file__).parents[2]
 GATE = 10_060  # schedules of each store
 OF_PERMITS = 2_000  # of which each user acquires a semaphore
-OF_EACH = {"election": 700, "group": 700, "partitions": 150}
+OF_EACH = {"election": 700, "group": 700, "partitions": 60}
 COUNTED = 20_000  # that are long and hard enough, and differ, of both
 EARLY = 1_000
 SLIPS = ("AttributeError", "TypeError", "NameError")
