@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
-from recipes._api.sharing import Assignment, BasePartitions
+from recipes._api.sharing import Assignment, BasePartitions, BaseSharing
 from recipes._api.signatures import like
 from recipes._contract.deadline import Expired
 from recipes._programs.sharing import Over
@@ -118,10 +118,8 @@ class AsyncPartitions(BasePartitions[AsyncGrant]):
         await self.close()
 
 
-class SharingGrant(Grant):
+class SharingGrant(BaseSharing, Grant):
     """The proof of being a member, who may share items with the other members."""
-
-    _partitions: Partitions | None = None
 
     def partitions(self, items: Iterable[str]) -> Partitions:
         """Share these items with the members of the group that name the same: each has its own of them.
@@ -140,10 +138,8 @@ class SharingGrant(Grant):
         return Partitions(self, items)
 
 
-class AsyncSharingGrant(AsyncGrant):
+class AsyncSharingGrant(BaseSharing, AsyncGrant):
     """The proof of being a member, who may share items with the other members, in asyncio."""
-
-    _partitions: AsyncPartitions | None = None
 
     @like(SharingGrant.partitions)
     def partitions(self, items: Iterable[str]) -> AsyncPartitions:

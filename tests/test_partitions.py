@@ -196,3 +196,29 @@ def test_what_is_held_is_looked_at_once_per_session_timeout(fleet: Fleet) -> Non
     fleet.store.clock.advance(15)
     assert lost.lost.is_set()
     fleet.settle()
+
+
+def test_what_a_member_holds_is_given_back_though_its_release_finds_it_gone(fleet: Fleet) -> None:
+    for _ in range(2):
+        fleet.join()
+    fleet.settle()
+    gone = fleet.members[0]
+    fleet.store.remove(gone.membership)
+    fleet.leave(gone)
+    assert gone.membership.lost_reason
+    fleet.settle()
+
+
+def test_what_a_lost_member_holds_is_given_back_as_it_leaves(fleet: Fleet) -> None:
+    """Not before: it may work on it; and not as late as its session ends, which lasts."""
+    for _ in range(2):
+        fleet.join()
+    fleet.settle()
+    gone = fleet.members.pop(0)
+    fleet.store.remove(gone.membership)
+    fleet.store.clock.advance(15)
+    fleet.finish(gone)
+    assert gone.membership.lost.is_set()
+    assert any(grant.held for grant in gone.client.grants)
+    assert not gone.membership.release()
+    fleet.settle()

@@ -42,7 +42,7 @@ class Spec:
     session_s: float
     seed: str
     folder: Path
-    lanes: tuple[str, ...] = ("counting", "banking", "electing", *("locks",) * 10)
+    lanes: tuple[str, ...] = ("counting", "banking", "electing", "joining", *("locks",) * 9)
     shape: Shape = SHAPE
 
 

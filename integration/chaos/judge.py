@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration.chaos.history import Entry, Line, entries_of, read
+from integration.chaos.lanes import MEMBER
 from tests.histories.checks import Visit, faults
 from tests.histories.linear import UNKNOWN, Operation, Undecided, linearizable
 from tests.histories.models import Lock, ReadWriteLock, Register
@@ -70,6 +71,8 @@ def judge(folder: Path, registers: dict[str, int], total: int, right_total: int)
     judged.violations += _unfair(stays)
     judged.violations += _not_linear(stays, judged.figures)
     judged.violations += _register(entries, registers, judged.figures)
+    judged.violations += _observed(entries.values())
+    judged.violations += _members(entries.values(), stays)
     judged.violations += _bank(entries.values(), total, right_total)
     return judged
 
@@ -216,6 +219,45 @@ def _bank(entries: Iterable[Entry], total: int, right_total: int) -> Iterator[st
     for entry in entries:
         if entry.what == "sum" and entry.how == "ok" and entry.answer["total"] != right_total:
             yield f"S6: {entry.name} saw a sum of {entry.answer['total']}, not {right_total}"
+
+
+def _observed(entries: Iterable[Entry]) -> Iterator[str]:
+    """Terms rise for whoever observes them: what a client sees goes from one leader to a later one."""
+    seen: dict[str, int] = {}
+    for entry in entries:
+        if entry.what == "observe" and entry.how == "ok":
+            before, token = seen.get(entry.who, 0), entry.answer["token"]
+            if token < before:
+                yield f"election: {entry.name} saw the leader {token} after {before}"
+            seen[entry.who] = max(before, token)
+
+
+def _members(entries: Iterable[Entry], stays: list[Stay]) -> Iterator[str]:
+    """A list has an id once, those that were members all the while, and none that is yet to come."""
+    by_id: dict[str, list[Stay]] = defaultdict(list)
+    for stay in stays:
+        if stay.lock.startswith(MEMBER):
+            by_id[stay.lock.removeprefix(MEMBER)].append(stay)
+    came: dict[str, int] = {}
+    for entry in entries:
+        if entry.what == "acquire" and entry.facts["lock"].startswith(MEMBER):
+            member_id = entry.facts["lock"].removeprefix(MEMBER)
+            came[member_id] = min(came.get(member_id, entry.called), entry.called)
+    for entry in entries:
+        if entry.what != "members" or entry.how != "ok":
+            continue
+        ids, returned = entry.answer["ids"], entry.returned or 0
+        if len({*ids}) < len(ids):
+            yield f"group: {entry.name} was shown {ids}"
+        for member_id, those in by_id.items():
+            there = any(stay.granted <= entry.called and returned <= stay.seen for stay in those)
+            if there and member_id not in ids:
+                yield f"group: {entry.name} was shown {ids}, and {member_id!r} was a member all the while"
+        yield from (
+            f"group: {entry.name} was shown {one!r} before it came"
+            for one in ids
+            if came.get(one, UNKNOWN) > returned
+        )
 
 
 def _figures(entries: Iterable[Entry], stays: list[Stay], registers: dict[str, int]) -> Counter[str]:

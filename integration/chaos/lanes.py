@@ -17,7 +17,7 @@ import recipes
 from integration.chaos.history import Asked, Book, now_ns
 from integration.chaos.resources import ACCOUNTS, REFUSED, Bank, Registers
 
-__all__ = ["LANES", "Held", "Lane", "Shape"]
+__all__ = ["LANES", "MEMBER", "Held", "Lane", "Shape"]
 
 EXPECTED = (recipes.LockTimeout, recipes.StoreError, recipes.SessionLost)
 """What a call may raise under faults."""
@@ -25,6 +25,7 @@ EXPECTED = (recipes.LockTimeout, recipes.StoreError, recipes.SessionLost)
 WAYS = {"wait": 10, "short": 3, "try": 3, "cancel": 3}
 SHORTEST_S, SHORT_S = 0.001, 0.3
 NAMES = 20
+MEMBER, IDS = "member ", "abc"
 DOWNGRADES, TRANSFERS = 0.3, 0.4
 RUNS, LEADS = 0.5, 0.2
 
@@ -271,7 +272,16 @@ class Electing(Lane):
                 await self._proclaim(held)
                 await self.work(held)
                 await self.release(held)
-        await self.api.call(self._leaders.next, timeout=SHORTEST_S)  # whatever happens, it raises nothing
+        await self._observe()
+
+    async def _observe(self) -> None:
+        """See who leads, if that is news; whatever happens, it raises nothing."""
+        asked = self.book.invoke("observe")
+        seen = await self.api.call(self._leaders.next, timeout=SHORTEST_S, default=...)
+        if seen is None or seen is ...:
+            asked.fail("nothing new" if seen else "none leads")
+        else:
+            asked.ok(token=seen.token)
 
     async def _proclaim(self, held: Held) -> None:
         asked = self.book.invoke("proclaim", of=held.name)
@@ -327,9 +337,55 @@ class Electing(Lane):
         )
 
 
+class Joiner:
+    """A group, in the words of a lock of each id: an id has one member at a time."""
+
+    def __init__(self, group: Any, member_id: str) -> None:
+        self._group, self._id = group, member_id
+        self.name = f"{MEMBER}{member_id}"
+
+    def acquire(self, timeout: float | None = None) -> Any:
+        """Join."""
+        return self._group.join(id=self._id, timeout=timeout)
+
+    def try_acquire(self) -> Any:
+        """Join, if no other has the id."""
+        return self._group.join(id=self._id, timeout=0)
+
+
+class Joining(Lane):
+    """Joins a group under ids that others have too, says something, and lists the members."""
+
+    async def turn(self) -> None:
+        group = self.client.group("crew")
+        held = await self.acquire(Joiner(group, self.chance.choice(IDS)), "exclusive")
+        if held is not None:
+            await self._update(held)
+        asked = self.book.invoke("members")
+        try:
+            members = await self.api.call(group.members)
+        except EXPECTED as error:
+            asked.fail(type(error).__name__)
+        else:
+            asked.ok(ids=[member.id for member in members])
+        if held is not None:
+            await self.work(held)
+            await self.release(held)
+
+    async def _update(self, held: Held) -> None:
+        asked = self.book.invoke("update", of=held.name)
+        try:
+            await self.api.call(held.grant.update, data=held.name.encode())
+        except (*EXPECTED, recipes.LockLost) as error:
+            asked.unknown(type(error).__name__)
+        else:
+            asked.ok()
+
+
 LANES: dict[str, type[Lane]] = {
     "locks": Locks,
     "counting": Counting,
     "banking": Banking,
     "electing": Electing,
+    "joining": Joining,
 }

@@ -51,6 +51,9 @@ class Written:
         self.done(f"{name}d", "downgrade", of=name)
         self.done(f"{name}s", "sum", {"total": Bank.total}, of=name)
 
+    def list(self, name: str) -> None:
+        self.done(f"{name}m", "members", {"ids": ["a"]})
+
     def sum(self, name: str) -> None:
         self.done(f"{name}s", "sum", {"total": Bank.total}, of=name)
 
@@ -62,6 +65,9 @@ def written() -> list[Line]:
         history.turn("bank", 10 + value, history.move)
         history.turn("bank", 20 + value, history.sum, "shared")
         history.turn("lock-1", 30 + value, lambda name: None)
+    history.done("c1.50", "observe", {"token": 3})
+    history.done("c1.51", "observe", {"token": 7})
+    history.turn("member a", 60, history.list)
     return history.lines
 
 
@@ -110,6 +116,10 @@ LATE = 10**6
         (changed({"id": "c1.22s", "is": "ok"}, total=Bank.total - 1), "saw a sum of 799"),
         (changed({"id": "c1.2b", "is": "ok"}, result={**RIGHT, "fenced": 0}), "S1: no order"),
         (changed({"id": "c1.3fenced", "is": "invoke"}, value=2), "S1: no order"),
+        (changed({"id": "c1.51", "is": "ok"}, token=2), "saw the leader 2 after 3"),
+        (changed({"id": "c1.60m", "is": "ok"}, ids=["a", "a"]), "was shown ['a', 'a']"),
+        (changed({"id": "c1.60m", "is": "ok"}, ids=[]), "'a' was a member all the while"),
+        (changed({"id": "c1.60m", "is": "ok"}, ids=["a", "b"]), "was shown 'b' before it came"),
         ([*written(), {"id": "c1", "is": "wrong", "at": 1, "why": "KeyError()"}], "c1 raised KeyError()"),
     ],
 )

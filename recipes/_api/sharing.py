@@ -14,6 +14,7 @@ from recipes._programs.queueing import Attempt
 from recipes._programs.sharing import Over, Partitioning, closed, share
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
 from recipes._run.runtime import new_id
+from recipes.grant import _BaseGrant
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Program
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from recipes._programs.sharing import Portion
     from recipes._run.runtime import Call
 
-__all__ = ["Assignment", "BasePartitions"]
+__all__ = ["Assignment", "BasePartitions", "BaseSharing"]
 
 RECIPE = "partition"
 AnyGrant = TypeVar("AnyGrant")
@@ -148,6 +149,11 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         if self._begun is not None:
             self._begun[2].mailbox.post(Event())
 
+    def _leave(self) -> None:
+        """The member is released; whatever becomes of that, its user has ended its work."""
+        self._parts.left = True
+        self._wake()
+
     def _closing(self) -> tuple[Program[None], Call] | None:
         """Have everything given back; returns what waits for that, unless there is nothing to wait for."""
         self._parts.closing = True
@@ -157,6 +163,17 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         call: Call = self._runtime.call(None, self._runtime.settings.request_timeout_s)
         self._parts.closers.append(call.mailbox)
         return closed(self._parts), call
+
+
+class BaseSharing(_BaseGrant):
+    """What a membership that may share items is in both runtimes."""
+
+    _partitions: Any = None
+
+    def _releasing(self, call: Call) -> Call:
+        if self._partitions is not None:
+            self._partitions._leave()  # noqa: SLF001 - the two are one
+        return super()._releasing(call)
 
 
 def _checked(items: Iterable[str]) -> list[str]:

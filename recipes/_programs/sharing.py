@@ -77,6 +77,7 @@ class Partitioning:
         topic: Shows the portions.
         given: The number of the portion that the user has.
         stepped: The number of the portion that the user has done with: what was leaving in it may go.
+        left: Whether the member was released, though it may turn out that it was lost before.
         closing: Whether it is to give everything back.
         over: Whether nothing runs any more.
         on_over: Called then, and
@@ -96,7 +97,7 @@ class Partitioning:
         self.topic = Topic()
         self.given = self.stepped = 0
         self.closers: list[Mailbox] = []
-        self.closing = self.over = False
+        self.left = self.closing = self.over = False
         self.on_over: Callable[[], object] = bool
         self._sharing = Sharing(items)
         self._attempt, self._grant, self.lost = attempt, grant, lost
@@ -197,7 +198,7 @@ class Partitioning:
             self._crew.stop(item, Moved())
         holds = [*self._held.values(), *(hold for hold, _ in self._leaving.values())]
         left = {hold: hold.remaining(now) for hold in holds if hold.remaining(now) > 0}
-        if self.closing or self.membership.released:
+        if self.closing or self.left or self.membership.released:
             for hold in list(left)[:MOST_AT_ONCE]:
                 self._give_back(hold)
         return min(left.values(), default=math.inf) if left or len(self._crew) else None
@@ -243,7 +244,7 @@ def _take_part(parts: Partitioning, observer: Observer) -> Program[None]:
     while not parts.closing:
         now = yield from Now()
         left = member.remaining(now)
-        if member.released:
+        if parts.left or member.released:
             parts.closing = True
             return
         if left <= 0:

@@ -11,7 +11,7 @@ from tests.simulation.fates import VERY_LATE
 if TYPE_CHECKING:
     from tests.simulation.injector import Injector
 
-__all__ = ["AIMED", "FATES", "FAULTS", "KINDS", "LONG", "NUMBERS", "SHORT"]
+__all__ = ["AIMED", "FATES", "FAULTS", "KINDS", "LONG", "NUMBERS", "SHORT", "remove"]
 
 SHORT, LONG = (0.3, 2.0), (2.5, 9.0)
 VERY_LATE_S = (*15 * (70.0,), 900.0)
@@ -131,8 +131,14 @@ def remove_contender(injector: Injector) -> Any:
     standing = oracle.standing()
     if not standing:
         return None
-    token, contender, *_ = injector.rng.choice(standing)
-    oracle.removed[token] = injector.world.now
+    one = injector.rng.choice(standing)
+    remove(store, oracle, one.token)
+    return one.contender
+
+
+def remove(store: Any, oracle: Any, token: int) -> None:
+    """Delete this contender."""
+    oracle.removed[token] = oracle.world.now
     oracle.calm = False  # who waits behind it in the same client is notified of it by the next renewal
     if store.name == "etcd":
         for key, entry in list(store.server.keys.items()):
@@ -142,7 +148,6 @@ def remove_contender(injector: Injector) -> Any:
         for path, node in list(store.leader.tree.items()):
             if node.stat.czxid == token and node.owner:
                 store.delete(path)
-    return contender
 
 
 def leader_change(injector: Injector) -> Any:

@@ -65,6 +65,10 @@ def _id_of(one: Stands) -> str:
 class GroupOracle(ObservedOracle):
     """An id has one member at a time: the first that came under it; others do not matter to it."""
 
+    # A member knows all that were ahead of it. If those behind the first go, it moves up to that one, also
+    # when that has left, which its client does not know yet as the answer is late.
+    woken_by_one = 3
+
     def looks(self, state: State) -> Shown:
         return {_id_of(one): one.data.partition(b"\n")[2] for one in self.free(list(state))}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE
-from tests.simulation import bugs, bugs_in_elections, bugs_in_groups, rw_bugs
+from tests.simulation import bugs, bugs_in_elections, bugs_in_groups, bugs_in_partitions, rw_bugs
 from tests.simulation import bugs_in_multilocks as several
 from tests.simulation import bugs_in_observing as observing
 from tests.simulation import bugs_in_stores as in_stores
@@ -307,3 +307,19 @@ for _name, _plant, *_flavour in (
     ("what is cancelled leaves what it had", several.cancelled_ones_leave_what_they_had),
 ):
     MUTANTS.append(Mutant(_name, "multi-lock", BOTH, _plant, of="multilock", flavour="".join(_flavour)))
+
+for _name, _plant in (
+    ("items have no locks", bugs_in_partitions.without_locks),
+    ("all items have one lock", bugs_in_partitions.one_lock_for_all),
+    ("an item is given back while its user works on it", bugs_in_partitions.gives_back_at_once),
+    ("what was leaving is never given back", bugs_in_partitions.never_gives_back),
+    ("a member lets go of nothing", bugs_in_partitions.keeps_what_is_anothers),
+    ("an item belongs to none", bugs_in_partitions.belongs_to_none),
+    ("members that do not share count", bugs_in_partitions.counts_all_members),
+    ("who shares is looked at once", bugs_in_partitions.looks_once),
+    ("an item that was lost is not asked for again", bugs_in_partitions.what_was_lost_is_not_asked_for),
+    ("a new grant of the same item is not shown", bugs_in_partitions.new_grants_are_not_shown),
+    ("what leaves is not shown", bugs_in_partitions.user_is_not_told_what_leaves),
+    ("a lost member keeps its items", bugs_in_partitions.lost_member_keeps_its_items),
+):
+    MUTANTS.append(Mutant(_name, "partitions", BOTH, _plant, of="partitions"))

@@ -19,6 +19,7 @@ from tests.simulation.group import GROUP
 from tests.simulation.injector import Injector
 from tests.simulation.moving import Task
 from tests.simulation.multilock import MULTILOCK
+from tests.simulation.partitions import PARTITIONS
 from tests.simulation.users import FLAVOURS, flavour, user
 from tests.simulation.uses import LOCKS, MIXED_LOCKS, SEMAPHORES
 from tests.simulation.world import Violation, World
@@ -43,6 +44,7 @@ USES = {
     "election": ELECTION,
     "group": GROUP,
     "multilock": MULTILOCK,
+    "partitions": PARTITIONS,
 }
 """What users do, by the name that ``--of`` has for it."""
 
@@ -185,6 +187,8 @@ class Scene:
         self.injector.heal()
         self._until_done(hurry=0.0)
         self.oracle.stuck([task for task in self.users if not task.done and not task.client.dead])
+        if self.use.finale is not None:
+            self._finale(self.use.finale)
         self._pass(5.0, self._is_clean)
         self.oracle.settled()
         self._pass(ENDS_WITHIN_S - 5.0, self._is_clean)
@@ -195,6 +199,17 @@ class Scene:
         self._pass(RECOVERS_WITHIN_S, self.oracle.up_to_date)
         self.oracle.shown_last()
         self._close()
+
+    def _finale(self, act: Callable[[Client, Task], Any]) -> None:
+        """Have each client do one more thing, with nothing in the way; and see what it came to."""
+        clients = [client for client in self.clients if not client.dead]
+        tasks = [Task(client, f"{client.name}.last", _nothing()) for client in clients]
+        for task in tasks:
+            task.steps = act(task.client, task)
+            self.world.start(task)
+        self._until_done(hurry=0.0)
+        self.oracle.stuck([task for task in tasks if not task.done])
+        self.oracle.rested()
 
     def _until_done(self, hurry: float = 0.04) -> None:
         """Step by step; time hurries on now and then though something else could happen."""

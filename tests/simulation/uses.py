@@ -23,6 +23,7 @@ class Use:
         queues: Those that users queue in.
         rules: Returns of which rules a seed's users draw.
         observer: What one more task of most clients does, while the users are at work and after that.
+        finale: What one task of each client that lives does at last, when all has healed.
     """
 
     once: Once
@@ -30,6 +31,7 @@ class Use:
     queues: tuple[str, ...] = ("q",)
     rules: Callable[[int], tuple[Rule, ...]] = field(default=lambda seed: ())
     observer: Callable[[Any, Any], Generator[Any, Any, None]] | None = None
+    finale: Callable[[Any, Any], Generator[Any, Any, None]] | None = None
 
 
 LOCKS = Use(use_a_lock, rules=mixture)
