@@ -130,9 +130,12 @@ class ZooKeeperStore(ServerStore):
         return self._create(f"{node}/no layout")
 
     def end_session(self, client: Any) -> None:
-        """Take the session over with its id and password, and close it."""
-        own = client._runtime.state.session.connection.inner._session._client
-        thief = KazooClient(self.server.address, client_id=own.client_id, **self.server.kazoo_options)
+        connection = client._runtime.state.session.connection
+        self.expire(getattr(connection, "inner", connection)._session._client)  # tapped, or not
+
+    def expire(self, client: KazooClient) -> None:
+        """Take the session of any client over, with its id and password, and close it."""
+        thief = KazooClient(self.server.address, client_id=client.client_id, **self.server.kazoo_options)
         thief.start(timeout=10)
         thief.stop()
         thief.close()

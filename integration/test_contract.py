@@ -14,8 +14,10 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.listing import Listings
 from tests.contract.manners import Manners
+from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -61,11 +63,19 @@ class TestManners(Manners):
     """See the base."""
 
 
+class TestMultiLocks(MultiLocks):
+    """See the base."""
+
+
 class TestNaming(Naming):
     """See the base."""
 
 
 class TestObservations(Observations):
+    """See the base."""
+
+
+class TestPartitions(Partitions):
     """See the base."""
 
 
@@ -123,3 +133,11 @@ class TestPermitsInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "semaphore"
+
+
+class TestMultiLocksInterrupts(Interrupts):
+    """See the base; each lock is a lock and a permit together."""
+
+    @pytest.fixture
+    def side(self) -> str:
+        return "multilock"

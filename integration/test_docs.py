@@ -46,7 +46,9 @@ def test_an_example_runs_on_the_server_it_names(
     assert not left, f"left behind: {left.contenders}"
 
 
-@pytest.mark.parametrize("example", ["beside_kazoo.py", "beside_kazoo_readers.py"])
+@pytest.mark.parametrize(
+    "example", ["beside_kazoo.py", "beside_kazoo_election.py", "beside_kazoo_readers.py"]
+)
 def test_the_example_beside_kazoo(zookeeper: servers.ZooKeeper, prefix: str, example: str) -> None:
     text = (ROOT / "docs/examples" / example).read_text()
     python(text.replace("127.0.0.1:2181", zookeeper.address).replace("/app", f"/{prefix}"))

@@ -47,6 +47,8 @@ from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
 from recipes.lock import AsyncLock, Lock
+from recipes.multilock import AsyncMultiGrant, AsyncMultiLock, MultiGrant, MultiLock
+from recipes.partition import Assignment, AsyncPartitions, Partitions
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import (
     AsyncReadLock,
@@ -61,6 +63,7 @@ from recipes.session import Session
 
 __all__ = [
     "AlreadyJoined",
+    "Assignment",
     "AsyncClient",
     "AsyncElection",
     "AsyncGrant",
@@ -68,6 +71,9 @@ __all__ = [
     "AsyncLeadership",
     "AsyncLock",
     "AsyncMembership",
+    "AsyncMultiGrant",
+    "AsyncMultiLock",
+    "AsyncPartitions",
     "AsyncRLock",
     "AsyncReadLock",
     "AsyncReadWriteLock",
@@ -90,6 +96,9 @@ __all__ = [
     "LockTimeout",
     "Member",
     "Membership",
+    "MultiGrant",
+    "MultiLock",
+    "Partitions",
     "QueueFull",
     "RLock",
     "ReadLock",

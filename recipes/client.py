@@ -13,6 +13,7 @@ from recipes.election import AsyncElection, Election
 from recipes.group import AsyncGroup, Group
 from recipes.guarantees import Need
 from recipes.lock import AsyncLock, Lock
+from recipes.multilock import AsyncMultiLock, MultiLock
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.semaphore import AsyncSemaphore, Semaphore
@@ -133,6 +134,7 @@ class Client(BaseClient):
     semaphore = Recipe(Semaphore)
     election = Recipe(Election)
     group = Recipe(Group)
+    multilock = Recipe(MultiLock)
 
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Return the locks that are held or awaited, with the heads of their queues, by name.
@@ -213,6 +215,7 @@ class AsyncClient(BaseClient):
     semaphore = Recipe(AsyncSemaphore)
     election = Recipe(AsyncElection)
     group = Recipe(AsyncGroup)
+    multilock = Recipe(AsyncMultiLock)
 
     @like(Client.locks)
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:

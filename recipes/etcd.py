@@ -27,9 +27,11 @@ def guard(grant: Grant | AsyncGrant) -> dict[str, Any]:
         grant: A grant of a lock on etcd.
 
     Raises:
-        TypeError: The grant is of another store.
+        TypeError: The grant is of another store, or of a multi-lock: a guard is of one of its parts.
     """
     hold: HeldState = grant._hold  # noqa: SLF001 - the two are one package
+    if hold not in hold.parts:
+        raise TypeError("a multi-lock's grant is of several contenders: make a guard of each grant[lock]")
     if not isinstance(grant._runtime.backend, EtcdBackend):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for etcd takes one of etcd")
     token = str(hold.entry.token)

@@ -57,11 +57,12 @@ _HELD: _Transitions = {
 """The transitions of whatever is acquired and released."""
 
 
-def _without_token(transitions: _Transitions) -> _Transitions:
-    """Return the transitions of what has several tokens, and so none."""
+def _of_parts(transitions: _Transitions) -> _Transitions:
+    """Return the transitions of what is held together: its parts have tokens, queue, and are renewed."""
     return {
         transition: (level, tuple(one for one in more if one != "token"), when)
         for transition, (level, more, when) in transitions.items()
+        if transition not in ("queued", "suspect")
     }
 
 
@@ -77,7 +78,7 @@ _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
     "election": (_RECIPE, _HELD),
     "group": (_RECIPE, _HELD),
     "partition": (_RECIPE, _HELD),
-    "multilock": (_RECIPE, _without_token(_HELD)),
+    "multilock": (_RECIPE, _of_parts(_HELD)),
     "session": (
         ("store", "session"),
         {

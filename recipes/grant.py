@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from types import TracebackType
 
+    from recipes._contract.operations import Program
     from recipes._programs.hold import HeldState
     from recipes._run.blocking import BlockingRuntime
     from recipes._run.runtime import Call
@@ -161,6 +162,10 @@ class _BaseGrant:
         return self._hold.entry.token if self._fences else None
 
     @property
+    def _queues(self) -> tuple[str, ...]:
+        return tuple(part.entry.ticket.queue for part in self._hold.parts)
+
+    @property
     def id(self) -> str:
         """What names its contender, also where it has no token: in `ContenderInfo`, and for `Lock.evict`."""
         return self._hold.entry.ticket.id
@@ -221,7 +226,7 @@ class _BaseGrant:
         """Check as a ``with`` block begins: one that does not begin has no end to release it."""
         if not self.held:
             lost = self._lost_error()
-            self._hold.release(self._runtime.now(), self._runtime.emit)
+            self._runtime.give_back(self._hold)
             raise lost
 
     def _lost_error(self) -> LockLost:
@@ -241,6 +246,12 @@ class _BaseGrant:
         call: Call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
         call.session = self._hold.session
         return call
+
+    def _verification(self) -> Program[bool]:
+        return verify(self._hold)
+
+    def _withdrawal(self, *, wait: bool) -> Program[bool]:
+        return release(self._hold, wait=wait)
 
     def _releasing(self, call: Call) -> Call:
         call.session, call.ticket, call.entry = self._hold.session, self._hold.entry.ticket, self._hold.entry
@@ -277,7 +288,7 @@ class Grant(_BaseGrant):
         """
         if not self.held:
             return False
-        return self._runtime.run(verify(self._hold), self._asking()) and self.held
+        return self._runtime.run(self._verification(), self._asking()) and self.held
 
     def release(self, *, wait: bool = True) -> bool:
         """Give the lock back: deletes the own contender and never another's.
@@ -300,18 +311,16 @@ class Grant(_BaseGrant):
             if not self._hold.freed:
                 return True
             try:
-                return self._runtime.run(release(self._hold, wait=wait), call, waits=wait)
+                return self._runtime.run(self._withdrawal(wait=wait), call, waits=wait)
             except ReentrantCall:  # a signal handler does not wait for what it interrupted
-                return self._runtime.run(release(self._hold, wait=False), call, waits=False)
+                return self._runtime.run(self._withdrawal(wait=False), call, waits=False)
         except BaseException:
             self._release_behind()
             raise
 
     def _release_behind(self) -> None:
         """Finish a release that was interrupted: before it began, or before anybody withdrew the place."""
-        self._hold.release(self._runtime.now(), self._runtime.emit)
-        if self._hold.freed:
-            self._runtime.withdraw_behind(self._hold)
+        self._runtime.give_back(self._hold)
 
     def __enter__(self) -> Self:
         try:
@@ -366,14 +375,14 @@ class AsyncGrant(_BaseGrant):
     async def verify(self) -> bool:
         if not self.held:
             return False
-        return await self._runtime.run(verify(self._hold), self._asking()) and self.held
+        return await self._runtime.run(self._verification(), self._asking()) and self.held
 
     @like(Grant.release)
     async def release(self, *, wait: bool = True) -> bool:
         call = self._releasing(self._runtime.call(None, self._runtime.settings.request_timeout_s))
         if not self._hold.release(self._runtime.now(), self._runtime.emit):
             return False
-        return not self._hold.freed or await self._runtime.run(release(self._hold, wait=wait), call)
+        return not self._hold.freed or await self._runtime.run(self._withdrawal(wait=wait), call)
 
     def _interrupt(self) -> None:
         """Cancel the body of the ``async with`` statement, once, and while it waits for something."""

@@ -11,11 +11,12 @@ from recipes._api.membership import ALL, BaseGroup, BaseMembership, Member, show
 from recipes._api.observing import AsyncObserving, Observing
 from recipes._api.saying import AsyncSaying, Saying
 from recipes._api.signatures import like
+from recipes.partition import AsyncSharingGrant, SharingGrant
 
 __all__ = ["AsyncGroup", "AsyncMembership", "Group", "Member", "Membership"]
 
 
-class Membership(BaseMembership, Saying):
+class Membership(BaseMembership, Saying, SharingGrant):
     """The proof of being the one member of a group with this id, until it is released or lost.
 
     Its ``token`` is larger than that of every earlier member with the same id, and says nothing of others.
@@ -39,7 +40,7 @@ class Membership(BaseMembership, Saying):
         self._say(self._saying(data), ALL)
 
 
-class AsyncMembership(BaseMembership, AsyncSaying):
+class AsyncMembership(BaseMembership, AsyncSaying, AsyncSharingGrant):
     """The proof of being the one member of a group with this id, in asyncio; see `Membership`."""
 
     @like(Membership.update)

@@ -26,17 +26,18 @@ class _BaseRLock(Held):
 
     _recipe: ClassVar[str] = "rlock"
 
-    def _again(self, owner: object) -> Any:
+    def _may_reenter(self, owner: object) -> bool:
+        return (owner, self._queue) in self._runtime.reentries
+
+    def _reenter(self, owner: object) -> HeldState | None:
         reentries = self._runtime.reentries.get((owner, self._queue))
         if reentries is None:
             return None
         reentry = reentries.new()
         try:
-            return self._granted(reentry) if reentries.enter(reentry, self._runtime.now()) else None
+            return reentry if reentries.enter(reentry, self._runtime.now()) else None
         except BaseException:
-            reentry.release(self._runtime.now())  # nobody else would leave it
-            if reentry.freed:
-                self._runtime.withdraw_behind(reentry)
+            self._runtime.give_back(reentry)  # nobody else would leave it
             raise
 
     def _grantable(self, hold: HeldState) -> HeldState:
@@ -45,10 +46,12 @@ class _BaseRLock(Held):
             if reentries.whole.ended and self._is_over(key[0]):
                 known.pop(key, None)  # lost, and its owner went without leaving
         key = (hold.owner, self._queue)
-        known[key] = reentries = Reentries(hold, self._guard(), self._left)
+        reentries = Reentries(hold, self._guard(), self._left)
         reentry = reentries.new()
-        entered = reentries.enter(reentry, self._runtime.now())
-        return reentry if entered else hold  # it ended at once: the next call will see
+        if not reentries.enter(reentry, self._runtime.now()):
+            return hold  # it ended at once: the next call will see
+        known[key] = reentries  # last: what is interrupted before leaves nothing here
+        return reentry
 
     def _left(self, reentries: Reentries) -> None:
         key = (reentries.whole.owner, self._queue)
@@ -97,7 +100,7 @@ class RLock(_BaseRLock, BlockingHeld[Grant]):
 
     _grant = Grant
 
-    def _take(self, call: Call, program: Program[HeldState] | Program[HeldState | None]) -> Grant | None:
+    def _take(self, call: Call, program: Program[Any]) -> Grant | None:
         try:
             return super()._take(call, program)
         except BaseException:
@@ -134,9 +137,7 @@ class AsyncRLock(_BaseRLock, AsyncHeld[AsyncGrant]):
 
     _grant = AsyncGrant
 
-    async def _take(
-        self, call: Call, program: Program[HeldState] | Program[HeldState | None]
-    ) -> AsyncGrant | None:
+    async def _take(self, call: Call, program: Program[Any]) -> AsyncGrant | None:
         try:
             return await super()._take(call, program)
         except BaseException:

@@ -29,9 +29,11 @@ def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
             client without a chroot. Its ``commit`` *returns* exceptions in its list: look.
 
     Raises:
-        TypeError: The grant is of another store.
+        TypeError: The grant is of another store, or of a multi-lock: a guard is of one of its parts.
     """
     hold: HeldState = grant._hold  # noqa: SLF001 - the two are one package
+    if hold not in hold.parts:
+        raise TypeError("a multi-lock's grant is of several contenders: make a guard of each grant[lock]")
     if not isinstance(grant._runtime.backend, ZooKeeperBackend):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for ZooKeeper takes one of it")
     transaction.check(hold.entry.ref, ANY_VERSION if hold.rewritten else AS_GRANTED)

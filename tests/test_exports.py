@@ -67,6 +67,7 @@ def test_what_is_public_in_a_module_is_in_all(module: str) -> None:
 
 #: Machinery of a public module that is not for users, and has no underscore to say so.
 UNEXPORTED = {
+    "recipes.partition": {"AsyncSharingGrant", "SharingGrant"},
     "recipes.events": {
         "emit",
         "event_of",
@@ -100,6 +101,7 @@ def test_every_error_is_at_the_root() -> None:
 def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
     assert recipes.__all__ == [
         "AlreadyJoined",
+        "Assignment",
         "AsyncClient",
         "AsyncElection",
         "AsyncGrant",
@@ -107,6 +109,9 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "AsyncLeadership",
         "AsyncLock",
         "AsyncMembership",
+        "AsyncMultiGrant",
+        "AsyncMultiLock",
+        "AsyncPartitions",
         "AsyncRLock",
         "AsyncReadLock",
         "AsyncReadWriteLock",
@@ -129,6 +134,9 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "LockTimeout",
         "Member",
         "Membership",
+        "MultiGrant",
+        "MultiLock",
+        "Partitions",
         "QueueFull",
         "RLock",
         "ReadLock",

@@ -27,6 +27,9 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.Leadership, recipes.AsyncLeadership),
     (recipes.Group, recipes.AsyncGroup),
     (recipes.Membership, recipes.AsyncMembership),
+    (recipes.MultiLock, recipes.AsyncMultiLock),
+    (recipes.MultiGrant, recipes.AsyncMultiGrant),
+    (recipes.Partitions, recipes.AsyncPartitions),
     (grant.Lost, grant.AsyncLost),
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),
@@ -41,6 +44,7 @@ RECIPES: dict[str, tuple[Any, Any]] = {
     "semaphore": (recipes.Semaphore, recipes.AsyncSemaphore),
     "election": (recipes.Election, recipes.AsyncElection),
     "group": (recipes.Group, recipes.AsyncGroup),
+    "multilock": (recipes.MultiLock, recipes.AsyncMultiLock),
 }
 """What the methods of the clients make."""
 
@@ -57,6 +61,8 @@ MORE = {
     ("Election", "__init__"): {"on_lost"},
     ("Client", "group"): {"on_lost"},
     ("Group", "__init__"): {"on_lost"},
+    ("Client", "multilock"): {"on_lost"},
+    ("MultiLock", "__init__"): {"on_lost"},
     ("ReadLock", "__init__"): {"on_lost"},
     ("WriteLock", "__init__"): {"on_lost"},
     ("ReadWriteLock", "__init__"): {"on_lost"},
@@ -65,6 +71,7 @@ MORE = {
     ("SemaphoreGrant", "__init__"): {"cancels"},
     ("Leadership", "__init__"): {"cancels"},
     ("Membership", "__init__"): {"cancels"},
+    ("MultiGrant", "__init__"): {"cancels"},
 }
 MEMBERS = [
     (blocking, twin, name)
@@ -194,7 +201,7 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     awaited |= {"admit", "eval", "transaction"}
     awaited |= {"leader", "proclaim", "run"}
     awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
-    awaited |= {"join", "members", "update"}
+    awaited |= {"join", "members", "next", "update"}
     assert not inspect.iscoroutinefunction(one)
     awaitable = name in ("acquire", "campaign", "join")
     assert (inspect.iscoroutinefunction(other) or awaitable) == (name in awaited)

@@ -17,6 +17,7 @@ MODULES = {
 }
 
 PURE_PLACES = ("_contract", "_rules", "_programs")
+PURE_DRIVERS = {f"recipes._run.{name}" for name in ("effects", "interpreter", "lanes")}
 PURE_STORE_PARTS = ("protocol", "layout", "codec", "requests", "queue")
 FORBIDDEN = {
     "asyncio",
@@ -58,7 +59,7 @@ CLOCKS = {
 
 def is_pure(module: str) -> bool:
     _, place, *inside = [*module.split("."), ""]
-    if place in PURE_PLACES or module == "recipes._run.interpreter":
+    if place in PURE_PLACES or module in PURE_DRIVERS:
         return True
     return place == "stores" and len(inside) == 3 and inside[1].startswith(PURE_STORE_PARTS)
 
@@ -122,6 +123,8 @@ NOUNS = {
     "group",
     "inspection",
     "lock",
+    "multilock",
+    "partition",
     "rlock",
     "rwlock",
     "semaphore",

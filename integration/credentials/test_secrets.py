@@ -116,6 +116,16 @@ def shaken(one: Actor, proxy: Proxy) -> list[str]:
     return failed
 
 
+def written(one: object) -> str:
+    """Return the repr of an object, which other threads may be changing, or ending, meanwhile."""
+    for _ in range(10):
+        try:
+            return repr(one)
+        except (ReferenceError, RuntimeError):
+            continue
+    return repr(one)
+
+
 def tokens(one: Actor) -> list[str]:
     """Return the token of an etcd client."""
     link = one.client._runtime.state.session.connection
@@ -152,7 +162,7 @@ def test_no_secret_shows(server: servers.Server, prefix: str, heard: Heard, api:
         stack.callback(gone.close)
         told.append(failing(gone.open))
         ours = ("recipes.", "kazoo.", "etcd3gw.", "h11.", "puresasl.")
-        told += [repr(one) for one in gc.get_objects() if str(type(one).__module__).startswith(ours)]
+        told += [written(one) for one in gc.get_objects() if str(type(one).__module__).startswith(ours)]
     told += heard.said
     told.append(subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout)
     assert len(told) > 50

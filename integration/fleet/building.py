@@ -52,25 +52,25 @@ def main() -> int:
 
 
 def go_program(name: str, source: Path = HERE / "go") -> list[str]:
-    """Return the command that runs a program with Go's etcd client.
+    """Return the command that runs the program in a folder, with Go's etcd client.
 
     Raises:
         ServerUnavailable: There is no Go, or none of its etcd client.
     """
     go = finding.find_go()
-    file = source / f"{name}.go"
-    folder = _built(f"go-{name}", [file], str(go), lambda folder: compile_go(go, file, folder / name))
+    files = sorted(source.glob("*.go"))
+    folder = _built(f"go-{name}", files, str(go), lambda folder: compile_go(go, files, folder / name))
     return [str(folder / name)]
 
 
 def curator_program(name: str, source: Path = HERE / "java") -> list[str]:
-    """Return the command that runs a program with Curator; the examples of the docs are at hand for it.
+    """Return the command that runs the program in a folder, with Curator and the examples of the docs.
 
     Raises:
         ServerUnavailable: There is no JDK, or no Curator.
     """
     java = finding.find_curator()
-    files = sorted({source / f"{name}.java", EXAMPLES / "SharedLockDriver.java"})
+    files = sorted({*source.glob("*.java"), EXAMPLES / "SharedLockDriver.java"})
     folder = _built(f"java-{name}", files, str(java), lambda folder: compile_java(java, files, folder))
     small = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return [java.runtime, *small, "-cp", f"{java.classpath}{os.pathsep}{folder}", name]
@@ -88,10 +88,10 @@ def embedded_classes() -> Path:
     return _built("java-Embedded", files, str(java), lambda folder: compile_java(java, files, folder))
 
 
-def compile_go(go: finding.Go, source: Path, target: Path) -> None:
-    """Compile one file into the program ``target``."""
+def compile_go(go: finding.Go, sources: Sequence[Path], target: Path) -> None:
+    """Compile files into the program ``target``."""
     environment = {"GO111MODULE": "off", "GOPATH": go.path, "GOFLAGS": ""}
-    _run([go.binary, "build", "-o", str(target), str(source)], environment)
+    _run([go.binary, "build", "-o", str(target), *map(str, sources)], environment)
 
 
 def compile_java(java: finding.Javac, sources: Sequence[Path], folder: Path) -> None:

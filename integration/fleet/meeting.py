@@ -15,12 +15,12 @@ import pytest
 import recipes
 from integration import servers
 from integration.faults.actors import BlockingActor
-from integration.fleet.kinds import Kind, start
+from integration.fleet.kinds import ELECTION, Kind, start
 from integration.fleet.peers import PATIENCE_S, Peer
 from integration.stores import store_on
-from recipes._contract.names import encode
+from tests.contract.stores import ELECTIONS, queue_of
 
-__all__ = ["Ground", "Meeting", "contend", "meet", "stays_out"]
+__all__ = ["Candidate", "Ground", "Meeting", "contend", "meet", "place", "stays_out"]
 
 SHORT_S = 0.2
 
@@ -33,6 +33,23 @@ class Meeting:
     theirs_waited: bool
 
 
+class Candidate:
+    """An election of ours, acquired as a lock is."""
+
+    def __init__(self, election: Any) -> None:
+        self._election = election
+
+    def acquire(self, timeout: float) -> Any:
+        """Campaign."""
+        return self._election.campaign("ours", timeout=timeout)
+
+    def try_acquire(self) -> Any:
+        """Campaign for a moment."""
+        with contextlib.suppress(recipes.LockTimeout):
+            return self.acquire(SHORT_S)
+        return None
+
+
 class Ground:
     """A prefix on one server, two clients of ours, and those of others, used again and again."""
 
@@ -43,15 +60,17 @@ class Ground:
         self._idle: dict[str, list[Peer]] = {}
 
     def path(self, name: str) -> str:
-        """Return what other clients call the lock ``name``."""
+        """Return what other clients call the lock ``name``, or what ``~<recipe>/<name>`` is."""
         slash = "/" if isinstance(self.server, servers.ZooKeeper) else ""
-        return f"{slash}{self.store.prefix}/{encode(name)}"
+        return f"{slash}{self.store.prefix}/{queue_of(name)}"
 
     def ours(self, which: str, name: str, actor: int = 0) -> Any:
-        """Return a lock of ours, or a side of one."""
+        """Return a lock of ours, or a side of one, or a candidate."""
         client = self.actors[actor].client
         if which == "Lock":
             return client.lock(name)
+        if which == ELECTION:
+            return Candidate(client.election(name.removeprefix(ELECTIONS)))
         return getattr(client.rwlock(name), which)
 
     @contextlib.contextmanager
@@ -60,7 +79,7 @@ class Ground:
         idle = self._idle.setdefault(kind.program, [])
         one = idle.pop() if idle else start(kind.program, self.server)
         try:
-            one.use(kind.kind, self.path(name))
+            one.use(kind.kind, self.path(name), kind.value)
             yield one
         except BaseException:
             one.close()
@@ -90,9 +109,15 @@ class Ground:
             self.store.close()
 
 
+def place(ours: str, *parts: object) -> str:
+    """Return a name that nothing else has, for a lock or an election."""
+    name = "/".join((*map(str, parts), uuid.uuid4().hex[:6]))
+    return f"{ELECTIONS}{name}" if ours == ELECTION else name
+
+
 def meet(ground: Ground, kind: Kind, ours: str) -> Meeting:
     """Let either hold while the other comes; whoever waits gets the lock when it is released."""
-    name = f"{kind}/{ours}/{uuid.uuid4().hex[:6]}"
+    name = place(ours, kind, ours)
     with ground.peer(kind, name) as theirs:
         meeting = Meeting(_they_hold(ground, theirs, ours, name), _we_hold(ground, kind, theirs, ours, name))
         ground.queued(name, 0)
@@ -129,7 +154,7 @@ def _we_hold(ground: Ground, kind: Kind, theirs: Peer, ours: str, name: str) -> 
         theirs.release()
         assert grant.release()
         return False
-    theirs.use(kind.kind, ground.path(name))
+    theirs.use(kind.kind, ground.path(name), kind.value)
     theirs.start_acquire()
     ground.queued(name, 2)
     assert theirs.held(SHORT_S) is None
@@ -152,13 +177,18 @@ def stays_out(ground: Ground, kind: Kind) -> None:
         assert grant.verify()
 
 
-def contend(ground: Ground, kinds: tuple[Kind, ...], file: Path, times: int) -> None:
-    """Have two of each kind and one of each of ours count, while readers of ours look on."""
-    name = f"many/{uuid.uuid4().hex[:6]}"
+def contend(
+    ground: Ground,
+    kinds: tuple[Kind, ...],
+    file: Path,
+    times: int,
+    counters: tuple[str, str] = ("Lock", "writer"),
+) -> None:
+    """Have two of each kind and one of each of ours count, while readers of ours, if of locks, look on."""
+    name = place(counters[0], "many")
     file.write_text("0")
     with contextlib.ExitStack() as stack:
         theirs = [stack.enter_context(ground.peer(kind, name)) for kind in kinds for _ in range(2)]
-        counters = ("Lock", "writer")
         running = [
             ground.actors[number].start(_count, ground.ours(which, name, number), file, times)
             for number, which in enumerate(counters)
@@ -166,6 +196,7 @@ def contend(ground: Ground, kinds: tuple[Kind, ...], file: Path, times: int) -> 
         looking = [
             actor.start(_look, ground.ours("reader", name, number), file, times)
             for number, actor in enumerate(ground.actors)
+            if ELECTION not in counters
         ]
         for one in theirs:
             one.start_count(file, times)

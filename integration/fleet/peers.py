@@ -2,8 +2,10 @@
 
 A `Program` is a process that is told what to do on its standard input and answers each
 line with one: ``use KIND PATH`` ready, ``try`` and ``acquire`` held TOKEN (or busy),
-``release`` released, ``count FILE TIMES`` counted; or error WHY. `Etcdctl` is a process
-for each time it holds. Whoever is still waiting or holding at the end is killed.
+``release`` released, ``count FILE TIMES`` counted; or error WHY. A candidate of an election holds
+while it leads: ``use KIND PATH VALUE``, ``proclaim VALUE`` proclaimed, ``leader`` leader VALUE (or nobody),
+``observe`` observing, ``saw VALUE`` seen. `Etcdctl` is a process for each time it holds. Whoever is
+still waiting or holding at the end is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from integration import servers
 from integration.harness.etcd import encoded
 from integration.harness.throwaway import tethered
 
-__all__ = ["PATIENCE_S", "Etcdctl", "Peer", "Program"]
+__all__ = ["PATIENCE_S", "Candidate", "Elect", "Etcdctl", "Peer", "Program"]
 
 PATIENCE_S = 60.0
 TRY_S = 0.3
@@ -37,8 +39,8 @@ class Peer(ABC):
     """One contender of another kind; `use` comes first."""
 
     @abstractmethod
-    def use(self, kind: str, path: str) -> None:
-        """Make a lock of a kind; what was tried before is over."""
+    def use(self, kind: str, path: str, value: str = "") -> None:
+        """Make a lock of a kind, or a candidate with a value; what was tried before is over."""
 
     @abstractmethod
     def start_acquire(self) -> None:
@@ -67,6 +69,22 @@ class Peer(ABC):
     @abstractmethod
     def close(self) -> None:
         """End it, whatever it does."""
+
+
+class Candidate(Peer):
+    """One that can also be a candidate of an election."""
+
+    @abstractmethod
+    def leader(self) -> str | None:
+        """Return the value of whom its kind takes for the leader."""
+
+    @abstractmethod
+    def observe(self) -> None:
+        """Observe the election from now on."""
+
+    @abstractmethod
+    def saw(self, value: str) -> None:
+        """Wait until the observation shows this value; what it showed before is skipped."""
 
 
 class Process:
@@ -123,6 +141,11 @@ class Process:
         self._process.send_signal(signal.SIGTERM)
         self.finish(PATIENCE_S)
 
+    def kill(self) -> None:
+        """End it as it stands (SIGKILL)."""
+        self._process.kill()
+        self._ended()
+
     def _ended(self) -> None:
         self._process.wait()
         self._reader.join()
@@ -131,16 +154,16 @@ class Process:
                 stream.close()
 
 
-class Program(Peer):
-    """One of the programs of this folder, with one lock at a time."""
+class Program(Candidate):
+    """One of the programs of this folder, with one lock, or one election, at a time."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = Process(command)
         self._busy = False
         assert self._answer() == "hello"
 
-    def use(self, kind: str, path: str) -> None:
-        assert self._ask(f"use {kind} {path}") == "ready"
+    def use(self, kind: str, path: str, value: str = "") -> None:
+        assert self._ask(f"use {kind} {path} {value}".rstrip()) == "ready"
 
     def start_acquire(self) -> None:
         self._tell("acquire")
@@ -165,8 +188,27 @@ class Program(Peer):
     def counted(self) -> None:
         assert self._answer() == "counted"
 
+    def proclaim(self, value: str) -> None:
+        """Have the leader say something else."""
+        assert self._ask(f"proclaim {value}") == "proclaimed"
+
+    def leader(self) -> str | None:
+        said, _, value = self._ask("leader").partition(" ")
+        assert said in ("leader", "nobody"), f"{said} {value}"
+        return value if said == "leader" else None
+
+    def observe(self) -> None:
+        assert self._ask("observe") == "observing"
+
+    def saw(self, value: str) -> None:
+        assert self._ask(f"saw {value}") == "seen"
+
     def close(self) -> None:
         self._process.finish(0 if self._busy else PATIENCE_S)
+
+    def kill(self) -> None:
+        """End it as a crash does: what it holds is held until its session ends."""
+        self._process.kill()
 
     def _tell(self, line: str) -> None:
         self._busy = True
@@ -188,16 +230,20 @@ class Etcdctl(Peer):
 
     def __init__(self, server: servers.Etcd) -> None:
         self._server = server
-        self._command = [str(servers.find_etcdctl()), f"--endpoints={server.address}", "lock"]
+        self._etcdctl = [str(servers.find_etcdctl()), f"--endpoints={server.address}"]
         self._path = ""
         self._process: Process | None = None
         self._counting: Future[None] | None = None
 
-    def use(self, kind: str, path: str) -> None:
+    def use(self, kind: str, path: str, value: str = "") -> None:
         self._path = path
 
     def start_acquire(self) -> None:
-        self._process = Process([*self._command, self._path], ETCDCTL_API="3")
+        self._process = Process([*self._etcdctl, *self._holding()], ETCDCTL_API="3")
+
+    def _holding(self) -> list[str]:
+        """Return what has it hold."""
+        return ["lock", self._path]
 
     def held(self, within_s: float = PATIENCE_S) -> int | None:
         assert self._process is not None, "start_acquire should come first"
@@ -227,7 +273,7 @@ class Etcdctl(Peer):
         self._counting = done
 
         def run() -> None:
-            command = [*self._command, self._path, "--", "sh", "-c", COUNT, str(path)]
+            command = [*self._etcdctl, "lock", self._path, "--", "sh", "-c", COUNT, str(path)]
             try:
                 for _ in range(times):
                     _run(command)
@@ -243,6 +289,52 @@ class Etcdctl(Peer):
 
     def close(self) -> None:
         self.release()
+
+
+class Elect(Etcdctl, Candidate):
+    """``etcdctl elect``, which prints its key and value when it leads; with ``--listen``, the leader's."""
+
+    def __init__(self, server: servers.Etcd) -> None:
+        super().__init__(server)
+        self._value = ""
+        self._listening: Process | None = None
+
+    def use(self, kind: str, path: str, value: str = "") -> None:
+        super().use(kind, path)
+        self._value = value
+
+    def _holding(self) -> list[str]:
+        return ["elect", self._path, self._value]
+
+    def start_count(self, path: Path, times: int) -> None:
+        raise AssertionError("etcdctl elect should not be given a command")
+
+    def leader(self) -> str | None:
+        self.observe()
+        try:
+            return self._shown(PATIENCE_S)
+        finally:
+            self._listen_no_more()
+
+    def observe(self) -> None:
+        self._listening = Process([*self._etcdctl, "elect", "--listen", self._path], ETCDCTL_API="3")
+
+    def saw(self, value: str) -> None:
+        while (shown := self._shown(PATIENCE_S)) != value:
+            assert shown is not None, f"{value} was never shown"
+
+    def _shown(self, within_s: float) -> str | None:
+        assert self._listening is not None, "observe should come first"
+        return self._listening.next_line(within_s) and self._listening.next_line(within_s)
+
+    def _listen_no_more(self) -> None:
+        if self._listening is not None:
+            self._listening.terminate()
+            self._listening = None
+
+    def close(self) -> None:
+        self._listen_no_more()
+        super().close()
 
 
 def _run(command: Sequence[str]) -> None:

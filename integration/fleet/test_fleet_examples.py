@@ -18,7 +18,7 @@ def test_the_example_in_go(on_etcd: Ground, tmp_path: Path) -> None:
     source = tmp_path / "beside_go.go"
     source.write_text(text_on("beside_go.go", on_etcd, "127.0.0.1:2379"))
     go = finding.find_go()
-    compile_go(go, source, tmp_path / "beside")
+    compile_go(go, [source], tmp_path / "beside")
     beside_ours(on_etcd, [str(tmp_path / "beside")], "held by Go under token")
 
 

@@ -13,7 +13,7 @@ from recipes._contract.operations import List
 from recipes._contract.rule import Rule
 from recipes._programs.hold import SHARED
 from recipes._programs.observing import evict
-from recipes._programs.queueing import Attempt
+from recipes._programs.queueing import Attempt, acquire, try_acquire
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
 from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Ahead
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
+    from recipes._run.runtime import Call
     from recipes.inspection import ContenderInfo
 
-__all__ = ["Held"]
+__all__ = ["Acquired", "Held"]
 
 SHORTEST_HOLD_S = 0.1
 SHORTEST_TRY_S = 0.05
@@ -39,24 +40,19 @@ def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPositi
     return lambda position: in_turn(partial(callback, position))
 
 
-class Held(ABC):
-    """What is held in a queue, in both runtimes: everything that waits for nothing.
+class Acquired(ABC):
+    """What is acquired, in one queue or in several, in both runtimes."""
 
-    A recipe says what it is by the attributes below; its rule may be another for each object.
-    """
-
-    _rule: Rule = EXCLUSIVE
     _recipe: ClassVar[str] = "lock"
     _needs: ClassVar[tuple[Need, ...]] = ()
     """What a store has to give, beside a queue."""
-    _grant: Any
+    _runtime: Any
+    _queues: tuple[str, ...]
 
-    def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
+    def __init__(self, runtime: Any, name: str) -> None:
         if self._needs:
             require(self._needs, runtime.backend.guarantees, runtime.backend.label)
         self._runtime = runtime
-        self._queue = queue_of(self._recipe, name)
-        self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
         self._name = name
         self._entered: dict[object, list[Any]] = {}
 
@@ -64,6 +60,75 @@ class Held(ABC):
     def name(self) -> str:
         """The name, as it was given."""
         return self._name
+
+    def _late(self, timeout_s: float, position: int | None = None) -> LockTimeout:
+        """Return what is raised when the time is over."""
+        return LockTimeout(self._name, timeout_s, position, recipe=self._recipe)
+
+    def _within(self, timeout: float | None) -> float:
+        """Return how many seconds a try may take."""
+        given = duration("timeout", timeout, least=SHORTEST_TRY_S)
+        within: float = self._runtime.settings.request_timeout_s if given is None else given
+        return within
+
+    def _again(self, owner: object) -> Any:
+        """Return a grant of what this owner holds already, if it may have that again."""
+        return None
+
+    @abstractmethod
+    def _refuse_deadlock(self, owner: object) -> None:
+        """Raise if waiting would be for a grant of the same thread or task, and that is held."""
+
+    @abstractmethod
+    def _acquisition(self, call: Call, options: AcquireOptions) -> Program[Any]:
+        """Return the program that waits until it is granted."""
+
+    @abstractmethod
+    def _trial(self, call: Call, options: AcquireOptions) -> Program[Any]:
+        """Return the program that takes it if it is free; None if not."""
+
+    @abstractmethod
+    def _granted(self, granted: Any) -> Any:
+        """Return the grant of what such a program returned."""
+
+    def _enter(self, owner: object, grant: Any) -> None:
+        self._entered.setdefault(owner, []).append(grant)
+
+    def _entered_by(self, owner: object) -> list[Any]:
+        entered = self._entered.get(owner)
+        if entered is None:
+            words = "was not entered by this thread or task; leave it where it was entered"
+            raise RuntimeError(f"{titled(self._recipe, self._name)} {words}")
+        return entered
+
+    def _forget(self, owner: object, grant: Any) -> None:
+        """Note that this owner has left it, or did not come to enter it."""
+        entered = self._entered.get(owner)
+        if entered is None:
+            return
+        if grant in entered:
+            entered.remove(grant)
+        if not entered:
+            self._entered.pop(owner, None)  # a signal handler may have entered and left it in between
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} on {self._runtime.backend.label}>"
+
+
+class Held(Acquired):
+    """What is held in a queue, in both runtimes: everything that waits for nothing.
+
+    A recipe says what it is by the attributes below; its rule may be another for each object.
+    """
+
+    _rule: Rule = EXCLUSIVE
+    _grant: Any
+
+    def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
+        super().__init__(runtime, name)
+        self._queue = queue_of(self._recipe, name)
+        self._queues = (self._queue,)
+        self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
 
     def _attempt(self, owner: object, options: AcquireOptions) -> Attempt:
         labels: dict[str, Any] = {
@@ -91,15 +156,9 @@ class Held(ABC):
                 attempt.on_position = _calling(in_turn, options.on_position)
         return attempt
 
-    def _late(self, timeout_s: float, position: int | None = None) -> LockTimeout:
-        """Return what is raised when the time is over."""
-        return LockTimeout(self._name, timeout_s, position, recipe=self._recipe)
-
-    def _within(self, timeout: float | None) -> float:
-        """Return how many seconds a try may take."""
-        given = duration("timeout", timeout, least=SHORTEST_TRY_S)
-        within: float = self._runtime.settings.request_timeout_s if given is None else given
-        return within
+    def _shares_queue(self, other: Any) -> bool:
+        """Whether something else that is acquired, or a grant, is of the same client and queue."""
+        return self._queue in other._queues and other._runtime is self._runtime  # noqa: SLF001
 
     def _list(self, limit: int) -> List:
         return List(self._queue, checked_limit(limit))
@@ -143,40 +202,40 @@ class Held(ABC):
         self._refuse_waiting_for_oneself()
         return bool(mine)
 
-    def _refuse_waiting_for_oneself(self) -> None:  # noqa: B027 - nothing to refuse where tasks wait
+    def _refuse_waiting_for_oneself(self) -> None:
         """Raise if what would wait was asked amid an acquire that it waits for."""
 
+    def _acquisition(self, call: Call, options: AcquireOptions) -> Program[HeldState]:
+        return acquire(self._attempt(call.owner, options))
+
+    def _trial(self, call: Call, options: AcquireOptions) -> Program[HeldState | None]:
+        return try_acquire(self._attempt(call.owner, options))
+
     def _again(self, owner: object) -> Any:
-        """Return a grant of what this owner holds already, if it may have that again."""
+        hold = self._reenter(owner)
+        if hold is None:
+            return None
+        try:
+            return self._grant_of(hold)
+        except BaseException:
+            self._runtime.give_back(hold)  # nobody else would leave it
+            raise
+
+    def _may_reenter(self, owner: object) -> bool:
+        """Whether this owner holds it, and may have that again."""
+        return False
+
+    def _reenter(self, owner: object) -> HeldState | None:
+        """Enter what this owner holds already, if it may have that again."""
         return None
 
     def _grantable(self, hold: HeldState) -> HeldState:
         """Return what the grant is made of."""
         return hold
 
+    def _granted(self, granted: HeldState) -> Any:
+        return self._grant_of(self._grantable(granted))
+
     @abstractmethod
-    def _granted(self, hold: HeldState) -> Any:
-        """Return the grant."""
-
-    def _enter(self, owner: object, grant: Any) -> None:
-        self._entered.setdefault(owner, []).append(grant)
-
-    def _entered_by(self, owner: object) -> list[Any]:
-        entered = self._entered.get(owner)
-        if entered is None:
-            words = "was not entered by this thread or task; leave it where it was entered"
-            raise RuntimeError(f"{titled(self._recipe, self._name)} {words}")
-        return entered
-
-    def _forget(self, owner: object, grant: Any) -> None:
-        """Note that this owner has left it, or did not come to enter it."""
-        entered = self._entered.get(owner)
-        if entered is None:
-            return
-        if grant in entered:
-            entered.remove(grant)
-        if not entered:
-            self._entered.pop(owner, None)  # a signal handler may have entered and left it in between
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._name!r} on {self._runtime.backend.label}>"
+    def _grant_of(self, hold: HeldState) -> Any:
+        """Return a grant of what is held."""

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from recipes._api.acquiring import Acquiring
-from recipes._api.held import Held
-from recipes._api.held_threads import BlockingHeld, BlockingQueued
+from recipes._api.held import Acquired, Held
+from recipes._api.held_threads import BlockingEntered, BlockingQueued
 from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
 from recipes._api.signatures import like
 from recipes._programs.observing import look_up
-from recipes._programs.queueing import acquire, try_acquire
 from recipes.errors import StoreUnavailable
 from recipes.grant import AsyncGrant
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from recipes._run.tasks import AsyncRuntime
     from recipes.inspection import ContenderInfo
 
-__all__ = ["AsyncHeld", "AsyncQueued"]
+__all__ = ["AsyncEntered", "AsyncHeld", "AsyncQueued"]
 
 T = TypeVar("T")
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
@@ -38,24 +37,10 @@ def _current_task() -> asyncio.Task[Any] | None:
     return asyncio.current_task()
 
 
-class AsyncQueued(Held, Generic[AnyAsyncGrant]):
-    """What is queued for, in the asyncio API, whatever its recipe calls that; owners are tasks."""
+class AsyncAcquired(Acquired, Generic[AnyAsyncGrant]):
+    """What is acquired, in the asyncio API, whatever its recipe calls that; owners are tasks."""
 
     _runtime: AsyncRuntime
-    _grant: type[AnyAsyncGrant]
-
-    def __init__(
-        self,
-        runtime: AsyncRuntime,
-        name: str,
-        *,
-        max_hold: float | None = None,
-        on_lost: Literal["cancel", "tell"] = "cancel",
-    ) -> None:
-        super().__init__(runtime, name, max_hold=max_hold)
-        if on_lost not in ("cancel", "tell"):
-            raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
-        self._cancels = on_lost == "cancel"
 
     def _acquiring(self, options: AcquireOptions, called: str = "acquire") -> Acquiring[AnyAsyncGrant]:
         work: Any = self._acquire(options)
@@ -77,7 +62,7 @@ class AsyncQueued(Held, Generic[AnyAsyncGrant]):
             return again
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, options.timeout)
-        grant = await self._take(call, acquire(self._attempt(owner, options)))
+        grant = await self._take(call, self._acquisition(call, options))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -87,7 +72,39 @@ class AsyncQueued(Held, Generic[AnyAsyncGrant]):
         if again is not None:
             return again
         call = self._runtime.call(owner, within, fail_fast=True)
-        return await self._take(call, try_acquire(self._attempt(owner, options)))
+        return await self._take(call, self._trial(call, options))
+
+    async def _take(self, call: Call, program: Program[Any]) -> AnyAsyncGrant | None:
+        try:
+            granted = await self._runtime.run(program, call)
+            return None if granted is None else self._granted(granted)
+        except BaseException:
+            call.unwind()
+            raise
+
+
+def cancels(on_lost: Literal["cancel", "tell"]) -> bool:
+    """Whether a body is cancelled when what it holds is lost."""
+    if on_lost not in ("cancel", "tell"):
+        raise ValueError(f"on_lost is 'cancel' or 'tell', not {on_lost!r}")
+    return on_lost == "cancel"
+
+
+class AsyncQueued(AsyncAcquired[AnyAsyncGrant], Held):
+    """What is queued for in one queue, in the asyncio API."""
+
+    _grant: type[AnyAsyncGrant]
+
+    def __init__(
+        self,
+        runtime: AsyncRuntime,
+        name: str,
+        *,
+        max_hold: float | None = None,
+        on_lost: Literal["cancel", "tell"] = "cancel",
+    ) -> None:
+        super().__init__(runtime, name, max_hold=max_hold)
+        self._cancels = cancels(on_lost)
 
     @like(BlockingQueued.holders)
     async def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
@@ -109,24 +126,14 @@ class AsyncQueued(Held, Generic[AnyAsyncGrant]):
         call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
         return await self._runtime.run(program, call)
 
-    async def _take(
-        self, call: Call, program: Program[HeldState] | Program[HeldState | None]
-    ) -> AnyAsyncGrant | None:
-        try:
-            hold = await self._runtime.run(program, call)
-            return None if hold is None else self._granted(self._grantable(hold))
-        except BaseException:
-            call.unwind()
-            raise
-
-    def _granted(self, hold: HeldState) -> AnyAsyncGrant:
+    def _grant_of(self, hold: HeldState) -> AnyAsyncGrant:
         return self._grant(self._runtime, hold, cancels=self._cancels)
 
 
-class AsyncHeld(AsyncQueued[AnyAsyncGrant]):
+class AsyncEntered(AsyncAcquired[AnyAsyncGrant]):
     """What is acquired, in the asyncio API, by a call or by entering it."""
 
-    @like(BlockingHeld.acquire)
+    @like(BlockingEntered.acquire)
     def acquire(
         self,
         *,
@@ -138,7 +145,7 @@ class AsyncHeld(AsyncQueued[AnyAsyncGrant]):
     ) -> Acquiring[AnyAsyncGrant]:
         return self._acquiring(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
 
-    @like(BlockingHeld.try_acquire)
+    @like(BlockingEntered.try_acquire)
     async def try_acquire(self, *, timeout: float | None = None) -> AnyAsyncGrant | None:
         return await self._try_acquire(self._within(timeout))
 
@@ -156,3 +163,7 @@ class AsyncHeld(AsyncQueued[AnyAsyncGrant]):
             await grant.__aexit__(kind, error, trace)
         finally:
             self._forget(owner, grant)
+
+
+class AsyncHeld(AsyncEntered[AnyAsyncGrant], AsyncQueued[AnyAsyncGrant]):
+    """What is held in one queue, in the asyncio API."""

@@ -7,11 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from recipes._api.held import Held
+from recipes._api.held import Acquired, Held
 from recipes._api.leaving import ends, enters, looked_up, seen_leaving
 from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
 from recipes._programs.observing import look_up
-from recipes._programs.queueing import acquire, try_acquire
 from recipes.errors import ReentrantCall, StoreUnavailable
 from recipes.grant import Grant
 
@@ -24,20 +23,16 @@ if TYPE_CHECKING:
     from recipes._run.runtime import Call
     from recipes.inspection import ContenderInfo
 
-__all__ = ["BlockingHeld", "BlockingQueued"]
+__all__ = ["BlockingEntered", "BlockingHeld", "BlockingQueued"]
 
 T = TypeVar("T")
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 
 
-class BlockingQueued(Held, Generic[AnyGrant]):
-    """What is queued for, in the blocking API, whatever its recipe calls that; owners are threads."""
+class BlockingAcquired(Acquired, Generic[AnyGrant]):
+    """What is acquired, in the blocking API, whatever its recipe calls that; owners are threads."""
 
     _runtime: BlockingRuntime
-    _grant: type[AnyGrant]
-
-    def __init__(self, runtime: BlockingRuntime, name: str, *, max_hold: float | None = None) -> None:
-        super().__init__(runtime, name, max_hold=max_hold)
 
     def _acquire(self, options: AcquireOptions) -> AnyGrant:
         if self._runtime.left:
@@ -56,7 +51,7 @@ class BlockingQueued(Held, Generic[AnyGrant]):
             return again
         self._refuse_deadlock(owner)
         call = self._runtime.call(owner, options.timeout)
-        grant = self._take(call, acquire(self._attempt(owner, options)))
+        grant = self._take(call, self._acquisition(call, options))
         assert grant is not None, "acquire returns a grant or raises"
         return grant
 
@@ -68,7 +63,24 @@ class BlockingQueued(Held, Generic[AnyGrant]):
         if again is not None:
             return again
         call = self._runtime.call(owner, within, fail_fast=True)
-        return self._take(call, try_acquire(self._attempt(owner, options)))
+        return self._take(call, self._trial(call, options))
+
+    def _take(self, call: Call, program: Program[Any]) -> AnyGrant | None:
+        try:
+            granted = self._runtime.run(program, call)
+            return None if granted is None else self._granted(granted)
+        except BaseException:
+            call.unwind()
+            raise
+
+
+class BlockingQueued(BlockingAcquired[AnyGrant], Held):
+    """What is queued for in one queue, in the blocking API."""
+
+    _grant: type[AnyGrant]
+
+    def __init__(self, runtime: BlockingRuntime, name: str, *, max_hold: float | None = None) -> None:
+        super().__init__(runtime, name, max_hold=max_hold)
 
     def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Return what holds it as the store shows it: none, one, or several.
@@ -140,15 +152,7 @@ class BlockingQueued(Held, Generic[AnyGrant]):
         call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
         return self._runtime.run(program, call)
 
-    def _take(self, call: Call, program: Program[HeldState] | Program[HeldState | None]) -> AnyGrant | None:
-        try:
-            hold = self._runtime.run(program, call)
-            return None if hold is None else self._granted(self._grantable(hold))
-        except BaseException:
-            call.unwind()
-            raise
-
-    def _granted(self, hold: HeldState) -> AnyGrant:
+    def _grant_of(self, hold: HeldState) -> AnyGrant:
         return self._grant(self._runtime, hold)
 
     def _refuse_waiting_for_oneself(self) -> None:
@@ -161,13 +165,8 @@ class BlockingQueued(Held, Generic[AnyGrant]):
         if found > 1:  # one is this call; what the other does, a signal handler has interrupted to call this
             raise ReentrantCall
 
-    def _shares_queue(self, other: Any) -> bool:
-        """Whether another lock, or a grant, is of the same client and name."""
-        queue = other._queue if isinstance(other, Held) else other._hold.entry.ticket.queue  # noqa: SLF001
-        return queue == self._queue and other._runtime is self._runtime  # noqa: SLF001
 
-
-class BlockingHeld(BlockingQueued[AnyGrant]):
+class BlockingEntered(BlockingAcquired[AnyGrant]):
     """What is acquired, in the blocking API, by a call or by entering it."""
 
     def acquire(
@@ -256,8 +255,12 @@ class BlockingHeld(BlockingQueued[AnyGrant]):
         grant._block = None  # noqa: SLF001 - last: until here the end of the block would be seen
 
 
+class BlockingHeld(BlockingEntered[AnyGrant], BlockingQueued[AnyGrant]):
+    """What is held in one queue, in the blocking API."""
+
+
 # The functions in which this thread has a place in the queue that only their going on takes away.
 _STANDING = tuple(
     function.__code__
-    for function in (BlockingQueued._take, Grant.release, Grant._release_behind)  # noqa: SLF001 - one of us
+    for function in (BlockingAcquired._take, Grant.release, Grant._release_behind)  # noqa: SLF001 - one of us
 )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 if TYPE_CHECKING:
     from types import FrameType
 
-    from recipes._api.held import Held
+    from recipes._api.held import Acquired
     from recipes._run.runtime import Runtime
 
 __all__ = ["Block", "LookUp", "ends", "enters", "looked_up", "seen_leaving"]
@@ -48,7 +48,7 @@ class Block(weakref.ref["partial[None]"]):
 
     frame: int  # where the statement is, by its number
     grant: Any  # a grant, whose module imports this one
-    lock: Held | None
+    lock: Acquired | None
 
     def leave(self) -> None:
         """Release what is still held, behind the scenes."""
@@ -71,7 +71,7 @@ def looked_up(what: Any) -> LookUp | None:
     return found
 
 
-def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: Held | None = None) -> Block | None:
+def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: Acquired | None = None) -> Block | None:
     """Return the block that is entered now, to be kept until its end was seen to; None if it is not seen.
 
     Args:

@@ -10,7 +10,7 @@ from recipes._api.options import AcquireOptions
 from recipes._contract.operations import List
 from recipes._programs.observing import Observed, look_up
 from recipes._rules.exclusive import EVERYBODY
-from recipes._rules.members import member, new_member, pack, unpack
+from recipes._rules.members import member, member_of, new_member, pack, unpack
 from recipes._rules.roster import members
 from recipes._run.runtime import new_id
 from recipes.errors import AlreadyJoined, LockTimeout
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Contender
     from recipes._contract.operations import Listing, Program
     from recipes._programs.hold import HeldState
+    from recipes._programs.queueing import Attempt
     from recipes.guarantees import Need
 
 __all__ = ["ALL", "BaseGroup", "BaseMembership", "Member", "said", "shown"]
@@ -96,6 +97,11 @@ class BaseGroup(Held):
         rule = new_member if member_id is None else member
         other._rule = rule(other._member_id)  # noqa: SLF001 - one of its own
         return other
+
+    def _attempt(self, owner: object, options: AcquireOptions) -> Attempt:
+        attempt = super()._attempt(owner, options)
+        attempt.rule_again = member_of(self._rule.kind)  # its contender of the session before may stand yet
+        return attempt
 
     def _saying(self, data: bytes, timeout: float | None) -> AcquireOptions:
         return AcquireOptions(timeout, data=pack(self._member_id, _checked(data)))

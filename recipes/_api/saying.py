@@ -29,7 +29,7 @@ class Saying(Grant):
             raise ReentrantCall
         with self._speaking:
             self.check()
-            program = rewrite(self._hold, self._hold.mark, data, most)
+            program = rewrite(self._hold, None, data, most)
             if not self._runtime.run(program, self._asking()):
                 raise self._lost_error()
 
@@ -46,6 +46,6 @@ class AsyncSaying(AsyncGrant):
     async def _say(self, data: bytes, most: int) -> None:
         async with self._speaking:
             self.check()
-            program = rewrite(self._hold, self._hold.mark, data, most)
+            program = rewrite(self._hold, None, data, most)
             if not await self._runtime.run(program, self._asking()):
                 raise self._lost_error()

@@ -32,7 +32,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 
-__all__ = ["AsyncConnection", "Batch", "Connection", "Mailbox", "Request"]
+__all__ = ["AsyncConnection", "Batch", "Connection", "Mailbox", "Request", "parts_of"]
 
 T = TypeVar("T")
 
@@ -59,6 +59,17 @@ class Batch(Request[tuple[Any, ...]]):
     """Requests sent back to back; an exception stands for a part that failed."""
 
     parts: tuple[Request[Any], ...]
+
+
+def parts_of(request: Request[Any]) -> tuple[Request[Any], ...]:
+    """Return what a request is as a part of a larger batch; nothing: it has to be asked alone.
+
+    Those that are about one ``path`` of the backend can be sent together. Others are about the session, or
+    carry out a whole operation in one step.
+    """
+    if isinstance(request, Batch):
+        return request.parts
+    return (request,) if hasattr(request, "path") else ()
 
 
 class Connection(Protocol):

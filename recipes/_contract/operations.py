@@ -280,13 +280,15 @@ class Open(StoreOp[Opened]):
 class Renew(StoreOp[Renewal]):
     """Renew the session, with the majority's word, and look after the held entries.
 
-    A store that leases each contender by itself renews those in ``waiting`` too; other stores leave these
-    alone. Asked once, not again: the session's clock plans the next try.
+    A store that leases each contender by itself renews those in ``waiting`` too, and those in ``resting``,
+    which are held and not due to be looked at; other stores leave these alone. Asked once, not again: the
+    session's clock plans the next try.
     """
 
     entries: tuple[Entry, ...]
     within_s: float
     waiting: tuple[Entry, ...] = ()
+    resting: tuple[Entry, ...] = ()
 
 
 @record

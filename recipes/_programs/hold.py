@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ class StoreSession:
         self.ended: str | None = None
         self.holds: dict[str, HeldState] = {}
         self.waiters = InProcessWaiters()
+        self.renewals = 0  # how many were answered
+        self._turns = itertools.count()
 
     def begin(self, session_id: str, ttl_s: float, sent_at: float) -> None:
         """Take up what the store granted."""
@@ -57,6 +60,20 @@ class StoreSession:
     def overheld(self, now: float) -> list[HeldState]:
         """Return the grants that were held for longer than they may be without progress."""
         return [hold for hold in list(self.holds.values()) if hold.is_overheld(now)]
+
+    def next_turn(self) -> int:
+        """Return at which renewals a contender is to be looked at that is looked at once per TTL."""
+        return next(self._turns)
+
+    def due(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+        """Return which held contenders the next renewal is to look at, and which not."""
+        per_ttl = self.protocol.renewals_per_ttl
+        looked_at: list[Entry] = []
+        resting: list[Entry] = []
+        for hold in list(self.holds.values()):
+            rests = hold.turn is not None and (hold.turn - self.renewals) % per_ttl
+            (resting if rests else looked_at).append(hold.entry)
+        return tuple(looked_at), tuple(resting)
 
     @property
     def next_due(self) -> float:
@@ -94,6 +111,7 @@ class HeldState:
         "overheld",
         "owner",
         "session",
+        "turn",
         "until",
         "version",
     )
@@ -114,6 +132,7 @@ class HeldState:
         self.acquired_at = acquired_at
         self.labels = labels
         self.max_hold_s = max_hold_s
+        self.turn: int | None = None  # None: every renewal looks at it
         self.until = math.inf if max_hold_s is None else acquired_at + max_hold_s
         self.overheld = False  # somebody saw ``until`` pass; for ever, whatever is said later
         self.mark = ""  # as the store confirmed
@@ -196,6 +215,11 @@ class HeldState:
         fences = all(grant.token is not None for grant in self.grants)
         number = f"token {self.entry.token}" if fences else f"id {self.entry.ticket.id}"
         return f"{titled(self.labels['recipe'], self.labels['name'])} ({number})"
+
+    @property
+    def parts(self) -> tuple[HeldState, ...]:
+        """What it is made of: itself, or several."""
+        return (self,)
 
     @property
     def grants(self) -> list[Any]:

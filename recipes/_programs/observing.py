@@ -23,7 +23,6 @@ from recipes.errors import ClientClosed, SessionLost
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
-    from recipes._contract.contenders import Contender
 
 __all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observe"]
 
@@ -81,26 +80,26 @@ class Shown(Event):
 
 
 class Topic:
-    """The last that was seen of a queue, and those who observe it.
+    """The last that was seen of a queue, or of whatever is shown, and those who observe it.
 
     Observers are referred to weakly: one that is dropped observes no more. Safe from any thread without
     a lock: each step is one assignment or dict operation.
     """
 
     def __init__(self) -> None:
-        self.shown: tuple[int, tuple[Contender, ...]] = (0, ())
+        self.shown: tuple[int, Any] = (0, ())
         self.error: Exception | None = None
         self.observers: dict[weakref.ref[Observer], None] = {}
-        self._views: tuple[tuple[Contender, ...], dict[Any, Any]] = (), {}
+        self._views: tuple[Any, dict[Any, Any]] = (), {}
 
-    def view(self, contenders: tuple[Contender, ...], make: Callable[[tuple[Contender, ...]], T]) -> T:
-        """Return what is made of these contenders; once for all observers that make the same of them."""
+    def view(self, shown: Any, make: Callable[[Any], T]) -> T:
+        """Return what is made of this, which was shown; once for all observers that make the same of it."""
         known, views = self._views
-        if known is not contenders:
+        if known is not shown:
             views = {}
-            self._views = contenders, views
+            self._views = shown, views
         if make not in views:
-            views[make] = make(contenders)
+            views[make] = make(shown)
         seen: T = views[make]
         return seen
 
@@ -115,11 +114,11 @@ class Topic:
     def _drop(self, observer: weakref.ref[Observer]) -> None:
         self.observers.pop(observer, None)
 
-    def show(self, contenders: tuple[Contender, ...]) -> None:
+    def show(self, seen: Any) -> None:
         """Show this to all observers, unless it is what they saw last."""
         number, before = self.shown
-        if not number or contenders != before:
-            self.shown = number + 1, contenders
+        if not number or seen != before:
+            self.shown = number + 1, seen
             self._notify()
 
     def fail(self, error: Exception) -> None:
@@ -154,14 +153,21 @@ class Observer:
             self._notified = True
             self._mailbox.post(Shown())
 
-    def next(self) -> Program[tuple[Contender, ...]]:
+    def look(self) -> Any:
+        """Return what is shown now; what comes later is notified."""
+        self._notified = False  # first: what is shown from here on is notified
+        if self.topic.error is not None:
+            raise self.topic.error.with_traceback(None)
+        return self.topic.shown[1]
+
+    def next(self) -> Program[Any]:
         """Wait for something that it has not seen, and return it."""
         while True:
-            self._notified = False  # first: what is shown from here on is notified
-            number, contenders = self.topic.shown
+            self._notified = False  # as there
+            number, seen = self.topic.shown
             if number != self._seen:
                 self._seen = number
-                return contenders
+                return seen
             if self.topic.error is not None:
                 raise self.topic.error.with_traceback(None)
             yield from Wait()

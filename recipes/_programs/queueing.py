@@ -9,7 +9,7 @@ before the store was asked, to the cleaner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from recipes._contract.operations import (
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted
 from recipes._programs import permits
-from recipes._programs.hold import REMOVED, HeldState
+from recipes._programs.hold import RELEASED, REMOVED, HeldState
 from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.holding import waiting
@@ -43,6 +43,7 @@ __all__ = [
     "REMOVED",
     "Attempt",
     "acquire",
+    "all_held",
     "calm",
     "downgrade",
     "due_at",
@@ -78,11 +79,14 @@ class Attempt:
         before_waiting: Called when it turns out that the attempt has to wait, with those ahead that wait
             too, as far as they are known; may raise. Returns whether its owner holds something in this queue.
         max_waiters: How many may wait, with this one; None: any number.
+        rule_again: The rule by which it queues again; None: the same.
         requeues: Whether to queue again when the place in the queue is lost.
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
+        seldom: Whether its contender is looked at once per TTL only while it is held.
         owner: Makes what a contender says of its maker.
         data: What its user has it say.
+        beside: What has to be held still for this to go on; when one of these is lost, the attempt ends.
         on_queued: Told how many are ahead, each time it queues; must not block.
         on_position: Told how many are ahead, whenever a look shows that it changed; must not block.
         late: Makes the error where it was not granted in time; None: a plain one.
@@ -95,19 +99,24 @@ class Attempt:
     timeout_s: float | None = None
     before_waiting: Callable[[Ahead], bool] = _let_wait
     max_waiters: int | None = None
+    rule_again: Rule | None = None
     requeues: bool = True
     position: int | None = None
     number: int = 0
     started_at: float = 0.0
     max_hold_s: float | None = None
+    seldom: bool = False
     owner: Callable[[], str] = str
     data: bytes = b""
+    beside: Sequence[HeldState] = ()
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
     late: Callable[[float, int | None], LockTimeout] | None = None
 
     def next_ticket(self) -> Ticket:
         """Name the next contender."""
+        if self.number and self.rule_again is not None:
+            self.rule = self.rule_again
         self.number += 1
         kind, minds_marks = self.rule.kind, self.rule.minds_marks
         return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
@@ -168,6 +177,7 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
         stood = False
         try:
             yield from Attach()
+            yield from all_held(attempt.beside)
             snapshot = yield from Enqueue(ticket, attempt.rule)
             stood = True
             mine = yield from _wait_turn(attempt, snapshot)
@@ -176,7 +186,7 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
             raise
         except SessionLost as lost:
             yield from Abandon(ticket)
-            if stood and not attempt.requeues:
+            if attempt.beside or (stood and not attempt.requeues):
                 yield from _tell_end(attempt, "cancelled", reason="SessionLost")
                 raise SessionLost(lost.reason, attempt.name, recipe=attempt.recipe) from None
             yield from Emit(attempt.transition("requeued", reason=lost.reason))
@@ -200,11 +210,15 @@ def try_acquire(attempt: Attempt) -> Program[HeldState | None]:
         ticket = attempt.next_ticket()
         try:
             yield from Attach()
+            yield from all_held(attempt.beside)
             return (yield from _try_once(attempt, ticket))
         except GeneratorExit:
             raise
         except SessionLost:
-            yield from Abandon(ticket)  # and once more, on the next session, if there is time
+            yield from Abandon(ticket)
+            if attempt.beside:
+                raise
+            # And once more, on the next session, if there is time.
         except Expired as expired:
             yield from Abandon(ticket)
             raise _unanswered(expired) from None
@@ -297,7 +311,7 @@ def _unanswered(expired: Expired) -> BaseException:
 
 def _admit(attempt: Attempt, mine: Entry) -> Program[HeldState]:
     labels = {**attempt.labels, "attempt": attempt.number}
-    hold = yield from Admit(mine, labels, attempt.max_hold_s)
+    hold = yield from Admit(mine, labels, attempt.max_hold_s, attempt.seldom)
     yield from Emit(hold.transition("acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
@@ -336,7 +350,9 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
             if not joined:
                 joined = True
                 yield from _join_if_there_is_room(attempt, mine, holds=holds)
+            yield from all_held(attempt.beside)
             event = yield from Wait(due_at=due)
+            yield from all_held(attempt.beside)
             if isinstance(event, Granted) and event.ref == mine.ref:
                 break  # unless a renewal contradicts: then `Admit` refuses it
             disturbed = yield from calm(event, disturbed)
@@ -347,6 +363,14 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
     if attempt.takes_permits and not (yield from permits.mark(mine, snapshot, waited=told)):
         raise SessionLost(REMOVED)
     return mine
+
+
+def all_held(holds: Iterable[HeldState]) -> Program[None]:
+    """Raise ``SessionLost`` unless all of these are held."""
+    for hold in holds:
+        now = yield from Now()
+        if hold.remaining(now) <= 0:
+            raise SessionLost(hold.lost(now) or RELEASED)
 
 
 def due_at(due_s: float | None) -> Program[float | None]:

@@ -13,7 +13,7 @@ from recipes.errors import SessionLost
 __all__ = ["rewrite"]
 
 
-def rewrite(hold: HeldState, mark: str, data: bytes, most: int) -> Program[bool]:
+def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) -> Program[bool]:
     """Have a held contender say this; False: it is lost, and nothing was written.
 
     Each write compares how often the contender was written before. So one that was given up without an
@@ -22,8 +22,8 @@ def rewrite(hold: HeldState, mark: str, data: bytes, most: int) -> Program[bool]
 
     Args:
         hold: What is held.
-        mark: Its recipe's state.
-        data: What its user says.
+        mark: Its recipe's state; None: as it is, whatever another call writes at the same time.
+        data: What its user says; None: as it is.
         most: Among how many, from the head of the queue on, its contender is to be found.
     """
     try:
@@ -33,17 +33,19 @@ def rewrite(hold: HeldState, mark: str, data: bytes, most: int) -> Program[bool]
                 own = yield from _own(hold, most)
                 if own is None:
                     break
-                before = own.version
-            written = yield from Rewrite(hold.entry, mark, data, before)
+                before, hold.mark, hold.data = own.version, own.mark, own.data
+            says = hold.mark if mark is None else mark, hold.data if data is None else data
+            written = yield from Rewrite(hold.entry, *says, before)
             if written is None:  # gone, or written in between, or the answer was lost
                 own = yield from _own(hold, most)
                 if own is None:
                     break
                 written = own.version
-                if written != before + 1 or (own.mark, own.data) != (mark, data):
-                    hold.version = written
+                if written != before + 1 or (own.mark, own.data) != says:
+                    hold.version, hold.mark, hold.data = written, own.mark, own.data
                     continue
-            hold.version, hold.mark, hold.data = written, mark, data
+            hold.mark, hold.data = says
+            hold.version = written
             return True
     except SessionLost:
         return False

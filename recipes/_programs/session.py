@@ -195,10 +195,11 @@ def _doubt(session: StoreSession) -> Program[None]:
 def _renew_once(session: StoreSession, clock: SessionClock, sent_at: float) -> Program[str | None]:
     """Ask once; returns the reason if the session turns out to have ended."""
     checkpoint = clock.suspect_at if sent_at < clock.suspect_at else clock.deadline
-    entries = tuple(hold.entry for hold in list(session.holds.values()))
+    entries, resting = session.due()
     cut_at = clock.cut_at(sent_at, session.next_due)
     try:
-        renewal = yield from Renew(entries, min(checkpoint, cut_at) - sent_at, session.waiters.waiting)
+        within_s = min(checkpoint, cut_at) - sent_at
+        renewal = yield from Renew(entries, within_s, session.waiters.waiting, resting)
     except (StoreError, Expired):
         now = yield from Now()
         if cut_at < min(now + EPSILON_S, checkpoint):
@@ -211,6 +212,7 @@ def _renew_once(session: StoreSession, clock: SessionClock, sent_at: float) -> P
     now = yield from Now()
     if session.remaining(now) <= 0 or not clock.on_renewed(sent_at, renewal.ttl_s, now):
         return session.reason
+    session.renewals += 1
     yield from _missing(session, renewal.missing)
     return None
 

@@ -63,9 +63,11 @@ class Abandon(Op[None]):
 class Admit(Op["HeldState"]):
     """Record the grant, if the session still proves it (``remaining > 0``); else ``SessionLost``.
 
-    It is lost ``max_hold_s`` after this, or after the last progress, unless that is None.
+    It is lost ``max_hold_s`` after this, or after the last progress, unless that is None. If ``seldom``, its
+    contender is looked at once per TTL, and not with each renewal.
     """
 
     entry: Entry
     labels: dict[str, Any]
     max_hold_s: float | None = None
+    seldom: bool = False

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from recipes.errors import StaleToken, TooWeak
+from recipes.events import titled
 from recipes.guarantees import STORES
 
 if TYPE_CHECKING:
@@ -116,8 +117,10 @@ def ask(name: str, grant: Proof, *, shared: bool) -> Pass:
 def _token(grant: Any, *, shared: bool) -> int:
     if not hasattr(grant, "token") or not hasattr(grant, "check"):
         raise TypeError(f"a gate takes a grant or its token, not {type(grant).__name__}")
-    if hasattr(grant, "weight"):  # of several that hold permits, a gate would refuse all but the last
-        raise TooWeak(f"semaphore {grant.name!r}", ("fencing",), ("a lock",))
+    if not getattr(grant, "_fences", True):  # of several holders a gate would refuse all but the last
+        recipe = grant._hold.labels["recipe"]  # noqa: SLF001 - the two are one package
+        instead = "the grant of a lock in it" if recipe == "multilock" else "a lock"
+        raise TooWeak(titled(recipe, grant.name), ("fencing",), (instead,))
     if grant.token is None:
         fencing = tuple(f"{scheme}://" for scheme, given in STORES.items() if given.fencing)
         raise TooWeak(f"the store of lock {grant.name!r}", ("fencing",), fencing)

@@ -8,11 +8,9 @@ the call's mailbox). It is pure: the two drivers and the simulator run the same 
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recipes._contract.connection import Request
 from recipes._contract.deadline import NEVER, Deadline, Expired
 from recipes._contract.operations import (
     End,
@@ -30,12 +28,14 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._contract.protocol import RequestContext
-from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job
+from recipes._programs.crew import Beside
 from recipes._programs.session import OpenFailed
 from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
+from recipes._run.effects import Effects, Receive
 from recipes._run.green import refuse_eventlet
+from recipes._run.lanes import run_beside
 from recipes.errors import ClientClosed, SessionLost, StoreUnavailable
 from recipes.events import Transition
 
@@ -49,17 +49,6 @@ __all__ = ["Effects", "Receive", "interpret"]
 T = TypeVar("T")
 END_UNBORN_WITHIN_S = 1.0
 AT_ONCE = frozenset((Now, Emit, Admit, Abandon))
-
-
-@record
-class Receive:
-    """Wait for an event in the call's mailbox, at most so many seconds; the result may be None."""
-
-    at_most_s: float | None
-
-
-Effect = Request[Any] | Receive
-Effects = Generator[Effect, Any, T]
 
 
 def interpret(program: Program[T], call: Call) -> Effects[T]:
@@ -98,6 +87,8 @@ def _perform(op: Op[Any], call: Call) -> Effects[Any]:
             return (yield from _wait(op, call))
         case Attach():
             return (yield from _attach(call))
+        case Beside():
+            return (yield from run_beside(op, call, interpret))
         case _:
             raise AssertionError(f"{op!r} should be one of the operations")
 

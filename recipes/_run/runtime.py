@@ -77,9 +77,11 @@ class Call:
         session: The session it uses, once it has one.
         ticket: Where it may stand in a queue, until somebody else looks after that.
         entry: Where it stands, as far as the store has said so.
-        hold: What it was granted.
+        hold: What it was granted last.
+        kept: What it was granted before, or is to release: all of it goes if the call ends in an exception.
         listening: The client's own contenders that it waits for.
         last_error: The last lost answer, to explain a timeout.
+        beside: The calls within this one, of the programs that run beside its own.
     """
 
     runtime: Runtime
@@ -91,8 +93,10 @@ class Call:
     ticket: Ticket | None = None
     entry: Entry | None = None
     hold: HeldState | None = None
+    kept: list[HeldState] = field(default_factory=list)
     listening: list[str] = field(default_factory=list)
     last_error: StoreError | None = None
+    beside: list[Call] = field(default_factory=list)
 
     def bound(self) -> float:
         """Return how long the next request may take; raises ``Expired``."""
@@ -102,10 +106,14 @@ class Call:
 
     def unwind(self) -> None:
         """Leave nothing behind of a call that ends in an exception; may be called twice."""
+        for hold in reversed(self.kept):
+            self.runtime.give_back(hold)
         if self.hold is not None:
             self.hold.lose("the call was interrupted before it returned")
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)
+        for call in self.beside:
+            call.unwind()
 
     def finish(self) -> None:
         """Stop hearing of events."""
@@ -113,6 +121,8 @@ class Call:
         if self.session is not None:
             self.session.waiters.forget(self.mailbox, self.listening)
             self.session.connection.forget(self.mailbox)
+        for call in self.beside:
+            call.finish()
 
 
 class Runtime(ABC):
@@ -158,6 +168,8 @@ class Runtime(ABC):
         assert session is not None, "a place belongs to a session"
         now = self.now()
         call.hold = hold = HeldState(op.entry, session, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
+        if op.seldom:
+            hold.turn = session.next_turn()
         session.holds[op.entry.ticket.id] = hold
         if op.max_hold_s is not None:
             self.state.wake_keepalive()  # it may sleep for longer
@@ -183,9 +195,18 @@ class Runtime(ABC):
         if ticket is call.ticket:
             call.ticket = None  # last: an interrupt before this has it done twice, which does no harm
 
+    def give_back(self, hold: HeldState) -> None:
+        """Release what is held, and have the cleaner withdraw it; never blocks, and may be called twice."""
+        hold.release(self.now(), self.emit)
+        if hold.freed:
+            self.withdraw_behind(hold)
+
     def withdraw_behind(self, hold: HeldState) -> None:
-        """Have the cleaner withdraw what was held."""
-        self.schedule(Job(hold.session, hold.entry.ticket, hold.entry))
+        """Have the cleaner withdraw what was held, as far as it was released and is still there."""
+        for part in reversed(hold.parts):
+            ticket = part.entry.ticket
+            if part.freed and part.session.waiters.stands(ticket.id):
+                self.schedule(Job(part.session, ticket, part.entry))
 
     def sweep(self) -> None:
         """Release what was held in ``with`` blocks that were left as an interrupt struck their ends."""

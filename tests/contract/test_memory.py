@@ -12,8 +12,10 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.listing import Listings
 from tests.contract.manners import Manners
+from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -59,11 +61,19 @@ class TestManners(Manners):
     pass
 
 
+class TestMultiLocks(MultiLocks):
+    pass
+
+
 class TestNaming(Naming):
     pass
 
 
 class TestObservations(Observations):
+    pass
+
+
+class TestPartitions(Partitions):
     pass
 
 
@@ -121,3 +131,9 @@ class TestPermitsInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "semaphore"
+
+
+class TestMultiLocksInterrupts(Interrupts):
+    @pytest.fixture
+    def side(self) -> str:
+        return "multilock"

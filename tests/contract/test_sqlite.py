@@ -19,8 +19,10 @@ from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.listing import Listings
 from tests.contract.manners import Manners
+from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
 from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
 from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
@@ -73,11 +75,19 @@ class TestManners(Manners):
     pass
 
 
+class TestMultiLocks(MultiLocks):
+    pass
+
+
 class TestNaming(Naming):
     pass
 
 
 class TestObservations(Observations):
+    pass
+
+
+class TestPartitions(Partitions):
     pass
 
 

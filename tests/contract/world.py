@@ -30,9 +30,11 @@ class Party:
         install(self.client, self.tap)
 
     def lock(self, name: str, **options: Any) -> Any:
-        """Return a lock: the plain one, the re-entrant one, or a side of the read-write lock."""
+        """Return what the tests are of: a lock of some kind, permits, or a lock and a permit together."""
         if self._side == "semaphore":
             return self.client.semaphore(name, 1, **options)
+        if self._side == "multilock":
+            return self.client.multilock(self.client.semaphore(name, 1), self.client.lock(name, **options))
         if self._side == "rlock":
             return self.client.rlock(name, **options)
         if self._side:
@@ -137,7 +139,10 @@ class World:
 
     def contenders(self, name: str) -> list[str]:
         """Return what really stands in the queue of what `Party.lock` makes of this name."""
-        return self.store.contenders(f"{SEMAPHORES}{name}" if self.side == "semaphore" else name)
+        permits = f"{SEMAPHORES}{name}"
+        if self.side == "multilock":
+            return max(map(self.store.contenders, (name, permits)), key=len)
+        return self.store.contenders(permits if self.side == "semaphore" else name)
 
     def close(self) -> None:
         """Close every client."""

@@ -38,6 +38,7 @@ ON_SERVERS_ONLY = {
     "beside_etcdctl.sh",
     "beside_go.go",
     "beside_kazoo.py",
+    "beside_kazoo_election.py",
     "beside_kazoo_readers.py",
     "before_etcd3gw.py",
     "before_kazoo.py",

@@ -66,7 +66,10 @@ SAYS = {
     "on_one_machine.py": "one process of this machine at a time; token",
     "watching.py": '"event": "lock.acquired"',
     "gating.py": "a book",
+    "partitions.py": "and when it has left, all are back: 8",
     "permits.py": "2 permits are held by",
+    "share_work.py": "works on shard-0 shard-1 shard-2 shard-3",
+    "share_work_async.py": "works on shard-0 shard-1 shard-2 shard-3",
     "sharing_reads.py": "holds lock 'catalog' shared",
 }
 

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 LONG = "a long simulation"
 """What is not part of the default run."""
 CHUNK = 100
-SAMPLE = 2_000
-"""With how many of its schedules the default run is stood for; it runs more."""
+SAMPLE = {"locks": 2_000, "election": 700, "group": 700}
+"""With how many schedules of a kind the default run is stood for; it runs that many, or more."""
 EARLY = 200
 AIMED = (*range(40), *range(860, 900))  # those of tests/simulation/test_clocks.py
 TRIES = 3
@@ -42,6 +42,10 @@ UNIT = {
     "read-write program": ("tests/programs", "tests/rules"),
     "holders that hang": ("tests/programs", "tests/rules"),
     "re-entrance": ("tests/programs", "tests/rules"),
+    "what contenders say": ("tests/programs", "tests/stores/test_etcd_protocol.py"),
+    "observing": ("tests/programs", "tests/run", "tests/stores/test_zookeeper_protocol.py"),
+    "election": ("tests/programs",),
+    "group": ("tests/programs", "tests/rules"),
 }
 
 
@@ -90,11 +94,12 @@ def _lookers(case: Case, *, default: bool) -> Iterator[tuple[str, str]]:
         yield "unit tests", _unit(case, (mutant.tests,))
         return
     with in_the_package(case):
-        yield "simulation", _sample(case.store, range(EARLY))
-        yield "exhaustion", _exhaustion(case.store)
+        yield "simulation", _sample(case.store, mutant.of, range(EARLY))
+        if mutant.of == "locks":
+            yield "exhaustion", _exhaustion(case.store)
     yield "unit tests", _unit(case, UNIT[mutant.where])
     with in_the_package(case):
-        yield "simulation", _sample(case.store, range(EARLY, SAMPLE))
+        yield "simulation", _sample(case.store, mutant.of, range(EARLY, SAMPLE[mutant.of]))
     if not default:
         yield LONG, _schedules(mutant, case.store)
 
@@ -118,10 +123,10 @@ def _exhaustion(store: str) -> str:
     return ""
 
 
-def _sample(store: str, seeds: range) -> str:
+def _sample(store: str, of: str, seeds: range) -> str:
     """Run what the default run runs, but fewer."""
-    sample = [Schedule(store, seed, flavour="aimed") for seed in AIMED if seeds.start]
-    sample += [Schedule(store, seed) for seed in seeds]
+    sample = [Schedule(store, seed, flavour="aimed") for seed in AIMED if seeds.start and of == "locks"]
+    sample += [Schedule(store, seed, of=of) for seed in seeds]
     for at, schedule in enumerate(sample):
         verdict = run(schedule)
         if at % CHUNK == 0:

@@ -529,3 +529,30 @@ def test_a_renewal_names_what_waits_and_what_it_misses_of_that_looks() -> None:
     assert mailbox.events == [Disturbed()]
     assert keeping.sessions[-1].waiters.is_missing(ticket(2).id)
     assert "lock.lost" not in played.events
+
+
+def test_some_are_looked_at_once_per_ttl_and_rest_between() -> None:
+    seen: list[Renew] = []
+
+    def answer(op: Renew) -> Any:
+        seen.append(op)
+        return Expired() if len(seen) == 2 else Renewal(TTL_S)
+
+    keeping = Keeping(renewals=8, renew=[answer] * 7)
+
+    def comes() -> None:
+        keeping.grant(0)
+        for number in range(1, 8):
+            keeping.grant(number).turn = keeping.sessions[-1].next_turn()
+
+    keeping.at[104.0] = comes
+    keeping.run()
+    looked_at = [{one.ticket.id for one in op.entries} - {ticket(0).id} for op in seen]
+    everyone = {ticket(number).id for number in range(1, 8)}
+    assert all(entry(0) in op.entries for op in seen)
+    assert all(
+        {one.ticket.id for one in (*op.entries, *op.resting)} == everyone | {ticket(0).id} for op in seen
+    )
+    assert [len(some) for some in looked_at] == [3, 2, 2, 2, 3, 2, 2]
+    assert looked_at[1] == looked_at[2], "what had no answer is asked again"
+    assert looked_at[0] | looked_at[1] | looked_at[3] == everyone

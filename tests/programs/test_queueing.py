@@ -387,6 +387,15 @@ def test_queued_again_under_a_new_name(answers: Any) -> None:
     assert played.events[-1] == "lock.acquired"
 
 
+def test_one_that_queues_again_may_have_another_rule() -> None:
+    """A member under an id of its own: from then on its contender of the session before may stand ahead."""
+    at = session()
+    answers = Script(Attach=at, Enqueue=[GONE, GONE, snapshot()], Admit=admitted(at))
+    played = play(acquire(replace(attempt(), rule_again=EVERYBODY)), answers)
+    rules = [op.rule for op in played.ops if isinstance(op, Enqueue)]
+    assert rules == [EXCLUSIVE, EVERYBODY, EVERYBODY]
+
+
 def test_a_grant_that_came_too_late_is_none() -> None:
     at = session()
     grant = admitted(at)

@@ -9,7 +9,7 @@ import pytest
 
 from recipes._contract.contenders import Contender
 from recipes._contract.deadline import Expired
-from recipes._contract.operations import Listing, Rewrite
+from recipes._contract.operations import List, Listing, Rewrite
 from recipes._programs.hold import HeldState
 from recipes._programs.rewriting import rewrite
 from recipes.errors import SessionLost, StoreUnavailable
@@ -145,3 +145,23 @@ def test_with_the_session_it_is_lost() -> None:
     hold = held()
     script = Script(Rewrite=SessionLost("expired"))
     assert play(rewrite(hold, "", b"v1", MOST), script).result is False
+
+
+def test_what_is_not_named_stays_whatever_another_call_writes_meanwhile() -> None:
+    hold = held()
+    store = Store(hold)
+    marking, saying = rewrite(hold, "m", None, MOST), rewrite(hold, None, b"said", MOST)
+    asked = [marking.send(None), saying.send(None)]
+    assert isinstance(asked[1], List), "how often it is rewritten is not known while another is at it"
+    listed = store.listed(asked[1])
+    assert isinstance(asked[0], Rewrite)
+    store.land(asked[0])
+    late = saying.send(listed)
+    assert (late.mark, late.data, late.version) == ("", b"said", 0)
+    again = saying.send(store.land(late))
+    assert isinstance(again, List)
+    last = saying.send(store.listed(again))
+    assert (last.mark, last.data, last.version) == ("m", b"said", 1)
+    with pytest.raises(StopIteration):
+        saying.send(store.land(last))
+    assert (hold.mark, hold.data) == ("m", b"said")

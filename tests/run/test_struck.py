@@ -97,13 +97,87 @@ def test_a_proclamation_interrupted_anywhere_is_replaced_by_the_next(client: rec
     assert at > 20
 
 
+def together(client: recipes.Client) -> recipes.MultiLock:
+    """Return a multi-lock of an `RLock`, the lock ``x``, and two permits, in this order."""
+    return client.multilock(client.semaphore("s", 2).of(2), client.lock("x"), client.rlock("r"))
+
+
+def free(client: recipes.Client) -> bool:
+    """Whether all parts of it can be had, and nothing of them is held."""
+    released = together(client).acquire(timeout=SOON_S).release()
+    return released and client.grants == [] and not client._runtime.reentries
+
+
+@pytest.mark.parametrize("call", ["acquire", "try_acquire"])
+def test_an_acquire_of_several_interrupted_anywhere_leaves_nothing(client: recipes.Client, call: str) -> None:
+    lock = together(client)
+    for at in itertools.count(1):
+        where = struck(lambda: getattr(lock, call)(timeout=SOON_S), at)
+        if not where:
+            break
+        assert client.grants == [], where
+        assert free(client), where
+    assert at > 100
+    assert len(client.grants) == 3
+
+
+def test_a_release_of_several_interrupted_anywhere_is_done_all_the_same(client: recipes.Client) -> None:
+    lock = together(client)
+    for at in itertools.count(1):
+        grant = lock.acquire(timeout=SOON_S)
+        where = struck(grant.release, at)
+        assert client.grants == [], where
+        assert not grant.held, where
+        assert free(client), where
+        if not where:
+            break
+    assert at > 50
+    assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
+
+
+def test_a_wait_for_one_of_several_interrupted_anywhere_leaves_nothing(client: recipes.Client) -> None:
+    lock, other = together(client), client.lock("x")
+    for at in itertools.count(1):
+        held = took(other)
+        where = struck(lambda: wait_in_vain(lock), at)
+        assert client.grants == [held], where
+        assert held.release(), where
+        assert free(client), where
+        if not where:
+            break
+    assert at > 200
+    assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
+
+
+def test_entering_again_with_others_interrupted_anywhere_leaves_only_what_was_there(
+    client: recipes.Client,
+) -> None:
+    lock, rlock = together(client), client.rlock("r")
+
+    def again() -> None:
+        lock.acquire(timeout=SOON_S).release()
+
+    for at in itertools.count(1):
+        outer = rlock.acquire(timeout=SOON_S)
+        where = struck(again, at)
+        assert outer.held, where
+        left = [grant for grant in client.grants if grant is not outer]
+        assert outer.release(), where
+        assert not left, where
+        assert free(client), where
+        if not where:
+            break
+    assert at > 100
+    assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
+
+
 def took(lock: recipes.Lock) -> recipes.Grant:
     """Take it in a thread that is over then, so that this one would wait for another's."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lock.acquire, timeout=SOON_S).result()
 
 
-def wait_in_vain(lock: recipes.Lock) -> None:
+def wait_in_vain(lock: recipes.Lock | recipes.MultiLock) -> None:
     with pytest.raises(recipes.LockTimeout):
         lock.acquire(timeout=0.01)
 
@@ -155,11 +229,11 @@ def enter_and_raise(lock: Any) -> None:
 
 
 @pytest.mark.parametrize("body", [enter, enter_within, enter_and_raise])
-@pytest.mark.parametrize("kind", ["lock", "rlock"])
+@pytest.mark.parametrize("kind", ["lock", "rlock", "multilock"])
 def test_a_with_block_interrupted_anywhere_leaves_nothing(
     client: recipes.Client, kind: str, body: Callable[[Any], None]
 ) -> None:
-    lock = getattr(client, kind)("x")
+    lock = together(client) if kind == "multilock" else getattr(client, kind)("x")
     for at in itertools.count(1):
         where = struck(lambda: body(lock), at)
         if not where:

@@ -18,13 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recipes._contract.rule import Rule
 from tests.simulation import bulk
 from tests.simulation.exhaustive import ALL, QUICK, replay, search
 from tests.simulation.quick import collect, hurry
-from tests.simulation.run import Schedule, Verdict, run
+from tests.simulation.run import USES, Schedule, Verdict, run
 from tests.simulation.sweep import sweep
-from tests.simulation.users import RULES
 
 STORES = ("etcd", "zookeeper")
 CHUNK = 100
@@ -40,6 +38,7 @@ class Tally:
     counted: int = 0
     requests: int = 0
     grants: int = 0
+    observed: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     fingerprints: set[int] = field(default_factory=set)
     violations: list[tuple[int, str]] = field(default_factory=list)
@@ -48,6 +47,7 @@ class Tally:
         self.schedules += 1
         self.requests += verdict.requests
         self.grants += verdict.grants
+        self.observed += verdict.observed
         self.faults.update(verdict.faults)
         if verdict.counts and verdict.fingerprint not in self.fingerprints:
             self.fingerprints.add(verdict.fingerprint)
@@ -59,6 +59,7 @@ class Tally:
         self.schedules += other.schedules
         self.requests += other.requests
         self.grants += other.grants
+        self.observed += other.observed
         self.faults.update(other.faults)
         self.counted += len(other.fingerprints - self.fingerprints)
         self.fingerprints |= other.fingerprints
@@ -72,6 +73,7 @@ class Tally:
             "counted": self.counted,
             "requests": self.requests,
             "grants": self.grants,
+            "observed": self.observed,
             "faults": self.faults,
             "violations": self.violations,
         }
@@ -87,21 +89,21 @@ class Tally:
         ]
 
 
-def chunk(store: str, first: int, count: int, rules: tuple[Rule, ...] = ()) -> Tally:
+def chunk(store: str, first: int, count: int, of: str = "locks") -> Tally:
     """Run some schedules, in a process of their own."""
     tally = Tally(store)
     for seed in range(first, first + count):
-        tally.add(run(Schedule(store, seed, rules=rules)))
+        tally.add(run(Schedule(store, seed, of=of)))
     collect()
     return tally
 
 
-def many(store: str, first: int, count: int, jobs: int, rules: tuple[Rule, ...] = ()) -> Tally:
+def many(store: str, first: int, count: int, jobs: int, of: str) -> Tally:
     """Run schedules on several cores."""
     tally = Tally(store)
     with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
         parts = [
-            pool.submit(chunk, store, at, min(CHUNK, first + count - at), rules)
+            pool.submit(chunk, store, at, min(CHUNK, first + count - at), of)
             for at in range(first, first + count, CHUNK)
         ]
         for part in parts:
@@ -109,13 +111,13 @@ def many(store: str, first: int, count: int, jobs: int, rules: tuple[Rule, ...] 
     return tally
 
 
-def shrink(store: str, words: str, tries: int = 300) -> Verdict | None:
+def shrink(store: str, words: str, tries: int = 300, of: str = "locks") -> Verdict | None:
     """Look for the same kind of violation in smaller scenes; returns the shortest."""
     best: Verdict | None = None
     kind = words.split(":", maxsplit=1)[0]
     for clients, rounds in SMALLER:
         for seed in range(tries):
-            verdict = run(Schedule(store, seed, clients=clients, rounds=rounds))
+            verdict = run(Schedule(store, seed, clients=clients, rounds=rounds, of=of))
             same = verdict.violation is not None and verdict.violation.startswith(kind)
             if same and (best is None or verdict.steps < best.steps):
                 best = verdict
@@ -143,11 +145,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="nox -s simulate --", description=__doc__)
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
     parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
-    parser.add_argument(
-        "--of", choices=RULES, default="by turns", help="what the users of every schedule acquire"
-    )
+    parser.add_argument("--of", choices=USES, default="locks", help="what the users of every schedule do")
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
-    parser.add_argument("--count", type=int, default=10_000, help="how many schedules a store")
+    parser.add_argument("--count", "--schedules", type=int, default=10_000, help="how many schedules a store")
     parser.add_argument(
         "--sweep", action="store_true", help="run the schedule of --seed with each fault at each request"
     )
@@ -169,12 +169,11 @@ def main(argv: list[str] | None = None) -> int:
     if options.exhaustive:
         return exhaustive(stores, options)
     if options.sweep:
-        swept = [sweep(store, options.seed or 0, options.jobs) for store in stores]
+        swept = [sweep(store, options.seed or 0, options.jobs, of=options.of) for store in stores]
         print("\n".join(line for one in swept for line in one.lines()))
         return int(any(one.violations for one in swept))
     if options.seed is not None:
-        rules = RULES[options.of]
-        verdicts = [run(Schedule(store, options.seed, trace=True, rules=rules)) for store in stores]
+        verdicts = [run(Schedule(store, options.seed, trace=True, of=options.of)) for store in stores]
         for verdict in verdicts:
             show(verdict)
         return int(any(verdict.violation for verdict in verdicts))
@@ -203,15 +202,14 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     """Run many schedules; show the first violation in its shortest form."""
     if options.out is not None:
         seeds = range(options.first, options.first + options.count)
-        rules, recipe = RULES[options.of], options.of
         done = [
             bulk.run(
                 options.out,
                 Tally(store),
                 seeds,
-                partial(chunk, store, rules=rules),
+                partial(chunk, store, of=options.of),
                 jobs=options.jobs,
-                recipe=recipe,
+                recipe=options.of,
             )
             for store in stores
         ]
@@ -219,18 +217,18 @@ def simulate(stores: tuple[str, ...], options: argparse.Namespace) -> int:
     broken = 0
     for store in stores:
         began = time.monotonic()
-        rules = RULES[options.of]
-        tally = many(store, options.first, options.count, options.jobs, rules)
+        tally = many(store, options.first, options.count, options.jobs, options.of)
         if options.json:
             print(json.dumps(tally.numbers()), flush=True)
             broken += bool(tally.violations)
             continue
         print("\n".join(tally.lines(time.monotonic() - began)), flush=True)
         for seed, words in tally.violations[:5]:
-            print(f"  seed {seed}: {words}   (again: nox -s simulate -- --store {store} --seed {seed})")
+            again = f"--of {options.of} --store {store} --seed {seed}"
+            print(f"  seed {seed}: {words}   (again: nox -s simulate -- {again})")
         if tally.violations:
             broken += 1
-            shortest = shrink(store, tally.violations[0][1])
+            shortest = shrink(store, tally.violations[0][1], of=options.of)
             if shortest is not None:
                 print("\nthe shortest of its kind:")
                 show(shortest)

@@ -81,6 +81,7 @@ class EtcdServer:
         self.revoked: dict[int, int] = {}
         self.watches: list[Any] = []
         self.now = 0.0
+        self.written: list[Callable[[], None]] = []
         self._events: list[tuple[bytes, bool]] = []
         self._changed = False
         self._paths: dict[str, Callable[[Any], Any]] = {
@@ -306,6 +307,8 @@ class EtcdServer:
     def _tell(self) -> None:
         events, self._events = self._events, []
         self._changed = False
+        for act in self.written:
+            act()
         for key, put in events:
             for watch in [watch for watch in self.watches if watch.covers(key)]:
                 watch.happened(put)

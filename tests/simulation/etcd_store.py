@@ -261,6 +261,7 @@ class EtcdStore(Fates):
         self.rate = rate
         self.server = EtcdServer(ok_for_revoked=world.random() < 0.3)
         self.server.now = world.now * rate
+        self.server.written = self.written
         self.connections: list[EtcdConnection] = []
         self.late: list[Unary] = []
         self.very_late: list[tuple[float, Unary]] = []
@@ -269,7 +270,7 @@ class EtcdStore(Fates):
         self.leases = 0
         self.sorted_soon = (0, 3, 100)[int(3 * world.random())]
         self.most_tombstones = (0, 2, 100)[int(3 * world.random())]
-        self._seen: tuple[int, list[Stands]] = (0, [])
+        self._seen: dict[str, tuple[int, list[Stands]]] = {}
         world.timers.append(self.next_expiry)
         world.ticks.append(self.tick)
 
@@ -331,15 +332,20 @@ class EtcdStore(Fates):
 
     def standing(self, queue: str) -> list[Stands]:
         """Return all that stand in a queue, in order."""
-        if self._seen[0] != self.server.revision:
+        revision, found = self._seen.get(queue, (0, []))
+        if revision != self.server.revision:
             start = LAYOUT.queue(queue)
             found = sorted(
                 _stands(queue, key, entry, key[len(start) :].decode())
                 for key, entry in self.server.keys.items()
                 if key.startswith(start)
             )
-            self._seen = (self.server.revision, found)
-        return self._seen[1]
+            self._seen[queue] = (self.server.revision, found)
+        return found
+
+    def has_session(self, session: int) -> bool:
+        """Whether a session lasts."""
+        return session in self.server.leases
 
     def owned(self, queue: str) -> list[tuple[int, str]]:
         """Return (session, contender id) of all that stand in a queue."""
@@ -368,5 +374,6 @@ def _call(message: Any) -> None:
 
 
 def _stands(queue: str, key: bytes, entry: Any, name: str) -> Stands:
-    mark = unpack(queue, b64decode(entry.kv.get("value", ""))).mark
-    return Stands(entry.created, key[-36:].decode(), name.partition("-")[0], mark)
+    mark, _, data = unpack(queue, b64decode(entry.kv.get("value", "")))
+    kind = name.partition("-")[0]
+    return Stands(entry.created, key[-36:].decode(), kind, mark, data, entry.version - 1, entry.lease)

@@ -23,7 +23,7 @@ from recipes._contract.rule import Rule
 from recipes._programs.queueing import Attempt, acquire, open_session
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.readwrite import SHARED
-from recipes._run.interpreter import Receive
+from recipes._run.effects import Receive
 from recipes.errors import SessionLost, StoreError
 from tests.simulation import users
 from tests.simulation.explored import STORES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.simulation.world import World
 
 __all__ = ["VERY_LATE", "Fates"]
@@ -15,6 +17,7 @@ class Fates:
     Attributes:
         fated: What becomes of the next request, or of the one with the number ``fated_at``.
         creates_only: It becomes of the next request that makes a contender.
+        written: What is called after every write.
     """
 
     def __init__(self, world: World) -> None:
@@ -22,6 +25,7 @@ class Fates:
         self.fated: str | None = None
         self.fated_at: int | None = None
         self.creates_only = False
+        self.written: list[Callable[[], None]] = []
 
     def fate(self) -> str | None:
         """Return the fate of the request that was counted last; asked only while there is one."""

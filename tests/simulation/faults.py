@@ -94,7 +94,7 @@ def fated(kind: str) -> Callable[[Injector], Any]:
 def cancel(injector: Injector) -> Any:
     tasks = [
         task
-        for task in injector.scene.users
+        for task in (*injector.scene.users, *injector.scene.observers)
         if not (task.done or task.client.paused)
         and (task.receiving or task.asked is not None)
         and injector.target in (None, task)
@@ -128,7 +128,7 @@ def end_session(injector: Injector) -> Any:
 def remove_contender(injector: Injector) -> Any:
     """Delete one contender by hand."""
     store, oracle = injector.scene.store, injector.scene.oracle
-    standing = store.standing("q")
+    standing = oracle.standing()
     if not standing:
         return None
     token, contender, *_ = injector.rng.choice(standing)

@@ -13,7 +13,8 @@ from typing import Any
 
 from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE
-from tests.simulation import bugs, rw_bugs
+from tests.simulation import bugs, bugs_in_elections, bugs_in_groups, rw_bugs
+from tests.simulation import bugs_in_observing as observing
 from tests.simulation import bugs_in_stores as in_stores
 from tests.simulation.run import Schedule, Verdict, run
 from tests.simulation.users import MIXED
@@ -37,7 +38,8 @@ class Mutant:
         within: By how many schedules it has to be found.
         near: With which of them to begin, once one is known to find it; those before follow.
         rule: A recipe of its own, if the bug is in the predicate.
-        rules: A mixture of recipes, where it takes one to show.
+        of: What users do where it shows (`USES`).
+        rules: A mixture of rules, where it takes one to show.
         flavour: In which kind of schedule it is looked for; empty: in all, as they come.
     """
 
@@ -50,14 +52,17 @@ class Mutant:
     flavour: str = ""
     rules: tuple[Rule, ...] = ()
     near: int = 0
+    of: str = "locks"
 
 
 def kill(mutant: Mutant, store: str, most: int | None = None, first: int = 0) -> Verdict | None:
     """Run schedules until the mutant breaks a promise; None if it survives."""
-    rules = mutant.rules or ((EXCLUSIVE,) if mutant.rule is None else (mutant.rule,))
+    rules = mutant.rules
+    if not rules and mutant.of == "locks":
+        rules = (EXCLUSIVE,) if mutant.rule is None else (mutant.rule,)
     with planted(mutant):
         for seed in range(first, first + (most or mutant.within)):
-            verdict = run(Schedule(store, seed, flavour=mutant.flavour, rules=rules))
+            verdict = run(Schedule(store, seed, flavour=mutant.flavour, of=mutant.of, rules=rules))
             if verdict.violation is not None:
                 return verdict
     return None
@@ -204,3 +209,77 @@ for _name, _where, _plant in (
     ("the last to leave releases nothing", "re-entrance", bugs.last_to_leave_releases_nothing),
 ):
     MUTANTS.append(Mutant(_name, _where, BOTH, _plant, flavour=HUNG))
+
+SAYS, OBSERVES = "what contenders say", "observing"
+for _name, _where, _stores, _plant in (
+    ("a write that was given up lands late", SAYS, ETCD, observing.no_version_compared),
+    ("a write without an answer is a loss", SAYS, BOTH, observing.lost_answer_is_a_loss),
+    ("a write that was refused counts as done", SAYS, BOTH, observing.refused_counts_as_written),
+    ("what was not confirmed counts as said", SAYS, BOTH, observing.said_before_confirmed),
+    ("one that is gone goes on", SAYS, BOTH, observing.gone_is_still_held),
+    ("one that queues again says nothing", SAYS, BOTH, observing.queues_again_without_data),
+    ("a write brings back what was released", SAYS, ETCD, observing.etcd_writes_whatever_is_there),
+    ("what was written outlasts its session", SAYS, ETCD, observing.etcd_writes_without_a_lease),
+    ("write by delete and put", SAYS, ETCD, observing.etcd_by_delete_and_put),
+    ("write by delete and create", SAYS, ZOOKEEPER, observing.zookeeper_by_delete_and_create),
+    ("contenders outlast their session", SAYS, ZOOKEEPER, observing.zookeeper_nodes_that_stay),
+    ("a listing has no watch", OBSERVES, BOTH, observing.lists_without_a_watch),
+    ("an observer is notified once", OBSERVES, BOTH, observing.never_notified_again),
+    ("observing ends with the session", OBSERVES, BOTH, observing.ends_with_the_session),
+    ("an observer ignores a disturbance", OBSERVES, BOTH, observing.disturbances_unheard),
+    ("the first to leave ends the watch of all", OBSERVES, BOTH, observing.first_to_leave_ends_the_watch),
+    ("a watch that ended is joined", OBSERVES, BOTH, observing.watch_that_ended_is_joined),
+    ("only who stands there is shown anew", OBSERVES, BOTH, observing.shows_who_and_not_what),
+    ("nothing is shown twice", OBSERVES, BOTH, observing.nothing_is_shown_twice),
+    ("what was before is shown", OBSERVES, BOTH, observing.shows_what_was_before),
+    ("a listing may lag", OBSERVES, ZOOKEEPER, observing.zookeeper_lists_without_sync),
+    (
+        "a listing leaves out what went",
+        OBSERVES,
+        ZOOKEEPER,
+        observing.zookeeper_lists_twice_at_most,
+    ),
+    ("a listing watches names alone", OBSERVES, ZOOKEEPER, observing.zookeeper_watches_names_alone),
+    ("a listing is notified of no write", OBSERVES, ETCD, observing.etcd_watches_no_writes),
+    (
+        "what comes before the watch is missed",
+        OBSERVES,
+        ETCD,
+        observing.etcd_what_comes_before_the_watch_is_missed,
+    ),
+    ("two lead", "election", BOTH, bugs_in_elections.two_lead),
+    (
+        "the last in line is shown as the leader",
+        "election",
+        BOTH,
+        bugs_in_elections.last_in_line_is_shown,
+    ),
+    ("an observer is shown candidates", "election", BOTH, bugs_in_elections.candidates_are_shown),
+    ("an observer is never shown that none leads", "election", BOTH, bugs_in_elections.none_is_never_shown),
+):
+    MUTANTS.append(Mutant(_name, _where, _stores, _plant, of="election"))
+
+LONG = "long"
+for _name, _stores, _plant, *_flavour in (
+    ("waits for all that are ahead", BOTH, bugs_in_groups.waits_for_all_ahead),
+    ("waits for none", BOTH, bugs_in_groups.waits_for_none),
+    ("looks at the two ahead alone", BOTH, bugs_in_groups.looks_at_two_ahead),
+    ("does not look for its own contender", ZOOKEEPER, bugs_in_groups.new_again_in_the_next_session, LONG),
+    ("different ids have one kind", BOTH, bugs_in_groups.ids_meet),
+    ("an id has a kind in each process", BOTH, bugs_in_groups.ids_differ),
+    ("what waits for an id is shown as a member", BOTH, bugs_in_groups.waiting_ones_are_shown),
+    ("none behind one that waits is shown", BOTH, bugs_in_groups.none_behind_a_waiting_one_is_shown),
+    ("the last under an id is shown", BOTH, bugs_in_groups.last_of_an_id_is_shown),
+    ("the first two are shown", BOTH, bugs_in_groups.few_are_shown),
+    ("members are not shown in the order in which they came", BOTH, bugs_in_groups.shown_by_id),
+    ("an update forgets the id", BOTH, bugs_in_groups.update_forgets_the_id),
+    ("an update takes the id of another", BOTH, bugs_in_groups.update_takes_the_id_of_another),
+    ("a member looks for itself at the head", BOTH, bugs_in_groups.own_contender_is_looked_for_among_few),
+    ("an id is taken over from the member that has it", BOTH, bugs_in_groups.takes_the_id_over),
+    ("a member that was removed goes unnoticed", ZOOKEEPER, bugs.removed_contender_unnoticed, LONG),
+    ("an update that was given up lands late", ETCD, observing.no_version_compared),
+    ("a member outlasts its session", ZOOKEEPER, observing.zookeeper_nodes_that_stay),
+    ("an update outlasts its session", ETCD, observing.etcd_writes_without_a_lease),
+    ("updates are not shown", BOTH, observing.shows_who_and_not_what),
+):
+    MUTANTS.append(Mutant(_name, "group", _stores, _plant, of="group", flavour="".join(_flavour)))

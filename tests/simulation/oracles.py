@@ -6,7 +6,7 @@ import re
 from collections import deque
 from typing import Any
 
-from recipes._contract.contenders import DOWNGRADED
+from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._rules.holding import holders
 from recipes._rules.registry import rule_of
 from tests.simulation.standing import Stands, free, seen
@@ -34,11 +34,13 @@ class Oracle:
         world: The schedule.
         store: The model.
         ttl_s: The length of sessions.
+        queues: Those that the users queue in.
     """
 
-    def __init__(self, world: World, store: Any, *, ttl_s: float) -> None:
+    def __init__(self, world: World, store: Any, *, ttl_s: float, queues: tuple[str, ...] = ("q",)) -> None:
         self.world = world
         self.store = store
+        self.queues = queues
         self.ttl_s = ttl_s
         # min(TTL, 10 s) + 1 s, and a request that has to be asked twice.
         self.wake_within_s = min(ttl_s, 10.0) + 1.0 + 2.0
@@ -51,11 +53,12 @@ class Oracle:
         self.returned = 0
         self.tokens: set[int] = set()
         self.born: dict[int, float] = {}
-        self.gate = 0
+        self.gate: dict[Any, int] = {}
         self.downgrades = 0
         self.token_of: dict[str, int] = {}
-        self.register: list[int] = []
+        self.register: dict[Any, list[int]] = {}
         self.grants = 0
+        self.observed = 0  # how often an observer saw something new
         self.clients: list[Any] = []
         self.head_since: dict[int, float] = {}
         self.healthy_since = world.now
@@ -102,12 +105,13 @@ class Oracle:
 
     def write(self, client: Any, hold: Any) -> None:
         """A holder uses a fenced register, whether it still holds or not: a writer writes."""
-        token = hold.entry.token
+        token, where = hold.entry.token, self.fenced(hold)
+        gate = self.gate.setdefault(where, 0)
         if hold.mode == "shared":
-            self.gate = max(self.gate, token)
-        elif token >= self.gate:
-            self.gate = token
-            self.register.append(token)
+            self.gate[where] = max(gate, token)
+        elif token >= gate:
+            self.gate[where] = token
+            self.register.setdefault(where, []).append(token)
 
     def downgraded(self, client: Any, hold: Any, stands: bool) -> None:
         """A downgrade returned, with the word that the contender stands or that it does not."""
@@ -115,7 +119,7 @@ class Oracle:
         self.world.note(client.name, "downgraded" if stands else "found gone", hold.entry.token)
         if hold.entry.token in self.removed or hold.session in self.exempt:
             return
-        found = [one for one in self.store.standing("q") if one.token == hold.entry.token]
+        found = [one for one in self.standing() if one.token == hold.entry.token]
         if stands and found and found[0].mark != DOWNGRADED:
             raise Violation(f"S6: token {hold.entry.token} downgraded, and the store does not show it")
         if not stands and found and hold.session.ended is None:
@@ -143,6 +147,28 @@ class Oracle:
         if held and not self.holds(client, hold):
             raise Violation(f"R1: token {hold.entry.token} was released by the first to leave")
 
+    # The plain rule, which recipes other than locks and semaphores have of their own.
+
+    def free(self, standing: list[Stands]) -> list[Stands]:
+        """Return those of a queue that hold."""
+        return free(standing)
+
+    def blocked(self, kind: str, ahead: list[Stands]) -> bool:
+        """Whether one of this kind does not hold behind these."""
+        return bool(rule_of(kind).blockers(tuple(reversed(seen(ahead)))))
+
+    def may_hold(self, together: list[Contender]) -> bool:
+        """Whether all of these, of one queue and in order, may hold at once."""
+        return holders(together) == len(together)
+
+    def fenced(self, hold: Any) -> Any:
+        """Return which register a holder writes: each belongs to those that exclude each other."""
+        return hold.entry.ticket.queue
+
+    def standing(self) -> list[Stands]:
+        """Return all that stand in any of the queues."""
+        return [one for queue in self.queues for one in self.store.standing(queue)]
+
     # Checks.
 
     def _alone(self, client: Any, hold: Any) -> None:
@@ -157,7 +183,7 @@ class Oracle:
             if self.holds(other, held):
                 together.append(held)
         together.sort(key=lambda one: one.entry.token)
-        if holders(one.contender for one in together) < len(together):
+        if not self.may_hold([one.contender for one in together]):
             raise Violation(f"S2: {client.name} was admitted beside {len(together) - 1} other(s)")
 
     def _in_order(self, hold: Any) -> None:
@@ -166,7 +192,7 @@ class Oracle:
             return
         ticket = hold.entry.ticket
         ahead = [one for one in self.store.standing(ticket.queue) if one.token < hold.entry.token]
-        if rule_of(ticket.kind).blockers(tuple(reversed(seen(ahead)))):
+        if self.blocked(ticket.kind, ahead):
             raise Violation(f"L3: token {hold.entry.token} was admitted before {ahead}")
 
     def _woken_in_time(self, client: Any, hold: Any) -> None:
@@ -204,14 +230,13 @@ class Oracle:
         mine = self.token_of.get(ticket.id)
         if went is None or mine is None:
             return
-        between = [one for one in self.store.standing("q") if went < one.token < mine]
-        if rule_of(ticket.kind).blockers(tuple(reversed(seen(between)))):
+        between = [one for one in self.store.standing(ticket.queue) if went < one.token < mine]
+        if self.blocked(ticket.kind, between):
             raise Violation(f"L4: the reader {mine} was woken by {went}, behind {between[-1].token}")
 
     def quiet(self) -> None:
         """Nothing is under way: whoever is first in the queue must know."""
-        standing = self.store.standing("q")
-        if not standing or not self.calm:
+        if not self.calm or not any(map(self.store.standing, self.queues)):
             return
         for client in self.clients:
             if (client.paused and not client.dead) or client.runtime.cleaning:
@@ -224,7 +249,11 @@ class Oracle:
                 return  # an answer was lost, and asking again will tell
             if task.patient and task.receiving and not task.daemon:
                 waiting.append(task)
-        notified = {one.contender for one in free(self._notified(standing))}
+        notified = {
+            one.contender
+            for queue in self.queues
+            for one in self.free(self._notified(queue, self.store.standing(queue)))
+        }
         for task in waiting:
             ticket = task.call.ticket
             if ticket is not None and ticket.id in notified and task.call.session.ended is None:
@@ -256,7 +285,7 @@ class Oracle:
             token = hold.entry.token
             if client.local >= self.due.get(token, NEVER) and self.holds(client, hold):
                 raise Violation(f"M1: token {token} is held past its max_hold")
-        standing = {one.token for one in self.store.standing("q")}
+        standing = {one.token for one in self.standing()}
         for client, hold in (*self.live, *self.lost):
             token = hold.entry.token
             if token not in standing or client.local < self.due.get(token, NEVER):
@@ -299,14 +328,14 @@ class Oracle:
                     f"L7: token {hold.entry.token} ended {now - since:.1f} s ago, and still holds"
                 )
 
-    def _notified(self, standing: list[Stands]) -> list[Stands]:
+    def _notified(self, queue: str, standing: list[Stands]) -> list[Stands]:
         """Return those that an event notifies when they come to hold: not those behind permits left unmarked.
 
         A contender whose client died or gave up its session before it marked its permits never does: those
         behind it find it by the periodic re-read, or as that session ends.
         """
         current = self._sessions()
-        left = {contender for owner, contender in self.store.owned("q") if owner not in current}
+        left = {contender for owner, contender in self.store.owned(queue) if owner not in current}
         for position, one in enumerate(standing):
             if one.contender in left and not one.mark and rule_of(one.kind).weight is not None:
                 return standing[: position + 1]
@@ -326,7 +355,8 @@ class Oracle:
         sessions = self._sessions()
         return [
             contender
-            for owner, contender in self.store.owned("q")
+            for queue in self.queues
+            for owner, contender in self.store.owned(queue)
             if contender[:8] in names and (former or owner in sessions)
         ]
 
@@ -337,11 +367,19 @@ class Oracle:
             raise Violation(f"L5: still in the queue: {left}")
 
     def _heads(self) -> None:
-        standing = self.store.standing("q")
-        for one in standing:
-            self.token_of.setdefault(one.contender, one.token)
-        for one in free(standing):
-            self.head_since.setdefault(one.token, self.world.now)
+        for queue in self.queues:
+            standing = self.store.standing(queue)
+            for one in standing:
+                self.token_of.setdefault(one.contender, one.token)
+            for one in self.free(standing):
+                self.head_since.setdefault(one.token, self.world.now)
+
+    def up_to_date(self) -> bool:
+        """Whether all observers have seen the last that there is to see."""
+        return True
+
+    def shown_last(self) -> None:
+        """They had their time."""
 
     def stuck(self, waiting: list[Any]) -> None:
         """At the end nobody may still wait."""
@@ -358,7 +396,7 @@ class Oracle:
             raise Violation(f"L5: left on the store: {left}")
         if self.store.watch_count():
             raise Violation(f"L8: {self.store.watch_count()} watches are left")
-        if self.register != sorted(self.register):
+        if any(tokens != sorted(tokens) for tokens in self.register.values()):
             raise Violation("S1: the fenced register went backwards")
 
 

@@ -11,23 +11,38 @@ import structlog  # noqa: F401 - its first import may draw random numbers, and a
 
 from recipes._contract.rule import Rule
 from recipes._programs.cleaner import Job, clean
+from recipes._programs.session import SessionEvent
 from tests.simulation.clients import Client
+from tests.simulation.election import ELECTION
 from tests.simulation.etcd_store import EtcdStore
+from tests.simulation.group import GROUP
 from tests.simulation.injector import Injector
 from tests.simulation.moving import Task
-from tests.simulation.oracles import Oracle
-from tests.simulation.users import FLAVOURS, flavour, mixture, user
+from tests.simulation.users import FLAVOURS, flavour, user
+from tests.simulation.uses import LOCKS, MIXED_LOCKS, SEMAPHORES
 from tests.simulation.world import Violation, World
 from tests.simulation.zookeeper_model import LAST, ZooKeeperStore
 from tests.simulation.zookeeper_server import TICK_S
 
-__all__ = ["Schedule", "Verdict", "run"]
+__all__ = ["USES", "Schedule", "Verdict", "run"]
 
 TTL_S = 4.0
 RATES = (0.9535, 1.0487)
 """How fast clocks run: at most 10 % apart (A3)."""
 ENDS_WITHIN_S = TTL_S * 1.1 + 2 * TICK_S
+RECOVERS_WITHIN_S = 3 * TTL_S
+"""When whatever became of a session, or a watch, an observer sees what there is."""
+OBSERVERS = (0, 1, 1, 2)
+"""How many observe by one client."""
 MOST_STEPS = 20_000
+USES = {
+    "locks": LOCKS,
+    "mixed": MIXED_LOCKS,
+    "permits": SEMAPHORES,
+    "election": ELECTION,
+    "group": GROUP,
+}
+"""What users do, by the name that ``--of`` has for it."""
 
 
 @dataclass(slots=True)
@@ -39,7 +54,8 @@ class Schedule:
         enough: With how many requests the users come to their end.
         pct: Choose by priorities; None: the seed decides.
         flavour: How the users behave; empty: the seed decides.
-        rules: Of which each user draws one each time; empty: the seed decides.
+        of: What the users do, and what judges it (`USES`).
+        rules: Of which each user draws one each time; empty: as ``of`` says.
         rates: How fast the clients' clocks go, and the store's; None: the seed decides, for each.
         fault_at: This one fault, at the request with this number, and no other ("": none at all).
     """
@@ -54,6 +70,7 @@ class Schedule:
     rates: tuple[float, float] | None = None
     fault_at: tuple[int, str] | None = None
     trace: bool = False
+    of: str = "locks"
     rules: tuple[Rule, ...] = ()
 
 
@@ -66,6 +83,7 @@ class Verdict:
     requests: int
     steps: int
     grants: int
+    observed: int
     faults: list[str]
     fingerprint: int
     trace: list[str] = field(default_factory=list)
@@ -100,6 +118,7 @@ def run(schedule: Schedule) -> Verdict:
         world.requests,
         world.steps,
         scene.oracle.grants,
+        scene.oracle.observed,
         scene.injector.done,
         world.hash,
         world.trace or [],
@@ -115,7 +134,8 @@ class Scene:
         self.flavour = FLAVOURS[schedule.flavour or flavour(schedule.seed)]
         rng = world.rng
         self.store = _store(schedule, world, rng)
-        self.oracle = Oracle(world, self.store, ttl_s=TTL_S)
+        self.use = USES[schedule.of]
+        self.oracle = self.use.oracle(world, self.store, ttl_s=TTL_S, queues=self.use.queues)
         self.clients = [
             Client(
                 world,
@@ -132,19 +152,32 @@ class Scene:
         self.oracle.clients = self.clients
         self.injector = Injector(self)
         self.users: list[Task] = []
+        self.observers: list[Task] = []
 
     def play(self) -> None:
         """Start the users, let the scheduler choose until they are done, and look at what is left."""
         world, schedule = self.world, self.schedule
-        rules = schedule.rules or mixture(schedule.seed)
+        use = self.use
+        rules = schedule.rules or use.rules(schedule.seed)
         for client in self.clients:
             for number in range(1 if world.random() < 0.4 else 2):
                 task = Task(client, f"{client.name}{number}", _nothing())
                 task.steps = user(
-                    client, task, self.flavour, rules, rounds=schedule.rounds, enough=schedule.enough
+                    client,
+                    task,
+                    self.flavour,
+                    rules,
+                    use.once,
+                    rounds=schedule.rounds,
+                    enough=schedule.enough,
                 )
                 self.users.append(task)
-        for task in self.users:
+            if use.observer is not None:
+                for number in range(world.rng.choice(OBSERVERS)):
+                    task = Task(client, f"{client.name}.observer{number}", _nothing(), daemon=True)
+                    task.steps = use.observer(client, task)
+                    self.observers.append(task)
+        for task in (*self.users, *self.observers):
             world.start(task)
         self._until_done()
         self.injector.heal()
@@ -157,6 +190,8 @@ class Scene:
         if (late := getattr(self.store, "all_has_come_by", 0.0)) > self.world.now:
             self._pass(late + 1.0 - self.world.now, lambda: False)
             self.oracle.settled()
+        self._pass(RECOVERS_WITHIN_S, self.oracle.up_to_date)
+        self.oracle.shown_last()
         self._close()
 
     def _until_done(self, hurry: float = 0.04) -> None:
@@ -193,6 +228,7 @@ class Scene:
                 call.session = session
                 task.steps = _close(client, task, call, session)
                 self.world.start(task)
+            state.tell(SessionEvent())
             state.wake_keepalive()
         self._pass(4 * TTL_S, self._is_empty)
         self.oracle.finish()

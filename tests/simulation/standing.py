@@ -19,12 +19,18 @@ class Stands(NamedTuple):
         contender: Its id.
         kind: What the rule of which says what blocks it.
         mark: The state of its recipe.
+        data: What its user says.
+        version: How often it was rewritten.
+        session: The session that it ends with.
     """
 
     token: int
     contender: str
     kind: str
     mark: str = ""
+    data: bytes = b""
+    version: int = 0
+    session: int = 0
 
 
 def seen(standing: Iterable[Stands]) -> list[Contender]:

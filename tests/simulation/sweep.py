@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.simulation.faults import KINDS
 from tests.simulation.quick import collect, hurry
@@ -55,13 +55,16 @@ class Swept:
             yield f"  {kind} at request {at}: {words}"
 
 
-def sweep(store: str, seed: int, jobs: int = 1, *, enough: int = 102, flavour: str = "") -> Swept:
+def sweep(
+    store: str, seed: int, jobs: int = 1, *, enough: int = 102, flavour: str = "", of: str = "locks"
+) -> Swept:
     """Run one schedule with one fault at every request, of every kind."""
-    whole = run(_schedule(store, seed, NO_FAULT, enough, flavour))
+    schedule = Schedule(store, seed, enough=enough, flavour=flavour, of=of, fault_at=NO_FAULT)
+    whole = run(schedule)
     swept = Swept(store, seed, whole.requests)
     if whole.violation is not None:
         swept.violations.append((0, "no fault", whole.violation))
-    tasks = [(store, seed, kind, whole.requests, enough, flavour) for kind in KINDS[store]]
+    tasks = [(schedule, kind, whole.requests) for kind in KINDS[store]]
     if jobs == 1:
         parts = list(map(_of_one_kind, tasks))
     else:
@@ -74,14 +77,10 @@ def sweep(store: str, seed: int, jobs: int = 1, *, enough: int = 102, flavour: s
     return swept
 
 
-def _of_one_kind(task: tuple[str, int, str, int, int, str]) -> Swept:
-    store, seed, kind, requests, enough, flavour = task
-    swept = Swept(store, seed, requests)
+def _of_one_kind(task: tuple[Schedule, str, int]) -> Swept:
+    schedule, kind, requests = task
+    swept = Swept(schedule.store, schedule.seed, requests)
     for at in range(1, requests + 1):
-        swept.add(at, kind, run(_schedule(store, seed, (at, kind), enough, flavour)))
+        swept.add(at, kind, run(replace(schedule, fault_at=(at, kind))))
     collect()
     return swept
-
-
-def _schedule(store: str, seed: int, fault_at: tuple[int, str], enough: int, flavour: str) -> Schedule:
-    return Schedule(store, seed, enough=enough, flavour=flavour, fault_at=fault_at)

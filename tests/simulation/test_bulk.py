@@ -21,7 +21,7 @@ def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def go(out: Path, count: int) -> int:
     some = partial(chunk, "etcd")
-    return bulk.run(out, Tally("etcd"), range(count), some, jobs=1, recipe="by turns")
+    return bulk.run(out, Tally("etcd"), range(count), some, jobs=1, recipe="locks")
 
 
 def test_a_run_goes_on_where_the_last_ended(out: Path) -> None:
@@ -42,7 +42,7 @@ def test_what_was_cut_off_or_run_twice_counts_once(out: Path) -> None:
     out.write_text(text + text + text[:40])
     (part,) = bulk.added_up([out, out])
     assert part.schedules == 4
-    assert f"| etcd | by turns | 0 | 4 | {part.counted} |" in bulk.table([part.numbers()])
+    assert f"| etcd | locks | 0 | 4 | {part.counted} |" in bulk.table([part.numbers()])
 
 
 def test_sums_of_other_commits_stay(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

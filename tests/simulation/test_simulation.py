@@ -26,6 +26,7 @@ from tests.simulation.world import Violation, World
 ROOT = Path(__file__).parents[2]
 GATE = 10_060  # schedules of each store
 OF_PERMITS = 2_000  # of which each user acquires a semaphore
+OF_EACH = 700  # of each recipe that is observed
 COUNTED = 20_000  # that are long and hard enough, and differ, of both
 EARLY = 1_000
 SLIPS = ("AttributeError", "TypeError", "NameError")
@@ -72,6 +73,19 @@ def test_no_schedule_breaks_a_promise_of_a_semaphore() -> None:
     for tally in tallies:
         assert (tally["violations"], tally["schedules"]) == ([], OF_PERMITS)
         assert tally["grants"] > 6 * OF_PERMITS
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("of", ["election", "group"])
+def test_no_schedule_breaks_a_promise_of_what_is_observed(of: str) -> None:
+    """More of them: ``python -m tests.simulation --of election --schedules 100000``."""
+    lines = untraced("-m", "tests.simulation", "--json", "--of", of, "--count", str(OF_EACH))
+    tallies = [json.loads(line) for line in lines]
+    assert [tally["store"] for tally in tallies] == list(STORES)
+    for tally in tallies:
+        assert (tally["violations"], tally["schedules"]) == ([], OF_EACH)
+        assert tally["grants"] > 6 * OF_EACH
+        assert tally["observed"] > 8 * OF_EACH
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from recipes._programs.reentry import Reentries, Reentry
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
-from recipes._run.interpreter import Receive
+from recipes._run.effects import Receive
 from recipes.errors import LockLost, LockTimeout, SessionLost, StoreError
 from tests.simulation.clients import Cancelled, Client
 
@@ -21,18 +21,37 @@ if TYPE_CHECKING:
     from recipes._programs.hold import HeldState
     from tests.simulation.moving import Task
 
-__all__ = ["FLAVOURS", "RULES", "Flavour", "flavour", "mixture", "user"]
+__all__ = [
+    "FLAVOURS",
+    "LABELS",
+    "MIXED",
+    "PERMITS",
+    "Flavour",
+    "acquired",
+    "flavour",
+    "given_back",
+    "held_for_a_while",
+    "labels",
+    "mixture",
+    "use_a_lock",
+    "user",
+]
 
-LABELS = {
-    mode: {"name": "q", "recipe": "lock", "mode": mode, "store": "model"} for mode in ("exclusive", "shared")
-}
 MOST_ROUNDS = 60
 DOWNGRADES = 0.5
 MIXED = (SHARED, SHARED, SHARED, WRITER, WRITER, EXCLUSIVE)
 PERMITS = (permits(1, 2), permits(1, 2), permits(2, 2), permits(1, 3), permits(3, 3))
 """Of a semaphore of which some say that there is one permit more, as in a rolling restart."""
-RULES: dict[str, tuple[Rule, ...]] = {"by turns": (), "mixed": MIXED, "permits": PERMITS}
-"""What users acquire, by name; by turns: what the seed of a schedule says."""
+Once = Callable[..., Generator[Any, Any, None]]
+"""What a user does once: with its client, its task, a flavour, and the rules it draws from."""
+
+
+def labels(recipe: str, name: str = "q", *, mode: str = "exclusive") -> dict[str, Any]:
+    """Return the fields of all events of one call."""
+    return {"name": name, "recipe": recipe, "mode": mode, "store": "model"}
+
+
+LABELS = {mode: labels("lock", mode=mode) for mode in ("exclusive", "shared")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +99,36 @@ def mixture(seed: int) -> tuple[Rule, ...]:
 
 
 def user(
-    client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...], *, rounds: int, enough: int
+    client: Client,
+    task: Task,
+    kind: Flavour,
+    rules: tuple[Rule, ...],
+    once: Once,
+    *,
+    rounds: int,
+    enough: int,
 ) -> Generator[Any, Any, None]:
-    """Use the lock ``rounds`` times, and on until the schedule has had ``enough`` requests."""
+    """Do something ``rounds`` times, and on until the schedule has had ``enough`` requests."""
     world = client.world
     done = 0
     while done < rounds or (world.requests + 4 * world.unfinished < enough and done < MOST_ROUNDS):
         done += 1
-        rule = rules[0] if len(rules) == 1 else world.rng.choice(rules)
         try:
-            yield from _once(client, task, rule, kind)
+            yield from once(client, task, kind, rules)
         except (LockTimeout, StoreError, SessionLost, Cancelled):
             continue
 
 
-def _once(client: Client, task: Task, rule: Rule, kind: Flavour) -> Generator[Any, Any, None]:
-    runtime, oracle, random = client.runtime, client.oracle, client.world.random
+def use_a_lock(
+    client: Client, task: Task, kind: Flavour, rules: tuple[Rule, ...]
+) -> Generator[Any, Any, None]:
+    """Acquire a lock or a semaphore, of one of these rules, write, and release."""
+    rule = rules[0] if len(rules) == 1 else client.world.rng.choice(rules)
+    oracle, random = client.oracle, client.world.random
     began = oracle.asking(client)
-    hold = yield from _acquire(client, task, rule, kind)
+    attempt = Attempt("q", rule, client.new_id, LABELS[rule.mode])
+    attempt.max_hold_s = kind.max_hold_s
+    hold = yield from acquired(client, task, kind, attempt)
     if hold is None:
         return
     oracle.granted(client, hold, began)
@@ -108,18 +139,27 @@ def _once(client: Client, task: Task, rule: Rule, kind: Flavour) -> Generator[An
     seconds = kind.holds[int(random() * len(kind.holds))]
     if seconds:
         try:
-            yield from _hold(client, task, hold, entered, seconds)
+            yield from held_for_a_while(client, task, hold, entered, seconds)
         except Cancelled:
             pass  # the with statement releases all the same
         oracle.write(client, hold)
+    yield from given_back(client, task, hold, entered)
+
+
+def given_back(
+    client: Client, task: Task, hold: HeldState, entered: HeldState | None = None
+) -> Generator[Any, Any, None]:
+    """Release what is held, unless it was lost."""
+    runtime = client.runtime
+    entered = hold if entered is None else entered
     was_held = entered.release(runtime.now()) and entered.freed
-    if oracle.releasing(client, hold, was_held):
+    if client.oracle.releasing(client, hold, was_held):
         call = runtime.begin(task, 1.0)
         call.session, call.ticket, call.entry = hold.session, hold.entry.ticket, hold.entry
         yield from client.run(task, call, release(entered))
 
 
-def _hold(
+def held_for_a_while(
     client: Client, task: Task, hold: HeldState, entered: HeldState, seconds: float
 ) -> Generator[Any, Any, None]:
     """Hold for a while: hang, or make progress now and then, at the worst moment too."""
@@ -156,19 +196,18 @@ def _downgrade(client: Client, task: Task, hold: HeldState) -> Generator[Any, An
         client.oracle.downgraded(client, hold, stands)
 
 
-def _acquire(client: Client, task: Task, rule: Rule, kind: Flavour) -> Generator[Any, Any, HeldState | None]:
+def acquired(
+    client: Client, task: Task, kind: Flavour, attempt: Attempt
+) -> Generator[Any, Any, HeldState | None]:
+    """Acquire in one of the ways there are; None: it was only tried, and not free."""
     runtime, random = client.runtime, client.world.random
     way = random()
     if way < kind.tries:
+        attempt.timeout_s = 0.0
         call = runtime.begin(task, 1.0, fail_fast=True)
-        attempt = Attempt("q", rule, client.new_id, LABELS[rule.mode], 0.0)
-        attempt.max_hold_s = kind.max_hold_s
         return (yield from client.run(task, call, try_acquire(attempt)))
-    timeout = None
     if way > 0.75:
         least, most = kind.timeouts
-        timeout = least + (most - least) * random()
-    call = runtime.begin(task, timeout)
-    attempt = Attempt("q", rule, client.new_id, LABELS[rule.mode], timeout)
-    attempt.max_hold_s = kind.max_hold_s
+        attempt.timeout_s = least + (most - least) * random()
+    call = runtime.begin(task, attempt.timeout_s)
     return (yield from client.run(task, call, acquire(attempt)))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from recipes._run.interpreter import Receive
+from recipes._run.effects import Receive
 from recipes.errors import StoreUnavailable
 from tests.simulation.moving import Task
 

@@ -168,7 +168,8 @@ class ZooKeeperConnection:
         self.seen = max(self.seen, message.zxid)
         answer = message.answer
         request = message.request
-        if type(answer) is NoNode and type(request) in READS and request.mailbox is not None:
+        watched = type(request) in READS and request.mailbox is not None
+        if watched and type(answer) is NoNode and not message.asked.abandoned:
             self._drop((request.mailbox, request.queue), [request.path])
         message.asked.answer(message.position, answer)
 

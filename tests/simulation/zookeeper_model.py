@@ -78,7 +78,7 @@ class ZooKeeperStore(Fates):
         self.leader = self.servers[0]
         self.next_session = 100
         self.phase = world.random() * TICK_S / 2  # of the batches, against the ticks of expiry
-        self._seen: tuple[int, list[Stands]] = (-1, [])
+        self._seen: dict[str, tuple[int, list[Stands]]] = {}
         self._writes: dict[type, Callable[[Any, Any], Any]] = {
             Create: self._create,
             Delete: self._delete,
@@ -117,6 +117,8 @@ class ZooKeeperStore(Fates):
         self.zxid += 1
         message = self.zxid, txns
         self.leader.apply(message)
+        for act in self.written:
+            act()
         for server in self.servers[1:]:
             server.behind.push(message)
 
@@ -253,14 +255,19 @@ class ZooKeeperStore(Fates):
     # What the oracle asks.
 
     def standing(self, queue: str) -> list[Stands]:
-        if self._seen[0] != self.zxid:
+        zxid, found = self._seen.get(queue, (-1, []))
+        if zxid != self.zxid:
             parent = LAYOUT.queue(queue)
             tree = self.leader.tree
             node = tree.get(parent)
             names = () if node is None else node.children
             found = sorted(_stands(queue, name, tree[f"{parent}/{name}"]) for name in names)
-            self._seen = (self.zxid, found)
-        return self._seen[1]
+            self._seen[queue] = (self.zxid, found)
+        return found
+
+    def has_session(self, session: int) -> bool:
+        """Whether a session lasts."""
+        return session in self.sessions
 
     def owned(self, queue: str) -> list[tuple[int, str]]:
         parent, tree = LAYOUT.queue(queue), self.leader.tree
@@ -281,5 +288,6 @@ class ZooKeeperStore(Fates):
 
 
 def _stands(queue: str, name: str, node: Any) -> Stands:
+    mark, _, data = unpack(queue, node.data)
     kind = name[40:].partition("-")[0]
-    return Stands(node.stat.czxid, name[3:39], kind, unpack(queue, node.data).mark)
+    return Stands(node.stat.czxid, name[3:39], kind, mark, data, node.stat.version, node.owner)

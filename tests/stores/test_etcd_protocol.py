@@ -1069,7 +1069,7 @@ def test_a_list_reads_the_head_of_the_queue(etcd: EtcdProtocol) -> None:
     asked = feed(etcd.listing(List("x", 3), CONTEXT), (listed(*rows),))
     assert asked == [Batch((Post("/kv/range", codec.oldest(b"app/x/", b"app/x/~", 3)),))]
     reader = Contender(other(kind="R").decode(), OTHER, "R", "2e", token=7, version=6)
-    foreign = Contender("app/x/1f2e", token=9, owner="\ufffdgo", version=8)
+    foreign = Contender("app/x/1f2e", token=9, owner="\ufffdgo", data=b"\xffgo", version=8)
     assert asked.result == Listing((mine, reader, foreign))
 
 

@@ -799,15 +799,35 @@ def test_a_listing_of_a_queue_whose_numbers_say_nothing(zk: ZooKeeperProtocol) -
     assert {part.path for part in asked[1].parts} == {part.path for part in asked[2].parts}
 
 
-def test_a_listing_begins_anew_once_if_one_is_gone_or_another(zk: ZooKeeperProtocol) -> None:
+def test_a_listing_begins_anew_while_one_is_gone_or_another(zk: ZooKeeperProtocol) -> None:
     stuck = (None, (node(2147483647),))
     dated = (Stat(5, 1, 0),)
     replies = [stuck, dated, ((b"", Stat(6, 1, 0)),), stuck, (Stat(6, 1, 0),), ((b"", Stat(6, 1, 0)),)]
     assert [one.token for one in feed(zk.listing(List("x", 1), CONTEXT), *replies).result.contenders] == [6]
-    busy = [(None, (node(1), node(2, OTHER))), (NoNode(), (b"", Stat(7, 1, 0)))] * 2
-    asked = feed(zk.listing(List("x", 2), CONTEXT), *busy)
-    assert asked[:2] == asked[2:], "and then says what is there"
-    assert [one.id for one in asked.result.contenders] == [OTHER]
+    gone = [stuck, (NoNode(),)]
+    asked = feed(zk.listing(List("x", 1), CONTEXT), *gone, *gone, *replies[:2], ((b"", Stat(5, 1, 0)),))
+    assert [one.token for one in asked.result.contenders] == [5]
+
+
+def test_a_listing_of_a_busy_queue_shows_it_as_it_was_at_some_moment(zk: ZooKeeperProtocol) -> None:
+    """Without those that went in between, it would lack those that came before that."""
+    leaders = [node(number, ident) for number, ident in enumerate((ID, OTHER, THIRD))]
+    busy = [reply for one in leaders[:2] for reply in ((None, (one,)), (NoNode(),))]
+    asked = feed(zk.listing(List("x", 1), CONTEXT), *busy, (None, leaders[2:]), ((b"", Stat(7, 1, 0)),))
+    assert [one.id for one in asked.result.contenders] == [THIRD]
+
+
+def test_a_listing_that_begins_anew_reads_no_node_twice(zk: ZooKeeperProtocol) -> None:
+    first, second, third = node(1), node(2, OTHER), node(3, THIRD)
+    replies = [
+        (None, (first, second)),
+        ((b"", Stat(5, 1, 0)), NoNode()),
+        (None, (first, third)),
+        ((b"", Stat(7, 1, 0)),),
+    ]
+    asked = feed(zk.listing(List("x", 3), CONTEXT), *replies)
+    assert asked[3] == Batch((Get(f"{QUEUE}/{third}"),))
+    assert [one.id for one in asked.result.contenders] == [ID, THIRD]
 
 
 def test_a_listing_tells_of_what_is_no_contender(zk: ZooKeeperProtocol) -> None:
@@ -859,8 +879,9 @@ def test_a_watched_listing_of_what_comes_in_between_begins_anew(zk: ZooKeeperPro
     asked = feed(zk.listing(List("x", 5, watch=True), CONTEXT), *replies)
     assert asked[:3] == [WATCHING, COMING, WATCHING]
     assert [one.id for one in asked.result.contenders] == [OTHER]
-    comes_and_goes = [(None, NoNode()), (there,)] * 2
-    assert feed(zk.listing(List("x", 5, watch=True), CONTEXT), *comes_and_goes).result == Listing(())
+    comes_and_goes = [(None, NoNode()), (there,)] * 3
+    asked = feed(zk.listing(List("x", 5, watch=True), CONTEXT), *comes_and_goes, (None, NoNode()), (None,))
+    assert asked.result == Listing(())
 
 
 @pytest.mark.parametrize("watch", [True, False])

@@ -1,6 +1,6 @@
 // A contender by Go's etcd client, told what to do on its standard input, line by line (see ../peers.py).
 //
-// Run as `mutex ADDRESS`; one lease for each lock that is used.
+// Run as `mutex ADDRESS [SECONDS]`; one lease, of so many seconds, for each lock that is used.
 package main
 
 import (
@@ -17,8 +17,6 @@ import (
 	recipe "go.etcd.io/etcd/contrib/recipes"
 )
 
-const leaseSeconds = 10
-
 // A lock of some kind: acquire waits for patience at most, and for ever if that is 0.
 type lock interface {
 	acquire(patience time.Duration) (bool, error)
@@ -26,22 +24,27 @@ type lock interface {
 }
 
 type peer struct {
-	client  *clientv3.Client
-	session *concurrency.Session
-	prefix  string
-	lock    lock
+	client   *clientv3.Client
+	seconds  int
+	session  *concurrency.Session
+	prefix   string
+	lock     lock
+	election *election // the lock, if that is a candidate
 }
 
 type mutex struct{ *concurrency.Mutex }
 
-func (m mutex) acquire(patience time.Duration) (bool, error) {
+func (m mutex) acquire(patience time.Duration) (bool, error) { return limited(patience, m.Lock) }
+
+// Call what can be cancelled, with patience at most.
+func limited(patience time.Duration, acquire func(context.Context) error) (bool, error) {
 	ctx := context.Background()
 	if patience > 0 {
 		limited, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		ctx = limited
 	}
-	err := m.Lock(ctx)
+	err := acquire(ctx)
 	if err == context.DeadlineExceeded {
 		return false, nil
 	}
@@ -73,12 +76,16 @@ func (s side) acquire(patience time.Duration) (bool, error) {
 
 func (s side) release() error { return s.unlock() }
 
-// Use a lock of a kind, with a session of its own.
-func (p *peer) use(kind, prefix string) error {
+// Use a lock of a kind, with a session of its own; a candidate has a value.
+func (p *peer) use(kind, prefix string, value []string) error {
+	if p.election != nil {
+		p.election.stop()
+		p.election = nil
+	}
 	if p.session != nil {
 		p.session.Close()
 	}
-	session, err := concurrency.NewSession(p.client, concurrency.WithTTL(leaseSeconds))
+	session, err := concurrency.NewSession(p.client, concurrency.WithTTL(p.seconds))
 	if err != nil {
 		return err
 	}
@@ -91,6 +98,9 @@ func (p *peer) use(kind, prefix string) error {
 		p.lock = side{both.RLock, both.RUnlock, session}
 	case "write":
 		p.lock = side{both.Lock, both.Unlock, session}
+	case "election":
+		p.election = newElection(session, prefix, value[0])
+		p.lock = p.election
 	default:
 		return fmt.Errorf("no kind of lock: %s", kind)
 	}
@@ -148,7 +158,7 @@ func (p *peer) count(path string, times int) error {
 func (p *peer) do(words []string) (string, error) {
 	switch words[0] {
 	case "use":
-		return "ready", p.use(words[1], words[2])
+		return "ready", p.use(words[1], words[2], words[3:])
 	case "acquire":
 		return p.take(0)
 	case "try":
@@ -161,6 +171,15 @@ func (p *peer) do(words []string) (string, error) {
 			return "", err
 		}
 		return "counted", p.count(words[1], times)
+	case "proclaim":
+		return "proclaimed", p.election.Proclaim(context.Background(), words[1])
+	case "leader":
+		return p.election.leader()
+	case "observe":
+		p.election.observe()
+		return "observing", nil
+	case "saw":
+		return "seen", p.election.saw(words[1])
 	}
 	return "", fmt.Errorf("no command: %s", words[0])
 }
@@ -171,7 +190,13 @@ func main() {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
-	one := &peer{client: client}
+	one := &peer{client: client, seconds: 10}
+	if len(os.Args) > 2 {
+		if one.seconds, err = strconv.Atoi(os.Args[2]); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+	}
 	fmt.Println("hello")
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {

@@ -2,7 +2,6 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -12,11 +11,14 @@ import org.apache.curator.retry.RetryOneTime;
 /**
  * A contender by Curator, told what to do on its standard input, line by line (see ../peers.py).
  *
- * <p>Run as {@code Fleet ADDRESS}; all locks that are used share one session.
+ * <p>Run as {@code Fleet ADDRESS [SECONDS]}; all locks that are used share one session, of so many seconds.
  */
 public final class Fleet {
+    private static final long PATIENCE_MS = 1_000;
+    private static final long UNOPPOSED_MS = 30_000;
+
     private final CuratorFramework client;
-    private InterProcessMutex lock;
+    private Contender lock;
     private String path;
 
     private Fleet(CuratorFramework client) {
@@ -24,8 +26,9 @@ public final class Fleet {
     }
 
     public static void main(String[] args) throws Exception {
+        int session = args.length > 1 ? 1_000 * Integer.parseInt(args[1]) : 10_000;
         try (CuratorFramework client =
-                CuratorFrameworkFactory.newClient(args[0], 10_000, 10_000, new RetryOneTime(100))) {
+                CuratorFrameworkFactory.newClient(args[0], session, 10_000, new RetryOneTime(100))) {
             client.start();
             client.blockUntilConnected();
             Fleet fleet = new Fleet(client);
@@ -49,36 +52,55 @@ public final class Fleet {
         switch (words[0]) {
             case "use":
                 path = words[2];
-                lock = lockOf(words[1]);
+                lock = words.length > 3 ? candidateOf(words[1], words[3]) : lockOf(words[1]);
                 return "ready";
             case "acquire":
                 lock.acquire();
                 return held();
             case "try":
-                return lock.acquire(0, TimeUnit.SECONDS) ? held() : "busy";
+                return lock.acquire(opposed() ? PATIENCE_MS : UNOPPOSED_MS) ? held() : "busy";
             case "release":
                 lock.release();
                 return "released";
             case "count":
                 return count(Path.of(words[1]), Integer.parseInt(words[2]));
+            case "leader":
+                String leader = ((Candidate) lock).leader();
+                return leader.isEmpty() ? "nobody" : "leader " + leader;
             default:
                 throw new IllegalArgumentException("no command: " + words[0]);
         }
     }
 
-    private InterProcessMutex lockOf(String kind) {
+    private Contender lockOf(String kind) {
         switch (kind) {
             case "mutex":
-                return new InterProcessMutex(client, path);
+                return new Contender.Mutex(new InterProcessMutex(client, path));
             case "read":
-                return new InterProcessReadWriteLock(client, path).readLock();
+                return new Contender.Mutex(new InterProcessReadWriteLock(client, path).readLock());
             case "write":
-                return new InterProcessReadWriteLock(client, path).writeLock();
+                return new Contender.Mutex(new InterProcessReadWriteLock(client, path).writeLock());
             case "shared":
-                return new InterProcessMutex(client, path, new SharedLockDriver());
+                return new Contender.Mutex(new InterProcessMutex(client, path, new SharedLockDriver()));
             default:
                 throw new IllegalArgumentException("no kind of lock: " + kind);
         }
+    }
+
+    private Candidate candidateOf(String kind, String value) {
+        switch (kind) {
+            case "selector":
+                return new Candidate.Selector(client, path, value);
+            case "latch":
+                return new Candidate.Latch(client, path, value);
+            default:
+                throw new IllegalArgumentException("no kind of candidate: " + kind);
+        }
+    }
+
+    private boolean opposed() throws Exception {
+        var stat = client.checkExists().forPath(path);
+        return stat != null && stat.getNumChildren() > 0;
     }
 
     /** The fencing token: the transaction that created the one node of this session. */

@@ -112,9 +112,12 @@ class Layout:
         return Contender(ref, ours["id"], ours["kind"], ours["lease"], mark, version=version)
 
     def listed(self, name: str, kv: Kv) -> Contender:
-        """Return all that a key and its value say; of other clients' values nothing is known but the text."""
-        contender = self.parse(name, kv)
-        says = unpack(name, kv.value) if contender.id else Contents(owner=kv.value.decode("utf-8", "replace"))
+        """Return all that a key and its value say.
+
+        What other clients write says who they are, or what their user wants to be known.
+        """
+        contender, value = self.parse(name, kv), kv.value
+        says = unpack(name, value) if contender.id else Contents("", value.decode("utf-8", "replace"), value)
         return replace(contender, token=kv.created, **says._asdict())
 
     def foreign(self, name: str, key: bytes, lease: int) -> str | None:

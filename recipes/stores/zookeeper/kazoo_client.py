@@ -397,8 +397,9 @@ class KazooSession:
         if isinstance(error, StoreUnavailable):
             if self._up and self._handler is not None:
                 self._handler.ring()  # kazoo takes an interrupt for a lost connection, and does not ring
-        elif part.watcher is not None:
-            # Nothing is watched; without an answer it may be.
+        elif part.watcher is not None and not call.over:
+            # Nothing is watched; without an answer it may be. What nobody waits for any more says
+            # nothing: it may have been asked again, and that may watch.
             self._watches.drop(part.path, part.request.mailbox, part.request.queue)
         call.settle(part.position, error)
 

@@ -76,7 +76,6 @@ __all__ = ["ZooKeeperProtocol"]
 T = TypeVar("T")
 
 PARENT_TRIES = 5
-LISTING_TRIES = 2
 AT_ONCE = 100  # listings sent together
 ANY = -1
 EXPIRED = "the session has expired on the store"
@@ -240,23 +239,29 @@ class ZooKeeperProtocol(StoreProtocol):
         return (yield from self._delete(op.ref, again=context.again))
 
     def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
-        """List the queue, then read the nodes at its head, together; once more if one is gone in between.
+        """List the queue, then read the nodes at its head, together; again while one is gone in between.
 
-        The names are watched first: what comes or goes later shows there, and what is rewritten, in
-        what is read of it or by the watch on it.
+        So there was a moment at which all that is shown stood at the head. The names are watched first: what
+        comes or goes later shows there, and what is rewritten, in what is read of it or by the watch on it.
         """
-        listed: tuple[Contender | None, ...] = ()
-        for _ in range(LISTING_TRIES):
-            listed = yield from self._list(op, (context.mailbox, op.queue) if op.watch else ())
-            if None not in listed:
-                break
-        return Listing(tuple(contender for contender in listed if contender is not None))
+        read: dict[str, Contender | None] = {}
+        while True:
+            head = yield from self._list(op, (context.mailbox, op.queue) if op.watch else (), read)
+            if None not in head:
+                return Listing(tuple(contender for contender in head if contender is not None))
 
-    def _list(self, op: List, watching: tuple[Any, ...]) -> Steps[tuple[Contender | None, ...]]:
+    def _list(
+        self, op: List, watching: tuple[Any, ...], read: dict[str, Contender | None]
+    ) -> Steps[tuple[Contender | None, ...]]:
         """Return the contenders at the head; None for one that is gone by now.
 
         For kinds alone no ``sync`` is due: all that is ahead was created before the own node, of which
         this session knows.
+
+        Args:
+            op: What to list.
+            watching: With what; nothing: without a watch.
+            read: What was read of nodes before, which is not read again.
         """
         queue, node = op.queue, self._layout.queue(op.queue)
         fresh = () if op.kinds_only else (Sync("/"),)
@@ -267,12 +272,17 @@ class ZooKeeperProtocol(StoreProtocol):
         children = self._layout.children(names or ())
         self._notice(queue, names or (), children)
         if dubious(children):
-            children = yield from self._by_czxid(queue, children)
+            dated = yield from self._by_czxid(queue, children)
+            if len(dated) < len(children) and not op.kinds_only:
+                return (None,)
+            children = dated
         head = tuple(self._layout.contender_at(queue, child) for child in children[::-1][: op.most])
         if op.kinds_only:
             return head
-        found = yield from self._together(tuple(Get(contender.ref, *watching) for contender in head))
-        return tuple(_as_listed(queue, *pair) for pair in zip(head, found, strict=True))
+        unread = tuple(one for one in head if not _is_read(one, read.get(one.ref)))
+        found = yield from self._together(tuple(Get(one.ref, *watching) for one in unread))
+        read.update((one.ref, _as_listed(queue, one, said)) for one, said in zip(unread, found, strict=True))
+        return tuple(read[one.ref] for one in head)
 
     def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
         """List the locks' nodes, which stay when a lock is free, and each of them until enough are taken."""
@@ -433,6 +443,11 @@ class ZooKeeperProtocol(StoreProtocol):
         return StoreRefused(
             self._label, f"ZooKeeper error {error.code} ({str(error) or type(error).__name__})"
         )
+
+
+def _is_read(contender: Contender, read: Contender | None) -> bool:
+    """Whether this was read of the contender, and of no other of its name."""
+    return read is not None and contender.token in (0, read.token)
 
 
 def _as_listed(queue: str, contender: Contender, found: tuple[bytes, Stat] | None) -> Contender | None:

@@ -30,5 +30,5 @@ def connection(path: str) -> Iterator[Callable[[str], QueueConnection]]:
     ended: list[tuple[str, str]] = []
     started.ended = ended  # type: ignore[attr-defined]
     yield started
-    for one in connections:
+    for one in reversed(connections):  # what an earlier one leaves is news to those behind it
         one.close()

@@ -6,10 +6,11 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kazoo.exceptions import ConnectionClosedError, KazooException
+from kazoo.exceptions import ConnectionClosedError, KazooException, NoNodeError
 
 from recipes._contract.connection import Batch, Request
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
@@ -144,6 +145,19 @@ def test_a_get_without_a_node_watches_nothing(connection: Driver) -> None:
     connection.ask(Delete("/q"))
     assert box.empty()
     assert len(connection.session._watches) == 0
+
+
+def test_what_is_answered_too_late_ends_no_watch(connection: Driver) -> None:
+    """It may have been asked again since, and that watches."""
+    box, session = Box(), connection.session
+    part: Any = SimpleNamespace(path="/q", request=Get("/q", box), position=0, watcher=print)
+    for waits, watching in ((False, 1), (True, 0)):
+        session._watches.add("/q", box)
+        call = Call(part.request, lambda: None)
+        if not waits:
+            call.abandon()
+        session._on_failed(call, part, NoNodeError())
+        assert len(session._watches) == watching
 
 
 CHANGES = {

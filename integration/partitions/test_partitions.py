@@ -1,0 +1,193 @@
+"""1 024 items among 16 processes that come and go in every way: one holder each, soon, and few moves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Self
+
+import pytest
+
+import recipes
+from integration import servers
+from integration.faults.workers import Worker
+from integration.partitions.worker import GROUP
+from recipes._rules.members import member
+from recipes._rules.sharing import Sharing
+from recipes._run.clock import boot_time
+
+MEMBERS = int(os.environ.get("RECIPES_TEST_MEMBERS", "16"))
+ITEMS = int(os.environ.get("RECIPES_TEST_ITEMS", "1024"))
+CHANGES = int(os.environ.get("RECIPES_TEST_CHANGES", "100"))
+SESSION_S = 4.0
+SETTLED_WITHIN_S = 5.0
+PATIENCE_S = 60.0
+MOST_MOVES = 1.2
+
+
+@dataclass
+class Process:
+    """One worker, and what it said last."""
+
+    worker: Worker
+    member_id: str = ""
+    has: set[int] = field(default_factory=set)
+    said_at: float = 0.0
+    moves: int = 0
+    stopped: bool = False
+
+    def hear(self) -> None:
+        """Take what it printed since."""
+        while not self.worker._lines.empty():
+            said = json.loads(self.worker.next_line())
+            assert "violation" not in said, said
+            if "has" in said or "left" in said or "lost" in said:
+                self.said_at = said["at"]
+                before, self.has = self.has, {*said.get("has", ())}
+                self.moves += len(self.has - before)
+
+
+class Fleet:
+    """All processes, and an operator who looks at the group."""
+
+    def __init__(self, url: str, registers: Path) -> None:
+        self._args = url, SESSION_S, registers, ITEMS
+        self._made = 0
+        self._open = contextlib.ExitStack()
+        self._operator = self._open.enter_context(recipes.connect(url))
+        self._sharing = Sharing(f"item-{number}" for number in range(ITEMS))
+        self.present: list[Process] = []
+        self.idle: list[Process] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def join(self) -> float:
+        """Have one more join, under an id of its own; returns when."""
+        self._made += 1
+        if not self.idle:
+            api = "asyncio" if self._made % 2 else "blocking"
+            worker = self._open.enter_context(Worker("partitions.worker", api, *self._args))
+            self.idle.append(Process(worker))
+        process = self.idle.pop()
+        process.member_id = f"m{self._made}"
+        process.worker.tell("join", process.member_id)
+        self.present.append(process)
+        return boot_time()
+
+    def leave(self, process: Process) -> float:
+        """Have one leave; returns when it had."""
+        process.worker.tell("leave")
+        self.present.remove(process)
+        self.idle.append(process)
+        return self.gone(process)
+
+    def kill(self, process: Process) -> float:
+        """Kill one; returns when the store ended its session."""
+        process.worker.kill()
+        self.present.remove(process)
+        return self.gone(process)
+
+    def stop(self, process: Process) -> float:
+        """Stop one until the store has ended its session; returns when."""
+        process.worker.stop()
+        process.stopped = True
+        return self.gone(process)
+
+    def go_on(self, process: Process) -> float:
+        """Continue one that was stopped, which is to join again; returns when."""
+        process.has = set()
+        process.stopped = False
+        process.worker.go_on()
+        return boot_time()
+
+    def gone(self, process: Process) -> float:
+        """Wait until one is no member any more; returns when."""
+        made = self._operator.group(GROUP)
+        gone = servers.eventually(
+            lambda: process.member_id not in {one.id for one in made.members()}, PATIENCE_S, every_s=0.02
+        )
+        assert gone, f"{process.member_id} should not be a member any more"
+        return boot_time()
+
+    def settled(self) -> bool:
+        """Whether every process has what is to be its own, and nothing else."""
+        for process in (*self.present, *self.idle):
+            process.hear()
+        counted = {member(one.member_id).kind: one.has for one in self.present if not one.stopped}
+        owners = enumerate(self._sharing.owners(counted))
+        return {(item, kind) for kind, has in counted.items() for item in has} == {*owners}
+
+    def settle(self) -> float:
+        """Wait for that; returns when the last process said so."""
+        settled = servers.eventually(self.settled, PATIENCE_S, every_s=0.02)
+        assert settled, {process.member_id: len(process.has) for process in self.present}
+        return max(process.said_at for process in self.present)
+
+    def take_moves(self) -> int:
+        """Return how often an item has come to a process since this was asked last."""
+        everyone = [*self.present, *self.idle]
+        moves = sum(process.moves for process in everyone)
+        for process in everyone:
+            process.moves = 0
+        return moves
+
+
+@pytest.fixture
+def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
+    with Fleet(url, tmp_path / "registers") as one:
+        yield one
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_every_item_has_one_holder_whoever_comes_and_goes(
+    fleet: Fleet, server: Any, figure: Callable[[str], None]
+) -> None:
+    draw = random.Random(18)
+    for _ in range(MEMBERS):
+        fleet.join()
+    began = boot_time()
+    first_s = fleet.settle() - began
+    fleet.take_moves()
+    took: dict[str, list[float]] = {"join": [], "leave": [], "kill": [], "stop": []}
+    ratios = []
+
+    def measured(what: str, change: Callable[[], float], ideal: float) -> None:
+        ended_at = change()
+        took[what].append(max(fleet.settle() - ended_at, 0.0))
+        ratios.append(fleet.take_moves() / ideal)
+
+    while sum(map(len, took.values())) < CHANGES:
+        here = len(fleet.present)
+        if here < MEMBERS and (here <= MEMBERS - 4 or draw.random() < 0.5):
+            measured("join", fleet.join, ITEMS / (here + 1))
+            continue
+        process = draw.choice(fleet.present)
+        match draw.choice(("leave", "kill", "stop")):
+            case "leave":
+                measured("leave", partial(fleet.leave, process), ITEMS / here)
+            case "kill":
+                measured("kill", partial(fleet.kill, process), ITEMS / here)
+            case _:
+                measured("stop", partial(fleet.stop, process), ITEMS / here)
+
+                measured("join", partial(fleet.go_on, process), ITEMS / here)
+    worst = {what: max(seconds, default=0.0) for what, seconds in took.items()}
+    figure(
+        f"{CHANGES} changes of {MEMBERS} members with {ITEMS} items: first settled after {first_s:.2f} s, "
+        f"at worst {', '.join(f'{what} {seconds:.2f} s' for what, seconds in worst.items())}; "
+        f"moves {fmean(ratios):.3f} of the ideal, at most {max(ratios):.2f}"
+    )
+    assert fmean(ratios) <= MOST_MOVES
+    assert max(worst[what] for what in ("leave", "kill", "stop")) <= SETTLED_WITHIN_S, worst

@@ -1,0 +1,170 @@
+"""What the partitions of a membership are in both runtimes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from recipes._contract.deadline import Deadline, duration
+from recipes._contract.names import encode, queue_of
+from recipes._contract.wakeups import Event
+from recipes._programs.observing import Observed, Observer
+from recipes._programs.queueing import Attempt
+from recipes._programs.sharing import Over, Partitioning, closed, share
+from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
+from recipes._run.runtime import new_id
+
+if TYPE_CHECKING:
+    from recipes._contract.operations import Program
+    from recipes._programs.hold import HeldState
+    from recipes._programs.sharing import Portion
+    from recipes._run.runtime import Call
+
+__all__ = ["Assignment", "BasePartitions"]
+
+RECIPE = "partition"
+AnyGrant = TypeVar("AnyGrant")
+
+
+class Assignment(Mapping[str, AnyGrant]):
+    """The items that are this member's at one time, each with its grant.
+
+    Attributes:
+        new: Those of them that the assignment before did not have, or had with another grant.
+        leaving: Those that are another member's from now on: stop working on them. Each is held until its
+            grant is released, or until the next assignment is asked for.
+    """
+
+    __slots__ = ("_grants", "leaving", "new")
+
+    def __init__(
+        self,
+        grants: Mapping[str, AnyGrant],
+        leaving: Mapping[str, AnyGrant],
+        before: Mapping[str, AnyGrant],
+    ) -> None:
+        self._grants = grants
+        self.leaving = leaving
+        self.new = {item: grant for item, grant in grants.items() if before.get(item) is not grant}
+
+    def __getitem__(self, item: str) -> AnyGrant:
+        return self._grants[item]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._grants)
+
+    def __len__(self) -> int:
+        return len(self._grants)
+
+    def __repr__(self) -> str:
+        return f"<Assignment: {len(self)} items, {len(self.new)} new, {len(self.leaving)} leaving>"
+
+
+class BasePartitions(ABC, Generic[AnyGrant]):
+    """What partitions are in both runtimes: everything that waits for nothing."""
+
+    def __init__(self, membership: Any, items: Iterable[str]) -> None:
+        self._membership = membership
+        self._runtime = membership._runtime  # noqa: SLF001 - the two are one
+        self._hold: HeldState = membership._hold  # noqa: SLF001 - the two are one
+        group = encode(membership.name)  # which has no slash: so no two groups have the same names
+        self._names = {item: f"{group}/{item}" for item in _checked(items)}
+        self._queues = {item: queue_of(RECIPE, name) for item, name in self._names.items()}
+        lost = membership._lost_error  # noqa: SLF001 - the two are one
+        self._parts = Partitioning(tuple(self._names), self._hold, self._attempt, self._noted, lost)
+        self._begun: tuple[Observer, Call, Call] | None = None
+        self._given: Assignment[AnyGrant] = Assignment({}, {}, {})
+        before: BasePartitions[AnyGrant] | None = membership._partitions  # noqa: SLF001 - the two are one
+        if before is not None and before._active:  # noqa: SLF001 - one of this class
+            raise RuntimeError("this membership shares items already; close its partitions first")
+        membership._partitions = self  # noqa: SLF001 - the two are one
+
+    @abstractmethod
+    def _granted(self, hold: HeldState) -> Any:
+        """Return the grant."""
+
+    @property
+    def _active(self) -> bool:
+        return self._begun is not None and not self._parts.over
+
+    def _attempt(self, item: str) -> Attempt:
+        labels = {
+            "name": self._names[item],
+            "recipe": RECIPE,
+            "mode": EXCLUSIVE.mode,
+            "store": self._runtime.backend.label,
+        }
+        attempt = Attempt(self._queues[item], EXCLUSIVE, new_id, labels)
+        attempt.requeues, attempt.seldom, attempt.owner = False, True, self._runtime.note
+        return attempt
+
+    def _noted(self, hold: HeldState) -> None:
+        """Make the grant, and have its end noticed."""
+        assert self._begun is not None, "what holds has begun"
+        self._granted(hold).lost._waiting.append(self._begun[2].mailbox)  # noqa: SLF001 - the three are one
+
+    def _begin(self) -> tuple[Observer, Call]:
+        """Have the program run that holds the items, from the first assignment on that is asked for."""
+        if self._begun is None:
+            runtime, hub = self._runtime, self._runtime.hub
+            asking, behind = runtime.call(None, None), runtime.call(self._hold.owner, None)
+            behind.session = self._hold.session
+            observed = Observed(self._hold.entry.ticket.queue, EVERYBODY.depth)
+            members = hub.join(observed, behind.mailbox)
+            observer = Observer(self._parts.topic, asking.mailbox)
+            self._parts.topic.add(observer)
+            ends = self._membership.lost._waiting  # noqa: SLF001 - the two are one
+
+            def over() -> None:
+                ends.remove(behind.mailbox)
+                hub.leave(observed, members)
+
+            self._parts.on_over = over
+            ends.append(behind.mailbox)
+            self._begun = observer, asking, behind
+            runtime.run_behind(share(self._parts, members), behind)
+        return self._begun[:2]
+
+    def _next(self, timeout: float | None) -> tuple[Program[Portion], Call]:
+        """Return what waits for the next portion; those that were leaving in the last one go."""
+        within_s = duration("timeout", timeout)
+        if self._parts.closing:
+            raise Over
+        if self._hold.lost(self._runtime.now()) is not None:
+            raise self._membership._lost_error()  # noqa: SLF001 - the two are one
+        observer, call = self._begin()
+        self._wake()
+        call.deadline = Deadline.after(within_s, self._runtime.now())
+        return observer.next(), call
+
+    def _assigned(self, portion: Portion) -> Assignment[AnyGrant]:
+        self._parts.given = portion.number
+        self._given = Assignment(portion.items, portion.leaving, self._given)
+        return self._given
+
+    def _wake(self) -> None:
+        self._parts.stepped = self._parts.given
+        if self._begun is not None:
+            self._begun[2].mailbox.post(Event())
+
+    def _closing(self) -> tuple[Program[None], Call] | None:
+        """Have everything given back; returns what waits for that, unless there is nothing to wait for."""
+        self._parts.closing = True
+        self._wake()
+        if not self._active or self._hold.lost(self._runtime.now()) is not None:
+            return None
+        call: Call = self._runtime.call(None, self._runtime.settings.request_timeout_s)
+        self._parts.closers.append(call.mailbox)
+        return closed(self._parts), call
+
+
+def _checked(items: Iterable[str]) -> list[str]:
+    if isinstance(items, str):
+        raise TypeError("items are several names, and not one str")
+    named = list(items)
+    for item in named:
+        encode(item)
+    if len({*named}) < len(named):
+        raise ValueError("an item is named twice")
+    return named

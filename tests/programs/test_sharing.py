@@ -1,0 +1,384 @@
+"""The program that holds a member's share of the items, answered by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recipes._contract.contenders import Contender
+from recipes._contract.deadline import Expired
+from recipes._contract.operations import Checked, Entry, Ticket
+from recipes._programs.crew import Beside, Ended
+from recipes._programs.hold import HeldState
+from recipes._programs.observing import Observer, Topic
+from recipes._programs.queueing import Attempt
+from recipes._programs.sharing import (
+    LEAST_PAUSE_S,
+    MOST_AT_ONCE,
+    Moved,
+    Over,
+    Partitioning,
+    Portion,
+    closed,
+    share,
+)
+from recipes._programs.steps import Wait
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._rules.members import member, pack
+from recipes._rules.sharing import Sharing
+from recipes.errors import ClientClosed, LockLost, SessionLost, StoreRefused
+from tests.programs.stepping import Script, play, session
+from tests.run.doubles import Box
+
+LABELS = {"name": "w", "recipe": "group", "mode": "exclusive", "store": "s"}
+
+
+class Grant:
+    """What a user has of a hold."""
+
+    def __init__(self, hold: HeldState) -> None:
+        self.hold = hold
+        hold.grant = self
+
+
+class Bench:
+    """One member, the group as it sees it, and a crew whose every program is granted or released at once."""
+
+    def __init__(self, count: int = 8) -> None:
+        self.items = tuple(f"i{number}" for number in range(count))
+        self.now = 100.0
+        self.at = session()
+        self.member = self.hold("a", member("a").kind)
+        self.group, self.box = Topic(), Box()
+        self.parts = Partitioning(self.items, self.member, self.attempt, Grant, self.lost)
+        self.user = Observer(self.parts.topic, Box())
+        self.parts.topic.add(self.user)
+        self.waits: set[str] = set()
+        self.began: list[str] = []
+        self.gave: list[HeldState] = []
+        self.stopped: list[Any] = []
+        self.paused: list[float | None] = []
+        self.rewritten: list[str] = []
+        self.fails: dict[str, Exception] = {}
+        self.then: list[Callable[[], Any]] = []
+
+    def hold(self, name: str, kind: str = "lock") -> HeldState:
+        entry = Entry(Ticket("q", kind, f"id of {name}", data=pack(name, b"")), f"q/{name}", 7)
+        return HeldState(entry, self.at, "owner", self.now, {**LABELS, "name": name})
+
+    def attempt(self, item: str) -> Attempt:
+        return Attempt("q", EXCLUSIVE, lambda: item, {**LABELS, "name": item, "recipe": "partition"})
+
+    def lost(self) -> Exception:
+        return LockLost("w", 7, "gone")
+
+    def here(self, *names: str, mark: str | None = None) -> None:
+        """Show these members of the group, all sharing the same items."""
+        self.group.show(
+            tuple(
+                Contender(
+                    f"q/{name}",
+                    f"id of {name}",
+                    member(name).kind,
+                    mark=self.parts.mark if mark is None else mark,
+                    data=pack(name, b""),
+                )
+                for name in names
+            )
+        )
+
+    def own(self, *names: str) -> list[str]:
+        """Return the items of the member among these."""
+        return [*Sharing(self.items).of(member("a").kind, [member(name).kind for name in names])]
+
+    def beside(self, op: Beside) -> Any:
+        """Have the crew go on: whoever asks for an item is granted that, unless it is to wait."""
+        crew = op.crew
+        self.paused.append(op.at_most_s)
+        for key, started in list(crew.started.items()):
+            if started.hold is not None:
+                del crew.started[key]
+                assert started.hold.release(self.now)
+                self.gave.append(started.hold)
+                crew.ended.append(Ended(key))
+                continue
+            assert isinstance(key, str)
+            self.began.append(key)
+            crew.lanes[key] = crew.started.pop(key)
+        for key in list(crew.lanes):
+            if key in crew.stopped:
+                self.stopped.append(key)
+                crew.ended.append(Ended(key, error=crew.stopped.pop(key)))
+            elif key in self.fails:
+                crew.ended.append(Ended(key, error=self.fails.pop(key)))
+            elif key in self.waits:
+                continue
+            else:
+                crew.ended.append(Ended(key, self.hold(str(key))))
+            del crew.lanes[key]
+        if not crew.ended and op.at_most_s != 0.0:
+            if op.at_most_s is not None and op.at_most_s <= LEAST_PAUSE_S:
+                self.now += op.at_most_s
+            else:
+                assert self.then, "it waits for ever"
+                self.then.pop(0)()
+
+    def run(self, *then: Callable[[], Any], **answers: Any) -> Any:
+        """Run it; each time that it waits, one of these happens; at the end it is closed."""
+        self.then = [*then, self.close]
+
+        def rewrite(op: Any) -> Any:
+            self.rewritten.append(op.mark)
+            return len(self.rewritten)
+
+        given: dict[str, Any] = {
+            "Now": lambda op: self.now,
+            "Rewrite": rewrite,
+            "Beside": self.beside,
+            **answers,
+        }
+        return play(share(self.parts, Observer(self.group, self.box)), Script(**given))
+
+    def close(self) -> None:
+        self.parts.closing = True
+
+    def shown(self) -> Portion:
+        """What is shown last."""
+        portion: Portion = self.parts.topic.shown[1]
+        return portion
+
+    def step(self) -> None:
+        """As the user asks for the next assignment."""
+        self.parts.given = self.parts.stepped = self.shown().number
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_it_says_that_it_shares_and_holds_its_share(bench: Bench) -> None:
+    seen: list[Portion] = []
+    bench.here("a", "b")
+    played = bench.run(lambda: seen.append(bench.shown()))
+    assert bench.rewritten == [bench.parts.mark, ""], "and says at the end that it does not any more"
+    (portion,) = seen
+    assert [*portion.items] == bench.own("a", "b")
+    assert portion.leaving == {}
+    assert {one.labels["name"] for one in bench.gave} == {*portion.items}
+    assert played.error is None
+    assert isinstance(bench.parts.topic.error, Over)
+    assert bench.parts.over
+
+
+def test_nothing_is_shown_before_it_is_counted_itself(bench: Bench) -> None:
+    numbers: list[int] = []
+    bench.here("b")
+    bench.run(
+        lambda: (numbers.append(bench.parts.topic.shown[0]), bench.here("a", "b")),
+        lambda: numbers.append(bench.parts.topic.shown[0]),
+    )
+    assert numbers == [0, 1]
+
+
+def test_one_without_any_item_is_shown_none() -> None:
+    bench = Bench(1)
+    others = [name for name in "bcdefgh" if not bench.own("a", name)]
+    seen: list[Portion] = []
+    bench.here("a", others[0])
+    bench.run(lambda: seen.append(bench.shown()))
+    assert seen[0].items == {}
+
+
+def test_what_goes_to_another_is_kept_until_the_user_has_stepped_on(bench: Bench) -> None:
+    seen: list[Portion] = []
+    gave: list[int] = []
+
+    def look() -> None:
+        seen.append(bench.shown())
+        gave.append(len(bench.gave))
+
+    def joins() -> None:
+        look()
+        bench.here("a", "b")
+
+    bench.here("a")
+    bench.run(joins, look, lambda: (look(), bench.step()), look)
+    left = {*bench.items} - {*bench.own("a", "b")}
+    assert [len(one.items) for one in seen] == [8, *[8 - len(left)] * 3]
+    assert [one.leaving.keys() for one in seen] == [set(), left, left, left]
+    assert gave == [0, 0, 0, len(left)]
+
+
+def test_what_the_user_released_goes_and_nothing_else(bench: Bench) -> None:
+    def joins() -> None:
+        bench.here("a", "b")
+
+    def releases() -> None:
+        grant = next(iter(bench.shown().leaving.values()))
+        assert grant.hold.release(bench.now)
+
+    bench.here("a")
+    bench.run(joins, releases, lambda: None)
+    gave = [one.labels["name"] for one in bench.gave]
+    assert len(gave) == len({*gave}) == 7, "of eight the user gave one back"
+
+
+def test_what_nobody_was_shown_is_given_back_at_once(bench: Bench) -> None:
+    """It was granted in the moment in which it came to belong to another."""
+    bench.here("a")
+    seen: list[Portion] = []
+
+    def joins(op: Beside) -> None:
+        bench.beside(op)
+        bench.here("a", "b")
+
+    bench.run(lambda: seen.append(bench.shown()), Beside=[joins, bench.beside])
+    left = {*bench.items} - {*bench.own("a", "b")}
+    assert {one.labels["name"] for one in bench.gave[: len(left)]} == left
+    assert seen[0].leaving == {}
+
+
+def test_one_that_waits_for_what_is_not_its_own_any_more_stops_waiting(bench: Bench) -> None:
+    left = {*bench.items} - {*bench.own("a", "b")}
+    bench.waits = {*left}
+    bench.here("a")
+    bench.run(lambda: bench.here("a", "b"), lambda: None)
+    assert {*bench.stopped} == left
+
+
+def test_an_item_that_is_lost_is_asked_for_again(bench: Bench) -> None:
+    seen: list[Portion] = []
+
+    def loses() -> None:
+        seen.append(bench.shown())
+        bench.shown().items["i3"].hold.lose("removed")
+
+    bench.here("a")
+    bench.run(loses, lambda: seen.append(bench.shown()))
+    assert bench.began.count("i3") == 2
+    assert seen[0].items["i3"] is not seen[1].items["i3"]
+    assert seen[0].items["i2"] is seen[1].items["i2"]
+
+
+def test_one_whose_place_in_line_is_removed_asks_again(bench: Bench) -> None:
+    bench.fails = {"i3": SessionLost("removed")}
+    bench.here("a")
+    seen: list[Portion] = []
+    bench.run(lambda: seen.append(bench.shown()))
+    assert bench.began.count("i3") == 2
+    assert len(seen[0].items) == 8
+
+
+def test_many_are_asked_for_a_hundred_at_a_time() -> None:
+    bench = Bench(250)
+    at_once: list[int] = []
+    first = bench.beside
+
+    def counted(op: Beside) -> None:
+        at_once.append(len(op.crew.started))
+        first(op)
+
+    bench.here("a")
+    bench.run(Beside=counted)
+    assert at_once[:3] == [MOST_AT_ONCE, MOST_AT_ONCE, 50]
+    assert [some for some in at_once[3:] if some] == [MOST_AT_ONCE, MOST_AT_ONCE, 50], "and given back"
+
+
+def test_what_comes_one_by_one_is_shown_together(bench: Bench) -> None:
+    bench.waits = {"i3", "i4"}
+    bench.here("a")
+    bench.run(lambda: bench.waits.discard("i3"), lambda: bench.waits.discard("i4"), lambda: None)
+    assert any(pause is not None and 0 < pause <= LEAST_PAUSE_S for pause in bench.paused)
+
+
+def test_a_refusal_is_shown_and_what_is_held_is_kept(bench: Bench) -> None:
+    bench.fails = {"i3": StoreRefused("s", "no")}
+    bench.here("a")
+    kept: list[int] = []
+    bench.run(lambda: kept.append(len(bench.gave)))
+    assert isinstance(bench.parts.topic.error, StoreRefused)
+    assert kept == [0]
+    assert len(bench.gave) == 7, "until it is closed"
+
+
+def test_a_membership_that_is_lost_is_the_end(bench: Bench) -> None:
+    bench.here("a")
+    bench.run(lambda: bench.member.lose("gone"))
+    assert isinstance(bench.parts.topic.error, LockLost)
+    assert bench.rewritten == [bench.parts.mark]
+
+
+def test_a_membership_that_was_lost_before_is_the_end(bench: Bench) -> None:
+    bench.here("a")
+    bench.run(Rewrite=SessionLost("gone"))
+    assert isinstance(bench.parts.topic.error, LockLost)
+    assert bench.began == []
+
+
+def test_a_membership_that_is_released_gives_everything_back(bench: Bench) -> None:
+    bench.here("a")
+    bench.run(lambda: bench.member.release(bench.now))
+    assert isinstance(bench.parts.topic.error, Over)
+    assert len(bench.gave) == 8
+    assert bench.rewritten == [bench.parts.mark], "nobody sees that any more"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_one_that_is_not_listed_any_more_asks_whether_it_is_a_member(bench: Bench, there: bool) -> None:
+    seen: list[Portion] = []
+    bench.here("a")
+    played = bench.run(
+        lambda: bench.here("b"), lambda: seen.append(bench.shown()), Check=Checked(there, frozenset())
+    )
+    assert played.kinds.count("Check") == 1
+    assert isinstance(bench.parts.topic.error, Over if there else LockLost)
+    assert all(len(one.items) == 8 for one in seen), "and lets go of nothing meanwhile"
+
+
+def test_an_error_of_what_is_observed_is_shown(bench: Bench) -> None:
+    bench.here("a")
+    bench.run(lambda: bench.group.fail(StoreRefused("s", "no")), lambda: None)
+    assert isinstance(bench.parts.topic.error, StoreRefused)
+
+
+def test_an_interrupt_is_the_end_of_it() -> None:
+    for number in range(6):
+        bench = Bench()
+        bench.here("a")
+        bench.then = [bench.close]
+        script = Script(Now=lambda op, at=bench: at.now, Rewrite=1, Beside=lambda op, at=bench: at.beside(op))
+        played = play(
+            share(bench.parts, Observer(bench.group, bench.box)),
+            script,
+            fail_at=number,
+            error=KeyboardInterrupt(),
+        )
+        assert isinstance(played.error, KeyboardInterrupt)
+        assert bench.parts.over
+        assert isinstance(bench.parts.topic.error, ClientClosed | Over)
+
+
+def test_whoever_closes_is_notified_when_it_is_over(bench: Bench) -> None:
+    box, over = Box(), []
+    bench.parts.closers.append(box)
+    bench.parts.on_over = lambda: over.append(True)
+    bench.here("a")
+    waits = play(closed(bench.parts), Script(Wait=lambda op: setattr(bench.parts, "over", True)))
+    assert waits.kinds == ["Wait"]
+    bench.run()
+    assert over == [True]
+    assert len(box.events) == 1
+    assert play(closed(bench.parts), Script()).ops == []
+
+
+def test_who_closes_waits_no_longer_than_it_may(bench: Bench) -> None:
+    played = play(closed(bench.parts), Script(Wait=Expired()))
+    assert (played.error, played.result) == (None, None)
+    assert isinstance(played.ops[0], Wait)
+
+
+def test_what_was_stopped_says_why() -> None:
+    assert Moved.__name__ == "Moved", "the reason in `partition.cancelled`"
