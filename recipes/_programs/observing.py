@@ -23,7 +23,6 @@ from recipes.errors import ClientClosed, SessionLost
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
-    from recipes._contract.contenders import Contender
 
 __all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observe"]
 
