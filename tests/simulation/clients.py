@@ -14,6 +14,7 @@ from recipes._programs.session import keep
 from recipes._run.interpreter import interpret
 from recipes._run.runtime import Call, Runtime, Settings
 from recipes.events import Transition
+from recipes.guarantees import STORES
 from tests.simulation.moving import Gate, Task
 from tests.simulation.world import World
 
@@ -168,6 +169,7 @@ class Client:
         self.number = number
         self.name = "ABCDEFGH"[number]
         self.store = store
+        self.guarantees = STORES[store.name]
         self.offset = offset
         self.rate = rate
         self.pace = 1.0 / rate

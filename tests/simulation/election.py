@@ -29,7 +29,7 @@ PROCLAIMS = (0, 0, 1, 2, 3)
 class SimElection(BaseElection):
     """What an election is in both runtimes; its grants are what is held."""
 
-    def _granted(self, hold: HeldState) -> HeldState:
+    def _grant_of(self, hold: HeldState) -> HeldState:
         return hold
 
 

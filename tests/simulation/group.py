@@ -35,7 +35,7 @@ UPDATES = (0, 0, 1, 2, 3)
 class SimGroup(BaseGroup):
     """What a group is in both runtimes; its grants are what is held."""
 
-    def _granted(self, hold: HeldState) -> HeldState:
+    def _grant_of(self, hold: HeldState) -> HeldState:
         return hold
 
     def joining(self, member_id: str, *, new: bool) -> SimGroup:
