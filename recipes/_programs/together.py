@@ -14,7 +14,7 @@ from typing import Any
 from recipes._contract.operations import Program
 from recipes._programs.hold import RELEASED, HeldState
 from recipes._programs.queueing import Attempt, acquire, all_held, release, try_acquire, verify
-from recipes._programs.steps import Emit, Now
+from recipes._programs.steps import Abandon, Emit, Now
 from recipes.errors import LockTimeout, SessionLost
 from recipes.events import Transition, happened, titled
 
@@ -240,7 +240,9 @@ def _give_back(whole: Whole, *, wait: bool) -> Program[None]:
     now = yield from Now()
     told: list[Transition] = []
     for hold in reversed(whole.held):
-        hold.release(now, told.append)
+        if not hold.release(now, told.append) and hold.overheld and hold.lose(""):
+            told.append(hold.transition("lost", reason=hold.reason))
+            yield from Abandon(hold.entry.ticket, hold.entry)
     for transition in told:
         yield from Emit(transition)
     while whole.held:

@@ -108,7 +108,7 @@ class Call:
         """Leave nothing behind of a call that ends in an exception; may be called twice."""
         for hold in reversed(self.kept):
             self.runtime.give_back(hold)
-        if self.hold is not None:
+        if self.hold is not None and self.hold not in self.kept:
             self.hold.lose("the call was interrupted before it returned")
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)

@@ -16,6 +16,7 @@ from recipes._programs.together import Together, acquire_all, release_all, try_a
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
+from recipes._rules.registry import rule_of
 from recipes._run.effects import Receive
 from recipes.errors import LockLost, LockTimeout, SessionLost, StoreError
 from recipes.rlock import _BaseRLock
@@ -133,7 +134,8 @@ class MultiLockOracle(Oracle):
     def heard(self, event: Any, mailbox: Any) -> None:
         """An event; what was watched in a queue before is of no use any more."""
         ticket = None if mailbox.task is None else getattr(mailbox.task.call, "ticket", None)
-        if ticket is None or f"{ticket.queue}/" in str(getattr(event, "ref", "")):
+        again = ticket is not None and not rule_of(ticket.kind).steps_up  # it may have queued before
+        if not again and (ticket is None or f"{ticket.queue}/" in str(getattr(event, "ref", ""))):
             super().heard(event, mailbox)
 
     def quiet(self) -> None:
