@@ -28,7 +28,7 @@ PROCESSES = 8
 ROUNDS = pytest.mark.parametrize(
     "rounds", [pytest.param(125, id="125 each"), pytest.param(1000, marks=pytest.mark.long, id="1000 each")]
 )
-PATIENCE_S, CLOSED_S = 300, 30
+PATIENCE_S, CLOSED_S = 900, 30
 SESSION_S, SHORT_SESSION_S = 30, 2
 
 

@@ -23,7 +23,6 @@ from recipes.errors import ClientClosed, SessionLost
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
-    from recipes._contract.contenders import Contender
 
 __all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observe"]
 
@@ -91,16 +90,16 @@ class Topic:
         self.shown: tuple[int, Any] = (0, ())
         self.error: Exception | None = None
         self.observers: dict[weakref.ref[Observer], None] = {}
-        self._views: tuple[tuple[Contender, ...], dict[Any, Any]] = (), {}
+        self._views: tuple[Any, dict[Any, Any]] = (), {}
 
-    def view(self, contenders: tuple[Contender, ...], make: Callable[[tuple[Contender, ...]], T]) -> T:
-        """Return what is made of these contenders; once for all observers that make the same of them."""
+    def view(self, shown: Any, make: Callable[[Any], T]) -> T:
+        """Return what is made of this, which was shown; once for all observers that make the same of it."""
         known, views = self._views
-        if known is not contenders:
+        if known is not shown:
             views = {}
-            self._views = contenders, views
+            self._views = shown, views
         if make not in views:
-            views[make] = make(contenders)
+            views[make] = make(shown)
         seen: T = views[make]
         return seen
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from recipes.events import HELD, Transition, event_of
+from recipes.events import EVENTS, HELD, Transition, event_of
 
 __all__ = ["BUCKETS_S", "INSTRUMENTS", "PENDING", "Instrument", "Measure", "Meter", "NameLabel"]
 
@@ -100,10 +100,14 @@ PENDING = Instrument(
 INSTRUMENTS = (*_OF.values(), LATE, SESSIONS_LOST, RETRIES, PENDING)
 """All of them (reference documentation; the page about metrics lists them)."""
 
+_OF_HELD = {"queued": CONTENDED, "requeued": REQUEUED, "lost": LOST}
 _COUNTED = {
-    **{event_of(noun, "queued"): CONTENDED for noun in HELD},
-    **{event_of(noun, "requeued"): REQUEUED for noun in HELD},
-    **{event_of(noun, "lost"): LOST for noun in HELD},
+    **{
+        event: of
+        for noun in HELD
+        for what, of in _OF_HELD.items()
+        if (event := event_of(noun, what)) in EVENTS
+    },
     "session.suspect": LATE,
     "session.lost": SESSIONS_LOST,
     "store.retry": RETRIES,

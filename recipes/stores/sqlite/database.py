@@ -20,7 +20,7 @@ import weakref
 
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores._kit.descriptors import TAKEN, Identity, identity
-from recipes.stores.sqlite.descriptors import Files, open_files
+from recipes.stores.sqlite.descriptors import Files, Opening
 from recipes.stores.sqlite.liveness import Folder
 from recipes.stores.sqlite.schema import connect
 
@@ -108,9 +108,13 @@ class Database:
                 raise StoreRefused(self._label, "this process was forked amid a transaction; fork it earlier")
             if file in _taken:
                 raise StoreRefused(self._label, f"{TAKEN}; restart it, and connect after that code")
-            before = open_files()
-            self._db = connect(self.path, self._label, self._in_use)
-            self._files = Files(self.path, before)
+            opening = Opening()
+            try:
+                self._db = connect(self.path, self._label, self._in_use)
+                self._files = Files(self.path, opening)
+            except BaseException:
+                opening.ends()
+                raise
             self._file = identity(self.path)
         return self._db
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import count
 
 from recipes.stores._kit.descriptors import Identity, identity
 
-__all__ = ["Files", "open_files"]
+__all__ = ["Files", "Opening", "open_files"]
 
 OPEN = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 BESIDE = ("", "-wal", "-shm")
@@ -24,26 +25,52 @@ def open_files() -> dict[int, Identity]:
     return {number: what for number, what in found if what is not None}
 
 
+class Opening:
+    """The opening of a connection, from here until `Files` has looked, or `ends`.
+
+    Attributes:
+        before: What was open as it began.
+    """
+
+    def __init__(self) -> None:
+        _openings.add(self)
+        self._alone = len(_openings) == 1
+        self._number = next(_begun)
+        self.before = open_files()
+
+    def ends(self) -> bool:
+        """Return whether no other was opened meanwhile, so that what is new is its own."""
+        _openings.discard(self)
+        return self._alone and next(_begun) == self._number + 1
+
+
+_openings: set[Opening] = set()
+_begun = count()
+getattr(os, "register_at_fork", lambda **_: None)(after_in_child=_openings.clear)  # not on every platform
+
+
 class Files:
     """The descriptors that SQLite opened for one connection; it does not say which they are.
 
     Connections of one process share descriptors, and keep those of closed ones for later. So where none is
-    new, any of that file may be the one: of each file one at least has to be there.
+    new, or what is new may be another connection's, any of that file may be the one: of each file one at
+    least has to be there.
 
     Args:
         path: The file.
-        before: What was open before the connection was.
+        opening: The opening of the connection, which ends here.
     """
 
-    def __init__(self, path: str, before: dict[int, Identity]) -> None:
+    def __init__(self, path: str, opening: Opening) -> None:
         after = open_files().items()
+        alone, before = opening.ends(), opening.before
         self._any_of: list[list[tuple[int, Identity]]] = []
         for end in BESIDE:
             wanted = identity(path + end)
             candidates = [(number, what) for number, what in after if what == wanted]
             new = [(number, what) for number, what in candidates if before.get(number) != what]
             if candidates:
-                self._any_of.append(new or candidates)
+                self._any_of.append(new if alone and new else candidates)
 
     @property
     def whole(self) -> bool:

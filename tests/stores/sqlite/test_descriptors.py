@@ -29,7 +29,7 @@ from recipes.stores._kit import descriptors
 from recipes.stores._kit.descriptors import TAKEN, Descriptor
 from recipes.stores._kit.tasks import AsyncQueueConnection
 from recipes.stores.sqlite import filelock
-from recipes.stores.sqlite.descriptors import Files, open_files
+from recipes.stores.sqlite.descriptors import Files, Opening, open_files
 from recipes.stores.sqlite.liveness import Folder, LivenessLock
 from recipes.stores.sqlite.notifications import Notifications
 from recipes.stores.sqlite.schema import connect
@@ -475,9 +475,36 @@ def test_a_connection_that_another_thread_opened_at_the_same_time_may_go(
     assert a.ask(renew("a"), 1.0)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_new_is_not_taken_for_its_own_where_two_open_at_the_same_time(path: str, first: bool) -> None:
+    """What SQLite gives a connection may be under a number that it had open for the file before."""
+    own = os.open(path, os.O_RDWR | os.O_CREAT)
+    openings = [Opening(), Opening()]
+    another = os.open(path, os.O_RDWR)
+    if first:
+        files, _ = (Files(path, opening) for opening in openings)
+    else:
+        _, files = (Files(path, opening) for opening in openings)
+    os.close(another)
+    assert files.whole
+    os.close(own)
+    assert not files.whole
+
+
+def test_one_that_cannot_be_opened_is_not_counted_as_opening(path: str) -> None:
+    opening = Opening()
+    opening.ends()
+    own, later = os.open(path, os.O_RDWR | os.O_CREAT), Opening()
+    new = os.open(path, os.O_RDWR)
+    files = Files(path, later)
+    os.close(new)
+    assert not files.whole
+    os.close(own)
+
+
 def test_where_the_system_does_not_say_what_is_open_nothing_is_missed(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes.stores.sqlite.descriptors.OPEN", "/nowhere")
     assert open_files() == {}
-    assert Files(path, {}).whole
+    assert Files(path, Opening()).whole
