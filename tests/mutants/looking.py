@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 LONG = "a long simulation"
 """What is not part of the default run."""
 CHUNK = 100
-SAMPLE = {"locks": 2_000, "election": 700, "group": 700, "partitions": 60}
+SAMPLE = {"locks": 2_000, "election": 600, "group": 600, "partitions": 60, "multilock": 700}
 """With how many schedules of a kind the default run is stood for; it runs that many, or more."""
 EARLY = 200
 AIMED = (*range(40), *range(860, 900))  # those of tests/simulation/test_clocks.py
@@ -47,6 +47,7 @@ UNIT = {
     "election": ("tests/programs",),
     "group": ("tests/programs", "tests/rules"),
     "partitions": ("tests/programs", "tests/test_partitions.py"),
+    "multi-lock": ("tests/programs",),
 }
 
 
