@@ -199,7 +199,7 @@ def test_a_part_lost_by_the_clock_is_found_before_the_wait() -> None:
     assert isinstance(played.error, SessionLost)
     assert "max_hold" in played.error.reason
     assert Wait not in map(type, played.ops)
-    assert {ticket.queue for ticket in played.abandoned if ticket} == {"a", "b"}  # the keepalive loop need not
+    assert {ticket.queue for ticket in played.abandoned if ticket} == {"a", "b"}  # not by keepalives
     assert played.events[-3:] == ["lock.cancelled", "lock.lost", "multilock.cancelled"]
 
 
