@@ -9,7 +9,7 @@ import pytest
 
 from recipes._contract.contenders import Contender
 from recipes._contract.deadline import Expired
-from recipes._contract.operations import Checked, Entry, Ticket
+from recipes._contract.operations import Checked, Entry, Listing, Ticket
 from recipes._programs.crew import Beside, Ended
 from recipes._programs.hold import HeldState
 from recipes._programs.observing import Observer, Topic
@@ -22,6 +22,7 @@ from recipes._programs.sharing import (
     Partitioning,
     Portion,
     closed,
+    give_back,
     share,
 )
 from recipes._programs.steps import Wait
@@ -366,6 +367,32 @@ def test_an_interrupt_is_the_end_of_it() -> None:
         assert isinstance(played.error, KeyboardInterrupt)
         assert bench.parts.over
         assert isinstance(bench.parts.topic.error, ClientClosed | Over)
+
+
+def test_what_drops_it_ends_it(bench: Bench) -> None:
+    program = share(bench.parts, Observer(bench.group, bench.box))
+    next(program)
+    program.close()
+    assert bench.parts.over
+    assert isinstance(bench.parts.topic.error, ClientClosed)
+
+
+def test_a_member_that_is_not_there_can_say_nothing(bench: Bench) -> None:
+    bench.here("a")
+    bench.run(Rewrite=None, List=Listing(()))
+    assert isinstance(bench.parts.topic.error, LockLost)
+    assert bench.began == []
+
+
+def test_an_item_is_given_back_once(bench: Bench) -> None:
+    hold = bench.hold("i0")
+    bench.parts._held["i0"] = hold
+    bench.close()
+    assert [bench.parts.leave(bench.now) for _ in range(2)] == [hold.remaining(bench.now)] * 2
+    assert [*bench.parts._crew] == [hold]
+    assert play(give_back(hold), Script(Now=100.0, Withdraw=True)).events == ["group.left"]
+    assert play(give_back(hold), Script(Now=100.0)).kinds == ["Now"]
+    assert play(give_back(bench.hold("i1")), Script(Now=999.0)).events == ["group.lost"]
 
 
 def test_whoever_closes_is_notified_when_it_is_over(bench: Bench) -> None:

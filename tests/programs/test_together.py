@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -216,9 +217,16 @@ def together(*told: list[Any]) -> Together:
     return made
 
 
+def test_what_messages_call_it_has_the_id_of_its_first_part() -> None:
+    whole = together()
+    whole.grant = SimpleNamespace(token=None)
+    assert whole.title == f"multilock 'a, b, c' (id {whole.parts[0].entry.ticket.id})"
+
+
 def test_release_withdraws_the_last_first() -> None:
     whole = together()
     assert whole.release(100.0)
+    assert whole.freed
     assert not any(part.remaining(100.0) for part in (whole, *whole.parts))
     played = play(release_all(whole), Script(Withdraw=True))
     assert [op.ticket.queue for op in played.ops if isinstance(op, Withdraw)] == ["c", "b", "a"]
@@ -251,6 +259,15 @@ def test_release_of_one_that_lost_a_part_gives_the_others_back() -> None:
     played = play(release_all(whole), Script(Withdraw=True))
     assert (played.result, played.events) == (False, ["lock.released"])
     assert whole.ended
+
+
+def test_a_part_that_was_lost_before_it_is_followed_is_told() -> None:
+    parts, told = together().parts, []
+    assert parts[1].lose(REMOVED)
+    whole = Together(parts, {**LABELS, "attempt": 1}, told.append)
+    assert told == []
+    whole.follow()
+    assert [one.event for one in told] == ["multilock.lost"]
 
 
 def test_verify_stops_at_the_first_that_is_gone() -> None:
