@@ -144,6 +144,7 @@ class Permits:
             with pytest.raises(error, match=r"^semaphore 'x' (was not acquired|has no room)") as raised:
                 b.api.do(partial(made.acquire, **options))
             assert raised.value.recipe == "semaphore"
+        assert b.wait_clean()
         with pytest.raises(WouldDeadlock, match=r"holds semaphore 'x' and .* do not wait \(timeout=0\)$"):
             a.api.do(lambda: narrow.acquire(timeout=10))
         waiting = b.api.start(lambda: made.acquire(timeout=20, on_session_lost="fail"))
