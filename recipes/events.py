@@ -252,7 +252,12 @@ def happened(transition: str, labels: Mapping[str, Any], **more: Any) -> Transit
         labels: The fields that all events of one call have, ``recipe`` among them.
         more: Further fields.
     """
-    return Transition(event_of(noun_of(labels["recipe"]), transition), **labels, **more)
+    return Transition(_event(labels["recipe"], transition), **labels, **more)
+
+
+@cache
+def _event(recipe: str, transition: str) -> str:
+    return event_of(noun_of(recipe), transition)
 
 
 def log_json(stream: IO[str] | None = None) -> Callable[[], None]:

@@ -17,6 +17,7 @@ from recipes._programs.together import Part, Together, Whole, acquire_all, relea
 if TYPE_CHECKING:
     from recipes._api.options import AcquireOptions
     from recipes._contract.operations import Program
+    from recipes._programs.hold import HeldState
     from recipes._run.runtime import Call
     from recipes.events import Transition
 
@@ -92,7 +93,9 @@ class BaseMultiLock(Acquired):
     def _whole(self, call: Call, options: AcquireOptions) -> Whole:
         parts = [self._part_of(lock, call.owner, options) for lock in self._locks]
         requeues = options.on_session_lost == "requeue"
-        return Whole(parts, self._labels, call.kept, partial(call.mailbox.post, Event()), requeues)
+        kept: list[HeldState] = []
+        call.kept = kept
+        return Whole(parts, self._labels, kept, partial(call.mailbox.post, Event()), requeues)
 
     def _part_of(self, lock: Held, owner: object, options: AcquireOptions) -> Part:
         return Part(lock._attempt(owner, options), lambda: lock._reenter(owner))

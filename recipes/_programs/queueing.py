@@ -177,7 +177,8 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
         stood = False
         try:
             yield from Attach()
-            yield from all_held(attempt.beside)
+            if attempt.beside:
+                yield from all_held(attempt.beside)
             snapshot = yield from Enqueue(ticket, attempt.rule)
             stood = True
             mine = yield from _wait_turn(attempt, snapshot)
@@ -210,7 +211,8 @@ def try_acquire(attempt: Attempt) -> Program[HeldState | None]:
         ticket = attempt.next_ticket()
         try:
             yield from Attach()
-            yield from all_held(attempt.beside)
+            if attempt.beside:
+                yield from all_held(attempt.beside)
             return (yield from _try_once(attempt, ticket))
         except GeneratorExit:
             raise

@@ -59,10 +59,13 @@ class Lane:
         until: Until when it waits for that.
     """
 
-    __slots__ = ("_crew", "_effects", "_inbox", "_key", "_now", "_parent", "asks", "call", "until")
+    __slots__ = ("_crew", "_effects", "_inbox", "_key", "_now", "_running", "asks", "call", "until")
 
     def __init__(self, key: Hashable, crew: Crew, parent: Call, started: Started) -> None:
-        self._key, self._crew, self._parent = key, crew, parent
+        self._key, self._crew = key, crew
+        if parent.beside is None:
+            parent.beside = []
+        self._running = parent.beside
         self._now = parent.runtime.now
         self._inbox = Inbox(key, parent.mailbox, crew.woken)
         self.call = _lane_call(parent, self._inbox, started)
@@ -73,7 +76,7 @@ class Lane:
         """Run it until it first waits."""
         self._effects = effects
         self._crew.lanes[self._key] = self
-        self._parent.beside.append(self.call)
+        self._running.append(self.call)
         self.go_on()
 
     def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
@@ -108,7 +111,7 @@ class Lane:
 
     def _end(self, ended: Ended) -> None:
         del self._crew.lanes[self._key]
-        self._parent.beside.remove(self.call)
+        self._running.remove(self.call)
         self.call.finish()
         self._crew.ended.append(ended)
 

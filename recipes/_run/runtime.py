@@ -13,7 +13,7 @@ import uuid
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -81,7 +81,7 @@ class Call:
         kept: What it was granted before, or is to release: all of it goes if the call ends in an exception.
         listening: The client's own contenders that it waits for.
         last_error: The last lost answer, to explain a timeout.
-        beside: The calls within this one, of the programs that run beside its own.
+        beside: The calls within this one, of the programs that run beside its own; None: there was none yet.
     """
 
     runtime: Runtime
@@ -93,10 +93,10 @@ class Call:
     ticket: Ticket | None = None
     entry: Entry | None = None
     hold: HeldState | None = None
-    kept: list[HeldState] = field(default_factory=list)
+    kept: Sequence[HeldState] = ()
     listening: list[str] = field(default_factory=list)
     last_error: StoreError | None = None
-    beside: list[Call] = field(default_factory=list)
+    beside: list[Call] | None = None
 
     def bound(self) -> float:
         """Return how long the next request may take; raises ``Expired``."""
@@ -112,7 +112,7 @@ class Call:
             self.hold.lose("the call was interrupted before it returned")
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)
-        for call in self.beside:
+        for call in self.beside or ():
             call.unwind()
 
     def finish(self) -> None:
@@ -121,7 +121,7 @@ class Call:
         if self.session is not None:
             self.session.waiters.forget(self.mailbox, self.listening)
             self.session.connection.forget(self.mailbox)
-        for call in self.beside:
+        for call in self.beside or ():
             call.finish()
 
 
