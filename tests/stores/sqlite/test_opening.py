@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import shutil
@@ -21,6 +22,7 @@ from recipes import StoreRefused
 from recipes.stores._kit.session import Busy
 from recipes.stores.sqlite import location, schema
 from recipes.stores.sqlite.schema import EPOCH, connect, meaning
+from tests.threads import until_ended
 
 
 def opening(path: Path) -> str:
@@ -75,6 +77,8 @@ def test_a_connection_to_nowhere_is_refused(tmp_path: Path) -> None:
 def test_a_process_with_too_many_files_open_says_so(tmp_path: Path, free: int) -> None:
     """However many it still has; and it is no reason to give up for good."""
     made(tmp_path / "locks.db").close()
+    until_ended("recipes-listener", 30)
+    gc.collect()  # what other tests left closes no file from here on
     used = len(list(Path("/proc/self/fd").iterdir())) - 1
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     filling = [os.open(tmp_path, os.O_RDONLY) for _ in range(256 - used)]
