@@ -118,13 +118,19 @@ class BasePartitions(ABC, Generic[AnyGrant]):
             ends = self._membership.lost._waiting  # noqa: SLF001 - the two are one
 
             def over() -> None:
-                ends.remove(behind.mailbox)
+                if behind.mailbox in ends:
+                    ends.remove(behind.mailbox)
                 hub.leave(observed, members)
 
             self._parts.on_over = over
             ends.append(behind.mailbox)
             self._begun = observer, asking, behind
-            runtime.run_behind(share(self._parts, members), behind)
+            try:
+                runtime.run_behind(share(self._parts, members), behind)
+            except BaseException:  # no thread can be started, or an interrupt: then it may run all the same
+                self._parts.closing = True
+                self._parts.end()
+                raise
         return self._begun[:2]
 
     def _next(self, timeout: float | None) -> tuple[Program[Portion], Call]:

@@ -1,0 +1,49 @@
+"""Partitions that could not begin leave nothing behind: neither an item, nor what is observed."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+import recipes
+
+ITEMS = ["a", "b"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("started", [False, True], ids=["before it runs", "as it runs"])
+def test_partitions_that_could_not_begin(
+    error: BaseException, started: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recipes.connect(f"memory://{uuid.uuid4()}") as client:
+        runtime = client._runtime
+        real, left = runtime.run_behind, [1]
+
+        def run_behind(program: Any, call: Any) -> None:
+            shares = program.gi_code.co_name == "share"
+            if shares and left and not started:
+                left.pop()
+                raise error
+            real(program, call)
+            if shares and left:
+                left.pop()
+                raise error
+
+        monkeypatch.setattr(runtime, "run_behind", run_behind)
+        with client.group("g").join(id="one") as membership:
+            mine = membership.partitions(ITEMS)
+            with pytest.raises(type(error)):
+                next(mine)
+            with pytest.raises(StopIteration):
+                mine.next(timeout=5)
+            mine.close()
+            again = membership.partitions(ITEMS)
+            seen = again.next(timeout=10)
+            while seen is not None and len(seen) < len(ITEMS):
+                seen = again.next(timeout=10)
+            assert seen is not None
+            assert [*seen] == ITEMS
+            again.close()
+            assert not runtime.hub._watched
