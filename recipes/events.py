@@ -144,7 +144,7 @@ _TOGETHER = frozenset(("group",))
 
 
 def held_together(noun: str, mode: str | None) -> bool:
-    """Whether what is held so may be held beside others, whoever waits."""
+    """Whether what is held so may be held beside others, whatever waits."""
     return mode == "shared" or noun in _TOGETHER
 
 

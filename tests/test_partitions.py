@@ -27,7 +27,7 @@ GONE_S = 16.0
 
 
 class Registers:
-    """One for each item; they refuse whoever has a smaller token than they have seen."""
+    """One for each item; they refuse a smaller token than they have seen."""
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()

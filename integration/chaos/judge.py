@@ -222,7 +222,7 @@ def _bank(entries: Iterable[Entry], total: int, right_total: int) -> Iterator[st
 
 
 def _observed(entries: Iterable[Entry]) -> Iterator[str]:
-    """Terms rise for whoever observes them: what a client sees goes from one leader to a later one."""
+    """Terms rise for all that observe them: what a client sees goes from one leader to a later one."""
     seen: dict[str, int] = {}
     for entry in entries:
         if entry.what == "observe" and entry.how == "ok":

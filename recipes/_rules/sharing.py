@@ -26,7 +26,7 @@ def mark_of(items: Iterable[str]) -> str:
 
 
 class Sharing:
-    """How a set of items is shared among whoever is there.
+    """How a set of items is shared among the members that are there.
 
     Args:
         items: What is shared; each once.

@@ -80,7 +80,7 @@ class Watcher:
 
 
 class Groups:
-    """`Client.group`: who is here, under which id, and what they say."""
+    """`Client.group`: which members are here, under which ids, and what they say."""
 
     def test_members_join_and_leave_and_all_see_who_is_here(self, world: World) -> None:
         a, b, c = world.client(), world.client(), world.client()

@@ -95,7 +95,7 @@ class Bench:
         return [*Sharing(self.items).of(member("a").kind, [member(name).kind for name in names])]
 
     def beside(self, op: Beside) -> Any:
-        """Have the crew go on: whoever asks for an item is granted that, unless it is to wait."""
+        """Have the crew go on: what asks for an item is granted it, unless it is to wait."""
         crew = op.crew
         self.paused.append(op.at_most_s)
         for key, started in list(crew.started.items()):

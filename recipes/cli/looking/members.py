@@ -29,7 +29,7 @@ Examples:
   recipes members workers --watch
 
 \b
-Who waits for an id that another member has, and owner, host and process of all,
+What waits for an id that another member has, and owner, host and process of all,
 are shown by recipes who NAME --of group.
 
 Exit codes: 0 the store answered, 122 it did not, 130 interrupted, 2 wrong arguments.
