@@ -1,8 +1,8 @@
 """The program of a member that works on its share of a set of items: partitions.
 
 Every item is a lock of its own, so that no item has two holders, whatever members believe of each other;
-what they believe only says which member asks for which. An item that belongs to another from now on is kept until its
-user has let go of it: until then the other waits in line for it.
+what they believe only says which member asks for which. An item that belongs to another from now on is kept
+until its user has let go of it: until then the other waits in line for it.
 """
 
 from __future__ import annotations
