@@ -30,14 +30,28 @@ WAITING = (
     "integration/test_contract_kazoo.py",
     "integration/test_budget.py",
     "integration/test_counter.py",
+    "integration/test_budget_elections.py",
+    "integration/test_budget_group.py",
     "integration/test_budget_lists.py",
+    "integration/test_budget_multilock.py",
+    "integration/test_budget_partitions.py",
+    "integration/test_budget_redis.py",
     "integration/test_budget_rwlock.py",
+    "integration/test_budget_values.py",
+    "integration/test_budget_values_zookeeper.py",
     "integration/test_cost.py",
     "integration/test_docs.py",
     "integration/test_docs_moving.py",
+    "integration/test_docs_redis.py",
     "integration/test_docs_start.py",
     "integration/fencing",
     "integration/chaos",
+    "integration/exactly_once",
+    "integration/pausing",
+    "integration/redis_faults",
+    "integration/sharing",
+    "integration/test_redis_keys.py",
+    "integration/test_redis_places.py",
     "integration/test_telemetry.py",
     "integration/test_gevent.py",
     "integration/test_guards.py",
@@ -46,9 +60,13 @@ WAITING = (
     "integration/clusters",
     "integration/test_harness.py",
     "integration/test_peers.py",
+    "integration/test_peers_elections.py",
+    "integration/test_peers_groups.py",
     "integration/test_proxy.py",
     "integration/test_proxy_wires.py",
     "integration/test_recipe.py",
+    "integration/test_values_etcd.py",
+    "integration/test_values_zookeeper.py",
     "integration/faults/test_clocks.py",
     "integration/faults/test_connection.py",
     "integration/faults/test_fork.py",
@@ -68,13 +86,14 @@ WAITING = (
 )
 SHORT = ("-m", "not long")
 """The tests that run by default; ``nox -s faults`` runs the others too."""
-FAULTS = ("integration/faults", "integration/clusters", "integration/credentials")
+FAULTS = ("integration/faults", "integration/clusters", "integration/credentials", "integration/redis_faults")
 LOADED = ("integration/faults/test_many_waiters.py", "integration/faults/test_interrupts.py")
 """Those among them that load the machine: they run alone."""
 
 EXAMPLES = (
     "integration/test_docs.py",
     "integration/test_docs_moving.py",
+    "integration/test_docs_redis.py",
     "integration/test_docs_start.py",
     "integration/credentials/test_docs_secured.py",
     "integration/fencing/test_docs.py",
@@ -88,7 +107,7 @@ DATA = Path(".coverage-data").resolve()
 PACKAGE = 95
 PURE = 100
 PURE_FILES = (
-    "recipes/_contract/*,recipes/_rules/*,recipes/_programs/*,"
+    "recipes/_contract/*,recipes/_rules/*,recipes/_programs/*,recipes/stores/receipts.py,"
     "recipes/stores/_kit/*,recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
 )
 

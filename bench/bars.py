@@ -91,7 +91,7 @@ def _find(figure: Figure, tables: Mapping[str, Table]) -> float | None:
 def _pair(
     words: str, table: str, mine: str, theirs: str, figure: str, bar: float, stretch: float | None
 ) -> Bar:
-    floor = "floor-etcd" if "etcd" in mine else "floor-zookeeper"
+    floor = next(f"floor-{one}" for one in ("etcd", "redis", "zookeeper") if one in mine)
     return Bar(words, (table, mine, figure), (table, theirs, figure), bar, stretch, floor=floor)
 
 
@@ -101,6 +101,10 @@ def _zookeeper(words: str, table: str, theirs: str, figure: str, bar: float, str
 
 def _etcd(words: str, table: str, theirs: str, figure: str, bar: float, stretch: float) -> Bar:
     return _pair(f"etcd, {words}", table, "recipes-etcd", theirs, figure, bar, stretch)
+
+
+def _redis(words: str, table: str, mine: str, theirs: str, figure: str, bar: float) -> Bar:
+    return _pair(f"Redis, {words}", f"redis-{table}", mine, theirs, figure, bar, None)
 
 
 def _footprint(store: str, api: str) -> list[Bar]:
@@ -146,6 +150,16 @@ BARS = (
     ),
     *(
         Bar(
+            f"8 processes that add to one counter on ZooKeeper, additions/s vs {words}",
+            ("counting", "recipes-zookeeper", "adds/s"),
+            ("counting", peer, "adds/s"),
+            1.5,
+            least=True,
+        )
+        for peer, words in (("kazoo", "kazoo"), ("kazoo-eager", "an eager kazoo"), ("curator", "Curator"))
+    ),
+    *(
+        Bar(
             f"{store}, hand-over at 1 000 waiters ({api}) vs at 10, p50",
             ("waiters", f"{store}-{api}-1000", P50),
             ("waiters", f"{store}-{api}-10", P50),
@@ -178,6 +192,64 @@ BARS = (
             1.0,
         )
         for store, bar in (("etcd", 1.3), ("zookeeper", 1.5))
+    ),
+    _redis("uncontended, vs redis-py, p50", "alone", "recipes-redis", "redis-py", P50, 1.5),
+    _redis(
+        "asyncio, uncontended, vs redis-py, p50",
+        "alone",
+        "recipes-redis-asyncio",
+        "redis-py-asyncio",
+        P50,
+        1.5,
+    ),
+    *(
+        _redis(
+            f"hand-over at {count}, vs python-redis-lock, {figure.partition(' ')[0]}",
+            f"handover-{count}",
+            "recipes-redis",
+            "python-redis-lock",
+            figure,
+            1,
+        )
+        for count in (2, 8)
+        for figure in (P50, P90)
+    ),
+    Bar(
+        "Redis, 8 contenders: the longest wait vs a fair one",
+        ("redis-fairness", "recipes-redis", "longest/fair"),
+        None,
+        3,
+    ),
+    Bar(
+        "Redis, 8 contenders: the poorest's grants vs the richest's",
+        ("redis-fairness", "recipes-redis", "poorest/richest"),
+        None,
+        0.95,
+        least=True,
+    ),
+    Bar(
+        "Redis, the server's time of acquire and release: us",
+        ("redis-server", "recipes-redis", "us"),
+        None,
+        25,
+    ),
+    *(
+        Bar(
+            f"Redis, hand-over at 1 000 waiters ({api}) vs at 2 processes, p50",
+            ("redis-waiters", f"redis-{api}-1000", P50),
+            ("redis-handover-2", who, P50),
+            2,
+        )
+        for api, who in (("threads", "recipes-redis"), ("asyncio", "recipes-redis-asyncio"))
+    ),
+    Bar(
+        "Redis, freed after a dead holder's deadline: us, worst",
+        ("redis-ends", "crash", "worst us"),
+        None,
+        5000,
+    ),
+    Bar(
+        "Redis, granted after another program's release: us, p50", ("redis-ends", "stranger", P50), None, 2000
     ),
     Bar("import recipes over bare Python: ms", ("importing", "import recipes", "ms"), None, 100),
     Bar("import recipes over bare Python: MiB", ("importing", "import recipes", "MiB"), None, 20),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import recipes
+from bench.many import session_s
 from bench.stage import Turn
 from integration.fleet.peers import Process
 
@@ -50,7 +51,7 @@ class Many:
 @contextlib.contextmanager
 def holding(url: str, *names: str) -> Iterator[contextlib.ExitStack]:
     """Hold locks for the time of the block, or until the stack that it yields is closed."""
-    with recipes.connect(url, session_timeout=60) as client, contextlib.ExitStack() as held:
+    with recipes.connect(url, session_timeout=session_s(url)) as client, contextlib.ExitStack() as held:
         for name in names:
             held.enter_context(client.lock(name))
         yield held

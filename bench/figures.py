@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 from bench.stage import Turn
 
-__all__ = ["Summary", "handed", "handovers", "operations", "ratio", "settled", "spacing", "summary"]
+__all__ = [
+    "Summary",
+    "fairness",
+    "handed",
+    "handovers",
+    "operations",
+    "ratio",
+    "settled",
+    "spacing",
+    "summary",
+]
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,31 @@ def spacing(turn: Turn) -> list[float]:
     since = settled(turn)
     inside = sorted(got for spans in turn.spans for got, _ in spans if since <= got <= turn.end)
     return [(inside[-1] - inside[0]) / (len(inside) - 1)] if len(inside) > 1 else []
+
+
+def fairness(turns: Sequence[Turn]) -> dict[str, Any]:
+    """Return the longest wait of several turns, also against a fair one, and the poorest against the richest.
+
+    A wait is from a release called to the next acquire returned, or from the start. A fair one is as long as
+    a turn of all contenders, one after another, took on average.
+    """
+    longest, fair, share, grants = 0, 0.0, 1.0, 0
+    for turn in turns:
+        counts = [len(spans) for spans in turn.spans]
+        end = max([turn.end, *(gone for spans in turn.spans for _, gone in spans)])
+        fair += len(counts) * (end - turn.start) / sum(counts) / len(turns)
+        share, grants = min(share, min(counts) / max(counts)), grants + sum(counts)
+        for spans in turn.spans:
+            since = [turn.start, *(gone for _, gone in spans)]
+            until = [*(got for got, _ in spans), turn.end if not spans else spans[-1][1]]
+            longest = max(longest, *map(operator.sub, until, since))
+    return {
+        "longest wait ms": round(longest / 1e6, 1),
+        "fair wait ms": round(fair / 1e6, 1),
+        "longest/fair": round(longest / fair, 2),
+        "poorest/richest": round(share, 2),
+        "grants": grants,
+    }
 
 
 def operations(turn: Turn) -> float:

@@ -57,8 +57,14 @@ _ALL = (
     Kind("floor-etcd", "the same exchanges by raw sockets", "etcd"),
     Kind("recipes-sqlite", "recipes", "folder", ours=True),
     Kind("filelock", "filelock", "folder", "filelock"),
+    Kind("recipes-redis", "recipes", "redis", "redis", ours=True),
+    Kind("recipes-redis-asyncio", "recipes, asyncio", "redis", "redis", ours=True),
     Kind("python-redis-lock", "python-redis-lock", "redis", "python-redis-lock"),
     Kind("redis-py", "redis-py `Lock`", "redis", "redis"),
+    Kind("redis-py-asyncio", "redis-py `Lock`, asyncio", "redis", "redis"),
+    Kind("tooz-redis", "tooz", "redis", "tooz"),
+    Kind("pottery", "pottery `Redlock`", "redis", "pottery"),
+    Kind("floor-redis", "SET NX and a script by a raw socket", "redis", waits=False),
     Kind("recipes-memory", "recipes, no store (`memory://`)", "folder", ours=True),
 )
 KINDS = {kind.name: kind for kind in _ALL}

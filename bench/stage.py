@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
-import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -18,46 +15,14 @@ from bench.kinds import KINDS, Kind, command
 from integration import servers
 from integration.fleet.peers import Process
 from integration.harness.process import Server, ServerUnavailable
-from integration.harness.throwaway import free_ports, memory_directory
+from integration.harness.throwaway import memory_directory
 
-__all__ = ["Alone", "Crew", "Redis", "Stage", "Turn", "cpu_s"]
+__all__ = ["Alone", "Crew", "Stage", "Turn", "cpu_s"]
 
 PATIENCE_S = 60.0
 BEFORE_START_S = 0.1
 WARM_CYCLES = 50
 CPU_CLOCK = 2  # of the clock that Linux has for each process: clock_getcpuclockid(3)
-
-
-class Redis(Server):
-    """A redis server that keeps nothing."""
-
-    scheme = "redis"
-
-    def __init__(self) -> None:
-        found = shutil.which("redis-server")
-        if found is None:
-            raise ServerUnavailable("no redis-server on the PATH (Debian: redis-server)")
-        super().__init__("redis", free_ports(1)[0])
-        self._binary = found
-
-    def command(self) -> Sequence[str]:
-        """Return the command that runs it."""
-        quiet = ["--save", "", "--appendonly", "no", "--bind", self.host]
-        return [self._binary, "--port", str(self.port), "--dir", str(self.home), *quiet]
-
-    def healthy(self) -> bool:
-        """Whether it answers."""
-        try:
-            with socket.create_connection((self.host, self.port), 0.5) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(64).startswith(b"+PONG")
-        except OSError:
-            return False
-
-    def version(self) -> str:
-        """Ask the program, not the server."""
-        said = subprocess.run([self._binary, "--version"], capture_output=True, text=True, check=True).stdout
-        return said.partition("v=")[2].partition(" ")[0]
 
 
 @dataclass(frozen=True)
@@ -188,7 +153,11 @@ class Stage:
         """
         if store not in self._servers:
             names = {"zookeeper": "zookeeper-3.8", "etcd": self._etcd}
-            made = Redis().start() if store == "redis" else servers.ALL[names[store]].started()
+            made = (
+                servers.redis(install=False).start()
+                if store == "redis"
+                else servers.ALL[names[store]].started()
+            )
             self._servers[store] = self._open.enter_context(made)
         return self._servers[store]
 

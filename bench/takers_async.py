@@ -33,6 +33,20 @@ class Taker(ABC):
         """Let go of the client."""
 
 
+def _adding(add: Callable[[], Awaitable[object]]) -> Take:
+    """Return what adds, as something that is taken."""
+
+    async def take() -> Callable[[], Awaitable[object]]:
+        await add()
+        return _nothing
+
+    return take
+
+
+async def _nothing() -> None:
+    """Nothing is held."""
+
+
 class Ours(Taker):
     """This package."""
 
@@ -45,6 +59,8 @@ class Ours(Taker):
         self.client = await recipes.connect_async(url, session_timeout=SESSION_S).open()
 
     def use(self, name: str, side: str) -> Take:
+        if side == "counter":
+            return _adding(self.client.counter(name).add)
         lock: Any
         lock = self.client.lock(name) if side == "lock" else getattr(self.client.rwlock(name), side)
 
@@ -70,6 +86,33 @@ class OursOnEtcd(Ours):
     url = "etcd://{}/bench"
 
 
+class OursOnRedis(Ours):
+    """This package, on Redis."""
+
+    url = "redis://{}/0/bench"
+
+
+class RedisPy(Taker):
+    """redis-py's own ``Lock``, of its asyncio client."""
+
+    async def open(self) -> None:
+        import redis.asyncio
+
+        host, _, port = self.address.partition(":")
+        self.client = redis.asyncio.Redis(host=host, port=int(port))
+
+    def use(self, name: str, side: str) -> Take:
+        async def take() -> Callable[[], Awaitable[object]]:
+            lock = self.client.lock(name, timeout=SESSION_S)
+            await lock.acquire()
+            return lock.release
+
+        return take
+
+    async def close(self) -> None:
+        await self.client.aclose()
+
+
 class Aetcd(Taker):
     """aetcd's ``Lock``, over gRPC."""
 
@@ -93,5 +136,7 @@ class Aetcd(Taker):
 KINDS: dict[str, Callable[[str], Taker]] = {
     "recipes-zookeeper-asyncio": OursOnZooKeeper,
     "recipes-etcd-asyncio": OursOnEtcd,
+    "recipes-redis-asyncio": OursOnRedis,
+    "redis-py-asyncio": RedisPy,
     "aetcd": Aetcd,
 }

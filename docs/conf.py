@@ -29,10 +29,11 @@ myst_enable_extensions = ["attrs_block"]
 default_role = "py:obj"  # `Lock.acquire` in a docstring is a link
 nitpicky = True
 nitpick_ignore_regex = [
-    (
-        "py:class",
-        r"(collections\.abc|os)\.\w+",
-    ),  # the standard library's: the site is built without a network
+    # The standard library's: the site is built without a network.
+    ("py:(class|obj)", r"(collections\.abc|os|ssl|threading)\.\w+|PathLike"),
+    # Type variables, aliases, and bases that several classes share: what they stand for is said in words.
+    ("py:class", r"recipes\.[\w.]+\.(T|D|Any(Async)?(Grant|Shared)|(Blocking|Async)Held)|(Async)?Part"),
+    ("py:class", r"(recipes\._api\.clients\.)?StoreClient"),
 ]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -72,7 +73,7 @@ def name_grant(*said: Any) -> Any:
     """Name the class of grants where what a method returns is written with a type variable."""
     _, what, name, _, _, given, returned = said
     kind: Any = getattr(recipes, name.split(".")[1], None)
-    if what != "method" or returned is None or not hasattr(kind, "_grant"):
+    if what != "method" or returned is None or getattr(kind, "_grant", None) is None:
         return None
     return given, re.sub(r"[\w.~]*\bAny(Async)?Grant\b", kind._grant.__name__, returned)  # noqa: SLF001
 

@@ -14,8 +14,10 @@ from integration.harness import finding
 from integration.needing import needed
 from integration.proxy import Proxy
 from integration.stores import ServerStore, store_on
+from recipes.stores.redis import GRACE_S
 from tests.contract.fixtures import api, side, world  # noqa: F401 - fixtures
 from tests.foreground import as_in_the_foreground
+from tests.starved import pytest_runtest_protocol  # noqa: F401 - a hook
 
 as_in_the_foreground()
 
@@ -24,8 +26,27 @@ S = TypeVar("S", bound=servers.Server)
 FIGURES = pytest.StashKey[list[str]]()
 """What was measured, told at the end of a run."""
 
+AGAIN = {"TestWritersInterrupts", "TestPermitsInterrupts", "TestMultiLocksInterrupts", "TestWritersExclusion"}
+"""Parts of the contract with the locks of other recipes."""
+
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before what is deselected is
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run on one store less by default what differs in its programs, and not by store."""
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        if spec is not None and spec.params.get("server") == "redis-7" and _repeats(item):
+            item.add_marker(pytest.mark.long)
+
+
+def _repeats(item: pytest.Item) -> bool:
+    """Whether it is the contract again: with another recipe's locks, or on another event loop."""
+    return item.path.name == "test_contract_uvloop.py" or (
+        isinstance(item, pytest.Function) and item.cls is not None and item.cls.__name__ in AGAIN
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -37,7 +58,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         "curator": lambda: finding.find_curator(install=False).classpath,
         "go": lambda: finding.find_go(install=False).path,
         "postgres": lambda: finding.find_postgres(install=False),
-        "redis": lambda: finding.find_redis(install=False),
+        "redis-7": lambda: finding.find_redis(install=False),
     }
     return [f"{name}: {_or_reason(find)}" for name, find in found.items()]
 
@@ -78,19 +99,26 @@ def postgres(pytestconfig: pytest.Config) -> Iterator[servers.Postgres]:
 @pytest.fixture(scope="session")
 def redis_server(pytestconfig: pytest.Config) -> Iterator[servers.Redis]:
     """Yield a Redis, started once."""
-    with _running("redis", servers.redis, pytestconfig) as one:
-        yield one
+    yield from _serve("redis-7", servers.Redis, pytestconfig)
 
 
-FIXTURES = {"etcd-3.4": "etcd34", "etcd-3.5": "etcd35", "zookeeper-3.8": "zookeeper"}
+FIXTURES = {
+    "etcd-3.4": "etcd34",
+    "etcd-3.5": "etcd35",
+    "zookeeper-3.8": "zookeeper",
+    "redis-7": "redis_server",
+}
 
 
 @pytest.fixture(params=list(FIXTURES))
 def server(request: pytest.FixtureRequest) -> servers.Server:
-    """Return each of the three servers in turn, running, whatever the test before did to it."""
+    """Return each of the servers in turn, running, whatever the test before did to it."""
     one: servers.Server = request.getfixturevalue(FIXTURES[request.param])
     one.resume()
-    return one.start()
+    one.start()
+    if isinstance(one, servers.Redis):  # which grants nothing at first
+        assert servers.eventually(lambda: one.info("server")["uptime_in_seconds"] > GRACE_S + 1, 60)
+    return one
 
 
 @pytest.fixture
@@ -116,7 +144,9 @@ def prefix() -> str:
 
 @pytest.fixture
 def url(server: servers.Server, prefix: str) -> str:
-    """Return a URL on ``server`` that no other test has used."""
+    """Return a URL on ``server`` that no other test has used, and that grants at once what is free."""
+    if isinstance(server, servers.Redis):
+        server.wait_granting()
     return server.url(prefix)
 
 

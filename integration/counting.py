@@ -19,6 +19,7 @@ from tests.contract.tap import Asked
 from tests.contract.world import Party, World
 
 __all__ = [
+    "COUNTED",
     "GRANTED",
     "GRANTED_LONG",
     "LOOKED",
@@ -33,6 +34,9 @@ __all__ = [
     "used",
     "writes",
 ]
+
+COUNTED = ("etcd-3.4", "etcd-3.5", "zookeeper-3.8")
+"""The servers that these are about; Redis, where an operation is one command, has a file of its own."""
 
 LOOKED = {"etcd": [("/kv/txn",)], "zookeeper": [("Create", "Children")]}
 RELEASED = {"etcd": [("/kv/txn",)], "zookeeper": [("Delete",)]}

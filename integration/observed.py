@@ -26,6 +26,7 @@ class ObservedTable:
 
     Attributes:
         page: The page.
+        columns: The columns by their names in `Cells`.
     """
 
     def __init__(
@@ -41,14 +42,14 @@ class ObservedTable:
         self.page = DOCS / page
         self._mark = mark
         self._head: Sequence[str] = (corner, *columns.values())
-        self._columns = tuple(columns)
+        self.columns = tuple(columns)
         self._rows = tuple(rows)
         self._program = program
         self._pattern = re.compile(rf"{re.escape(mark)}(?P<rows>(?:\|.*\n)*)")
 
     def _rendered(self, cells: Cells) -> str:
         rows = [self._head, ["---"] * len(self._head)]
-        rows += [[row, *(cells[row, column] for column in self._columns)] for row in self._rows]
+        rows += [[row, *(cells[row, column] for column in self.columns)] for row in self._rows]
         return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
     def documented(self) -> Cells:
@@ -57,7 +58,7 @@ class ObservedTable:
         assert found is not None, f"{self.page.name} should have the table"
         rows = [[part.strip() for part in line[1:-1].split("|")] for line in found["rows"].splitlines()[2:]]
         cells = {
-            (row[0], name): said for row in rows for name, said in zip(self._columns, row[1:], strict=True)
+            (row[0], name): said for row in rows for name, said in zip(self.columns, row[1:], strict=True)
         }
         assert found["rows"] == self._rendered(cells), f"run {self._program} to write the table"
         return cells

@@ -26,17 +26,21 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from typing import Any, Literal, Self, TypeVar
 
-from integration.harness.etcd import Etcd
 from integration.harness.http_wire import HttpWire
 from integration.harness.link import CUT, Direction, Gate, Link, Piece, Policy
 from integration.harness.process import Server, url_of
-from integration.harness.traps import Counts, Trap
+from integration.harness.redis_wire import RedisWire
+from integration.harness.traps import Counts, Toll, Trap
 from integration.harness.wire import Match, Raw, Request, Wire, matching
 from integration.harness.zookeeper_wire import ZooKeeperWire
 
-__all__ = ["Counts", "Proxy", "Request", "Trap", "matching"]
+__all__ = ["Counts", "Proxy", "Request", "Toll", "Trap", "matching"]
 
 T = TypeVar("T")
+WIRES: dict[str, Callable[[], Wire]] = {"etcd": HttpWire, "zookeeper": ZooKeeperWire, "redis": RedisWire}
+"""By the scheme of the URL, what reads along; by TLS there is nothing to be understood."""
+BEGINS = {"ping", "connect", "hello", "auth", "select", "client", "info", "time", "subscribe"}
+"""What begins a connection or keeps it alive: nothing is lost of that unless it is asked for."""
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 60  # for the proxy's own loop to do what it is told
 
@@ -68,9 +72,7 @@ class Proxy(Policy):
     @classmethod
     def of(cls, server: Server, *, at: str = LOOPBACK) -> Self:
         """Return a proxy before ``server``, on the address ``at``, that understands what it speaks."""
-        wire: Callable[[], Wire] = HttpWire if isinstance(server, Etcd) else ZooKeeperWire
-        if server.scheme.endswith("s"):
-            wire = Raw  # TLS: nothing to be understood
+        wire = WIRES.get(server.scheme, Raw)
         return cls(server.host, server.port, wire, scheme=server.scheme, at=at)
 
     @property
@@ -140,6 +142,22 @@ class Proxy(Policy):
     def expect(self, match: Match, n: int = 1) -> Trap:
         """Do nothing but tell (``sprung``) when the ``n``-th such request is seen."""
         return self._set(Trap("tell", match, n))
+
+    def drop_replies(self, every: int, match: Match | None = None) -> Toll:
+        """Lose the reply to every ``every``-th request that matches, as `drop_reply` does, until `lift`."""
+        toll = Toll("lose reply", match or _any, every, every=every)
+        self._set(toll)
+        return toll
+
+    def cut_requests(self, every: int, match: Match | None = None) -> Toll:
+        """Reset the connection that brings each n-th such request (``every``), as `drop_request`."""
+        toll = Toll("lose request", match or _any, every, every=every)
+        self._set(toll)
+        return toll
+
+    def lift(self, trap: Trap) -> None:
+        """End a trap; what it has lost stays lost."""
+        self._call(lambda: self._traps.remove(trap))
 
     # What was seen.
 
@@ -302,4 +320,4 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _any(request: Request) -> bool:
-    return request.label not in ("ping", "connect")
+    return request.label not in BEGINS

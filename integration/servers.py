@@ -29,7 +29,7 @@ from integration.harness.finding import (
 from integration.harness.leftovers import Leftovers, clean, kazoo_client, leftovers, sessions, settle
 from integration.harness.postgres import Postgres
 from integration.harness.process import Server, ServerUnavailable, eventually
-from integration.harness.redis import Redis
+from integration.harness.redis import Redis, RedisCluster, RedisReplicas, RedisSentinels
 from integration.harness.zookeeper import Java, ZooKeeper, ZooKeeperCluster
 
 __all__ = [
@@ -42,6 +42,9 @@ __all__ = [
     "Postgres",
     "Promised",
     "Redis",
+    "RedisCluster",
+    "RedisReplicas",
+    "RedisSentinels",
     "Server",
     "ServerUnavailable",
     "ZooKeeper",
@@ -55,6 +58,9 @@ __all__ = [
     "leftovers",
     "postgres",
     "redis",
+    "redis_cluster",
+    "redis_replicas",
+    "redis_sentinels",
     "sessions",
     "settle",
     "zookeeper_38",
@@ -81,9 +87,24 @@ def postgres(*, install: bool = True) -> Postgres:
     return Postgres("postgres", find_postgres(install=install))
 
 
-def redis(*, install: bool = True) -> Redis:
-    """Return a Redis, for what the tests protect with a lock; not yet started."""
-    return Redis("redis", find_redis(install=install))
+def redis(*, install: bool = True, keeps: bool = False) -> Redis:
+    """Return a Redis 7.0, not yet started; with ``keeps`` it keeps over a kill what it has answered."""
+    return Redis("redis-7", find_redis(install=install), keeps=keeps)
+
+
+def redis_replicas(*, install: bool = True, keeps: bool = False) -> RedisReplicas:
+    """Return a master and a replica, not yet started."""
+    return RedisReplicas("redis-replicas", find_redis(install=install), keeps=keeps)
+
+
+def redis_sentinels(*, install: bool = True, keeps: bool = False) -> RedisSentinels:
+    """Return a master with two replicas and three sentinels, not yet started."""
+    return RedisSentinels("redis-sentinels", find_redis(install=install), keeps=keeps)
+
+
+def redis_cluster(*, install: bool = True, keeps: bool = False) -> RedisCluster:
+    """Return a cluster of three masters and a replica of each, not yet started."""
+    return RedisCluster("redis-cluster", find_redis(install=install), keeps=keeps)
 
 
 @dataclass(frozen=True)
@@ -108,4 +129,5 @@ ALL: Mapping[str, Promised] = {
     "etcd-3.4": Promised(etcd_34, "3.4.23", "RECIPES_TEST_ETCD_34"),
     "etcd-3.5": Promised(etcd_35, "3.5.1", "RECIPES_TEST_ETCD_35"),
     "zookeeper-3.8": Promised(zookeeper_38, "3.8.0", "RECIPES_TEST_ZOOKEEPER"),
+    "redis-7": Promised(redis, "7.0.15", "RECIPES_TEST_REDIS"),
 }

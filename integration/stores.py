@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import time
 import uuid
+from importlib.resources import files
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -12,12 +15,14 @@ from kazoo.exceptions import NoNodeError
 from integration import servers
 from integration.proxy import Proxy
 from recipes._contract.names import encode
+from recipes.stores.redis.keys import Keys
 from tests.contract.stores import Line, Store, queue_of
 from tests.contract.tap import Tap
 
-__all__ = ["EtcdStore", "ServerStore", "ZooKeeperStore", "store_on"]
+__all__ = ["EtcdStore", "RedisGroupStore", "RedisStore", "ServerStore", "ZooKeeperStore", "store_on"]
 
 FOREIGN = "6f1d5e0c"
+SCRIPT = (files("recipes.stores.redis") / "queue.lua").read_text()
 
 
 class ServerStore(Store):
@@ -58,6 +63,9 @@ class EtcdStore(ServerStore):
 
     def sessions(self) -> set[str]:
         return servers.sessions(self.server)
+
+    def receipts(self) -> list[str]:
+        return [key for key in self.server.keys(f"~session/{self.prefix}/") if "/~receipt/" in key]
 
     def remove(self, contender: str) -> None:
         self.server.delete(contender)
@@ -103,7 +111,8 @@ class ZooKeeperStore(ServerStore):
         return self._operator
 
     def contenders(self, name: str) -> list[str]:
-        return self._children(f"/{self.prefix}/{queue_of(name)}")
+        children = self._children(f"/{self.prefix}/{queue_of(name)}")
+        return [one for one in children if "/~" not in one.removeprefix(f"/{self.prefix}/{queue_of(name)}")]
 
     def everything(self) -> list[str]:
         with contextlib.suppress(NoNodeError):
@@ -114,6 +123,11 @@ class ZooKeeperStore(ServerStore):
     def sessions(self) -> set[str]:
         assert self.operator.connected, "its session is one of them"
         return servers.sessions(self.server)
+
+    def receipts(self) -> list[str]:
+        nodes = [f"/{self.prefix}/~{recipe}" for recipe in ("value", "counter", "latch", "barrier")]
+        values = [value for node in nodes for value in self._children(node)]
+        return [child for value in values for child in self._children(value) if "/~" in child[len(value) :]]
 
     def remove(self, contender: str) -> None:
         self.operator.delete(contender)
@@ -154,6 +168,131 @@ class ZooKeeperStore(ServerStore):
         return [path for _, path in sorted(found)]
 
 
+class RedisStore(ServerStore):
+    """A prefix on Redis; what it shows is read with redis-py, key by key."""
+
+    server: servers.Redis | servers.RedisSentinels | servers.RedisCluster
+    foreign_can_join_while_held = False
+    strangers_have_tokens = False
+    sessions_end_at_renewal = True
+    restart_grace = 0  # the server started a moment ago
+
+    def __init__(self, server: Any, prefix: str) -> None:
+        super().__init__(server, prefix)
+        self.options = {**server.options, "restart_grace": self.restart_grace}
+        self.operator = self.open.enter_context(self.server.client(decode_responses=True))
+        self._keys = Keys(f"{prefix}:")
+
+    def below(self, name: str) -> str:
+        return self.url()
+
+    def contenders(self, name: str) -> list[str]:
+        return [f"{queue_of(name)}/{token}" for token in self._tokens(queue_of(name))]
+
+    def everything(self) -> list[str]:
+        queues = sorted(map(self._keys.queue_of, self.operator.scan_iter(self._keys.queues, 1000)))
+        return [f"{queue}/{token}" for queue in queues for token in self._tokens(queue)]
+
+    def sessions(self) -> set[str]:
+        start = self._keys.session("")
+        return {key.removeprefix(start) for key in self.operator.scan_iter(f"{start}*", 1000)}
+
+    def receipts(self) -> list[str]:
+        return list(self.operator.scan_iter(f"*{self.prefix}*:receipt:*", 1000, _type="HASH"))
+
+    def remove(self, contender: str) -> None:
+        queue, _, token = contender.rpartition("/")
+        if token.startswith("-"):
+            self.operator.delete(self._keys.base(queue))
+        else:
+            self._act(queue, "expel", token)
+
+    def remove_directory(self, name: str) -> None:
+        self.operator.delete(*self._keys.of(queue_of(name)))
+
+    def plant(self, name: str, kind: str) -> str:
+        queue = encode(name)
+        key = self._keys.base(queue)
+        if kind == "foreign":  # redis-py's lock, and all that set the key if there is none
+            assert self.operator.set(key, uuid.uuid4().hex, nx=True, px=60_000), (
+                "it excludes, and is excluded"
+            )
+        elif kind == "malformed":
+            self.operator.hset(key, "no", "layout")
+        else:
+            attempt = str(uuid.uuid4())
+            buried = self._keys.beside(queue, f"x:{attempt}")
+            self._act(queue, "join", attempt, "W", "", "", 0, 1, 0, "", "", keys=(buried,))
+        return max(self.contenders(name), key=lambda ref: abs(int(ref.rpartition("/")[2])))
+
+    def end_session(self, client: Any) -> None:
+        session = client.session.id
+        self.operator.delete(self._keys.session(session))
+        for contender in self.everything():
+            queue, _, token = contender.rpartition("/")
+            record = None if token.startswith("-") else self._known(queue, token)
+            if record and record.startswith(f"{session} "):
+                self.remove(contender)
+
+    def close(self) -> None:
+        """End the proxies, and delete every key with the prefix."""
+        for key in self.operator.scan_iter(f"*{self.prefix}*", 1000):
+            self.operator.delete(key)
+        self.open.close()
+
+    def _known(self, queue: str, field: str) -> Any:
+        return self.operator.hget(self._keys.beside(queue, "known"), field)
+
+    def _tokens(self, queue: str) -> list[str]:
+        """Return whose time is not over, in order of arrival, behind another program that holds the key."""
+        now = time.time() * 1000  # that of the servers, which are on this machine
+        tokens = self.operator.zrange(self._keys.beside(queue, "queue"), 0, -1)
+        mine = [token for token in tokens if int(self._known(queue, f"d{token}") or 0) > now]
+        return [*self._stranger(queue), *mine]
+
+    def _stranger(self, queue: str) -> list[str]:
+        key = self._keys.base(queue)
+        kind = self.operator.type(key)
+        if kind == "none":
+            return []
+        said = self.operator.get(key) if kind == "string" else f"a {kind}"
+        if said == self._known(queue, "held"):
+            return []
+        return [str(-int(hashlib.sha1(said.encode()).hexdigest()[:12], 16))]
+
+    def _act(self, queue: str, act: str, *words: Any, keys: tuple[str, ...] = ()) -> None:
+        """Run one act of the script in the name of a session that there is not."""
+        keys = (*self._keys.of(queue), *keys)
+        self.operator.eval(
+            SCRIPT, len(keys), *keys, 0, act, queue, "another", self._keys.bell, 60_000, *words
+        )
+
+
+class RedisGroupStore(RedisStore):
+    """The same on the master that sentinels name, and on a cluster; to be reached by no proxy."""
+
+    server: servers.RedisSentinels | servers.RedisCluster
+    restart_grace = 60  # the longest session of a test
+
+    def __init__(self, server: Any, prefix: str) -> None:
+        super().__init__(server, prefix)
+        if "{" in prefix:  # a hash tag is no part of a URL
+            self.options = {**self.options, "prefix": f"{prefix}:"}
+
+    def url(self) -> str:
+        return self.server.url("" if "prefix" in self.options else self.prefix)
+
+    def line(self, tap: Tap) -> Line:
+        return Store.line(self, tap)
+
+
+STORES: dict[type[servers.Server], type[ServerStore]] = {
+    servers.Etcd: EtcdStore,
+    servers.ZooKeeper: ZooKeeperStore,
+    servers.Redis: RedisStore,
+}
+
+
 def store_on(server: servers.Server, prefix: str) -> ServerStore:
     """Return the store of a kind of server."""
-    return (EtcdStore if isinstance(server, servers.Etcd) else ZooKeeperStore)(server, prefix)
+    return next(store for kind, store in STORES.items() if isinstance(server, kind))(server, prefix)

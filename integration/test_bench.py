@@ -18,7 +18,10 @@ from bench.stage import Stage, Turn
 from bench.tables import Plan, Table
 
 SMALL = Plan(rounds=2, scale=0.02, most=2)
-ONLY = {"recipes-zookeeper", "recipes-etcd", "recipes-etcd-asyncio", "kazoo", "floor-zookeeper", "floor-etcd"}
+ONLY = {
+    *("recipes-zookeeper", "recipes-etcd", "recipes-etcd-asyncio", "recipes-redis", "recipes-redis-asyncio"),
+    *("kazoo", "redis-py", "redis-py-asyncio", "floor-zookeeper", "floor-etcd", "floor-redis"),
+}
 """Of each sort one; what else is there needs more than the tests install."""
 
 
@@ -52,6 +55,20 @@ def test_handovers_are_between_contenders_while_all_contend() -> None:
     assert figures.handed(spans) == [5, 20, 30]
     assert figures.spacing(spans) == [(100 - 25) / 3]
     assert figures.handovers(turn([], [])) == []
+
+
+def test_the_longest_wait_is_measured_against_a_fair_one() -> None:
+    ms = 1_000_000
+    one, other = [(0, 10 * ms), (20 * ms, 30 * ms), (60 * ms, 80 * ms)], [(30 * ms, 60 * ms)]
+    found = figures.fairness([turn(one, other, end=70 * ms)])
+    assert found == {
+        "longest wait ms": 30.0,  # of both: from 30 to 60, and from 0 to 30
+        "fair wait ms": 40.0,  # 2 contenders, 4 grants in 80 ms
+        "longest/fair": 0.75,
+        "poorest/richest": 0.33,
+        "grants": 4,
+    }
+    assert figures.fairness([turn([(0, ms)], [], end=ms)])["longest wait ms"] == 1.0  # the second got none
 
 
 def test_two_that_hold_at_once_are_no_figure() -> None:

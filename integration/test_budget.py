@@ -8,6 +8,7 @@ import pytest
 
 from integration import servers
 from integration.counting import (
+    COUNTED,
     GRANTED,
     GRANTED_LONG,
     LOOKED,
@@ -28,7 +29,11 @@ from tests.contract.tap import Asked
 from tests.contract.world import Party, World, until
 
 QUEUES = [2, 200]
-pytestmark = pytest.mark.usefixtures("no_periodic_reading")
+pytestmark = [
+    pytest.mark.usefixtures("no_periodic_reading"),
+    pytest.mark.counts,
+    pytest.mark.parametrize("server", COUNTED, indirect=True),
+]
 
 
 def test_uncontended_acquire_and_release_take_one_round_trip_each(

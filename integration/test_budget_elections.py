@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
-from integration.counting import LOOKED, RELEASED, on_the_wire, trips, used
+from integration.counting import COUNTED, LOOKED, RELEASED, on_the_wire, trips, used
 from integration.proxy import Proxy
 from integration.stores import ServerStore
 from recipes import Leader
 from tests.contract.election import Watcher, campaign, leader, proclaim, stand
 from tests.contract.world import Party, World
 
-pytestmark = pytest.mark.usefixtures("no_periodic_reading")
+pytestmark = [
+    pytest.mark.usefixtures("no_periodic_reading"),
+    pytest.mark.counts,
+    pytest.mark.parametrize("server", COUNTED, indirect=True),
+]
 
 PROCLAIMED = {"etcd": ("/kv/txn",), "zookeeper": ("SetData",)}
 READ = {"etcd": ("/v3/kv/range",), "zookeeper": ("sync", "getChildren", "get")}

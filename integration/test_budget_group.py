@@ -13,14 +13,18 @@ from typing import Any
 import pytest
 
 from integration import servers
-from integration.counting import on_the_wire, trips, used
+from integration.counting import COUNTED, on_the_wire, trips, used
 from integration.proxy import Proxy
 from integration.stores import ServerStore
 from tests.contract.group import Watcher, join, update
 from tests.contract.tap import LOOKS
 from tests.contract.world import Party, World
 
-pytestmark = pytest.mark.usefixtures("no_periodic_reading")
+pytestmark = [
+    pytest.mark.usefixtures("no_periodic_reading"),
+    pytest.mark.counts,
+    pytest.mark.parametrize("server", COUNTED, indirect=True),
+]
 SIZE = 500
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from integration.counting import LOOKED, RELEASED, on_the_wire, requests, trips, used
+from integration.counting import COUNTED, LOOKED, RELEASED, on_the_wire, requests, trips, used
 from integration.proxy import Proxy
 from integration.stores import ServerStore
 from tests.contract.multilock import acquire, multilock
 from tests.contract.world import Party, World
 
-pytestmark = pytest.mark.usefixtures("no_periodic_reading")
+pytestmark = [
+    pytest.mark.usefixtures("no_periodic_reading"),
+    pytest.mark.counts,
+    pytest.mark.parametrize("server", COUNTED, indirect=True),
+]
 
 NAMES = ("a", "b", "c")
 

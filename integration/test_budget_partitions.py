@@ -7,13 +7,18 @@ from math import ceil
 
 import pytest
 
+from integration.counting import COUNTED
 from recipes._run.lanes import MOST_TOGETHER
 from tests.contract.partitions import Worker
 from tests.contract.world import Party, World
 
 ITEMS = [f"shard {number}" for number in range(128)]
 SESSION = {"session_timeout": 60}
-pytestmark = pytest.mark.usefixtures("no_periodic_reading")
+pytestmark = [
+    pytest.mark.usefixtures("no_periodic_reading"),
+    pytest.mark.counts,
+    pytest.mark.parametrize("server", COUNTED, indirect=True),
+]
 
 RENEWING = ({"/lease/keepalive"}, {"Sync", "Exists"})
 ENQUEUED = {"etcd": ("/kv/txn",), "zookeeper": ("Create", "Children")}
@@ -37,6 +42,7 @@ def of_many(found: list[tuple[str, ...]], parts: tuple[str, ...], count: int) ->
 
 def test_a_share_is_asked_for_and_given_back_in_batches(world: World, kind: str) -> None:
     first = Worker(world.client(**SESSION), "a", ITEMS).until(ITEMS)  # which makes the nodes
+    first.close()  # which waits until all is given back, as a release does not
     first.release()
     party = world.client(**SESSION)
     party.release(party.acquire("x"))

@@ -11,6 +11,7 @@ import pytest
 
 from integration import servers
 from integration.counting import (
+    COUNTED,
     GRANTED,
     GRANTED_LONG,
     LOOKED,
@@ -30,7 +31,11 @@ from tests.contract.apis import Running
 from tests.contract.tap import Asked
 from tests.contract.world import Party, World, until
 
-pytestmark = pytest.mark.usefixtures("no_periodic_reading")
+pytestmark = [
+    pytest.mark.usefixtures("no_periodic_reading"),
+    pytest.mark.counts,
+    pytest.mark.parametrize("server", COUNTED, indirect=True),
+]
 
 Trip = tuple[str, ...]
 MARKED: dict[str, list[Trip]] = {"etcd": [("/kv/txn",)], "zookeeper": [("SetData",)]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.contract.barrier import Barriers
 from tests.contract.calling_back import CallingBack
 from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
@@ -24,7 +25,12 @@ from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.telling import Telling
 from tests.contract.timing import Timing
+from tests.contract.values import Counters, Guarded, Latches, Values, WatchedValues
 from tests.contract.waiting import Waiting
+
+
+class TestBarriers(Barriers):
+    """See the base."""
 
 
 class TestCallingBack(CallingBack):
@@ -141,3 +147,23 @@ class TestMultiLocksInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "multilock"
+
+
+class TestCounters(Counters):
+    """Every addition counts once."""
+
+
+class TestGuarded(Guarded):
+    """A write that is done only if a grant stands."""
+
+
+class TestLatches(Latches):
+    """Closed until counted down, then open for good."""
+
+
+class TestValues(Values):
+    """Bytes that stay, each write done once."""
+
+
+class TestWatchedValues(WatchedValues):
+    """The value now, and after every change."""

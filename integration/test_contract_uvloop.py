@@ -18,6 +18,7 @@ from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.telling import Telling
 from tests.contract.timing import Timing
+from tests.contract.values import Counters, Guarded, Latches, Values, WatchedValues
 from tests.contract.waiting import Waiting
 
 
@@ -82,3 +83,23 @@ class TestTiming(OnUvloop, Timing):
 
 class TestWaiting(OnUvloop, Waiting):
     """See the base."""
+
+
+class TestCounters(OnUvloop, Counters):
+    """Every addition counts once."""
+
+
+class TestGuarded(OnUvloop, Guarded):
+    """A write that is done only if a grant stands."""
+
+
+class TestLatches(OnUvloop, Latches):
+    """Closed until counted down, then open for good."""
+
+
+class TestValues(OnUvloop, Values):
+    """Bytes that stay, each write done once."""
+
+
+class TestWatchedValues(OnUvloop, WatchedValues):
+    """The value now, and after every change."""

@@ -15,12 +15,16 @@ import pytest
 
 from integration import servers
 from integration.cost import Cost, measured
-from integration.counting import on_the_wire
+from integration.counting import COUNTED, on_the_wire
 from integration.proxy import Proxy, matching
 from integration.stores import ServerStore
 from tests.contract.world import World
 
-pytestmark = pytest.mark.usefixtures("no_periodic_reading")
+pytestmark = [
+    pytest.mark.usefixtures("no_periodic_reading"),
+    pytest.mark.counts,
+    pytest.mark.parametrize("server", COUNTED, indirect=True),
+]
 
 KIB = 1024
 MOST = {

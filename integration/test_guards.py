@@ -78,6 +78,10 @@ def test_a_zookeeper_transaction_commits_only_while_the_grant_stands(
         plain.close()
 
 
+GUARDED = pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"], indirect=True)
+"""The servers whose own transactions take a guard."""
+
+
 class Plain:
     """A client of one store that is not this package: writes a value, on a guard's condition."""
 
@@ -121,6 +125,7 @@ class Plain:
         self._open.close()
 
 
+@GUARDED
 def test_a_writers_guard_ends_with_its_downgrade(server: servers.Server, prefix: str) -> None:
     """One made after it says less: that the grant stands, shared."""
     with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=15) as client:
@@ -140,6 +145,7 @@ def test_a_writers_guard_ends_with_its_downgrade(server: servers.Server, prefix:
     servers.clean(server, prefix)
 
 
+@GUARDED
 def test_a_readers_guard_holds_beside_others_until_its_release(server: servers.Server, prefix: str) -> None:
     with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=15) as client:
         reader = client.rwlock("x").reader
@@ -153,6 +159,7 @@ def test_a_readers_guard_holds_beside_others_until_its_release(server: servers.S
     servers.clean(server, prefix)
 
 
+@GUARDED
 def test_a_guard_is_made_after_what_its_grant_says_is_replaced(server: servers.Server, prefix: str) -> None:
     """One made before ends with that, which loses a write at worst; a leader's and a member's alike."""
     with Plain(server) as plain, recipes.connect(server.url(prefix), session_timeout=15) as client:

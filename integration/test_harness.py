@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from integration import servers
+from integration.conftest import FIXTURES
+from integration.credentials.servers import SENTINEL, SecureRedis
 from integration.harness import finding
 from integration.harness.process import eventually
 
@@ -20,11 +23,13 @@ from integration.harness.process import eventually
 @pytest.fixture(params=list(servers.ALL))
 def own(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
     """A server of this test's own, which it may treat as it likes."""
-    request.getfixturevalue(  # skips, or fails in CI, where the server is missing
-        {"etcd-3.4": "etcd34", "etcd-3.5": "etcd35", "zookeeper-3.8": "zookeeper"}[request.param]
-    )
+    request.getfixturevalue(FIXTURES[request.param])  # skips, or fails in CI, where the server is missing
     with servers.ALL[request.param].make() as server:
         yield server
+
+
+KEEPING = ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"]
+"""Servers that keep on disk what a test wrote."""
 
 
 def write(server: servers.Server, path: str) -> None:
@@ -40,9 +45,13 @@ def present(server: servers.Server, prefix: str) -> set[str]:
     return {path.strip("/") for path in left.contenders + left.parents}
 
 
-def test_a_server_is_the_version_promised_and_serves(server: servers.Server, prefix: str) -> None:
+def test_a_server_is_the_version_promised(server: servers.Server) -> None:
     promised = servers.ALL[server.label]
     assert os.environ.get(promised.variable) or server.version() == promised.version
+
+
+@pytest.mark.parametrize("server", KEEPING, indirect=True)
+def test_what_was_written_is_found_and_cleaned(server: servers.Server, prefix: str) -> None:
     write(server, f"{prefix}/a")
     assert f"{prefix}/a" in present(server, prefix)
     servers.clean(server, prefix)
@@ -50,6 +59,7 @@ def test_a_server_is_the_version_promised_and_serves(server: servers.Server, pre
     assert server.url("/x/") == f"{server.scheme}://127.0.0.1:{server.port}/x"
 
 
+@pytest.mark.parametrize("own", KEEPING, indirect=True)
 def test_data_and_port_survive_stop_kill_and_restart(own: servers.Server, prefix: str) -> None:
     address, first = own.address, own.pid
     write(own, f"{prefix}/a")
@@ -125,6 +135,14 @@ def test_leftovers_tell_contenders_from_parents(server: servers.Server, prefix: 
         assert servers.leftovers(server, prefix) == servers.Leftovers((f"{prefix}/lock/one",))
         assert servers.sessions(server) - before == {lease}
         server.revoke(lease)
+    elif isinstance(server, servers.Redis):
+        key, session, far = f"{prefix}:one", f"{prefix}:~session:a", 2**50
+        server.ask("ZADD", f"{{{key}}}:queue", 1, "7", 2, "8")
+        server.ask("HSET", f"{{{key}}}:known", "d7", far, "d8", 1)
+        server.ask("SET", session, 1)
+        assert servers.leftovers(server, prefix) == servers.Leftovers((f"{key}/7", session))
+        assert servers.sessions(server) - before == {session}
+        servers.clean(server, prefix)
     else:
         with servers.kazoo_client(server) as client:
             client.create(f"/{prefix}/lock/one", ephemeral=True, makepath=True)
@@ -185,3 +203,76 @@ def test_nothing_is_installed_when_that_is_forbidden(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(finding, "_apt_install", lambda packages: pytest.fail("installed all the same"))
     with pytest.raises(servers.ServerUnavailable, match="etcd"):
         finding.find_etcdctl()
+
+
+def test_redis_keeps_what_it_should_over_a_kill(redis_server: servers.Redis) -> None:
+    with servers.Redis("redis", redis_server.binary, keeps=True) as kept:
+        kept.ask("SET", "a", 1)
+        kept.kill()
+        assert not kept.healthy()
+        kept.start()
+        assert kept.ask("GET", "a") == b"1"
+        kept.restart(wipe=True)
+        assert kept.ask("GET", "a") is None
+    with servers.Redis("redis", redis_server.binary) as forgetful:
+        forgetful.ask("SET", "a", 1)
+        forgetful.kill()
+        assert forgetful.start().ask("GET", "a") is None
+        forgetful.pause()
+        assert forgetful.running
+        assert not forgetful.healthy()
+        forgetful.resume()
+        assert eventually(forgetful.healthy, 10)
+
+
+def test_a_redis_that_was_left_goes_on_serving(redis_server: servers.Redis) -> None:
+    with servers.RedisReplicas("redis-replicas", redis_server.binary) as pair:
+        former, replica = pair.members
+        replica.follow(None)
+        assert former.leads
+        assert replica.leads
+        assert [former.ask("SET", "a", 1), replica.ask("GET", "a")] == [True, None]
+        replica.follow(former)
+        assert eventually(pair.formed, 20)
+        assert replica.ask("GET", "a") == b"1"
+        assert pair.failover() is replica
+        assert pair.url("x") == f"redis://{replica.address}/0/x"
+        assert not former.leads
+
+
+def test_sentinels_replace_a_master_that_was_killed(redis_server: servers.Redis) -> None:
+    with servers.RedisSentinels("redis-sentinels", redis_server.binary) as group:
+        assert group.url("x").count(",") == 2
+        assert group.url("x").endswith("/mymaster/0/x")
+        former = group.leader()
+        former.ask("SET", "a", 1)
+        assert former.ask("WAIT", 2, 5000) == 2
+        former.kill()
+        assert group.promoted(former).ask("GET", "a") == b"1"
+
+
+def test_a_redis_cluster_goes_on_without_a_master(redis_server: servers.Redis) -> None:
+    with servers.RedisCluster("redis-cluster", redis_server.binary) as cluster:
+        assert cluster.url("x").count(",") == 5
+        former = cluster.master_of("a")
+        assert cluster.failover(former) is cluster.master_of("a")
+        assert eventually(lambda: cluster.replica_of(cluster.master_of("a")) is former, 20)
+        cluster.master_of("a").kill()
+        assert eventually(lambda: former.leads, 60)
+        cluster.start()
+        assert cluster.master_of("a") is former
+
+
+def test_a_secure_redis_asks_who_is_there(redis_server: servers.Redis) -> None:
+    assert redis_server.healthy()
+    with SecureRedis(mutual=True) as asking, SecureRedis(tls=False, user=False) as by_password:
+        assert asking.ask("SET", "a", 1)
+        assert asking.url("x").startswith("rediss://127.0.0.1:")
+        assert {"username", "password", "tls_ca", "tls_cert", "restart_grace"} == set(asking.options)
+        with redis.Redis(by_password.host, by_password.port, password=SENTINEL) as client:
+            assert client.set("t-a", 1)
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.set("a", 1)
+        nameless = redis.Redis(by_password.host, by_password.port)
+        with nameless, pytest.raises(redis.exceptions.AuthenticationError):
+            nameless.set("t-a", 1)

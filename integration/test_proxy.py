@@ -146,3 +146,20 @@ def test_the_second_reply_is_lost_in_silence(echo: Proxy) -> None:
         one.sendall(b"b")
         assert echo.dropped.wait(SOON_S)
         assert silent(one)
+
+
+def test_a_toll_is_taken_of_every_so_manieth_until_it_is_lifted(echo: Proxy) -> None:
+    lost, cut = echo.drop_replies(3), echo.cut_requests(5)
+    heard = []
+    for number in range(15):
+        with connect(echo) as connection:
+            try:
+                heard.append(bool(call(connection, b"%d" % number)))
+            except ConnectionError:
+                heard.append(False)
+    assert [number for number, one in enumerate(heard, 1) if not one] == [3, 5, 6, 9, 10, 12, 15]
+    assert (lost.taken, cut.taken) == (5, 3)
+    echo.lift(lost)
+    echo.lift(cut)
+    with connect(echo) as connection:
+        assert all(call(connection, b"x") == b"x" for _ in range(20))

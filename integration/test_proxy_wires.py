@@ -1,4 +1,4 @@
-"""The proxy reads the HTTP of the gateway and the frames of ZooKeeper, and loses just what it should."""
+"""The proxy reads the HTTP of the gateway, ZooKeeper's frames and Redis's, and loses just what it should."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss
 from kazoo.retry import KazooRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from integration import servers
 from integration.harness.etcd import encoded
 from integration.proxy import Proxy, matching
 
 SOON_S = 30
+ONCE = Retry(NoBackoff(), 0)
 
 
 def connect(proxy: Proxy) -> socket.socket:
@@ -224,3 +228,45 @@ def test_a_proxy_is_not_left_behind(server: servers.Server) -> None:
     assert threading.active_count() == before
     with pytest.raises(ConnectionRefusedError):
         connect(proxy)
+
+
+# Redis.
+
+
+@pytest.fixture
+def before_redis(redis_server: servers.Redis) -> Iterator[Proxy]:
+    redis_server.start()
+    with Proxy.of(redis_server) as proxy:
+        yield proxy
+
+
+def test_commands_are_counted_by_name_and_messages_apart(before_redis: Proxy, prefix: str) -> None:
+    act = "return {'a', {1, false, ARGV[2]}}"
+    with before_redis.counting() as counts, redis.Redis(port=before_redis.port, protocol=2) as client:
+        one = client.pubsub()
+        one.subscribe(prefix)
+        assert one.get_message(timeout=SOON_S)["type"] == "subscribe"
+        assert client.eval(act, 1, f"{prefix}k", 0, "join") == [b"a", [1, None, b"join"]]
+        client.pipeline(transaction=False).set(f"{prefix}k", "\r\n", px=9_000).get(f"{prefix}k").execute()
+        client.publish(prefix, "news")
+        assert one.get_message(timeout=SOON_S)["data"] == b"news"
+        before_redis.lose_events()
+        client.publish(prefix, "lost")
+        assert client.ping()
+        one.close()
+    wanted = {"subscribe": 1, "join": 1, "set": 1, "get": 1, "publish": 2}
+    assert {label: counts.requests[label] for label in wanted} == wanted
+    assert (counts.events, counts.pings) == (2, 1)
+
+
+def test_a_lost_reply_was_committed_on_redis(
+    redis_server: servers.Redis, before_redis: Proxy, prefix: str
+) -> None:
+    trap = before_redis.drop_reply(match=matching("set", prefix))
+    with redis.Redis(port=before_redis.port, protocol=2, retry=ONCE) as client:
+        client.set("another", 1, px=1)
+        with pytest.raises(redis.ConnectionError):
+            client.set(prefix, 1, px=9_000)
+    assert trap.sprung.is_set()
+    with redis_server.client(decode_responses=True) as direct:
+        assert direct.get(prefix) == "1"

@@ -1,4 +1,4 @@
-"""Coordination recipes on ZooKeeper, etcd and SQLite, behind one API, blocking and asyncio.
+"""Coordination recipes on ZooKeeper, etcd, Redis and SQLite, behind one API, blocking and asyncio.
 
 ::
 
@@ -12,14 +12,20 @@
 from __future__ import annotations
 
 from recipes._version import __version__
+from recipes.barrier import AsyncBarrier, Barrier
 from recipes.client import AsyncClient, Client, connect, connect_async
+from recipes.counter import AsyncCounter, Counter
 from recipes.election import AsyncElection, AsyncLeadership, Election, Leader, Leadership
 from recipes.errors import (
     AlreadyJoined,
+    BarrierBroken,
+    BarrierMismatch,
     ClientClosed,
+    LatchMismatch,
     LockError,
     LockLost,
     LockTimeout,
+    OutcomeUnknown,
     QueueFull,
     RecipesError,
     ReentrantCall,
@@ -46,6 +52,7 @@ from recipes.grant import (
 from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
 from recipes.guarantees import Guarantees
 from recipes.inspection import ContenderInfo
+from recipes.latch import AsyncLatch, Latch
 from recipes.lock import AsyncLock, Lock
 from recipes.multilock import AsyncMultiGrant, AsyncMultiLock, MultiGrant, MultiLock
 from recipes.partition import Assignment, AsyncPartitions, Partitions
@@ -60,14 +67,18 @@ from recipes.rwlock import (
 )
 from recipes.semaphore import AsyncSemaphore, Semaphore
 from recipes.session import Session
+from recipes.value import AsyncValue, Value, Versioned
 
 __all__ = [
     "AlreadyJoined",
     "Assignment",
+    "AsyncBarrier",
     "AsyncClient",
+    "AsyncCounter",
     "AsyncElection",
     "AsyncGrant",
     "AsyncGroup",
+    "AsyncLatch",
     "AsyncLeadership",
     "AsyncLock",
     "AsyncMembership",
@@ -79,15 +90,22 @@ __all__ = [
     "AsyncReadWriteLock",
     "AsyncSemaphore",
     "AsyncSemaphoreGrant",
+    "AsyncValue",
     "AsyncWriteGrant",
     "AsyncWriteLock",
+    "Barrier",
+    "BarrierBroken",
+    "BarrierMismatch",
     "Client",
     "ClientClosed",
     "ContenderInfo",
+    "Counter",
     "Election",
     "Grant",
     "Group",
     "Guarantees",
+    "Latch",
+    "LatchMismatch",
     "Leader",
     "Leadership",
     "Lock",
@@ -98,6 +116,7 @@ __all__ = [
     "Membership",
     "MultiGrant",
     "MultiLock",
+    "OutcomeUnknown",
     "Partitions",
     "QueueFull",
     "RLock",
@@ -118,6 +137,8 @@ __all__ = [
     "StoreUntrusted",
     "TooWeak",
     "UpgradeError",
+    "Value",
+    "Versioned",
     "WouldDeadlock",
     "WriteGrant",
     "WriteLock",

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
-from recipes._api.clients import BaseClient, checked
+from recipes._api.clients import BaseClient, StoreClient, checked
 from recipes._api.signatures import Recipe, like, like_function
 from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
+from recipes.barrier import AsyncBarrier, Barrier
+from recipes.counter import AsyncCounter, Counter
 from recipes.election import AsyncElection, Election
 from recipes.group import AsyncGroup, Group
 from recipes.guarantees import Need
+from recipes.latch import AsyncLatch, Latch
 from recipes.lock import AsyncLock, Lock
 from recipes.multilock import AsyncMultiLock, MultiLock
 from recipes.rlock import AsyncRLock, RLock
 from recipes.rwlock import AsyncReadWriteLock, ReadWriteLock
 from recipes.semaphore import AsyncSemaphore, Semaphore
 from recipes.stores.credentials import apart
+from recipes.value import AsyncValue, Value
 
 if TYPE_CHECKING:
     import ssl
@@ -34,7 +38,7 @@ __all__ = ["AsyncClient", "Client", "connect", "connect_async"]
 
 
 def connect(
-    url: str,
+    url: str | StoreClient,
     *,
     session_timeout: float = 15,
     request_timeout: float = 5,
@@ -48,6 +52,9 @@ def connect(
     ssl_context: ssl.SSLContext | None = None,
     sasl: Literal["DIGEST-MD5"] | None = None,
     acl: Sequence[Any] | None = None,
+    prefix: str | None = None,
+    restart_grace: float | None = None,
+    replicas: int | None = None,
     **unknown: Never,
 ) -> Client:
     """Return a client of the store at ``url``; validates, and does no I/O.
@@ -56,17 +63,23 @@ def connect(
     first use starts it.
 
     Args:
-        url: ``zookeeper://host:port,host:port/root``, ``etcd://host:port,.../prefix``
-            (``zookeepers://`` and ``etcds://`` for TLS), ``sqlite:///path/to/file`` (the processes
+        url: ``zookeeper://host:port,host:port/root``, ``etcd://host:port,.../prefix``,
+            ``redis://host:port/db/prefix``, ``redis+sentinel://host:port,.../master/db/prefix``,
+            ``redis+cluster://host:port,.../prefix`` (``zookeepers``, ``etcds``, ``rediss``,
+            ``rediss+sentinel`` and ``rediss+cluster`` for TLS), ``sqlite:///path/to/file`` (the processes
             of one machine), ``memory://`` (private) or ``memory://name`` (shared in the process).
-            The path keeps this application's locks apart from others'.
+            The path keeps this application's locks apart from others'. Instead of a URL, a client of
+            redis-py: blocking for `connect`, asyncio for `connect_async`; of one server, of Sentinel
+            (``master_for``) or of a cluster. Its servers, user and TLS are taken from it; connections are
+            made anew, and the client is never closed.
         session_timeout: Seconds after which the store frees what this client holds, if it
             hears nothing; what is asked for (`Session.timeout` is what was granted). At
             least 2.
         request_timeout: Seconds for one request, hence for `Lock.try_acquire`,
             `Grant.release` and `Grant.verify`.
         require: What the store has to give, one or several of "fencing", "linearizable", "durable",
-            "many_processes", "many_machines", "fair", "shared" and "proven" (see `Guarantees`).
+            "many_processes", "many_machines", "fair", "shared", "proven" and "values" (see
+            `Guarantees`).
         owner: A label that `Lock.holders` and the like show to those who look, with the name of this
             machine, the process's number, and when it joined: 1 to 200 characters, stored beside
             each contender. None: nothing of that is stored.
@@ -81,13 +94,22 @@ def connect(
         sasl: For ZooKeeper, log in by SASL; otherwise by the scheme ``digest``.
         acl: For ZooKeeper, a list of ``kazoo.security.ACL`` for all that is made. None:
             ``CREATOR_ALL_ACL`` with credentials, and open without.
+        prefix: For Redis, what each key begins with: the lock ``reports`` is the key ``lock:reports``
+            by default, and ``app:reports`` with ``redis://host/0/app``. Another program that locks the
+            same key excludes, and is excluded.
+        restart_grace: For Redis, the seconds for which nothing is granted after a restart or a failover,
+            so that no second holder gets in; at least the longest session timeout, and the same for
+            every client. None: 20; 0 turns it off.
+        replicas: For Redis, how many replicas the master has (each master, of a cluster); a renewal counts
+            only if all of them acknowledge it. Required for Sentinel and clusters; None: 0.
         unknown: There are no other options.
 
     Raises:
         TooWeak: The store does not give what is required; a ValueError too.
-        ValueError: An unknown scheme, an option that is unknown or not for this store, a URL or a
-            duration that does not fit.
-        TypeError: A value of the wrong type.
+        ValueError: An unknown scheme, an option that is unknown, missing or not for this store, a URL or
+            a duration that does not fit.
+        TypeError: A value of the wrong type, or a client that is for the other API.
+        ImportError: For Redis, redis-py is not installed (``coordination-recipes[redis]``).
         RuntimeError: eventlet has patched this process; gevent may.
     """
     url, options = apart(
@@ -101,18 +123,21 @@ def connect(
             "ssl_context": ssl_context,
             "sasl": sasl,
             "acl": acl,
+            "prefix": prefix,
+            "restart_grace": restart_grace,
+            "replicas": replicas,
             **unknown,
         },
     )
     del password, unknown  # first of all: no traceback shows a password from here on
     timeouts = {"session_timeout": session_timeout, "request_timeout": request_timeout}
-    return Client(*checked(url, require=require, owner=owner, **timeouts, **options))
+    return Client(*checked(url, asynchronous=False, require=require, owner=owner, **timeouts, **options))
 
 
 @like_function(connect)
-def connect_async(url: str, **options: Any) -> AsyncClient:
+def connect_async(url: str | StoreClient, **options: Any) -> AsyncClient:
     url, options = apart(url, options)  # first of all, as there
-    return AsyncClient(*checked(url, **options))
+    return AsyncClient(*checked(url, asynchronous=True, **options))
 
 
 class Client(BaseClient):
@@ -135,6 +160,10 @@ class Client(BaseClient):
     election = Recipe(Election)
     group = Recipe(Group)
     multilock = Recipe(MultiLock)
+    barrier = Recipe(Barrier)
+    value = Recipe(Value)
+    counter = Recipe(Counter)
+    latch = Recipe(Latch)
 
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Return the locks that are held or awaited, with the heads of their queues, by name.
@@ -216,6 +245,10 @@ class AsyncClient(BaseClient):
     election = Recipe(AsyncElection)
     group = Recipe(AsyncGroup)
     multilock = Recipe(AsyncMultiLock)
+    barrier = Recipe(AsyncBarrier)
+    value = Recipe(AsyncValue)
+    counter = Recipe(AsyncCounter)
+    latch = Recipe(AsyncLatch)
 
     @like(Client.locks)
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:

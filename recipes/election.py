@@ -21,8 +21,9 @@ T = TypeVar("T")
 class Election(BaseElection, BlockingQueued[Leadership]):
     """An election: one candidate leads at a time, in order of arrival, and all can see which.
 
-    Cheap to make, which does no I/O, and safe to share; every campaign is a candidate of its own. Its
-    `holders` and `waiters` are the leader and the candidates. A lock of its name is another thing.
+    Cheap to make, which does no I/O, and safe to share; every campaign is a candidate of its own.
+    `Election.holders` shows the leader, and `Election.waiters` the candidates. A lock of its name is another
+    thing.
 
     Args:
         name: The election's name.
@@ -106,7 +107,8 @@ class AsyncElection(BaseElection, AsyncQueued[AsyncLeadership]):
     Args:
         name: The election's name.
         max_hold: Seconds after which a leader that makes no ``progress`` loses its leadership.
-        on_lost: What ``async with`` and `run` do when leadership is lost: "cancel" the body, or "tell" alone.
+        on_lost: What ``async with`` and `AsyncElection.run` do when leadership is lost: "cancel" the body,
+            or "tell" alone.
 
     Raises:
         ValueError: The name, ``max_hold`` or ``on_lost`` does not fit.

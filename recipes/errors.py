@@ -10,12 +10,16 @@
     │   ├── QueueFull            as many wait as may
     │   └── WouldDeadlock        waiting for a grant of the same thread or task
     │       └── UpgradeError     the same, from shared to exclusive
+    ├── BarrierBroken            a generation of a barrier does not pass
+    ├── BarrierMismatch          a barrier has another number of parties (also a ValueError)
+    ├── LatchMismatch            a latch was made with another count (also a ValueError)
     ├── SessionLost              the session a call depended on has ended
     ├── ClientClosed             the client was closed
     ├── ReentrantCall            by a signal handler, amid a step of the same thread (also a RuntimeError)
     ├── TooWeak                  the store does not give what was required (also a ValueError)
     ├── StaleToken               a gate refused a token: a later holder was there before
     └── StoreError               the store, or the way to it
+        ├── OutcomeUnknown       a write was asked for, and it cannot be known whether it was done
         ├── StoreUnavailable     no answer (also a ConnectionError): it may work later
         │   └── StoreUntrusted   TLS failed: one side does not accept the other
         ├── StoreRefused         an answer, and it was no: trying again will not help
@@ -35,10 +39,14 @@ from recipes.events import noun_of, titled
 
 __all__ = [
     "AlreadyJoined",
+    "BarrierBroken",
+    "BarrierMismatch",
     "ClientClosed",
+    "LatchMismatch",
     "LockError",
     "LockLost",
     "LockTimeout",
+    "OutcomeUnknown",
     "QueueFull",
     "RecipesError",
     "ReentrantCall",
@@ -240,6 +248,54 @@ class UpgradeError(WouldDeadlock):
         )
 
 
+class BarrierBroken(RecipesError):
+    """A generation of a barrier does not pass: all that waited in it get this error; the next begins clean.
+
+    Also raised by `Barrier.leave` where not all that entered together have left in time.
+
+    Attributes:
+        name: The barrier's name.
+        generation: Which generation, counted from 1 since the barrier was first used.
+        reason: Why, in a few words.
+    """
+
+    def __init__(self, name: str, generation: int, reason: str) -> None:
+        super().__init__(name=name, generation=generation, reason=reason)
+
+    name: str
+    generation: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"generation {self.generation} of {titled('barrier', self.name)} is broken: {self.reason}; "
+            "all parties have to come again"
+        )
+
+
+class BarrierMismatch(RecipesError, ValueError):
+    """A barrier is used with another number of parties; nothing has waited.
+
+    Attributes:
+        name: The barrier's name.
+        parties: How many pass together, as this client says.
+        others: How many, as those say that use it now.
+    """
+
+    def __init__(self, name: str, parties: int, others: int) -> None:
+        super().__init__(name=name, parties=parties, others=others)
+
+    name: str
+    parties: int
+    others: int
+
+    def __str__(self) -> str:
+        return (
+            f"{titled('barrier', self.name)} is used for {self.others} parties, and not for {self.parties}; "
+            "name the same number everywhere, or change it while nothing uses the barrier"
+        )
+
+
 class SessionLost(RecipesError):
     """The session that a call depended on has ended; its locks are gone with it.
 
@@ -305,6 +361,29 @@ class TooWeak(RecipesError, ValueError):
         return f"{self.store} does not give {' and '.join(self.missing)}; use {' or '.join(self.use)}"
 
 
+class LatchMismatch(RecipesError, ValueError):
+    """The latch was made with another count by another client; nothing was counted.
+
+    Attributes:
+        name: The latch's name.
+        count: The count that was named here.
+        stored: The count that it was made with.
+    """
+
+    def __init__(self, name: str, count: int, stored: int) -> None:
+        super().__init__(name=name, count=count, stored=stored)
+
+    name: str
+    count: int
+    stored: int
+
+    def __str__(self) -> str:
+        return (
+            f"latch {self.name!r} was made to be counted down {self.stored} times, not {self.count}; "
+            "name the same count everywhere, or take another name"
+        )
+
+
 class StaleToken(RecipesError):
     """A gate of `recipes.fencing` refused a token: somebody with a later one was there before.
 
@@ -348,12 +427,49 @@ class StoreError(RecipesError):
         return f"{self.store}: {self.detail}"
 
 
+class OutcomeUnknown(StoreError):
+    """A write was sent, no answer came, and it cannot be known whether it was done; it is not done twice.
+
+    The session ended before the answer came, or the time was over. Behind the scenes the client sees to it
+    that it is not done any more, if it was not (``pending_cleanups`` counts that). What this client reads
+    from here on is read after that. To other clients a copy on its way may show until then, or until the
+    session has ended.
+
+    Attributes:
+        recipe: What was written: "value", "counter", "latch" ...
+        name: Its name.
+    """
+
+    def __init__(self, store: str, detail: str, *, recipe: str, name: str) -> None:
+        super().__init__(store, detail)
+        self.recipe, self.name = recipe, name
+
+    recipe: str
+    name: str
+
+    def __str__(self) -> str:
+        return (
+            f"it is not known whether {titled(self.recipe, self.name)} was written on {self.store}: "
+            f"{self.detail}; read it before you write it again"
+        )
+
+
 class StoreUnavailable(StoreError, ConnectionError):
     """No answer from the store: what was asked may have been done, or not.
 
     The package itself asks again wherever that is safe; this error reaches a
-    caller only where there was no more time.
+    caller only where there was no more time. Of a write that may have been done
+    it says so by another error, `OutcomeUnknown`.
+
+    Attributes:
+        unsent: It is known that nothing was sent.
     """
+
+    def __init__(self, store: str, detail: str, *, unsent: bool = False) -> None:
+        super().__init__(store, detail)
+        self.unsent = unsent
+
+    unsent: bool
 
     def __str__(self) -> str:
         return f"no answer from {self.store}: {self.detail}; check that it runs and can be reached"

@@ -44,6 +44,7 @@ class EventType:
 
 _Transitions = dict[str, tuple[str, tuple[str, ...], str]]
 _RECIPE = ("name", "recipe", "mode", "attempt", "store")
+_OF_ALL = ("name", "recipe", "store")
 _HELD: _Transitions = {
     "queued": ("debug", ("position",), "others are ahead; once each time it queues"),
     "acquired": ("debug", ("token", "waited_s"), "granted"),
@@ -66,6 +67,16 @@ def _of_parts(transitions: _Transitions) -> _Transitions:
     }
 
 
+_SHARED: _Transitions = {
+    "unknown": (
+        "warning",
+        ("reason",),
+        "a write was not answered, and may have been done (`OutcomeUnknown`)",
+    ),
+}
+"""The transitions of whatever is shared."""
+
+
 _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
     "lock": (
         _RECIPE,
@@ -79,6 +90,30 @@ _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
     "group": (_RECIPE, _HELD),
     "partition": (_RECIPE, _HELD),
     "multilock": (_RECIPE, _of_parts(_HELD)),
+    "value": (
+        _OF_ALL,
+        _SHARED
+        | {
+            "written": ("debug", ("version",), "a write was done"),
+            "deleted": ("debug", ("version",), "it was deleted"),
+        },
+    ),
+    "counter": (
+        _OF_ALL,
+        _SHARED
+        | {
+            "added": ("debug", ("version",), "a number was added"),
+            "written": ("debug", ("version",), "it was replaced (`set_if`)"),
+        },
+    ),
+    "latch": (_OF_ALL, _SHARED | {"counted": ("debug", ("version",), "it was counted down")}),
+    "barrier": (
+        ("name", "recipe", "store", "waited_s"),
+        {
+            "passed": ("debug", ("position",), "all have come; ``position`` is the index of arrival"),
+            "broken": ("info", ("reason",), "its generation does not pass, or did not leave in time"),
+        },
+    ),
     "session": (
         ("store", "session"),
         {
@@ -151,6 +186,9 @@ def held_together(noun: str, mode: str | None) -> bool:
 #: The nouns of what is acquired and released: telemetry and ``recipes timeline`` treat them alike.
 HELD = tuple(noun for noun, (_, transitions) in _NOUNS.items() if "acquired" in transitions)
 
+#: The nouns of what is written and shared: telemetry counts how their writes ended.
+SHARED = tuple(noun for noun, (_, transitions) in _NOUNS.items() if "unknown" in transitions)
+
 
 @dataclass(frozen=True, slots=True)
 class Transition:
@@ -169,6 +207,7 @@ class Transition:
         held_s: Seconds from the grant to now.
         reason: Why, in a few words.
         weight: How many permits it takes, where it may take several.
+        version: Of what was written; None where a lost answer has hidden it.
         session: The session's id.
         timeout_s: The session's length as granted.
     """
@@ -185,17 +224,18 @@ class Transition:
     held_s: float | None = None
     reason: str | None = None
     weight: int | None = None
+    version: int | None = None
     session: str | None = None
     timeout_s: float | None = None
 
     @property
     def noun(self) -> str:
-        """What it happened to ("lock"): the part of ``event`` before the dot."""
+        """The part of ``event`` before the dot, such as "lock"."""
         return self.event.partition(".")[0]
 
     @property
     def what(self) -> str:
-        """What happened to it ("acquired"): the same for every noun, also where its event says "elected"."""
+        """What happened to it, such as "acquired"; the same also where the event says "elected"."""
         return transition_of(self.event)
 
     @property

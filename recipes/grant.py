@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from recipes._api.leaving import Block, enters, looked_up, seen_leaving
+from recipes._api.shared import Shared
 from recipes._api.signatures import like
 from recipes._contract.deadline import duration
 from recipes._contract.wakeups import Event
@@ -33,6 +34,9 @@ __all__ = [
     "SemaphoreGrant",
     "WriteGrant",
 ]
+
+
+AnyShared = TypeVar("AnyShared", bound=Shared)
 
 
 class _BaseLost:
@@ -167,7 +171,7 @@ class _BaseGrant:
 
     @property
     def id(self) -> str:
-        """What names its contender, also where it has no token: in `ContenderInfo`, and for `Lock.evict`."""
+        """What names its contender in `ContenderInfo` and for `Lock.evict`, also where it has no token."""
         return self._hold.entry.ticket.id
 
     @property
@@ -222,6 +226,27 @@ class _BaseGrant:
         if not self._hold.progress(self._runtime.now()):
             raise self._lost_error()
 
+    def guarding(self, shared: AnyShared) -> AnyShared:
+        """Return a value, counter or latch whose writes are done only if this grant stands; no I/O.
+
+        The store itself compares, in the step in which it writes: no clock takes part, and no token has to
+        be kept. A holder that was stopped past its session writes nothing any more, however late its request
+        arrives. Such a write raises `LockLost` once the grant is lost, released, or downgraded.
+
+        Args:
+            shared: Of the same client: ``grant.guarding(client.value("config")).set(data)``. If other
+                grants guard it already, all of them have to stand.
+
+        Raises:
+            ValueError: It is of another client.
+            TypeError: It is something else.
+        """
+        given: object = shared
+        if not isinstance(given, Shared):
+            wanted = "a grant guards a value, a counter or a latch"
+            raise TypeError(f"{wanted}, not {type(given).__name__}")
+        return shared._guarded_by(self)  # noqa: SLF001 - one package
+
     def _check_or_leave(self) -> None:
         """Check as a ``with`` block begins: one that does not begin has no end to release it."""
         if not self.held:
@@ -230,7 +255,7 @@ class _BaseGrant:
             raise lost
 
     def _lost_error(self) -> LockLost:
-        reason = self.lost_reason or "it was released"
+        reason = self.lost_reason or ("it was downgraded" if self.held else "it was released")
         return LockLost(self.name, self.token, reason, recipe=self._hold.labels["recipe"])
 
     def _settle(self, error: BaseException | None, reason: str | None) -> None:
@@ -471,7 +496,7 @@ class SemaphoreGrant(_Permits, Grant):
     """The proof of holding permits of a semaphore.
 
     Its ``token`` is None: of several holders a gate would refuse all but the last. What the semaphore
-    protects can ask by `verify`, or by a guard on the same store.
+    protects can ask by `Grant.verify`, or by a guard on the same store.
     """
 
 

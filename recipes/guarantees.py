@@ -12,14 +12,22 @@ from recipes.errors import TooWeak
 __all__ = ["STORES", "Guarantees", "Need", "require"]
 
 Need = Literal[
-    "fencing", "linearizable", "durable", "many_processes", "many_machines", "fair", "shared", "proven"
+    "fencing",
+    "linearizable",
+    "durable",
+    "many_processes",
+    "many_machines",
+    "fair",
+    "shared",
+    "proven",
+    "values",
 ]
 """What ``connect(..., require=...)`` may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantees:
-    """What a store promises; the same for every client of that kind of store.
+    """What a store promises; the same for every client of that kind of store, with the same options.
 
     Attributes:
         linearizable: What was granted or released is seen by every request that is asked
@@ -32,7 +40,7 @@ class Guarantees:
         order: Whether those that wait are granted in order of "arrival", or in "none".
         shared: Whether several may hold together, as readers do.
         proven: Whether `Grant.held` is vouched for by a clock: while it is true, nobody else was granted.
-        values: Whether it keeps values of its own beside queues.
+        values: Whether it keeps values beside queues, and counts each write once.
         survives: What may fail without a promise being broken.
         timeout: What a session's timeout means: when the lock of a dead holder is free.
     """
@@ -61,7 +69,7 @@ class Guarantees:
                 return self.scope == "cluster"
             case "fair":
                 return self.order == "arrival"
-            case "fencing" | "linearizable" | "durable" | "shared" | "proven":
+            case "fencing" | "linearizable" | "durable" | "shared" | "proven" | "values":
                 found: bool = getattr(self, need)
                 return found
 
@@ -76,7 +84,7 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             order="arrival",
             shared=True,
             proven=True,
-            values=False,
+            values=True,
             survives="the loss of a minority of the servers",
             timeout="the servers end the session up to a tick after it",
         ),
@@ -88,9 +96,23 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             order="arrival",
             shared=True,
             proven=True,
-            values=False,
+            values=True,
             survives="the loss of a minority of the servers",
             timeout="the servers end the lease about a second after it, later after a change of leader",
+        ),
+        "redis": Guarantees(
+            linearizable=False,
+            fencing=True,
+            scope="cluster",
+            durable=True,
+            order="arrival",
+            shared=True,
+            proven=True,
+            values=True,
+            survives="the death of any client, and a restart, after which nothing is granted for"
+            " restart_grace; a failover, FLUSHALL or eviction may let a second holder in,"
+            " with a larger token",
+            timeout="by the server's wall clock: a jump forward frees early",
         ),
         "sqlite": Guarantees(
             linearizable=True,
@@ -100,7 +122,7 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             order="arrival",
             shared=True,
             proven=True,
-            values=False,
+            values=True,
             survives="the death of any process, a restart and a power cut; not the loss of the file",
             timeout="at most: the death of a process is seen within a second where the kernel shows it",
         ),
@@ -112,13 +134,18 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             order="arrival",
             shared=True,
             proven=True,
-            values=False,
+            values=True,
             survives="nothing: it ends with its process",
             timeout="exact",
         ),
     }
 )
-"""Every store, by the scheme of its URLs, the strongest first; ``etcds`` is as ``etcd``."""
+"""Every store, by the scheme of its URLs, the strongest first; ``etcds`` is as ``etcd``.
+
+What ``redis`` survives is said for one server with the options as they are by default: with ``replicas`` it
+survives a failover too, and without ``restart_grace`` not even a restart. `Client.guarantees` says it for
+the options that were given.
+"""
 
 
 def require(needs: Need | Iterable[Need], given: Guarantees, store: str) -> None:

@@ -10,10 +10,14 @@ import pytest
 from recipes import errors
 from recipes.errors import (
     AlreadyJoined,
+    BarrierBroken,
+    BarrierMismatch,
     ClientClosed,
+    LatchMismatch,
     LockError,
     LockLost,
     LockTimeout,
+    OutcomeUnknown,
     QueueFull,
     RecipesError,
     ReentrantCall,
@@ -53,6 +57,20 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
         ),
     ),
     (
+        BarrierBroken("start", 3, "a party that waited has gone"),
+        (
+            "generation 3 of barrier 'start' is broken: a party that waited has gone; "
+            "all parties have to come again"
+        ),
+    ),
+    (
+        BarrierMismatch("start", 4, 8),
+        (
+            "barrier 'start' is used for 8 parties, and not for 4; "
+            "name the same number everywhere, or change it while nothing uses the barrier"
+        ),
+    ),
+    (
         LockLost("x", 7, "revoked"),
         (
             "lock 'x' (token 7) is no longer held: revoked; "
@@ -71,6 +89,20 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
         (
             "semaphore 'x' is no longer held: revoked; "
             "another client may hold it now, so stop, and acquire it again"
+        ),
+    ),
+    (
+        LatchMismatch("ready", 3, 4),
+        (
+            "latch 'ready' was made to be counted down 4 times, not 3; "
+            "name the same count everywhere, or take another name"
+        ),
+    ),
+    (
+        OutcomeUnknown("etcd://h:1", "no answer", recipe="counter", name="orders"),
+        (
+            "it is not known whether counter 'orders' was written on etcd://h:1: no answer; "
+            "read it before you write it again"
         ),
     ),
     (

@@ -25,6 +25,7 @@ from recipes.events import EVENTS, Transition, log_json, subscribe
 from tests.programs.test_keep import Keeping
 from tests.run.doubles import SETTINGS, FaultyBackend
 
+SHARED = ("name", "recipe", "store")
 LOCK = {"name", "recipe", "mode", "attempt", "store"}
 PERMITS = {*LOCK, "weight"}
 WORDS = {
@@ -38,6 +39,7 @@ WORDS = {
 TOKENLESS = {"multilock": {"token"}}
 OF_PARTS = {"multilock": {"queued", "suspect"}}
 """What happens to the parts alone of what is held together."""
+BARRIER = {"name", "recipe", "store", "waited_s"}
 HELD_THINGS = {
     "queued": ("debug", {"position"}),
     "acquired": ("debug", {"token", "waited_s"}),
@@ -68,6 +70,8 @@ def seen() -> list[Transition]:
 def test_the_list_of_events_is_frozen() -> None:
     """Reference documentation: a change here is a change for everybody who reads logs."""
     assert {event: (one.level, set(one.fields)) for event, one in EVENTS.items()} == {
+        "barrier.passed": ("debug", {*BARRIER, "position"}),
+        "barrier.broken": ("info", {*BARRIER, "reason"}),
         "lock.queued": ("debug", {*LOCK, "position"}),
         "lock.acquired": ("debug", {*LOCK, "token", "waited_s"}),
         "lock.downgraded": ("debug", {*LOCK, "token", "held_s"}),
@@ -92,6 +96,14 @@ def test_the_list_of_events_is_frozen() -> None:
             for what, (level, more) in HELD_THINGS.items()
             if what not in OF_PARTS.get(noun, ())
         },
+        "value.written": ("debug", {*SHARED, "version"}),
+        "value.deleted": ("debug", {*SHARED, "version"}),
+        "value.unknown": ("warning", {*SHARED, "reason"}),
+        "counter.added": ("debug", {*SHARED, "version"}),
+        "counter.written": ("debug", {*SHARED, "version"}),
+        "counter.unknown": ("warning", {*SHARED, "reason"}),
+        "latch.counted": ("debug", {*SHARED, "version"}),
+        "latch.unknown": ("warning", {*SHARED, "reason"}),
         "session.started": ("info", {"store", "session", "timeout_s"}),
         "session.suspect": ("warning", {"store", "session"}),
         "session.lost": ("warning", {"store", "session", "reason"}),

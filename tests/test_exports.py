@@ -102,10 +102,13 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
     assert recipes.__all__ == [
         "AlreadyJoined",
         "Assignment",
+        "AsyncBarrier",
         "AsyncClient",
+        "AsyncCounter",
         "AsyncElection",
         "AsyncGrant",
         "AsyncGroup",
+        "AsyncLatch",
         "AsyncLeadership",
         "AsyncLock",
         "AsyncMembership",
@@ -117,15 +120,22 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "AsyncReadWriteLock",
         "AsyncSemaphore",
         "AsyncSemaphoreGrant",
+        "AsyncValue",
         "AsyncWriteGrant",
         "AsyncWriteLock",
+        "Barrier",
+        "BarrierBroken",
+        "BarrierMismatch",
         "Client",
         "ClientClosed",
         "ContenderInfo",
+        "Counter",
         "Election",
         "Grant",
         "Group",
         "Guarantees",
+        "Latch",
+        "LatchMismatch",
         "Leader",
         "Leadership",
         "Lock",
@@ -136,6 +146,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "Membership",
         "MultiGrant",
         "MultiLock",
+        "OutcomeUnknown",
         "Partitions",
         "QueueFull",
         "RLock",
@@ -156,6 +167,8 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "StoreUntrusted",
         "TooWeak",
         "UpgradeError",
+        "Value",
+        "Versioned",
         "WouldDeadlock",
         "WriteGrant",
         "WriteLock",
@@ -221,7 +234,11 @@ def test_locks_print_nothing_by_default() -> None:
 
 @pytest.mark.parametrize("api", ["connect", "connect_async"])
 @pytest.mark.parametrize(
-    "url", ["etcd://127.0.0.1:1/app", "etcds://h/app", "zookeeper://127.0.0.1:1/app", "sqlite:///no/x"]
+    "url",
+    [
+        *("etcd://127.0.0.1:1/app", "etcds://h/app", "zookeeper://127.0.0.1:1/app", "sqlite:///no/x"),
+        *("redis://127.0.0.1:1/0/app", "rediss://h"),
+    ],
 )
 def test_connect_does_no_io(api: Any, url: str) -> None:
     client = getattr(recipes, api)(url)

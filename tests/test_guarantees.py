@@ -18,6 +18,7 @@ URLS = {
     "zookeeper": "zookeeper://h/app",
     "etcd": "etcd://h/app",
     "etcds": "etcds://h/app",
+    "redis": "redis://h/0/app",
     "sqlite": "sqlite:///nowhere/locks.db",
     "memory": "memory://",
 }
@@ -29,20 +30,21 @@ BOTH = pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_asyn
 def test_every_client_says_what_its_store_promises_without_io(connect: Any, scheme: str) -> None:
     given = connect(URLS[scheme]).guarantees
     assert isinstance(given, Guarantees)
-    assert given is STORES[scheme.removesuffix("s") if scheme == "etcds" else scheme]
+    assert given == STORES[scheme.removesuffix("s") if scheme == "etcds" else scheme]
 
 
 @pytest.mark.parametrize(
     ("need", "stores"),
     [
-        ("fencing", {"zookeeper", "etcd", "sqlite", "memory"}),
+        ("fencing", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
         ("linearizable", {"zookeeper", "etcd", "sqlite", "memory"}),
-        ("durable", {"zookeeper", "etcd", "sqlite"}),
-        ("many_processes", {"zookeeper", "etcd", "sqlite"}),
-        ("many_machines", {"zookeeper", "etcd"}),
-        ("fair", {"zookeeper", "etcd", "sqlite", "memory"}),
-        ("shared", {"zookeeper", "etcd", "sqlite", "memory"}),
-        ("proven", {"zookeeper", "etcd", "sqlite", "memory"}),
+        ("durable", {"zookeeper", "etcd", "redis", "sqlite"}),
+        ("many_processes", {"zookeeper", "etcd", "redis", "sqlite"}),
+        ("many_machines", {"zookeeper", "etcd", "redis"}),
+        ("fair", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
+        ("shared", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
+        ("proven", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
+        ("values", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
     ],
 )
 def test_which_store_meets_which_need(need: Any, stores: set[str]) -> None:
@@ -56,8 +58,10 @@ def test_a_store_that_is_too_weak_is_refused_before_any_io(connect: Any, tmp_pat
     with pytest.raises(TooWeak) as refused:
         connect(url, require=["fencing", "many_machines"])
     assert (refused.value.store, refused.value.missing) == ("sqlite://", ("many_machines",))
-    assert refused.value.use == ("zookeeper://", "etcd://")
-    assert str(refused.value) == "sqlite:// does not give many_machines; use zookeeper:// or etcd://"
+    assert refused.value.use == ("zookeeper://", "etcd://", "redis://")
+    assert (
+        str(refused.value) == "sqlite:// does not give many_machines; use zookeeper:// or etcd:// or redis://"
+    )
     assert isinstance(refused.value, ValueError)
     assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
     assert list(tmp_path.iterdir()) == []
@@ -113,7 +117,13 @@ def test_guarantees_are_values() -> None:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("recipe", "promise", "given"), [("group", "shared", False), ("election", "order", "none")]
+    ("recipe", "promise", "given"),
+    [
+        ("group", "shared", False),
+        ("election", "order", "none"),
+        ("value", "values", False),
+        ("counter", "values", False),
+    ],
 )
 def test_a_recipe_refuses_a_store_that_is_too_weak_for_it(
     connect: Any, recipe: str, promise: str, given: Any

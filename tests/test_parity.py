@@ -30,6 +30,10 @@ PAIRS: list[tuple[Any, Any]] = [
     (recipes.MultiLock, recipes.AsyncMultiLock),
     (recipes.MultiGrant, recipes.AsyncMultiGrant),
     (recipes.Partitions, recipes.AsyncPartitions),
+    (recipes.Value, recipes.AsyncValue),
+    (recipes.Counter, recipes.AsyncCounter),
+    (recipes.Latch, recipes.AsyncLatch),
+    (recipes.Barrier, recipes.AsyncBarrier),
     (grant.Lost, grant.AsyncLost),
     (fencing.SqlGate, fencing.AsyncSqlGate),
     (fencing.RedisGate, fencing.AsyncRedisGate),
@@ -45,6 +49,10 @@ RECIPES: dict[str, tuple[Any, Any]] = {
     "election": (recipes.Election, recipes.AsyncElection),
     "group": (recipes.Group, recipes.AsyncGroup),
     "multilock": (recipes.MultiLock, recipes.AsyncMultiLock),
+    "value": (recipes.Value, recipes.AsyncValue),
+    "counter": (recipes.Counter, recipes.AsyncCounter),
+    "latch": (recipes.Latch, recipes.AsyncLatch),
+    "barrier": (recipes.Barrier, recipes.AsyncBarrier),
 }
 """What the methods of the clients make."""
 
@@ -202,6 +210,8 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     awaited |= {"leader", "proclaim", "run"}
     awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
     awaited |= {"join", "members", "next", "update"}
+    awaited |= {"add", "count_down", "delete", "get", "left", "set", "set_if"}
+    awaited |= {"enter", "leave"}
     assert not inspect.iscoroutinefunction(one)
     awaitable = name in ("acquire", "campaign", "join")
     assert (inspect.iscoroutinefunction(other) or awaitable) == (name in awaited)

@@ -17,8 +17,10 @@ MODULES = {
 }
 
 PURE_PLACES = ("_contract", "_rules", "_programs")
-PURE_DRIVERS = {f"recipes._run.{name}" for name in ("effects", "interpreter", "lanes")}
-PURE_STORE_PARTS = ("protocol", "layout", "codec", "requests", "queue")
+PURE_MODULES = {f"recipes._run.{name}" for name in ("effects", "interpreter", "lanes")} | {
+    "recipes.stores.receipts"
+}
+PURE_STORE_PARTS = ("protocol", "layout", "keys", "codec", "requests", "queue")
 FORBIDDEN = {
     "asyncio",
     "concurrent",
@@ -59,7 +61,7 @@ CLOCKS = {
 
 def is_pure(module: str) -> bool:
     _, place, *inside = [*module.split("."), ""]
-    if place in PURE_PLACES or module in PURE_DRIVERS:
+    if place in PURE_PLACES or module in PURE_MODULES:
         return True
     return place == "stores" and len(inside) == 3 and inside[1].startswith(PURE_STORE_PARTS)
 
@@ -97,6 +99,7 @@ def test_the_pure_modules_are_those_that_are_meant() -> None:
         "stores.etcd.codec",
         "stores.zookeeper.layout",
         "stores._kit.queue",
+        "stores.receipts",
     } <= names
     assert not {"stores.memory", "_run.runtime", "stores.etcd.wire"} & names
 
@@ -117,11 +120,14 @@ def test_pure_modules_read_no_clock_and_toss_no_coin(module: str) -> None:
 
 # Which layer may import which; the modules of one layer may import each other.
 NOUNS = {
+    "barrier",
     "client",
+    "counter",
     "election",
     "grant",
     "group",
     "inspection",
+    "latch",
     "lock",
     "multilock",
     "partition",
@@ -129,6 +135,7 @@ NOUNS = {
     "rwlock",
     "semaphore",
     "session",
+    "value",
     "_api",
 }
 GUARDS = {"etcd", "zookeeper"}  # what is special to one store
@@ -151,7 +158,10 @@ PLACES = {
 STORES = {
     "": "stores",
     "registry": "registry",
-    **dict.fromkeys(("credentials", "secret", "tls", "urls"), "entry"),  # how a client enters a store
+    "receipts": "receipts",
+    **dict.fromkeys(
+        ("addresses", "credentials", "secret", "sockets", "streams", "tls", "urls"), "entry"
+    ),  # how a client enters a store
 }
 SHARED_PLACES = {"recipes._run.clock": "clock", "recipes._run.waiting": "waiting"}
 """What drivers and transports both use: the clock, and how a thread waits."""
@@ -164,7 +174,7 @@ def layer(module: str) -> str:
     if place != "stores":
         return PLACES.get(place, f"a new place: {module}")
     if inside == "_kit":
-        return "store kit"
+        return "queue kit" if rest[0] == "queue" else "store kit"
     if any(rest):
         return "protocols" if is_pure(module) else "transports"
     return STORES.get(inside, "backends")
@@ -179,10 +189,18 @@ ALLOWED = {
     "programs": {"values", "contract", "rules"},
     "entry": {"values", "waiting"},  # for a password
     "registry": {"values", "contract", "backends", "entry"},
-    "store kit": {"values", "contract", "clock"},  # no store, and no program or rule
-    "protocols": {"values", "contract"},
-    "transports": {"values", "contract", "store kit", "protocols", "clock", "waiting", "backends", "entry"},
-    "backends": {"values", "contract", "store kit", "protocols", "transports", "clock", "entry"},
+    "receipts": {"values", "contract"},
+    "queue kit": {"values", "contract", "receipts"},  # pure
+    "store kit": {"values", "contract", "clock", "receipts", "queue kit"},  # no store, and no program or rule
+    "protocols": {"values", "contract", "receipts", "queue kit"},
+    "transports": {
+        *("values", "contract", "receipts", "queue kit", "store kit", "protocols", "clock", "waiting"),
+        *("backends", "entry"),
+    },
+    "backends": {
+        *("values", "contract", "receipts", "queue kit", "store kit", "protocols", "transports", "clock"),
+        "entry",
+    },
     "drivers": {"values", "contract", "programs", "clock", "waiting"},
     "nouns": {"values", "contract", "rules", "programs", "drivers", "registry", "entry"},
     "root": {"values", "nouns"},
@@ -210,7 +228,9 @@ def test_programs_and_stores_meet_in_the_contract_only(module: str) -> None:
         assert not name.startswith(("recipes._run", "recipes.stores")), name
 
 
-@pytest.mark.parametrize("module", [one for one in MODULES if layer(one) in {"protocols", "store kit"}])
+@pytest.mark.parametrize(
+    "module", [one for one in MODULES if layer(one) in {"protocols", "queue kit", "store kit"}]
+)
 def test_no_store_knows_a_program_or_a_rule(module: str) -> None:
     for name in imports(module, typing_too=True):
         assert not name.startswith(("recipes._programs", "recipes._rules", "recipes._run")) or (

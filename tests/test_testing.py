@@ -16,8 +16,11 @@ import recipes
 from recipes import events, testing
 from recipes._contract import operations as ops
 from recipes._contract.contenders import DOWNGRADED, Contender
+from recipes._contract.operations import Write
+from recipes._programs.cleaner import Job
 from recipes._run.manual import ManualTaskMailbox, ManualTime
 from recipes.events import Transition
+from recipes.stores.memory import MemoryServer
 from recipes.testing import clock as clock_module
 from recipes.testing import faults
 from tests.run.test_tasks import in_loop
@@ -424,6 +427,33 @@ class TestBreaking:
             waiting.result(SOON_S).release()
         assert store.holders("x") == []
         assert client._runtime.backend.faults == []  # type: ignore[attr-defined]
+
+    def test_a_write_that_is_to_be_settled_is_work_to_be_done(self, store: testing.Store) -> None:
+        client = store.connect().open()
+        client.counter("x").add()
+        runtime: Any = client._runtime
+        assert runtime.rests()
+        job = Job(runtime.state.session, None, write=Write("~counter/x", None, 1))
+        runtime.cleaning[id(job)] = job  # and the cleaner has not begun
+        assert not runtime.rests()
+        runtime.cleaned(job)
+        assert runtime.rests()
+
+    def test_lost_races_need_nobody_to_move_the_clock(
+        self, store: testing.Store, beside: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = store.connect().open()
+        counter = client.counter("x")
+        assert counter.add() == 1
+        put, races = MemoryServer._put, iter(range(5))
+
+        def put_after_another(server: Any, op: Any, command: Any) -> Any:
+            if next(races, None) is not None:
+                server._write(Write(op.exchange.write.key, b"10", 0), next(server._revision))
+            return put(server, op, command)
+
+        monkeypatch.setattr(MemoryServer, "_put", put_after_another)
+        assert beside(counter.add).result(SOON_S) == 11
 
     @pytest.mark.parametrize("lose", ["drop_reply", "drop_request"])
     def test_a_lost_opening_is_made_good_by_a_call_and_told_by_open(

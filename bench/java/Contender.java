@@ -3,8 +3,10 @@ import java.io.InputStreamReader;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.retry.RetryNTimes;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
@@ -18,7 +20,7 @@ public final class Contender {
                 CuratorFrameworkFactory.newClient(args[0], 10_000, 10_000, new RetryOneTime(100))) {
             client.start();
             client.blockUntilConnected();
-            InterProcessMutex lock = null;
+            Taking lock = null;
             System.out.println("\"hello\"");
             BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -40,18 +42,60 @@ public final class Contender {
         }
     }
 
-    private static InterProcessMutex lockOf(CuratorFramework client, String path, String side) {
+    private static Taking lockOf(CuratorFramework client, String path, String side) {
         switch (side) {
             case "reader":
-                return new InterProcessReadWriteLock(client, path).readLock();
+                return taking(new InterProcessReadWriteLock(client, path).readLock());
             case "writer":
-                return new InterProcessReadWriteLock(client, path).writeLock();
+                return taking(new InterProcessReadWriteLock(client, path).writeLock());
+            case "counter":
+                return new Adding(new DistributedAtomicLong(client, path, new RetryNTimes(100_000, 0)));
             default:
-                return new InterProcessMutex(client, path);
+                return taking(new InterProcessMutex(client, path));
         }
     }
 
-    private static String cycles(InterProcessMutex lock, int count, long pause) throws Exception {
+    private static Taking taking(InterProcessMutex lock) {
+        return new Taking() {
+            @Override
+            public void acquire() throws Exception {
+                lock.acquire();
+            }
+
+            @Override
+            public void release() throws Exception {
+                lock.release();
+            }
+        };
+    }
+
+    /** What is taken and given back. */
+    private interface Taking {
+        void acquire() throws Exception;
+
+        void release() throws Exception;
+    }
+
+    /** A counter: one is added, and there is nothing to give back. */
+    private static final class Adding implements Taking {
+        private final DistributedAtomicLong counter;
+
+        Adding(DistributedAtomicLong counter) {
+            this.counter = counter;
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            if (!counter.increment().succeeded()) {
+                throw new IllegalStateException("it should be added");
+            }
+        }
+
+        @Override
+        public void release() {}
+    }
+
+    private static String cycles(Taking lock, int count, long pause) throws Exception {
         StringBuilder said = new StringBuilder();
         for (int done = 0; done < count; done++) {
             if (pause > 0) {
@@ -65,7 +109,7 @@ public final class Contender {
         return "[" + said + "]";
     }
 
-    private static String contend(InterProcessMutex lock, long start, long end, long hold) throws Exception {
+    private static String contend(Taking lock, long start, long end, long hold) throws Exception {
         StringBuilder said = new StringBuilder();
         TimeUnit.NANOSECONDS.sleep(start - System.nanoTime());
         while (System.nanoTime() < end) {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bench.scenarios.alone import alone
 from bench.scenarios.churn import churn
+from bench.scenarios.counting import counting
 from bench.scenarios.footprint import footprint
 from bench.scenarios.handover import handover
 from bench.scenarios.importing import importing
 from bench.scenarios.joining import joining
 from bench.scenarios.parts import parts
 from bench.scenarios.readwrite import readwrite
+from bench.scenarios.redis import redis
 from bench.scenarios.waiters import waiters
 from bench.scenarios.wire import wire
 from bench.stage import Stage
@@ -19,7 +21,7 @@ from bench.tables import Plan, Table
 
 __all__ = ["SCENARIOS"]
 
-SCENARIOS: Mapping[str, Callable[[Stage, Plan], list[Table]]] = {
+SCENARIOS: Mapping[str, Callable[[Stage, Plan], Iterable[Table]]] = {
     "importing": importing,
     "alone": alone,
     "footprint": footprint,
@@ -29,5 +31,7 @@ SCENARIOS: Mapping[str, Callable[[Stage, Plan], list[Table]]] = {
     "readwrite": readwrite,
     "handover": handover,
     "churn": churn,
+    "counting": counting,
     "parts": parts,
+    "redis": redis,
 }

@@ -8,7 +8,7 @@ from bench.scenarios.turns import in_turn
 from bench.stage import Crew, Stage
 from bench.tables import Plan, Table
 
-__all__ = ["alone"]
+__all__ = ["WORDS", "alone", "measured"]
 
 CYCLES = 100
 QUIET_CYCLES = 30
@@ -21,9 +21,9 @@ def alone(stage: Stage, plan: Plan) -> list[Table]:
     crews = stage.crews(*KINDS)
     for crew in crews:
         crew.muster(1)
-    at_once = _measured(plan, crews, Table("alone", WORDS), CYCLES)
+    at_once = measured(plan, crews, Table("alone", WORDS), CYCLES)
     quiet = Table("alone-quiet", f"{WORDS}, each after {QUIET_S * 1000:g} ms of quiet")
-    after_quiet = _measured(plan, crews, quiet, QUIET_CYCLES, QUIET_S)
+    after_quiet = measured(plan, crews, quiet, QUIET_CYCLES, QUIET_S)
     after_quiet.notes.append(
         "So it is when a lock is handed over, too: caches that others have used meanwhile, and cores that "
         "sleep. The CPU time of the server is that of the quiet as well."
@@ -31,7 +31,8 @@ def alone(stage: Stage, plan: Plan) -> list[Table]:
     return [at_once, after_quiet]
 
 
-def _measured(plan: Plan, crews: list[Crew], table: Table, count: int, pause_s: float = 0.0) -> Table:
+def measured(plan: Plan, crews: list[Crew], table: Table, count: int, pause_s: float = 0.0) -> Table:
+    """Add a line for each crew, which cycles so often a turn."""
     found = in_turn(crews, plan.rounds, lambda crew: crew.cycles(plan.count(count), pause_s))
     for crew in crews:
         turns = found[crew.kind.name]

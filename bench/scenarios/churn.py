@@ -6,7 +6,7 @@ import statistics
 
 from bench.figures import handovers, settled, spacing
 from bench.kinds import KINDS
-from bench.scenarios.handover import cpu
+from bench.scenarios.handover import POLLING, cpu
 from bench.scenarios.turns import in_turn
 from bench.stage import Stage, Turn
 from bench.tables import Plan, Table
@@ -18,7 +18,7 @@ FOR_S = 1.5
 CHURNING = [
     kind.name
     for kind in KINDS.values()
-    if kind.waits and kind.name not in ("recipes-memory", "tooz", "aetcd")
+    if kind.waits and kind.name not in ("recipes-memory", "tooz", "aetcd", *POLLING)
 ]
 
 

@@ -8,9 +8,10 @@ from bench.scenarios.turns import in_turn
 from bench.stage import Stage, Turn
 from bench.tables import Plan, Table
 
-__all__ = ["handover"]
+__all__ = ["POLLING", "cpu", "handover", "measured"]
 
-FEW = [kind.name for kind in KINDS.values() if kind.waits and kind.name != "recipes-memory"]
+POLLING = ("tooz-redis", "pottery", "redis-py-asyncio")
+FEW = [kind.name for kind in KINDS.values() if kind.waits and kind.name not in ("recipes-memory", *POLLING)]
 SOME = [name for name in FEW if name not in ("tooz", "filelock", "redis-py")]
 BEST = ["recipes-zookeeper", "kazoo", "curator", "floor-zookeeper", "recipes-etcd", "go", "floor-etcd"]
 SIZES = ((2, 0.02, 1.5, FEW), (8, 0.01, 1.5, SOME), (32, 0.01, 2.0, BEST))
@@ -18,17 +19,20 @@ SIZES = ((2, 0.02, 1.5, FEW), (8, 0.01, 1.5, SOME), (32, 0.01, 2.0, BEST))
 
 def handover(stage: Stage, plan: Plan) -> list[Table]:
     """Measure 2, 8 and 32 contenders; all come again at once, so one holds and all others wait."""
-    return [_measured(stage, plan, *size) for size in SIZES]
+    return [measured(stage, plan, f"handover-{size[0]}", *size) for size in SIZES]
 
 
-def _measured(stage: Stage, plan: Plan, count: int, hold_s: float, for_s: float, kinds: list[str]) -> Table:
+def measured(
+    stage: Stage, plan: Plan, name: str, count: int, hold_s: float, for_s: float, kinds: list[str]
+) -> Table:
+    """Return a table with a line for each kind."""
     crews, few = stage.crews(*kinds), plan.processes(count)
     for crew in crews:
         crew.muster(few)
     length = max(plan.seconds(for_s), 3 * few * hold_s)
     found = in_turn(crews, plan.rounds, lambda crew: crew.contend(few, length, hold_s))
     title = f"Hand-over between processes, {count} contenders, each holds {hold_s * 1000:g} ms"
-    table = Table(f"handover-{count}", title)
+    table = Table(name, title)
     for crew in crews:
         turns = found[crew.kind.name]
         sample = summary(one for turn in turns for one in handovers(turn))

@@ -23,6 +23,7 @@ FILES = {
     "tests/contract/test_memory.py": "memory",
     "tests/contract/test_sqlite.py": "sqlite",
     "integration/test_contract.py": "",  # names its servers in each test
+    "integration/test_contract_redis.py": "",
 }
 RECIPES = {
     "lock": "Exclusion",
@@ -32,12 +33,16 @@ RECIPES = {
     "multilock": "MultiLocks",
     "election": "Elections",
     "group": "Groups",
+    "value": "Values",
+    "counter": "Counters",
+    "latch": "Latches",
+    "barrier": "Barriers",
 }
 """The part of the contract that is about each recipe; the other parts are about all."""
 GUARDS = {"etcd": recipes.etcd.guard, "zookeeper": recipes.zookeeper.guard}
 BOTH = ["asyncio", "blocking"]
 _TEST = re.compile(
-    r"(?P<file>\S+\.py)::Test(?P<part>\w+)::(?P<test>\w+)\[(?:(?P<server>[a-z]+-[\d.]+)-)?(?P<face>asyncio|blocking)"
+    r"(?P<file>\S+\.py)::Test(?P<part>\w+)::(?P<test>\w+)\[(?:(?P<server>[a-z]+-[a-z\d.]+)-)?(?P<face>asyncio|blocking)"
 )
 
 
@@ -113,5 +118,5 @@ def _about(part: str) -> str:
 
 
 def _order(store: str) -> tuple[int, str]:
-    places = ["memory", "sqlite", "zookeeper", "etcd"]
+    places = ["memory", "sqlite", "zookeeper", "etcd", "redis"]
     return places.index(store.partition("-")[0]), store

@@ -12,9 +12,18 @@ __all__ = ["errors"]
 
 SAMPLES: dict[str, dict[str, object]] = {
     "ClientClosed": {},
+    "BarrierBroken": {"name": "nightly/parts", "generation": 3, "reason": "a party that waited has gone"},
+    "BarrierMismatch": {"name": "nightly/parts", "parties": 3, "others": 4},
+    "LatchMismatch": {"name": "release-42/ready", "count": 4, "stored": 3},
     "LockLost": {"lock": "reports", "token": 41, "reason": "its session was lost"},
     "AlreadyJoined": {"lock": "workers", "member_id": "worker-7", "timeout_s": 20.0, "position": 1},
     "LockTimeout": {"lock": "reports", "timeout_s": 5.0, "position": 2},
+    "OutcomeUnknown": {
+        "store": "etcd1:2379",
+        "detail": "no answer within the request timeout",
+        "recipe": "counter",
+        "name": "orders",
+    },
     "QueueFull": {"lock": "reports", "max_waiters": 1, "position": 2},
     "ReentrantCall": {},
     "SessionLost": {"reason": "no renewal was confirmed in time", "lock": "reports"},
@@ -24,7 +33,11 @@ SAMPLES: dict[str, dict[str, object]] = {
     "StoreRefused": {"store": "etcd1:2379", "detail": "..."},
     "StoreUnavailable": {"store": "etcd1:2379", "detail": "..."},
     "StoreUntrusted": {"store": "etcd1:2379", "detail": "..."},
-    "TooWeak": {"store": "sqlite://", "missing": ("many_machines",), "use": ("zookeeper://", "etcd://")},
+    "TooWeak": {
+        "store": "sqlite://",
+        "missing": ("many_machines",),
+        "use": ("zookeeper://", "etcd://", "redis://"),
+    },
     "UpgradeError": {"lock": "catalog", "token": 41},
     "WouldDeadlock": {"lock": "reports", "token": 41},
 }

@@ -7,6 +7,7 @@ from recipes._programs.lease import SessionClock
 from recipes.stores._kit.queue import QueueProtocol
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.memory import MemoryProtocol
+from recipes.stores.redis.protocol import RedisProtocol
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 
 __all__ = ["session"]
@@ -14,6 +15,7 @@ __all__ = ["session"]
 PROTOCOLS = {
     "ZooKeeper": ZooKeeperProtocol,
     "etcd": EtcdProtocol,
+    "Redis": RedisProtocol,
     "SQLite": QueueProtocol,
     "memory": MemoryProtocol,
 }

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from docs.generate.tables import code, table
 from recipes.stores import tls
 from recipes.stores.registry import SCHEMES, factory_of
+from recipes.stores.urls import encrypts
 
 __all__ = ["urls"]
 
@@ -15,6 +16,12 @@ SAMPLES = {
     "zookeepers": "zookeepers://zk1,zk2/app",
     "etcd": "etcd://etcd1,etcd2/app",
     "etcds": "etcds://etcd1,etcd2/app",
+    "redis": "redis://redis1/0/app",
+    "rediss": "rediss://redis1/0/app",
+    "redis+sentinel": "redis+sentinel://s1,s2,s3/mymaster/0/app",
+    "rediss+sentinel": "rediss+sentinel://s1,s2,s3/mymaster/0/app",
+    "redis+cluster": "redis+cluster://n1,n2,n3/app",
+    "rediss+cluster": "rediss+cluster://n1,n2,n3/app",
     "sqlite": "sqlite:///var/lib/app/locks.db",
     "memory": "memory://name",
 }
@@ -24,8 +31,9 @@ def urls() -> str:
     """Return the table."""
     rows = []
     for scheme in SCHEMES:
-        backend, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), {})
-        if not scheme.endswith("s"):
+        given = {"replicas": 1} if "+" in scheme else {}  # which has to be said there
+        backend, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), given)
+        if not encrypts(scheme):
             options -= tls.NAMES  # refused there: nothing is encrypted
         rows.append((f"`{SAMPLES[scheme]}`", f"`{backend.label}`", code(sorted(options), "none")))
     heads = (

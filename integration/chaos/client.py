@@ -11,7 +11,8 @@ import random
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,12 @@ class Spec:
     session_s: float
     seed: str
     folder: Path
-    lanes: tuple[str, ...] = ("counting", "banking", "electing", "joining", *("locks",) * 9)
+    lanes: tuple[str, ...] = (
+        *("counting", "banking", "electing", "joining", "valuing", "adding", "guarding"),
+        *("locks",) * 9,
+    )
     shape: Shape = SHAPE
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def main(spec: Spec, told: Connection) -> None:
@@ -76,7 +81,7 @@ def _lanes(spec: Spec, client: Any) -> list[Lane]:
 
 def _blocking(spec: Spec, told: Connection) -> None:
     over = threading.Event()
-    client = recipes.connect(spec.url, session_timeout=spec.session_s, request_timeout=1.0)
+    client = recipes.connect(spec.url, session_timeout=spec.session_s, request_timeout=1.0, **spec.options)
     threads = [
         threading.Thread(target=lambda one=lane: Threads.run(one.go(over)), daemon=True)
         for lane in _lanes(spec, client)
@@ -94,7 +99,9 @@ def _blocking(spec: Spec, told: Connection) -> None:
 
 async def _tasks(spec: Spec, told: Connection) -> None:
     over = threading.Event()
-    client = recipes.connect_async(spec.url, session_timeout=spec.session_s, request_timeout=1.0)
+    client = recipes.connect_async(
+        spec.url, session_timeout=spec.session_s, request_timeout=1.0, **spec.options
+    )
     tasks = [asyncio.create_task(lane.go(over)) for lane in _lanes(spec, client)]
     await asyncio.to_thread(told.recv)
     over.set()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter as Count
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from integration.chaos.history import Entry, Line, entries_of, read
 from integration.chaos.lanes import MEMBER
 from tests.histories.checks import Visit, faults
-from tests.histories.linear import UNKNOWN, Operation, Undecided, linearizable
-from tests.histories.models import Lock, ReadWriteLock, Register
+from tests.histories.linear import UNKNOWN, Model, Operation, Undecided, linearizable
+from tests.histories.models import Counter, Guarded, Lock, ReadWriteLock, Register, Value
 
-__all__ = ["Judged", "judge"]
+__all__ = ["Judged", "Stay", "judge", "stays_of", "unfair"]
 
 
 @dataclass
@@ -64,16 +66,17 @@ def judge(folder: Path, registers: dict[str, int], total: int, right_total: int)
     wrong = [f"{line['id']} raised {line['why']}" for line in lines if line["is"] == "wrong"]
     entries = entries_of(line for line in lines if line["is"] != "wrong")
     log = _faults(folder)
-    stays = _stays(entries, _expired(log))
+    stays = stays_of(entries, _expired(log))
     judged = Judged(wrong, open=sum(stay.released == UNKNOWN for stay in stays))
     judged.figures = dict(_figures(entries.values(), stays, registers))
     judged.violations += _dishonest(stays, log)
-    judged.violations += _unfair(stays)
+    judged.violations += unfair(stays)
     judged.violations += _not_linear(stays, judged.figures)
     judged.violations += _register(entries, registers, judged.figures)
     judged.violations += _observed(entries.values())
     judged.violations += _members(entries.values(), stays)
     judged.violations += _bank(entries.values(), total, right_total)
+    judged.violations += _shared(entries.values(), stays, judged.figures)
     return judged
 
 
@@ -100,7 +103,8 @@ def _dishonest(stays: list[Stay], log: list[Line]) -> Iterator[str]:
                     yield f"S4: {stay.lock}: {stay.who} was stopped for {pause['seconds']:.1f} s, and held"
 
 
-def _stays(entries: dict[str, Entry], expired: dict[str, int]) -> list[Stay]:
+def stays_of(entries: dict[str, Entry], expired: dict[str, int]) -> list[Stay]:
+    """Return the grants; ``expired`` says when sessions were ended by force."""
     stays: dict[str, Stay] = {}
     for entry in entries.values():
         if entry.what == "acquire" and entry.how == "ok":
@@ -137,7 +141,7 @@ def _by_lock(stays: Iterable[Stay]) -> dict[str, list[Stay]]:
     return found
 
 
-def _unfair(stays: list[Stay]) -> Iterator[str]:
+def unfair(stays: list[Stay]) -> Iterator[str]:
     """S2, S3 and S6, by the tokens."""
     for lock, those in _by_lock(stays).items():
         for fault in faults([stay.visit() for stay in those], fifo=False):
@@ -260,8 +264,94 @@ def _members(entries: Iterable[Entry], stays: list[Stay]) -> Iterator[str]:
         )
 
 
-def _figures(entries: Iterable[Entry], stays: list[Stay], registers: dict[str, int]) -> Counter[str]:
-    figures: Counter[str] = Counter(operations=0)
+def _shared(entries: Iterable[Entry], stays: list[Stay], figures: dict[str, int]) -> Iterator[str]:
+    """A write of a value or a counter is done once, or it cannot be known; what raised is never done."""
+    by_name: dict[str, list[Operation]] = defaultdict(list)
+    for entry in entries:
+        if entry.what in ASKED and entry.how != "fail" and (entry.how == "ok" or entry.what != "get"):
+            returned = UNKNOWN if entry.how != "ok" or entry.returned is None else entry.returned
+            value = ASKED[entry.what](entry.facts, entry.answer.get("result"), known=entry.how == "ok")
+            by_name[entry.facts["of"]].append(Operation(entry.what, value, entry.called, returned))
+    for stay in stays:
+        if stay.lock in by_name:
+            by_name[stay.lock].append(Operation("grant", stay.token, stay.asked, stay.granted))
+    for name, operations in by_name.items():
+        kind = name.partition(" ")[0]
+        figures["operations"] += len(operations)
+        figures[f"operations: {kind}"] = figures.get(f"operations: {kind}", 0) + len(operations)
+        try:
+            fewer = () if kind == "counter" else _fewer(operations)
+            explained = any(_explains(SHARED[kind], some) for some in fewer)
+            if not explained and not linearizable(SHARED[kind], operations):
+                yield f"{name}: no order of its {len(operations)} operations is one of a {kind}"
+        except Undecided as why:
+            yield f"{name}: not decided: {why}"
+
+
+def _fewer(operations: list[Operation]) -> Iterator[list[Operation]]:
+    """Yield the history without some of what may never have happened: if that has an order, it has one.
+
+    First without the writes that nobody saw return and whose data nobody read, which are most of those.
+    """
+    read = {one.value[0] for one in operations if one.what == "get" and isinstance(one.value, tuple)}
+    unread = {
+        one
+        for one in operations
+        if one.returned == UNKNOWN and one.what in ("set", "set_if") and _data(one) not in read
+    }
+    without = [one for one in operations if one not in unread]
+    yield [one for one in without if one.returned != UNKNOWN or one.what != "delete"]
+    yield without
+
+
+def _data(operation: Operation) -> Hashable:
+    return operation.value[0] if isinstance(operation.value, tuple) else operation.value
+
+
+def _explains(model: Model, operations: list[Operation]) -> bool:
+    """Whether the model allows these, as far as the search comes."""
+    try:
+        return linearizable(model, operations)
+    except Undecided:
+        return False
+
+
+def _got(facts: Line, result: Any, *, known: bool) -> Hashable:
+    del facts
+    assert known, "what a read found is known, or it is not looked at"
+    return tuple(result) if isinstance(result, list) else result
+
+
+def _set(facts: Line, result: Any, *, known: bool) -> Hashable:
+    del result, known
+    return (facts["data"], facts["token"]) if "token" in facts else facts["data"]
+
+
+def _set_if(facts: Line, result: Any, *, known: bool) -> Hashable:
+    new, old = ("new", "expected") if "new" in facts else ("data", "version")
+    return facts[new], facts[old], result if known else True
+
+
+def _deleted(facts: Line, result: Any, *, known: bool) -> Hashable:
+    return facts["version"], result if known else True
+
+
+def _added(facts: Line, result: Any, *, known: bool) -> Hashable:
+    return facts["count"], result if known else None
+
+
+ASKED: dict[str, Callable[..., Hashable]] = {
+    "get": _got,
+    "set": _set,
+    "set_if": _set_if,
+    "delete": _deleted,
+    "add": _added,
+}
+SHARED: dict[str, Model] = {"value": Value(), "counter": Counter(), "guarded": Guarded()}
+
+
+def _figures(entries: Iterable[Entry], stays: list[Stay], registers: dict[str, int]) -> Count[str]:
+    figures: Count[str] = Count(operations=0)
     figures["grants"] = len(stays)
     figures["shared grants"] = sum(not stay.exclusive for stay in stays)
     for entry in entries:

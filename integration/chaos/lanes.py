@@ -1,4 +1,4 @@
-"""What a client does all the while, in the words of either API: three lanes beside each other.
+"""What a client does all the while, in the words of either API: lanes beside each other.
 
 Each turn takes a lock in some way, does its work, asking now and then whether it still holds,
 and gives it back. Whatever the faults do to it is noted; what they may not do is noted as wrong.
@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import recipes
@@ -25,9 +26,13 @@ EXPECTED = (recipes.LockTimeout, recipes.StoreError, recipes.SessionLost)
 WAYS = {"wait": 10, "short": 3, "try": 3, "cancel": 3}
 SHORTEST_S, SHORT_S = 0.001, 0.3
 NAMES = 20
+STAYS, LOOKS_S = 2, 0.005
 MEMBER, IDS = "member ", "abc"
 DOWNGRADES, TRANSFERS = 0.3, 0.4
 RUNS, LEADS = 0.5, 0.2
+SHARED = 4
+ASKS_VALUES = {"get": 8, "set": 5, "set_if": 5, "delete": 1}
+ASKS_COUNTERS = {"add": 8, "get": 3, "set_if": 1}
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,14 @@ class Shape:
         update_s: How long an update of the registers takes at most, between its read and its write:
             longer, so that more of the pauses strike there.
         lead_s: How long a leader leads at most.
+        stay_s: How long one that stays holds at most.
     """
 
     wait_s: float = 1.5
     hold_s: float = 0.003
     update_s: float = 0.024
     lead_s: float = 0.5
+    stay_s: float = 3.0
 
 
 class Held:
@@ -147,6 +154,19 @@ class Locks(Lane):
         held = await self.acquire(lock, "exclusive")
         if held is not None:
             await self.work(held)
+            await self.release(held)
+
+
+class Staying(Lane):
+    """Holds a lock for so long that faults strike, or until it is lost, and asks all the while."""
+
+    async def turn(self) -> None:
+        lock = self.client.lock(f"stay-{self.chance.randrange(STAYS)}")
+        held = await self.acquire(lock, "exclusive", {"wait": 1})
+        if held is not None:
+            until = now_ns() + self.chance.uniform(0, self.shape.stay_s) * 1e9
+            while held.held() and now_ns() < until:
+                await self.api.pause(LOOKS_S)
             await self.release(held)
 
 
@@ -382,10 +402,114 @@ class Joining(Lane):
             asked.ok()
 
 
+class Sharing(Lane):
+    """Reads and writes what all share; what each call came to is noted."""
+
+    @abstractmethod
+    async def turn(self) -> None:
+        """Ask once."""
+
+    async def ask(self, what: str, name: str, method: Any, *arguments: Any, **facts: Any) -> Any:
+        """Ask, and note the answer; ``...`` if there is none.
+
+        Of a write that raised anything but `OutcomeUnknown` it is noted that it was not done, nor will be.
+        """
+        asked = self.book.invoke(what, of=name, **facts)
+        try:
+            answer = await self.api.call(partial(method, *arguments))
+        except recipes.OutcomeUnknown as error:
+            asked.unknown(error.detail)
+        except (*EXPECTED, recipes.LockLost) as error:
+            asked.fail(type(error).__name__)
+            await self.api.pause(self.chance.uniform(0, 0.02))
+        else:
+            asked.ok(result=_plain(answer))
+            return answer
+        return ...
+
+
+def _plain(answer: Any) -> Any:
+    """Return an answer as JSON can say it."""
+    return [answer.data.decode(), answer.version] if isinstance(answer, recipes.Versioned) else answer
+
+
+class Valuing(Sharing):
+    """Reads, writes and deletes values, and writes them if they are as they were when it read them."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._seen: dict[str, int] = {}
+
+    async def turn(self) -> None:
+        name = f"value {self.chance.randrange(SHARED)}"
+        value, data = self.client.value(name), f"{self.book.who}-{self.chance.getrandbits(48):x}"
+        (what,) = self.chance.choices(list(ASKS_VALUES), list(ASKS_VALUES.values()))
+        version = self._seen.get(name, 0)
+        if what == "get":
+            found = await self.ask("get", name, value.get)
+            self._seen[name] = found.version if isinstance(found, recipes.Versioned) else 0
+        elif what == "set":
+            await self.ask("set", name, value.set, data.encode(), data=data)
+        elif what == "set_if":
+            await self.ask("set_if", name, value.set_if, data.encode(), version, data=data, version=version)
+        elif what == "delete" or not version:
+            await self.ask("delete", name, value.delete, version=None)
+        else:
+            await self.ask("delete", name, value.delete, version, version=version)
+
+
+class Adding(Sharing):
+    """Adds to counters, reads them, and replaces them if they are as expected."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._seen: dict[str, int] = {}
+
+    async def turn(self) -> None:
+        name = f"counter {self.chance.randrange(SHARED)}"
+        counter = self.client.counter(name)
+        (what,) = self.chance.choices(list(ASKS_COUNTERS), list(ASKS_COUNTERS.values()))
+        seen = self._seen.get(name, 0)
+        if what == "get":
+            found = await self.ask("get", name, counter.get)
+        elif what == "add":
+            found = await self.ask("add", name, counter.add, count=1)
+        else:
+            new = seen + self.chance.randint(-2, 2)
+            done = await self.ask("set_if", name, counter.set_if, new, seen, new=new, expected=seen)
+            found = new if done is True else ...
+        if found is not ...:
+            self._seen[name] = found
+
+
+class Guarding(Sharing):
+    """Writes a value under a lock, guarded by the grant alone, and reads it."""
+
+    name = "guarded 0"
+
+    async def turn(self) -> None:
+        held = await self.acquire(self.client.lock(self.name), "exclusive")
+        if held is None:
+            return
+        token = held.grant.token
+        value = self.client.value(self.name)
+        guarded = held.grant.guarding(value)
+        for _ in range(self.chance.randint(1, 4)):
+            data = f"{token}-{self.chance.getrandbits(32):x}"
+            await self.ask("get", self.name, value.get)
+            await self.ask("set", self.name, guarded.set, data.encode(), data=data, token=token)
+        held.held()
+        await self.release(held)
+
+
 LANES: dict[str, type[Lane]] = {
     "locks": Locks,
+    "staying": Staying,
     "counting": Counting,
     "banking": Banking,
     "electing": Electing,
     "joining": Joining,
+    "valuing": Valuing,
+    "adding": Adding,
+    "guarding": Guarding,
 }

@@ -26,6 +26,9 @@ SESSION_S = {
 }
 """Long enough on a cluster for some sessions to outlive the death of a leader."""
 
+KEPT = ("~value/", "~counter/", "~latch/")
+"""What stands there is no contender: values, which stay, and their receipts, which go with their session."""
+
 _PLACE = re.compile(r"^\s(/\S+)$", re.MULTILINE)
 
 
@@ -103,6 +106,8 @@ class Stage:
     @staticmethod
     def _keys(server: Any, prefix: str) -> Iterator[tuple[str, str]]:
         for key in server.keys(f"{prefix}/"):
+            if key.startswith(tuple(f"{prefix}/{kind}" for kind in KEPT)):
+                continue
             yield key, key.rpartition("/")[2].split("-")[1]
 
     @staticmethod
@@ -111,7 +116,8 @@ class Stage:
         for part in re.split(r"^(?=0x)", said, flags=re.MULTILINE)[1:]:
             session = part.partition(":")[0]
             for path in _PLACE.findall(part):
-                if path.startswith(f"/{prefix}/"):
+                kept = path.startswith(tuple(f"/{prefix}/{kind}" for kind in KEPT))
+                if path.startswith(f"/{prefix}/") and not kept:
                     yield path, session.removeprefix("0x")
 
     def sessions(self, prefix: str) -> list[str]:

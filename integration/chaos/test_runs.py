@@ -22,7 +22,7 @@ from integration.needing import needed
 GONE_S = 20.0
 
 
-@pytest.fixture(params=["etcd-3.5", "zookeeper"])
+@pytest.fixture(params=["etcd-3.4", "zookeeper"])  # etcd 3.5.1 may forget a write when it is killed (13766)
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
     with needed(request.param, lambda: Stage(request.param)) as one:
         yield one
@@ -43,6 +43,7 @@ def test_a_run_of_three_faults_at_once(stage: Stage, tmp_path: Path, figure: Cal
 def test_what_clients_leave_is_seen(stage: Stage) -> None:
     with recipes.connect(stage.server.url("seen"), session_timeout=5) as client:
         grant = client.lock("a").acquire(timeout=5)
+        client.value("a").set(b"this stays, and is no contender; nor is its receipt")
         standing = stage.contenders("seen")
         assert list(standing.values()) == [client.session.id]
         assert stage.sessions("seen") == [client.session.id]

@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from integration import servers
-from integration.credentials.servers import SecureEtcd, SecureZooKeeper
+from integration.credentials.servers import SecureEtcd, SecureRedis, SecureZooKeeper
 
 SECURE: dict[str, Callable[[], servers.Server]] = {
     "etcd-3.4-tls": lambda: SecureEtcd("etcd-3.4"),
     "etcd-3.5-mutual": lambda: SecureEtcd("etcd-3.5", mutual=True),
+    "redis-tls": SecureRedis,
+    "redis-mutual": lambda: SecureRedis(mutual=True),
     "zookeeper-3.8-tls": SecureZooKeeper,
     "zookeeper-3.8-sasl": lambda: SecureZooKeeper(sasl=True, mutual=True),
 }
 
 
-LONG = {"etcd-3.4-tls", "zookeeper-3.8-sasl"}
+LONG = {"etcd-3.4-tls", "redis-mutual", "zookeeper-3.8-sasl"}
 PARAMS = [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in SECURE]
 
 

@@ -9,14 +9,15 @@ import socket
 import ssl
 from collections.abc import Sequence
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from integration import servers
 from integration.credentials.authority import Authority
 from integration.harness.etcd import encoded
-from integration.harness.finding import JARS, find_zookeeper
+from integration.harness.finding import JARS, find_redis, find_zookeeper
 
-__all__ = ["SENTINEL", "USER", "SecureEtcd", "SecureZooKeeper"]
+__all__ = ["SENTINEL", "USER", "SecureEtcd", "SecureRedis", "SecureZooKeeper"]
 
 USER = "app"
 SENTINEL = "s3ntinel:P%w/ñ"
@@ -157,6 +158,52 @@ class SecureEtcd(servers.Etcd):
     def restart(self, *, wipe: bool = False) -> Any:
         assert not wipe, "a secure server keeps its users"
         return super().restart()
+
+
+class SecureRedis(servers.Redis):
+    """A Redis with TLS, and with a user, or a password alone.
+
+    Args:
+        tls: Whether to speak TLS.
+        mutual: Whether to ask clients for a certificate.
+        user: Whether there is ``USER``, and no other; else the password is enough.
+        prefix: The keys under which ``USER`` may do what the package needs.
+        certificate: Instead of a good one.
+    """
+
+    def __init__(
+        self,
+        *,
+        tls: bool = True,
+        mutual: bool = False,
+        user: bool = True,
+        prefix: str = "t-",
+        certificate: str | None = None,
+    ) -> None:
+        super().__init__("redis-secure", find_redis())
+        self.scheme = "rediss" if tls else "redis"
+        self.authority = Authority(self.home.with_name(f"{self.home.name}-tls"))
+        self.options = {"password": SENTINEL, "restart_grace": 0}  # it starts a moment before its tests
+        self.client_options = {"password": ROOT_PASSWORD, "username": "root"}
+        if user:
+            self.options["username"] = USER
+            self.settings["user default"] = "off"
+        rights = f"~{prefix}* ~{{{prefix}* &{prefix}* &__redis__:invalidate +@all -@dangerous +info"
+        named = USER if user else "default"
+        self.settings[f"user {named}"] = f"on #{sha256(SENTINEL.encode()).hexdigest()} {rights}"
+        self.settings["user root"] = f"on #{sha256(ROOT_PASSWORD.encode()).hexdigest()} ~* &* +@all"
+        if tls:
+            own = certificate or self.authority.issue("server")
+            self.settings |= {"port": "0", "tls-port": str(self.port), "tls-ca-cert-file": self.authority.ca}
+            self.settings |= {"tls-cert-file": own, "tls-key-file": own}
+            self.settings["tls-auth-clients"] = "yes" if mutual else "no"
+            self.options["tls_ca"] = self.authority.ca
+            own = self.authority.issue("harness")
+            # What is tested is the package's checking.
+            self.client_options |= {"ssl": True, "ssl_cert_reqs": "none", "ssl_check_hostname": False}
+            self.client_options |= {"ssl_certfile": own, "ssl_keyfile": own}
+        if mutual:
+            self.options["tls_cert"] = self.authority.issue("client")
 
 
 class SecureZooKeeper(servers.ZooKeeper):

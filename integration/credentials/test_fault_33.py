@@ -166,8 +166,9 @@ def test_fault_33_all_that_is_created_has_the_acl(digest: SecureZooKeeper, prefi
         operator = stack.enter_context(servers.kazoo_client(digest))
         stack.enter_context(client.lock("x"))
         stack.enter_context(client.rwlock("y").reader)
+        client.value("z").set(b"1")
         paths = _tree(operator, f"/{prefix}")
-        assert len(paths) == 7  # three above, two locks, two contenders
+        assert len(paths) == 10  # three above, two locks, two contenders; a value, its parent and its receipt
         for path in paths:
             (acl,) = operator.get_acls(path)[0]
             assert (acl.id.scheme, acl.perms) == ("digest", 31), path
@@ -212,6 +213,22 @@ def test_fault_33_a_watch_made_again_with_an_old_token(
     assert again.sprung.wait(PATIENCE_S)
     assert held.release()
     assert waiting.result(PATIENCE_S).release()
+
+
+def test_fault_33_values_need_the_same_role_and_outlast_a_token(etcd: SecureEtcd, prefix: str) -> None:
+    """A write that is refused for its token was not carried out: it is asked again, and counts once."""
+    with recipes.connect(etcd.url(prefix), **etcd.options) as client:
+        counter, value = client.counter("n"), client.value("x")
+        assert counter.add() == 1
+        with value.changes() as changes:
+            assert changes.next(PATIENCE_S) is None
+            etcd.change_password(SENTINEL)  # all tokens are forgotten
+            assert counter.add() == 2
+            with client.lock("x") as grant:
+                grant.guarding(value).set(b"guarded")
+            seen = changes.next(PATIENCE_S)
+        assert seen is not None
+        assert (seen, counter.get()) == (value.get(), 2)
 
 
 @pytest.mark.long

@@ -158,10 +158,10 @@ def test_no_secret_shows(server: servers.Server, prefix: str, heard: Heard, api:
         denied = actor(api, proxy.url(prefix), **wrong)
         stack.callback(denied.close)
         told.append(failing(denied.acquire, "x"))
-        gone = actor(api, f"{server.scheme}://127.0.0.1:1/{prefix}", **options)
+        gone = actor(api, server.url(prefix).replace(server.address, "127.0.0.1:1"), **options)
         stack.callback(gone.close)
         told.append(failing(gone.open))
-        ours = ("recipes.", "kazoo.", "etcd3gw.", "h11.", "puresasl.")
+        ours = ("recipes.", "kazoo.", "etcd3gw.", "h11.", "puresasl.", "redis.")
         told += [written(one) for one in gc.get_objects() if str(type(one).__module__).startswith(ours)]
     told += heard.said
     told.append(subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout)

@@ -6,12 +6,22 @@ from base64 import b64decode
 from dataclasses import replace
 from typing import Any
 
-from recipes.stores.zookeeper.requests import Create, Delete, SetData, Stat
+from recipes.stores.zookeeper.requests import (
+    Check,
+    Create,
+    Delete,
+    Multi,
+    MultiFailed,
+    Stat,
+    ZooKeeperError,
+)
+from tests.simulation.acts_model import Act, Acts
 from tests.simulation.etcd_model import EtcdServer
 from tests.simulation.zookeeper_connection import ZooKeeperConnection
 from tests.simulation.zookeeper_model import ZooKeeperStore
+from tests.simulation.zookeeper_server import Tentative
 
-__all__ = ["ETCD", "ZOOKEEPER"]
+__all__ = ["ETCD", "REDIS", "ZOOKEEPER"]
 
 
 class CountsWhatItShows(EtcdServer):
@@ -133,28 +143,30 @@ class EveryTxnCounts(EtcdServer):
 class CountsItsNumbers(ZooKeeperStore):
     """Only sequential nodes take a number, as in the model before."""
 
-    def _create(self, connection: ZooKeeperConnection, request: Create) -> Any:
+    def _create(self, connection: ZooKeeperConnection, request: Create, tree: Any) -> Any:
         before = dict(self.counters)
-        reply = super()._create(connection, request)
+        planned = super()._create(connection, request, tree)
         if not request.sequence:
             self.counters = before
-        return reply
+        return planned
 
 
 class NumbersOutlive(ZooKeeperStore):
     """The numbers go on where a node is made again."""
 
-    def delete(self, path: str) -> None:
-        number = self.counters.get(path, 0)
-        super().delete(path)
-        self.counters[path] = number
+    def _delete(self, request: Delete, node: Any) -> Any:
+        number = self.counters.get(request.path, 0)
+        planned = super()._delete(request, node)
+        self.counters[request.path] = number
+        return planned
 
 
 class DeletesAnyVersion(ZooKeeperStore):
     """A delete does not look at the version."""
 
-    def _delete(self, connection: ZooKeeperConnection, request: Delete) -> Any:
-        return super()._delete(connection, replace(request, version=-1))
+    def _plan(self, connection: ZooKeeperConnection, request: Any, tree: Any) -> Any:
+        anyhow = replace(request, version=-1) if isinstance(request, Delete) else request
+        return super()._plan(connection, anyhow, tree)
 
 
 class EphemeralsStay(ZooKeeperStore):
@@ -168,9 +180,9 @@ class EphemeralsStay(ZooKeeperStore):
 class SetMovesCzxid(ZooKeeperStore):
     """A set looks like a creation."""
 
-    def _setdata(self, connection: ZooKeeperConnection, request: SetData) -> Any:
-        reply = super()._setdata(connection, request)
-        return Stat(self.zxid, reply.owner, reply.version) if isinstance(reply, Stat) else reply
+    def _plan(self, connection: ZooKeeperConnection, request: Any, tree: Any) -> Any:
+        reply, txn = super()._plan(connection, request, tree)
+        return Stat(self.zxid + 1, reply.owner, reply.version) if isinstance(reply, Stat) else reply, txn
 
 
 class SetsUntold(ZooKeeperStore):
@@ -189,6 +201,48 @@ class OwnWritesUnread(ZooKeeperStore):
 
     def commit(self, connection: ZooKeeperConnection, request: Any) -> tuple[Any, int]:
         return super().commit(connection, request)[0], 0
+
+
+class MultiIsHalfDone(ZooKeeperStore):
+    """Of a multi that fails, the parts before that are done."""
+
+    def _multi(self, connection: ZooKeeperConnection, request: Multi) -> Any:
+        reply = super()._multi(connection, request)
+        if isinstance(reply, MultiFailed):
+            for part in request.parts[: reply.part]:
+                self._write(connection, part)
+        return reply
+
+
+class MultiLooksOnce(ZooKeeperStore):
+    """Each part of a multi is held to the nodes as they were before the first."""
+
+    def _multi(self, connection: ZooKeeperConnection, request: Multi) -> Any:
+        tree = Tentative(self.leader.tree)
+        for number, part in enumerate(request.parts):
+            reply, _ = self._plan(connection, part, tree)
+            if isinstance(reply, ZooKeeperError):
+                return MultiFailed(number, reply)
+        return super()._multi(connection, request)
+
+
+class NullIsEmpty(ZooKeeperStore):
+    """A node without data has empty data."""
+
+    def _txn(self, txns: list[Any]) -> None:
+        super()._txn([(kind, path, _filled(value)) for kind, path, value in txns])
+
+
+def _filled(value: Any) -> Any:
+    return (value[0] or b"", value[1]) if isinstance(value, tuple) else value or b""
+
+
+class ChecksNothing(ZooKeeperStore):
+    """A check holds, whatever version the node has."""
+
+    def _plan(self, connection: ZooKeeperConnection, request: Any, tree: Any) -> Any:
+        anyhow = replace(request, version=-1) if isinstance(request, Check) else request
+        return super()._plan(connection, anyhow, tree)
 
 
 ETCD = (
@@ -215,4 +269,41 @@ ZOOKEEPER = (
     SetMovesCzxid,
     SetsUntold,
     OwnWritesUnread,
+    MultiIsHalfDone,
+    MultiLooksOnce,
+    NullIsEmpty,
+    ChecksNothing,
 )
+
+
+def _acts(name: str, what: str, does: Any) -> type[Acts]:
+    """Return a model of Redis in which one part of the script does something else."""
+    part = type(name, (Act,), {what: does})
+    return type(name, (Acts,), {"act": part})
+
+
+RemovalSettlesNothing = _acts(
+    "RemovalSettlesNothing", "take_out", lambda self, one: (self.drop(one), setattr(self, "settle", _nothing))
+)
+REDIS = (
+    RemovalSettlesNothing,
+    _acts("DeadHeadStays", "first", lambda self: next(iter(self.queue.standing.values()), None)),
+    _acts("JoinLooksNothingUp", "join", lambda self, one, *words: _forgetful(self, one, words)),
+    _acts("StrangerIsNotSeen", "load", lambda self: None),
+    _acts("NobodyListens", "listen", lambda self, what: None),
+    _acts("KeyIsNotProlonged", "in_group", lambda self, one: False),
+    _acts("ReadersAreAlone", "counting", lambda self, mine, exclusive: Act.counting(self, mine, False)),
+    _acts("GuardsAreNotLookedAt", "stands", lambda self, known, token: True),
+    _acts("TouchedOnesStand", "touch", lambda self, *asked: [1 for _ in asked]),
+    _acts("NothingIsThere", "present", lambda self, *words: [0 for _ in words[1::2]]),
+    _acts("DroppedOnesAreNotRung", "tell", lambda self, what, said: None),
+)
+
+
+def _nothing(joined: Any = None) -> None:
+    """Settle nothing."""
+
+
+def _forgetful(act: Any, one: str, words: Any) -> Any:
+    act.queue.ids.pop(one, None)
+    return Act.join(act, one, *words)

@@ -19,6 +19,8 @@ __all__ = ["CONNECTIONS", "etcd_script"]
 CONNECTIONS = 3
 KEYS = ("q/R-a", "q/R-b", "q/W-c", "q/e", "q", "r/f")
 """Six at most: from seven on, etcd 3.5 sorts keys of one revision in an order of its own; see README."""
+VALUES = {"q": "~value/q"}
+"""Keys whose events have a name of their own."""
 RANGES = (
     ("q/", "q0"),
     ("q/", "q/R-"),
@@ -91,7 +93,9 @@ class _Author:
         if self.rng.random() < 0.3:  # a queue
             start, end = self.rng.choice([(start, end) for start, end in RANGES if start < end])
             return Watch(start.encode(), mailbox, changes=True, end=end.encode(), queue=start)
-        return Watch(self.rng.choice(KEYS).encode(), mailbox, changes=self.rng.random() < 0.6)
+        key = self.rng.choice(KEYS)
+        changes = key in VALUES or self.rng.random() < 0.6
+        return Watch(key.encode(), mailbox, changes=changes, queue=VALUES.get(key, ""))
 
     def batch(self) -> Batch:
         """Watches with reads, as a look is, or calls one after the other; see README."""

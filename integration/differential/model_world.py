@@ -21,9 +21,21 @@ class _Client:
         self.gate = Gate()
 
 
+class _Session:
+    id = "script"
+
+
+class _Call:
+    """What the models read of the call that asks: no request of a script is a part of a call's write."""
+
+    doubt = None
+    session = _Session()
+
+
 class _Task:
     name = "script"
     number = 0
+    call = _Call()
 
 
 class InOrder:

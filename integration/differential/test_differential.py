@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import FIXTURES
 from integration.differential import broken
 from integration.differential.etcd_sides import EtcdModel
-from integration.differential.runs import ELECTION_MS, differ, differences, started
+from integration.differential.redis_sides import RedisModel
+from integration.differential.runs import ELECTION_MS, NAMES, differ, differences, started
 from integration.differential.zookeeper_sides import ZooKeeperModel
-from integration.servers import Etcd, Server, ServerUnavailable
+from integration.servers import Etcd, Redis, Server, ServerUnavailable
 from tests.simulation.zookeeper_model import ZooKeeperStore
 
 GATE = range(60)
 FLOOR = 2
 
 
-@pytest.fixture(scope="module", params=list(FIXTURES))
+@pytest.fixture(scope="module", params=list(NAMES))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server on which nobody else writes: revisions are counted here."""
     try:
@@ -35,6 +35,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def model(scheme: str, make: Any = None) -> Any:
     options = {} if make is None else {"make": make}
+    if scheme == "redis":
+        return RedisModel(**options)
     return EtcdModel(FLOOR, **options) if scheme == "etcd" else ZooKeeperModel(**options)
 
 
@@ -51,6 +53,11 @@ def test_a_broken_model_differs_from_the_server(server: Server, monkeypatch: pyt
         monkeypatch.setattr(
             "integration.differential.runs.EtcdModel", lambda floor: model("etcd", broken.RevokeKeepsKeys)
         )
+    elif isinstance(server, Redis):
+        monkeypatch.setattr(
+            "integration.differential.runs.RedisModel",
+            lambda times: RedisModel(times, broken.RemovalSettlesNothing),
+        )
     else:
         monkeypatch.setattr(
             "integration.differential.runs.ZooKeeperModel", lambda: model("zookeeper", broken.EphemeralsStay)
@@ -60,7 +67,7 @@ def test_a_broken_model_differs_from_the_server(server: Server, monkeypatch: pyt
     assert found[0].sides == ("model", server.label)
 
 
-@pytest.mark.parametrize("scheme", ["etcd", "zookeeper"])
+@pytest.mark.parametrize("scheme", ["etcd", "zookeeper", "redis"])
 def test_a_model_does_not_differ_from_itself(scheme: str) -> None:
     assert differences(scheme, model(scheme), model(scheme), GATE, ("model", "again")).differences == []
 
@@ -70,6 +77,7 @@ def test_a_model_does_not_differ_from_itself(scheme: str) -> None:
     [
         *(pytest.param("etcd", make, id=f"etcd-{make.__name__}") for make in broken.ETCD),
         *(pytest.param("zookeeper", make, id=f"zookeeper-{make.__name__}") for make in broken.ZOOKEEPER),
+        *(pytest.param("redis", make, id=f"redis-{make.__name__}") for make in broken.REDIS),
     ],
 )
 def test_the_scripts_of_the_gate_notice_a_broken_model(scheme: str, make: Any) -> None:
@@ -88,7 +96,7 @@ def test_a_report_has_the_seed_the_script_and_both_replies() -> None:
 
 def test_what_breaks_in_a_model_is_a_difference_and_no_crash() -> None:
     class Raises(ZooKeeperStore):
-        def _setdata(self, connection: Any, request: Any) -> Any:
+        def _plan(self, connection: Any, request: Any, tree: Any) -> Any:
             raise KeyError(request.path)
 
     run = differences(

@@ -12,6 +12,7 @@ from typing import Any
 from integration.differential.script import Forget, Script, Step
 from recipes._contract.connection import Batch, Request
 from recipes.stores.zookeeper.requests import (
+    Check,
     Children,
     Close,
     Connect,
@@ -19,6 +20,7 @@ from recipes.stores.zookeeper.requests import (
     Delete,
     Exists,
     Get,
+    Multi,
     SetData,
     Sync,
 )
@@ -29,7 +31,7 @@ CONNECTIONS = 3
 TIMEOUT_S = 20.0
 PARENTS = ("", "/a", "/b", "/a/x")
 NODES = ("/a", "/b", "/c", "/a/x", "/a/y", "/b/x", "/a/x/z")
-DATA = (b"", b"", b"1", b"downgraded")
+DATA = (b"", b"", None, b"1", b"downgraded")
 VERSIONS = (-1, -1, -1, 0, 0, 1, 2)
 
 
@@ -98,7 +100,16 @@ class _Author:
         return Close() if chance < 0.25 else self.single()
 
     def single(self) -> Request[Any]:
-        kinds = {"create": 26, "get": 26, "delete": 14, "set": 9, "children": 10, "exists": 9, "sync": 4}
+        kinds = {
+            "create": 26,
+            "get": 26,
+            "delete": 14,
+            "set": 9,
+            "children": 10,
+            "exists": 9,
+            "sync": 4,
+            "multi": 14,
+        }
         (kind,) = self.rng.choices(list(kinds), list(kinds.values()))
         made: Request[Any] = getattr(self, kind)()
         return made
@@ -149,6 +160,26 @@ class _Author:
 
     def exists(self) -> Exists:
         return Exists(self.node())
+
+    def multi(self) -> Multi:
+        """Several writes in one step; mostly of few nodes, so that one meets what another did."""
+        rng = self.rng
+        near = rng.sample(NODES, 2)
+        parts: list[Any] = []
+        for _ in range(rng.randint(1, 4)):
+            path = rng.choice(near) if rng.random() < 0.6 else self.node()
+            data, version = rng.choice(DATA), rng.choice(VERSIONS)
+            parts.append(
+                rng.choice(
+                    (
+                        Create(path, data, rng.random() < 0.3, sequence=rng.random() < 0.1),
+                        SetData(path, data, version),
+                        Check(path, version),
+                        Delete(path, version),
+                    )
+                )
+            )
+        return Multi(tuple(parts))
 
     def sync(self) -> Sync:
         return Sync(self.rng.choice(("", "/a", "/nowhere")))

@@ -22,6 +22,8 @@ from recipes.stores.zookeeper.requests import (
     Close,
     Create,
     Exists,
+    Multi,
+    MultiFailed,
     SessionExpired,
     SessionInfo,
     Stat,
@@ -123,6 +125,8 @@ class ZooKeeperSide(ABC):
     def real(self, connection: int, request: Any) -> Any:
         if isinstance(request, Batch):
             return Batch(tuple(self.real(connection, part) for part in request.parts))
+        if isinstance(request, Multi):
+            return Multi(tuple(self.real(connection, part) for part in request.parts))
         names = {one.name for one in fields(request)}
         changes: dict[str, Any] = {}
         if "path" in names:
@@ -136,18 +140,18 @@ class ZooKeeperSide(ABC):
     # Names out.
 
     def plain(self, connection: int, request: Any, reply: Any) -> Any:
-        if isinstance(reply, ZooKeeperError):
-            return f"error {reply.code}"
         if isinstance(reply, Exception):
-            return type(reply).__name__
+            return _failure(reply)
         if isinstance(reply, SessionInfo):
             self.sessions[reply.id] = f"link {connection}"
             return f"granted {reply.timeout_s:g} s"
         if isinstance(request, Children):
             return sorted(reply)
         if isinstance(reply, tuple):
-            said = self.without_root(reply[0]) if isinstance(reply[0], str) else reply[0]
-            return [said, self.stat(reply[1])]
+            parts = request.parts if isinstance(request, Multi) else (request,) * len(reply)
+            return [self.plain(connection, *one) for one in zip(parts, reply, strict=True)]
+        if isinstance(reply, str):
+            return self.without_root(reply)
         return self.stat(reply) if isinstance(reply, Stat) else reply
 
     def stat(self, stat: Stat) -> dict[str, Any]:
@@ -157,6 +161,12 @@ class ZooKeeperSide(ABC):
 
     def without_root(self, text: str) -> str:
         return text.replace(self.root, "")
+
+
+def _failure(error: Exception) -> str:
+    if isinstance(error, MultiFailed):
+        return f"part {error.part}: error {error.code}"
+    return f"error {error.code}" if isinstance(error, ZooKeeperError) else type(error).__name__
 
 
 class _Zxid(int):

@@ -60,6 +60,8 @@ class Lab:
         self.api = api
         self.together = together
         self.figure = note
+        if isinstance(server, servers.Redis):
+            server.wait_granting()
         self._stack = contextlib.ExitStack()
         self.seen = self._stack.enter_context(Seen(of=prefix))
         self.pace = self._stack.enter_context(Pace())

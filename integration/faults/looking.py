@@ -8,7 +8,9 @@ from typing import Any, Self
 from integration import servers
 from integration.harness.wire import Match, Request
 from integration.proxy import matching
+from integration.stores import store_on
 from recipes import events
+from recipes._contract.names import encode
 from recipes.events import Transition
 from tests.pace import taking
 
@@ -40,14 +42,20 @@ def hold_fault(seconds: float) -> None:
 
 
 def contenders(server: servers.Server, prefix: str) -> list[str]:
-    """Return every contender under ``prefix``; what etcd keeps of a session itself is none."""
-    return [path for path in servers.leftovers(server, prefix).contenders if not path.startswith("~session/")]
+    """Return every contender under ``prefix``; what a store keeps of a session itself is none."""
+    return [path for path in servers.leftovers(server, prefix).contenders if "~session" not in path]
 
 
 def remove(server: servers.Server, contender: str) -> None:
     """Delete one contender, as an operator would."""
     if isinstance(server, servers.Etcd | servers.Files):
         server.delete(contender)
+    elif isinstance(server, servers.Redis):
+        prefix, _, standing = contender.partition(":")
+        name, _, token = standing.rpartition("/")
+        store = store_on(server, prefix)
+        store.remove(f"{encode(name)}/{token}")
+        store.open.close()
     else:
         with servers.kazoo_client(server) as client:
             client.delete(contender)
@@ -60,7 +68,7 @@ def token_of(server: servers.Server, contender: str) -> int:
 
         found = server.ask("/v3/kv/range", {"key": encoded(contender)})["kvs"]
         return int(found[0]["create_revision"])
-    if isinstance(server, servers.Files):
+    if isinstance(server, servers.Files | servers.Redis):
         return int(contender.rpartition("/")[2])
     with servers.kazoo_client(server) as client:
         stat = client.exists(contender)
@@ -73,6 +81,8 @@ def token_of(server: servers.Server, contender: str) -> int:
 
 def creates(server: servers.Server) -> Match:
     """Match the request that makes a contender."""
+    if isinstance(server, servers.Redis):
+        return matching("join")
     if isinstance(server, servers.ZooKeeper):
         return matching("create2")
     return lambda request: _puts(request) and b'"request_delete_range"' not in request.body
@@ -80,6 +90,8 @@ def creates(server: servers.Server) -> Match:
 
 def deletes(server: servers.Server) -> Match:
     """Match the request that deletes a contender."""
+    if isinstance(server, servers.Redis):
+        return matching("remove")
     if isinstance(server, servers.ZooKeeper):
         return matching("delete")
     return matching("kv/txn", '"request_delete_range"')
@@ -87,16 +99,22 @@ def deletes(server: servers.Server) -> Match:
 
 def opens(server: servers.Server) -> Match:
     """Match the request that starts a session."""
+    if isinstance(server, servers.Redis):
+        return lambda request: request.label == "set" and ":~session:" in request.path
     return matching("connect" if isinstance(server, servers.ZooKeeper) else "lease/grant")
 
 
 def keepalives(server: servers.Server) -> Match:
     """Match the request that renews a session."""
+    if isinstance(server, servers.Redis):
+        return matching("pexpire", ":~session:")
     return matching("sync" if isinstance(server, servers.ZooKeeper) else "lease/keepalive")
 
 
 def ends(server: servers.Server) -> Match:
     """Match the request that ends a session."""
+    if isinstance(server, servers.Redis):
+        return matching("del", ":~session:")
     return matching("close" if isinstance(server, servers.ZooKeeper) else "lease/revoke")
 
 

@@ -131,7 +131,7 @@ def in_danger(server: servers.Server) -> Match:
     def matches(request: Request) -> bool:
         if not made(request):
             return False
-        if isinstance(server, servers.ZooKeeper):
+        if not isinstance(server, servers.Etcd):
             return STEADY.encode() not in request.body
         put = json.loads(request.body)["success"][0]["request_put"]
         return STEADY.encode() not in b64decode(put["key"])

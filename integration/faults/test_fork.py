@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from integration import servers
 from integration.faults.labs import Lab, at_once
 from integration.faults.looking import hold_fault
 
@@ -22,7 +23,8 @@ def test_fault_28_fork_while_holding(lab: Lab) -> None:
     assert child["grants"] == 0
     assert child["parents"] is False  # the lock is the parent's, for the child as for all others
     assert child["own"] is True
-    assert child["connections"] > 0  # those of the parent, as the child inherited them
+    if not isinstance(lab.server, servers.Redis):  # whose blocking client closes them in the child
+        assert child["connections"] > 0  # those of the parent, as the child inherited them
     assert child["moved"] is False  # none was written to, nor closed, by the child
 
     assert len(lab.contenders()) == 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,58 @@ def test_fault_21_a_hundred_grants_are_renewed_in_a_few_round_trips(
         proxy.heal()
         server.make_room(prefix)
         assert all(grant.release() for grant in grants)
+
+
+@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+def test_fault_21_values_are_read_and_not_written_beyond_the_quota(server: SmallEtcd, prefix: str) -> None:
+    with recipes.connect(server.url(prefix)) as client, recipes.connect(server.url(prefix)) as other:
+        value, counter = client.value("x"), client.counter("n")
+        value.set(b"before")
+        assert counter.add(5) == 5
+        server.fill(prefix)
+        calls: list[Callable[[], object]] = [
+            lambda: value.set(b"after"),
+            lambda: value.set_if(b"after", 0),
+            value.delete,
+            counter.add,
+            lambda: other.value("x").set(b"first"),
+        ]
+        for call in calls:
+            with taking(AT_ONCE_S), pytest.raises(recipes.StoreFull, match="free space there"):
+                call()
+        seen = value.get()
+        assert seen is not None
+        assert (seen.data, counter.get(), client.pending_cleanups) == (b"before", 5, 0)
+        server.make_room(prefix)
+        assert value.set_if(b"after", seen.version)
+        assert counter.add() == 6
+
+
+@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+def test_fault_21_what_took_the_last_room_is_not_called_refused(server: SmallEtcd, prefix: str) -> None:
+    """Of those that write as the room ends, etcd may carry one out and answer that there is no space."""
+    for n in range(4):
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(recipes.connect(server.url(f"{prefix}/{n}"))) for _ in range(8)]
+            with ThreadPoolExecutor(len(clients)) as pool:
+                done = list(pool.map(write_until_full, clients))
+            for client, last in zip(clients, done, strict=True):
+                seen = client.value(client.session.id).get()
+                assert (None if seen is None else seen.data) == last
+        server.delete(f"{prefix}/{n}/")
+        server.make_room(prefix)
+
+
+def write_until_full(client: recipes.Client) -> bytes | None:
+    """Write until the store refuses; returns what was written last."""
+    client.open()
+    value, last = client.value(client.session.id), None
+    with contextlib.suppress(recipes.StoreFull):
+        for n in range(1000):
+            data = b"%d " % n + PIECE[:150_000].encode()
+            value.set(data)
+            last = data
+    return last
 
 
 DISKS = {"etcd-3.4": "200m", "etcd-3.5": "200m", "zookeeper-3.8": "8m"}  # etcd takes 62 MB at once, twice

@@ -19,7 +19,7 @@ from tests.run.handlers import CALLS, Party, Storm
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 STORM_S = 8
-STRIDE = {"etcd": 23, "zookeeper": 13}
+STRIDE = {"etcd": 23, "zookeeper": 13, "redis": 13}
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def party(url: str, server: servers.Server) -> Iterator[Party]:
     """Yield a party whose sessions outlast the test."""
 
     def connect() -> recipes.Client:
-        return recipes.connect(url, session_timeout=30, **server.options)
+        return recipes.connect(url, session_timeout=20, **server.options)
 
     with connect() as other:
         found = Party(connect, other)

@@ -28,6 +28,8 @@ SOON_S = 10.0
 LATE_S = 75.0  # longer than the minute for which tombstones once stood
 LANDS_S = 1.0  # what arrives at a server has its effect sooner
 ENDS = ("granted", "left")
+SEVERAL = pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"], indirect=True)
+"""A URL of Redis names one server, so one way: see `integration/redis_faults/test_late.py`."""
 
 
 class TwoWays(Lab):
@@ -107,6 +109,7 @@ def nobody_comes(lab: TwoWays, one: Actor) -> None:
     assert not lab.seen.of("session.lost")
 
 
+@SEVERAL
 @at_once(TwoWays, end=ENDS)
 def test_fault_41_a_create_arrives_late_by_a_way_that_was_left(lab: TwoWays, end: str) -> None:
     one = lab.client()
@@ -139,6 +142,7 @@ def everything(lab: TwoWays) -> list[str]:
 
 
 @pytest.mark.long
+@SEVERAL
 @at_once(TwoWays, end=ENDS)
 def test_fault_41_a_create_arrives_after_more_than_a_minute(lab: TwoWays, end: str) -> None:
     one = lab.client()

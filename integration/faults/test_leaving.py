@@ -13,13 +13,15 @@ import recipes
 from integration import servers
 from tests.run.leaving import SCRIPTS, Ended, Script
 
-SOON_S = 5.0  # of a session of 30 s
+SOON_S = 5.0  # of a session of 20 s
 EXIT_S = 2.0
 SLOW_S = 1.0
 
 
 def started(server: servers.Server, prefix: str) -> dict[str, Script]:
     """Start every script, each at a place of its own."""
+    if isinstance(server, servers.Redis):
+        server.wait_granting()
 
     def start(numbered: tuple[int, str]) -> tuple[str, Script]:
         number, case = numbered
@@ -76,7 +78,7 @@ def test_fault_45_a_dropped_client_of_zookeeper_is_ended_at_once(
     """Threads of kazoo would keep its session alive for as long as this process lives."""
 
     async def hold() -> None:
-        await recipes.connect_async(url, session_timeout=30).lock("x").acquire()
+        await recipes.connect_async(url, session_timeout=20).lock("x").acquire()
 
     url = zookeeper.url(prefix)
     with pytest.warns(ResourceWarning, match="its session is being ended"):  # noqa: PT031 - collected by either

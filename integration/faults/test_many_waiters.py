@@ -36,7 +36,7 @@ def test_fault_30_a_thousand_waiters(lab: Lab) -> None:
 
 def hand_over(lab: Lab, name: str, waiters: int, grown_kib: Callable[[], int] | None = None) -> float:
     """Have so many wait, hand the lock over from each to the next; returns the requests that took each."""
-    options = {"session_timeout": SESSION_S, "request_timeout": 20.0}
+    options = {"session_timeout": SESSION_S, "request_timeout": 20.0, **lab.server.options}
     clients = [lab.actor(proxied=True, **options) for _ in range(CLIENTS)]
     holder = lab.actor(**options)
     for one in clients:

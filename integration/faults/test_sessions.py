@@ -136,7 +136,7 @@ def test_fault_18_session_moved(lab: Lab) -> None:
 def test_fault_20_sequence_counter_at_its_end(lab: Lab, start: int) -> None:
     """It sticks at its end, or has wrapped, and then counts up to zero."""
     assert isinstance(lab.server, EmbeddedZooKeeper)
-    clients = [lab.actor() for _ in range(4)]
+    clients = [lab.actor(session_timeout=LONG_S) for _ in range(4)]  # none has to queue again
     held = clients[0].acquire(lab.name)  # at 0, before all that follow
     lab.server.count_from(path(lab), start)
     visits: list[Visit] = []

@@ -25,7 +25,7 @@ STRIDE = 5
 @pytest.fixture
 def client(url: str, server: servers.Server) -> Iterator[recipes.Client]:
     """Yield an open client, with whose session nothing can go wrong."""
-    with recipes.connect(url, session_timeout=30, **server.options) as one:
+    with recipes.connect(url, session_timeout=20, **server.options) as one:
         yield one
 
 
@@ -81,7 +81,7 @@ def test_fault_27_a_wait_interrupted_anywhere_leaves_nothing(
     client: recipes.Client, url: str, server: servers.Server, places: Iterator[int]
 ) -> None:
     lock = client.lock("x")
-    with recipes.connect(url, session_timeout=30, **server.options) as other:
+    with recipes.connect(url, session_timeout=20, **server.options) as other:
         for at in places:
             held = other.lock("x").acquire(timeout=SOON_S)
             where = struck(lambda: wait_in_vain(lock), at)

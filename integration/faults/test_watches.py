@@ -95,6 +95,7 @@ def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
     assert took_s <= SESSION_S + 1 + lab.pace.late_s(released_at)  # L2
 
 
+@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"], indirect=True)
 @at_once()
 def test_fault_19_blocker_gone_between_listing_and_watching(lab: Lab) -> None:
     held = lab.actor(session_timeout=LONG_S).acquire(lab.name)

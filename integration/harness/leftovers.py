@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from integration.harness.cluster import Cluster
 from integration.harness.etcd import Etcd
 from integration.harness.files import Files
 from integration.harness.process import Server, eventually
+from integration.harness.redis import Redis
 from integration.harness.zookeeper import ZooKeeper
 from recipes.stores.zookeeper.handler_sockets import poll
 
@@ -22,6 +24,8 @@ __all__ = ["Leftovers", "clean", "kazoo_client", "leftovers", "sessions", "settl
 
 SESSIONS = "~session/"
 """Where on etcd all clients' sessions have their keys, by their roots."""
+_VALUE = re.compile(r"/~[a-z]+/[^/]+$")
+"""The key of a value on etcd, a counter's say: it belongs to no session, and is to stay."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,12 @@ def leftovers(server: Server | Cluster[Any], prefix: str) -> Leftovers:
     """List everything under ``prefix``, the path of the URL the test gave its clients."""
     server = _asked(server)
     if isinstance(server, Etcd):
-        return Leftovers((*server.keys(prefix), *server.keys(SESSIONS + prefix)))
+        standing = (key for key in server.keys(prefix) if not _VALUE.search(key))
+        return Leftovers((*standing, *server.keys(SESSIONS + prefix)))
     if isinstance(server, Files):
         return Leftovers(server.contenders(prefix))
+    if isinstance(server, Redis):
+        return Leftovers((*server.contenders(prefix), *server.sessions(prefix)))
     with kazoo_client(server) as client:
         nodes = list(_walk(client, f"/{prefix.strip('/')}"))
     return Leftovers(
@@ -56,11 +63,11 @@ def leftovers(server: Server | Cluster[Any], prefix: str) -> Leftovers:
 
 
 def sessions(server: Server | Cluster[Any]) -> set[str]:
-    """Return what the whole server knows of living clients: etcd's leases, ZooKeeper's sessions."""
+    """Return what the whole server knows of living clients: leases, sessions, or keys for them."""
     server = _asked(server)
     if isinstance(server, Etcd):
         return server.leases()
-    if isinstance(server, Files):
+    if isinstance(server, Files | Redis):
         return server.sessions()
     assert isinstance(server, ZooKeeper)
     return server.sessions()
@@ -79,7 +86,7 @@ def clean(server: Server | Cluster[Any], prefix: str) -> None:
         server.delete(prefix)
         server.delete(SESSIONS + prefix)
         return
-    if isinstance(server, Files):
+    if isinstance(server, Files | Redis):
         server.clean(prefix)
         return
     with kazoo_client(server) as client, contextlib.suppress(NoNodeError):

@@ -188,8 +188,9 @@ class Server(ABC):
 
 
 def url_of(scheme: str, addresses: Sequence[str], prefix: str) -> str:
-    """Return the URL of one server or of the members of a cluster."""
-    return f"{scheme}://{','.join(addresses)}/{prefix.strip('/')}"
+    """Return the URL of one server or of the members of a cluster; of Redis, of the database 0 there."""
+    path = f"0/{prefix}" if scheme in ("redis", "rediss") else prefix
+    return f"{scheme}://{','.join(addresses)}/{path.strip('/')}"
 
 
 @atexit.register

@@ -10,7 +10,7 @@ from typing import Literal
 from integration.harness.link import Gate
 from integration.harness.wire import Match, Request
 
-__all__ = ["Counts", "Trap"]
+__all__ = ["Counts", "Toll", "Trap"]
 
 
 @dataclass
@@ -78,3 +78,32 @@ class Trap:
     def loses_reply_to(self, request: Request | None) -> bool:
         """Whether the reply to ``request`` is the one to lose."""
         return self.act == "lose reply" and request is not None and request is self.request
+
+
+@dataclass(eq=False)
+class Toll(Trap):
+    """Does its one thing at every ``every``-th request that matches; ``taken`` counts how often."""
+
+    every: int = 1
+    taken: int = 0
+    due: set[Request] = field(default_factory=set)
+
+    def sees(self, request: Request) -> bool:
+        """Whether it is due at ``request``."""
+        if not self.match(request):
+            return False
+        self.left -= 1
+        if self.left:
+            return False
+        self.left = self.every
+        self.taken += 1
+        if self.act == "lose reply":
+            self.due.add(request)
+        return True
+
+    def loses_reply_to(self, request: Request | None) -> bool:
+        """Whether the reply to ``request`` is one to lose."""
+        if request is None or request not in self.due:
+            return False
+        self.due.discard(request)
+        return True

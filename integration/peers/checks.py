@@ -1,4 +1,4 @@
-"""What a lock should stand, one check for each bug that some client was seen with.
+"""What a lock, or a counter, should stand, one check for each bug that some client was seen with.
 
 `BUGS` is the list, in the order of the table in docs/peers.md.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from integration.peers import holding, queues, waiting
+from integration.peers import counting, holding, queues, waiting
 from integration.peers.stage import Stage
 
 __all__ = ["BUGS", "Bug"]
@@ -71,4 +71,5 @@ BUGS = (
     Bug("A malformed entry in the queue is survived, and left alone", queues.malformed_contender),
     Bug("A lock and a reader of one name exclude each other", queues.reader_and_lock),
     Bug("A directory that was removed is made again", queues.removed_directory),
+    Bug("The reply to an addition is lost: it counts once", counting.lost_reply_to_an_addition),
 )

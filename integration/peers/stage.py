@@ -187,6 +187,10 @@ class Stage:
         """Whether a request is the one that gives it back."""
         return request.label == "delete" if self._zookeeper else self._txn(request)
 
+    def writes(self, request: Request) -> bool:
+        """Whether a request is the one that writes data."""
+        return request.label in ("set", "multi") if self._zookeeper else self._txn(request)
+
     def lose_reply(self, match: Match) -> threading.Event:
         """Lose the reply to the next such request."""
         return self.proxy.drop_reply(match=match).sprung

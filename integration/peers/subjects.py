@@ -9,6 +9,7 @@ import contextlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import etcd3gw
@@ -18,10 +19,33 @@ from kazoo.exceptions import LockTimeout as KazooTimeout
 import recipes
 from integration.harness.process import url_of
 
-__all__ = ["SUBJECTS", "Etcd3gw", "Handle", "Kazoo", "OursOnEtcd", "OursOnZooKeeper", "Subject", "Tooz"]
+__all__ = [
+    "SUBJECTS",
+    "Counting",
+    "Etcd3gw",
+    "Handle",
+    "Kazoo",
+    "OursOnEtcd",
+    "OursOnZooKeeper",
+    "Subject",
+    "Tooz",
+]
 
 PATIENCE_S = 30
 TTL_S = 15
+
+
+@dataclass(frozen=True)
+class Counting:
+    """One counter.
+
+    Attributes:
+        add: Adds one.
+        get: Reads it.
+    """
+
+    add: Callable[[], object]
+    get: Callable[[], int]
 
 
 class Handle(ABC):
@@ -80,6 +104,11 @@ class Subject(ABC):
         """Return a shared lock object of the name."""
         raise AssertionError(f"{type(self).__name__} should not be asked for a reader of {name}")
 
+    def counter(self, name: str) -> Counting | None:
+        """Return a counter of the name; None: the package has none."""
+        del name
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """End it."""
@@ -97,6 +126,10 @@ class _Ours(Subject):
 
     def reader(self, name: str) -> Handle:
         return _OurHandle(self.client.rwlock(name).reader)
+
+    def counter(self, name: str) -> Counting:
+        one = self.client.counter(name)
+        return Counting(one.add, one.get)
 
     def close(self) -> None:
         self.client.close()
@@ -163,6 +196,10 @@ class Kazoo(Subject):
 
     def reader(self, name: str) -> Handle:
         return _KazooHandle(self.client.ReadLock(self._path(name)))
+
+    def counter(self, name: str) -> Counting:
+        one = self.client.Counter(self._path(name))
+        return Counting(lambda: one.__add__(1), lambda: int(one.value))
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes import guarantees
 from recipes._contract.deadline import duration
@@ -14,7 +14,7 @@ from recipes._run.runtime import Settings
 from recipes.guarantees import Guarantees, Need
 from recipes.inspection import checked_limit, described
 from recipes.session import Session
-from recipes.stores.registry import from_url
+from recipes.stores.registry import from_client, from_url
 
 if TYPE_CHECKING:
     from recipes._contract.backend import Backend
@@ -23,18 +23,31 @@ if TYPE_CHECKING:
     from recipes._run.runtime import Call
     from recipes.inspection import ContenderInfo
 
-__all__ = ["BaseClient", "checked"]
+__all__ = ["BaseClient", "StoreClient", "checked"]
 
 SHORTEST_SESSION_S = 2.0
 SHORTEST_REQUEST_S = 0.05
 LONGEST_OWNER = 200
-_OPTIONAL = frozenset(("username", "password", "tls_ca", "tls_cert", "tls_key", "ssl_context", "sasl", "acl"))
+_OPTIONAL = frozenset(
+    (
+        *("username", "password", "tls_ca", "tls_cert", "tls_key", "ssl_context", "sasl", "acl"),
+        *("prefix", "restart_grace", "replicas"),
+    )
+)
 """The options that are not given where they are None; what nobody knows is refused, None or not."""
 
 
+class StoreClient(Protocol):
+    """A client of redis-py, blocking or asyncio, of one server, of Sentinel or of a cluster."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send a command; nothing of it is called."""
+
+
 def checked(
-    url: str,
+    url: str | StoreClient,
     *,
+    asynchronous: bool = False,
     session_timeout: float = 15,
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
@@ -43,9 +56,11 @@ def checked(
 ) -> tuple[Backend, Settings]:
     """Return what a client is made of; the options hold nothing secret any more."""
     given = {name: value for name, value in options.items() if value is not None or name not in _OPTIONAL}
-    backend = from_url(url, given)
-    guarantees.require(require, backend.guarantees, f"{url.partition(':')[0].lower()}://")
-    return backend, _settings(session_timeout, request_timeout, owner)
+    backend = from_client(url, given, asynchronous=asynchronous) or from_url(url, given)
+    guarantees.require(require, backend.guarantees, f"{backend.label.partition(':')[0]}://")
+    settings = _settings(session_timeout, request_timeout, owner)
+    backend.check_session(settings.session_timeout_s)
+    return backend, settings
 
 
 def _settings(session_timeout: float, request_timeout: float, owner: str | None) -> Settings:

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from recipes._run.tasks import AsyncRuntime
     from recipes.inspection import ContenderInfo
 
-__all__ = ["AsyncEntered", "AsyncHeld", "AsyncQueued"]
+__all__ = ["AsyncEntered", "AsyncHeld", "AsyncQueued", "current_task"]
 
 T = TypeVar("T")
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
 
 
-def _current_task() -> asyncio.Task[Any] | None:
+def current_task() -> asyncio.Task[Any] | None:
+    """Return the task that runs; None: no task does, but a callback of the loop."""
     # A third of what importing the package takes, and where there is a task it is imported.
     import asyncio  # noqa: PLC0415
 
@@ -56,7 +57,7 @@ class AsyncAcquired(Acquired, Generic[AnyAsyncGrant]):
             if grant is None:
                 raise self._late(0.0, position=1)
             return grant
-        owner = _current_task()
+        owner = current_task()
         again: AnyAsyncGrant | None = self._again(owner)
         if again is not None:
             return again
@@ -67,7 +68,7 @@ class AsyncAcquired(Acquired, Generic[AnyAsyncGrant]):
         return grant
 
     async def _try_acquire(self, within: float, options: AcquireOptions = DEFAULTS) -> AnyAsyncGrant | None:
-        owner = _current_task()
+        owner = current_task()
         again: AnyAsyncGrant | None = self._again(owner)
         if again is not None:
             return again
@@ -151,13 +152,13 @@ class AsyncEntered(AsyncAcquired[AnyAsyncGrant]):
 
     async def __aenter__(self) -> AnyAsyncGrant:
         grant = await (await self._acquire(DEFAULTS)).__aenter__()
-        self._enter(_current_task(), grant)
+        self._enter(current_task(), grant)
         return grant
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        owner = _current_task()
+        owner = current_task()
         grant = self._entered_by(owner)[-1]
         try:
             await grant.__aexit__(kind, error, trace)

@@ -84,7 +84,7 @@ class _BaseLeadership:
 
 
 class Leadership(_BaseLeadership, Saying):
-    """The proof of leading; use it in a ``with`` statement, or call `release` to resign.
+    """The proof of leading; use it in a ``with`` statement, or call `Grant.release` to resign.
 
     Its ``token`` is larger than that of every earlier leader: hand it to what only the leader may change.
 
@@ -111,7 +111,7 @@ class Leadership(_BaseLeadership, Saying):
 
 
 class AsyncLeadership(_BaseLeadership, AsyncSaying):
-    """The proof of leading, in asyncio; use it in an ``async with`` statement, or `release` it to resign.
+    """The proof of leading, in asyncio; use it in ``async with``, or call `AsyncGrant.release` to resign.
 
     Its ``token`` is larger than that of every earlier leader: hand it to what only the leader may change.
 

@@ -9,7 +9,6 @@ from recipes._contract.deadline import Deadline, Expired, duration
 from recipes._programs.observing import Observed, Observer
 
 if TYPE_CHECKING:
-    from recipes._contract.contenders import Contender
     from recipes._contract.operations import Program
     from recipes._run.runtime import Call
 
@@ -25,10 +24,10 @@ class _Observing(Generic[T]):
     Args:
         runtime: The client's.
         observed: What is observed.
-        shown: Makes what users see of a queue, from its head on.
+        shown: Makes what users see of a queue, from its head on, or of a value.
     """
 
-    def __init__(self, runtime: Any, observed: Observed, shown: Callable[[tuple[Contender, ...]], T]) -> None:
+    def __init__(self, runtime: Any, observed: Observed, shown: Callable[[Any], T]) -> None:
         self._runtime = runtime
         self._observed = observed
         self._shown = shown

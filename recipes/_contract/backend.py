@@ -34,6 +34,13 @@ class Backend(ABC):
     blocking_driver: Callable[[Backend, Any], Any] | None = None
     asyncio_driver: Callable[[Backend, Any], Any] | None = None
 
+    def check_session(self, session_timeout_s: float) -> None:  # noqa: B027 - most stores take any
+        """Refuse a session timeout that does not fit the options.
+
+        Raises:
+            ValueError: It does not.
+        """
+
     @abstractmethod
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection, not connected yet."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-__all__ = ["LOCKS", "MAX_ENCODED_BYTES", "decode", "encode", "queue_of"]
+__all__ = ["LOCKS", "MAX_ENCODED_BYTES", "decode", "encode", "parts_of", "queue_of"]
 
 MAX_ENCODED_BYTES = 1024
 LOCKS = frozenset(("lock", "rlock", "rwlock"))
@@ -22,13 +22,19 @@ _OTHER = re.compile(rb"[^A-Za-z0-9_.-]")
 
 
 def queue_of(recipe: str, name: str) -> str:
-    """Return where the contenders of a recipe of this name queue: a path, relative to the root.
+    """Return where the contenders of a recipe of this name queue, or its value is: a path below the root.
 
     Raises:
         TypeError, ValueError: As `encode`.
     """
     assert recipe != "session", "the sessions of a store without a root should have this place alone"
     return encode(name) if recipe in LOCKS else f"~{recipe}/{encode(name)}"
+
+
+def parts_of(queue: str) -> tuple[str, str]:
+    """Return the recipe ("lock" for all that share that queue) and the name of what `queue_of` has made."""
+    recipe, _, encoded = queue.removeprefix("~").rpartition("/")
+    return recipe or "lock", unquote(encoded)
 
 
 def encode(name: str) -> str:

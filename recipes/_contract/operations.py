@@ -39,14 +39,19 @@ __all__ = [
     "Probe",
     "Program",
     "Queues",
+    "Read",
     "Renew",
     "Renewal",
     "Rewrite",
+    "Settle",
     "Snapshot",
     "StoreOp",
+    "Stored",
     "Ticket",
     "Watch",
     "Withdraw",
+    "Write",
+    "Written",
 ]
 
 T = TypeVar("T")
@@ -130,6 +135,37 @@ class Listing:
 
     contenders: tuple[Contender, ...]
     due_s: float | None = None
+
+
+@record
+class Stored:
+    """A value as the store has it, read no earlier than the operation was asked.
+
+    Attributes:
+        data: What was written last; None: there is no value, or it was deleted.
+        version: Of the last write. It rises with each, also over deletions; 0 where there is no value.
+        due_s: Read again after so many seconds at the latest, whatever is notified; None: no need to.
+    """
+
+    data: bytes | None = None
+    version: int = 0
+    due_s: float | None = None
+
+
+@record
+class Written:
+    """What came of a write.
+
+    Attributes:
+        done: Whether it was done, by this try or an earlier one. If not, it never will be.
+        stored: The value as it is now, as far as the store has said: after a write that was done with its
+            version, unless an earlier try did it; None: not known, read it.
+        guarded: Whether the contenders that guard it were found to stand; if not, nothing was written.
+    """
+
+    done: bool
+    stored: Stored | None = None
+    guarded: bool = True
 
 
 @record
@@ -267,6 +303,46 @@ class Evict(StoreOp[bool]):
     queue: str
     ref: str
     token: int
+
+
+@record
+class Read(StoreOp[Stored]):
+    """Read a value, linearizably.
+
+    With ``watch``, its first change after this (it is written, deleted, or comes to be) is notified as
+    ``Changed(key)``, or ``Gone(key)``, once.
+    """
+
+    key: str
+    watch: bool = False
+
+
+@record
+class Write(StoreOp[Written]):
+    """Write a value once, however often it is asked, and however late what was asked arrives.
+
+    Raises ``SessionLost`` only where nothing of it was done, or will be; else `OutcomeUnknown`.
+
+    Attributes:
+        key: Where, as `queue_of` names it.
+        data: What; None: delete it.
+        number: Which write of the session this is: no other to this key has the same.
+        if_version: The version that it must have now; 0: there must be none; None: whatever there is.
+        guards: Contenders that have to stand, as they were created, at the moment of the write.
+    """
+
+    key: str
+    data: bytes | None
+    number: int
+    if_version: int | None = None
+    guards: tuple[Entry, ...] = ()
+
+
+@record
+class Settle(StoreOp[bool]):
+    """See to it that a write that was given up is not done from here on; whether it was done before."""
+
+    write: Write
 
 
 @record

@@ -28,13 +28,18 @@ from recipes._contract.operations import (
     Opened,
     Probe,
     Queues,
+    Read,
     Renew,
     Renewal,
     Rewrite,
+    Settle,
     Snapshot,
+    Stored,
     StoreOp,
     Watch,
     Withdraw,
+    Write,
+    Written,
 )
 from recipes._contract.record import record
 
@@ -89,11 +94,14 @@ class StoreProtocol(ABC):
     Attributes:
         renewals_per_ttl: How many renewals are due within one TTL.
         renewal_lag: By what share of the TTL the store may be behind (see `SessionClock`).
+        ended_is_no: That the session has ended says of a request that it was not carried out; else it may
+            have been.
         session_id: The session's id as contenders show it; empty before `open`.
     """
 
     renewals_per_ttl: ClassVar[int] = 3
     renewal_lag: ClassVar[float] = 0.0
+    ended_is_no: ClassVar[bool] = True
     session_id: str = ""
 
     def start(self, op: StoreOp[T], context: RequestContext) -> Steps[Any]:  # noqa: PLR0911, PLR0912 - one for each operation
@@ -116,6 +124,12 @@ class StoreProtocol(ABC):
                 return self.renew(known, context)
             case Rewrite():
                 return self.rewrite(known, context)
+            case Write():
+                return self.write(known, context)
+            case Read():
+                return self.read(known, context)
+            case Settle():
+                return self.settle(known, context)
             case Open():
                 return self.open(known, context)
             case List():
@@ -185,6 +199,18 @@ class StoreProtocol(ABC):
     @abstractmethod
     def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
         """Read a queue from its head on, and watch it if asked to."""
+
+    @abstractmethod
+    def read(self, op: Read, context: RequestContext) -> Steps[Stored]:
+        """Read a value, and watch it if asked to."""
+
+    @abstractmethod
+    def write(self, op: Write, context: RequestContext) -> Steps[Written]:
+        """Write a value, once."""
+
+    @abstractmethod
+    def settle(self, op: Settle, context: RequestContext) -> Steps[bool]:
+        """See to it that a write that was given up does not land later; whether it had landed."""
 
     @abstractmethod
     def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:

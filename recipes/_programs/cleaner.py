@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import Expired
-from recipes._contract.operations import End, Entry, Program, Ticket, Withdraw
+from recipes._contract.operations import End, Entry, Program, Settle, Ticket, Withdraw, Write
 from recipes._programs.steps import Emit, Wait
 from recipes.errors import SessionLost, StoreError
 from recipes.events import Transition
@@ -30,26 +30,35 @@ class Job:
 
     Attributes:
         session: The session it belongs to.
-        ticket: What to withdraw; None: the whole session is to be ended.
+        ticket: What to withdraw.
         entry: Where the ticket stands, if the store has said so.
         within_s: How long to try to end a session; None: as long as it may live.
+        write: What was given up, and may land later. Without it and a ticket the session is to be ended.
     """
 
     session: StoreSession
     ticket: Ticket | None
     entry: Entry | None = None
     within_s: float | None = None
+    write: Write | None = None
+
+    @property
+    def ends_session(self) -> bool:
+        """Whether it is the whole session that is to be ended."""
+        return self.ticket is None and self.write is None
 
 
 def clean(job: Job) -> Program[bool]:
     """Do one job; returns whether it is done, or has to be done again behind the others.
 
-    A ticket has no deadline: it is withdrawn, or its session ends. To end a session there
+    A ticket or a write has no deadline: it is settled, or its session ends. To end a session there
     is as much time as it is long: after that it has ended by itself, since nobody
     renews it.
     """
     try:
-        if job.ticket is None:
+        if job.write is not None:
+            yield from Settle(job.write)
+        elif job.ticket is None:
             yield from End()
             if job.session.id:  # else it never began, as far as anybody was told
                 yield from Emit(Transition("session.closed", session=job.session.id))
@@ -59,7 +68,7 @@ def clean(job: Job) -> Program[bool]:
         return True
     except StoreError:
         # Refused, for now or for good; a contender that stands blocks others, so ask on.
-        if job.ticket is None:
+        if job.ends_session:
             return True
         yield from Wait(REFUSED_PAUSE_S)
         return False

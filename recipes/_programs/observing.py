@@ -14,6 +14,8 @@ from recipes._contract.operations import (
     Listing,
     Program,
     Queues,
+    Read,
+    Stored,
 )
 from recipes._contract.record import record
 from recipes._contract.wakeups import Event
@@ -29,7 +31,7 @@ __all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observ
 T = TypeVar("T")
 
 
-def look_up(op: List | Queues) -> Program[Any]:
+def look_up(op: List | Queues | Read) -> Program[Any]:
     """Read something from outside of any queue; once more if the session ends meanwhile."""
     while True:
         try:
@@ -66,12 +68,14 @@ class Observed:
         most: How many contenders are read, from the head on.
         every_s: The longest pause between two looks; None: as long as between any two re-reads.
         fail_fast: End if the store cannot be reached, as single looks do; else outlast that.
+        reads: It is the value there that is read, and not the queue.
     """
 
     queue: str
     most: int
     every_s: float | None = None
     fail_fast: bool = False
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +177,19 @@ class Observer:
             yield from Wait()
 
 
+def _look(observed: Observed) -> Program[tuple[Any, float | None]]:
+    """Return what there is to see, and in how many seconds to look again; the next change is notified."""
+    if observed.reads:
+        stored: Stored = yield from Read(observed.queue, watch=True)
+        return stored, stored.due_s
+    listing: Listing = yield from List(observed.queue, observed.most, watch=True)
+    return listing.contenders, listing.due_s
+
+
 def observe(
     observed: Observed, topic: Topic, wanted: Callable[[], bool], pause_s: float = 0.0
 ) -> Program[None]:
-    """Show what changes in a queue while that is ``wanted``, whatever becomes of sessions and watches.
+    """Show what changes in a queue or a value while that is ``wanted``, through lost sessions and watches.
 
     However fast it changes, it is listed every ``pause_s`` at most: what comes meanwhile is seen together.
     """
@@ -186,9 +199,9 @@ def observe(
             try:
                 yield from Attach()
                 listed_at = yield from Now()
-                listing: Listing = yield from List(observed.queue, observed.most, watch=True)
-                topic.show(listing.contenders)
-                pauses = [due_s for due_s in (listing.due_s, observed.every_s) if due_s is not None]
+                shown, due_s = yield from _look(observed)
+                topic.show(shown)
+                pauses = [pause for pause in (due_s, observed.every_s) if pause is not None]
                 event = yield from Wait(due_at=(yield from due_at(min(pauses, default=None))))
                 disturbed = yield from calm(event, disturbed)
                 while (left := listed_at + pause_s - (yield from Now())) > 0:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from recipes.events import Transition
 
 
-__all__ = ["Abandon", "Admit", "Attach", "Emit", "Now", "Wait"]
+__all__ = ["Abandon", "Admit", "Attach", "Emit", "Now", "Pause", "Wait"]
 
 
 @record
@@ -34,6 +34,13 @@ class Wait(Op["Event | None"]):
 
     at_most_s: float | None = None
     due_at: float | None = None
+
+
+@record
+class Pause(Op[None]):
+    """Wait for a random moment, after so many races that were lost to others: longer the more they are."""
+
+    lost: int
 
 
 @record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipes._contract.rule import Rule
+from recipes._rules.barrier import PARTY
 from recipes._rules.exclusive import EXCLUSIVE, WRITER
 from recipes._rules.members import member_of
 from recipes._rules.permits import permits_of
@@ -10,7 +11,7 @@ from recipes._rules.readwrite import SHARED
 
 __all__ = ["rule_of"]
 
-_RULES = {rule.kind: rule for rule in (EXCLUSIVE, WRITER, SHARED)}
+_RULES = {rule.kind: rule for rule in (EXCLUSIVE, WRITER, SHARED, PARTY)}
 
 
 def rule_of(kind: str) -> Rule:

@@ -181,7 +181,7 @@ class BlockingRuntime(Runtime):
 
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a thread of its own if it ends a session; never blocks."""
-        if job.ticket is None:
+        if job.ends_session:
             _thread("closer", self._clean_one, job)
             return
         with section.mark, self._starting:  # so that a cleaner either sees the job, or has ended
@@ -228,7 +228,7 @@ class BlockingRuntime(Runtime):
         try:
             return self.run(clean(job), call)
         finally:
-            if job.ticket is None:
+            if job.ends_session:
                 job.session.connection.close()
 
     def in_turn(self) -> Callable[[Callable[[], object]], None]:

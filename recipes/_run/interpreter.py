@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recipes._contract.deadline import NEVER, Deadline, Expired
+from recipes._contract.names import parts_of
 from recipes._contract.operations import (
     End,
     Enqueue,
@@ -20,23 +21,34 @@ from recipes._contract.operations import (
     Open,
     Probe,
     Program,
+    Read,
     Renew,
     Rewrite,
+    Settle,
     Snapshot,
     StoreOp,
     Watch,
     Withdraw,
+    Write,
 )
 from recipes._contract.protocol import RequestContext
-from recipes._contract.wakeups import Event
+from recipes._contract.wakeups import Changed, Event
 from recipes._programs.cleaner import Job
 from recipes._programs.crew import Beside
 from recipes._programs.session import OpenFailed
-from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
+from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Pause, Wait
 from recipes._run.effects import Effects, Receive
 from recipes._run.green import refuse_eventlet
 from recipes._run.lanes import run_beside
-from recipes.errors import ClientClosed, SessionLost, StoreUnavailable
+from recipes.errors import (
+    ClientClosed,
+    OutcomeUnknown,
+    SessionLost,
+    StoreError,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+)
 from recipes.events import Transition
 
 if TYPE_CHECKING:
@@ -70,7 +82,7 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
             program.close()
             raise
         except BaseException as raised:
-            error = raised
+            error = raised if call.doubt is None else _in_doubt(raised, op, call)
 
 
 def _where_it_was_asked(error: StoreUnavailable) -> StoreUnavailable:
@@ -87,6 +99,9 @@ def _perform(op: Op[Any], call: Call) -> Effects[Any]:
             return (yield from _wait(op, call))
         case Attach():
             return (yield from _attach(call))
+        case Pause():
+            yield Receive(call.runtime.race_pause(op.lost))
+            return None
         case Beside():
             return (yield from run_beside(op, call, interpret))
         case _:
@@ -160,25 +175,76 @@ def _still(session: StoreSession) -> None:
 
 def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
     """Carry out a store operation, again and again by the policy while the answer is lost."""
-    pauses = None
-    failures = 0
+    try:
+        return (yield from _once(op, call, again=False))
+    except StoreUnavailable as error:
+        lost = _where_it_was_asked(error)
+    return (yield from _ask_again(op, call, lost))
+
+
+def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[Any]:
+    """Carry out a store operation of which the first answer was lost.
+
+    A change that is notified meanwhile may be of what an operation before this one has watched, which asking
+    this one again does not read: the next `Wait` returns it.
+    """
+    pauses = call.runtime.pauses()
+    changed: dict[str, Changed] = {}
+    failures, again = 0, False
     while True:
+        failures += 1
+        again = again or not lost.unsent
+        if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.backend.servers)):
+            raise lost
+        call.last_error = lost
+        call.runtime.retrying(op, lost)
         try:
-            return (yield from _once(op, call, again=failures > 0))
+            event = yield Receive(next(pauses))  # any event cuts the pause short
+            if isinstance(event, Changed):
+                changed[event.ref] = event
+            answer = yield from _once(op, call, again=again)
         except StoreUnavailable as error:
-            failures += 1
-            if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.backend.servers)):
-                raise
-            call.last_error = _where_it_was_asked(error)
-            call.runtime.retrying(op, error)
-            pauses = pauses or call.runtime.pauses()
-        try:
-            yield Receive(next(pauses))  # any event cuts the pause short; asking again covers it
+            lost = _where_it_was_asked(error)
+            continue
         except Expired as expired:
             raise expired from call.last_error
+        for change in changed.values():
+            call.mailbox.post(change)
+        return answer
 
 
-def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
+def _in_doubt(error: BaseException, op: Op[Any], call: Call) -> BaseException:
+    """Return what to tell of a write that may have been done, or may be yet; the cleaner settles it."""
+    if not isinstance(op, Write) or not isinstance(error, StoreError | SessionLost | Expired):
+        return error
+    call.runtime.settle_behind(call)  # now: the program may go on, and write something else
+    said = str(error.__cause__ if isinstance(error, Expired) else error)
+    recipe, name = parts_of(op.key)
+    return OutcomeUnknown(call.runtime.backend.label, said, recipe=recipe, name=name)
+
+
+def _write(op: Write, call: Call, session: StoreSession, *, again: bool) -> Effects[Any]:
+    """Ask once; from before that until there is an answer it is in doubt whether it is done."""
+    call.doubt = op
+    try:
+        written = yield from session.protocol.write(op, RequestContext(call.mailbox, again))
+    except StoreUnavailable as error:
+        if error.unsent and not again:
+            call.doubt = None
+        raise
+    except SessionLost:
+        if session.protocol.ended_is_no and not again:
+            call.doubt = None
+        raise
+    except (StoreRefused, StoreFull, Expired):  # the time was over before it was asked
+        if not again:
+            call.doubt = None
+        raise
+    call.doubt = None
+    return written
+
+
+def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:  # noqa: PLR0912 - one for each operation
     if isinstance(op, Open):
         return (yield from _open(op, call))
     session = call.session
@@ -188,17 +254,23 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
     _still(session)
     try:
         match op:
+            case Enqueue() | Probe():
+                session.waiters.stand(op.ticket.id)
+                call.ticket = op.ticket
+            case Withdraw():  # with the first, for speed
+                pass
             case Watch():
                 armed = yield from _watch(op, call, session, again=again)
                 _note(op, armed, call, session)
                 return armed
             case Renew():
                 return (yield from _renew(op, call, session))
-            case Enqueue() | Probe():
-                session.waiters.stand(op.ticket.id)
-                call.ticket = op.ticket
             case Look():
                 op = Look(op.mine, op.rule, _listen(op, call, session))
+            case Write():
+                return (yield from _write(op, call, session, again=again))
+            case Read():
+                yield from _settle_first(op.key, call, session)
             case _:
                 pass
         result = yield from session.protocol.start(op, RequestContext(call.mailbox, again))
@@ -211,6 +283,16 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:
         raise
     _note(op, result, call, session)
     return result
+
+
+def _settle_first(key: str, call: Call, session: StoreSession) -> Effects[None]:
+    """See to it that what was given up of a value does not change it after it was read."""
+    for job in list(call.runtime.cleaning.values()):
+        if job.write is not None and job.write.key == key and job.session is session:
+            try:
+                yield from session.protocol.settle(Settle(job.write), RequestContext(call.mailbox))
+            except (StoreRefused, StoreFull):  # as the cleaner finds; what is there can be read all the same
+                return
 
 
 def _note(op: StoreOp[Any], result: Any, call: Call, session: StoreSession) -> None:

@@ -270,6 +270,10 @@ class _Manual(Runtime):
         """Return no pauses: asking again takes no time, so that a caller needs nobody to move it."""
         return itertools.repeat(0.0)
 
+    def race_pause(self, lost: int) -> float:
+        """Return no pause, as there."""
+        return 0.0
+
     def reread_period(self, session: StoreSession) -> float:
         """Return the longest such period, without jitter: a test runs the same each time."""
         return min(self.settings.session_timeout_s, LONGEST_REREAD_S)
@@ -285,8 +289,8 @@ class _Manual(Runtime):
         if (self._wanted and not waits(self.state.keepalive)) or not all(map(waits, settling.values())):
             return False
         jobs = list(self.cleaning.values())
-        ending = (id(job) in settling for job in jobs if job.ticket is None)  # each in a thread of its own
-        leaving = [id(job) in settling for job in jobs if job.ticket is not None]  # one after the other
+        ending = (id(job) in settling for job in jobs if job.ends_session)  # each in a thread of its own
+        leaving = [id(job) in settling for job in jobs if not job.ends_session]  # one after the other
         return all(ending) and (not leaving or any(leaving))
 
 

@@ -6,6 +6,7 @@ The parts that do not differ between threads and asyncio. A `Call` is one public
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import time
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
-from recipes._contract.operations import Entry, Open, Program, StoreOp, Ticket
+from recipes._contract.operations import Entry, Open, Program, Stored, StoreOp, Ticket, Write
 from recipes._programs.cleaner import Job
 from recipes._programs.hold import REMOVED, HeldState, StoreSession
 from recipes._programs.session import SessionEvent, SessionState
@@ -41,6 +42,8 @@ __all__ = ["Call", "Runtime", "Settings", "new_id", "pending_cleanups"]
 LONGEST_REREAD_S = 10.0
 
 LONGEST_PAUSE_S = 1.0
+SHORTEST_RACE_S, LONGEST_RACE_S = 0.002, 0.1
+MOST_DOUBLED = 10  # a float has its limits
 
 
 def new_id() -> str:
@@ -81,6 +84,7 @@ class Call:
         kept: What it was granted before, or is to release: all of it goes if the call ends in an exception.
         listening: The client's own contenders that it waits for.
         last_error: The last lost answer, to explain a timeout.
+        doubt: The write that was sent and has not been answered.
         beside: The calls within this one, of the programs that run beside its own; None: there was none yet.
     """
 
@@ -97,6 +101,7 @@ class Call:
     listening: list[str] = field(default_factory=list)
     last_error: StoreError | None = None
     beside: list[Call] | None = None
+    doubt: Write | None = None
 
     def bound(self) -> float:
         """Return how long the next request may take; raises ``Expired``."""
@@ -112,6 +117,8 @@ class Call:
             self.hold.lose("the call was interrupted before it returned")
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)
+        if self.doubt is not None:
+            self.runtime.settle_behind(self)
         for call in self.beside or ():
             call.unwind()
 
@@ -132,6 +139,8 @@ class Runtime(ABC):
         client: The client, as users know it.
         reentries: What was entered and may be entered again, by owner and encoded name.
         hub: What is observed.
+        numbers: Those of the writes of this client.
+        seen: What short values were when they were last read or written, by key: the latest thousand.
         observing_pause_s: How long after a look at what is observed the next comes at the earliest.
     """
 
@@ -148,6 +157,8 @@ class Runtime(ABC):
         self.reentries: dict[tuple[object, str], Reentries] = {}
         self.left: deque[LeftBlock] = deque()
         self.hub = Hub(self)
+        self.numbers = itertools.count(1)
+        self.seen: dict[str, Stored] = {}
         self._inherited: list[object] = []
         process.join(self)
 
@@ -208,6 +219,13 @@ class Runtime(ABC):
             if part.freed and part.session.waiters.stands(ticket.id):
                 self.schedule(Job(part.session, ticket, part.entry))
 
+    def settle_behind(self, call: Call) -> None:
+        """Have the cleaner see to it that a write that was given up does not land later."""
+        write, session = call.doubt, call.session
+        if write is not None and session is not None and session.ended is None:
+            self.schedule(Job(session, None, write=replace(write, data=None)))  # which may be large
+        call.doubt = None  # last, as in `abandon`
+
     def sweep(self) -> None:
         """Release what was held in ``with`` blocks that were left as an interrupt struck their ends."""
         while self.left:
@@ -231,7 +249,7 @@ class Runtime(ABC):
 
     def settles_within(self, job: Job) -> float | None:
         """Return how long to try: until a session has ended by itself, and a ticket until it is gone."""
-        if job.ticket is not None:
+        if not job.ends_session:
             return None
         return self.settings.session_timeout_s if job.within_s is None else job.within_s
 
@@ -296,6 +314,11 @@ class Runtime(ABC):
         while True:
             yield pause(state)
             state.attempt_number += 1
+
+    def race_pause(self, lost: int) -> float:
+        """Return for how many seconds to let others go first, after so many races that were lost to them."""
+        longest_s = min(SHORTEST_RACE_S * 2 ** min(lost, MOST_DOUBLED), LONGEST_RACE_S)
+        return random.uniform(0.0, longest_s)  # noqa: S311 - spreads load only
 
     def reread_period(self, session: StoreSession) -> float:
         """Return after how many seconds without an event a waiter reads again, jittered."""

@@ -223,7 +223,7 @@ class AsyncRuntime(Runtime):
         """Have the cleaner do a job, or a task of its own if it ends a session; never blocks."""
         if self._keepalive is not None and self._keepalive.cancelling():
             return  # the loop is ending, and with it the session
-        if job.ticket is None:
+        if job.ends_session:
             self._start_behind("closer", self._clean_one(job))
             return
         self._jobs.append(job)
@@ -254,7 +254,7 @@ class AsyncRuntime(Runtime):
         try:
             return await self.run(clean(job), call)
         finally:
-            if job.ticket is None:
+            if job.ends_session:
                 await job.session.connection.close()
 
     def in_turn(self) -> Callable[[Callable[[], object]], None]:

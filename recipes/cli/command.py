@@ -15,6 +15,7 @@ from recipes.cli.looking.command import break_command, ls_command, watch_command
 from recipes.cli.looking.members import members_command
 from recipes.cli.ping import ping_command
 from recipes.cli.running.command import elect_command, run_command
+from recipes.cli.values import count_command, get_command, set_command, watch_value_command
 
 __all__ = ["root", "run"]
 
@@ -43,7 +44,7 @@ interrupted; recipes run and recipes elect have their own, see recipes run --hel
 @click.version_option(recipes.__version__, message="recipes %(version)s")
 @click.pass_context
 def root(context: click.Context) -> int:
-    """Locks and other coordination recipes: run commands under them, and see who holds and who waits."""
+    """Locks, values and other recipes: run commands under a lock, see who holds it, share values."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         return codes.USAGE
@@ -76,6 +77,10 @@ for command in (
     watch_command,
     members_command,
     break_command,
+    get_command,
+    set_command,
+    watch_value_command,
+    count_command,
     ping_command,
     timeline_command,
     stats_command,

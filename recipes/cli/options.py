@@ -13,9 +13,21 @@ from click.shell_completion import CompletionItem
 
 import recipes
 
-__all__ = ["STORE_VARIABLE", "Count", "Name", "Seconds", "Store", "store_option", "without_secret"]
+__all__ = [
+    "STORE_VARIABLE",
+    "Count",
+    "Name",
+    "Seconds",
+    "Store",
+    "Token",
+    "connected",
+    "store_option",
+    "without_secret",
+]
 
 STORE_VARIABLE = "RECIPES_STORE"
+OPTIONS_VARIABLE = "RECIPES_STORE_OPTIONS"
+GIVEN = "recipes.store options"
 COMPLETE_WITHIN_S = 0.5
 COMPLETE_FROM = 200
 if TYPE_CHECKING:  # generic since click 8.4
@@ -30,6 +42,40 @@ def without_secret(url: str) -> str:
     return re.sub(r"(?<=://)[^/@]*@", "", url)
 
 
+def connected(store: str, **options: Any) -> recipes.Client:
+    """Return a client of a store, made with the options that the command line gives for it.
+
+    Raises:
+        click.UsageError: They do not fit the store, or each other.
+    """
+    context = click.get_current_context(silent=True)
+    given = {} if context is None else context.meta.get(GIVEN, {})
+    try:
+        return recipes.connect(store, **given, **options)
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _noted(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
+    """Keep the options of the store for `connected`."""
+    found: dict[str, Any] = {}
+    for one in given:
+        name, is_given, value = one.partition("=")
+        if not (name and is_given):
+            raise click.BadParameter(f"it is written NAME=VALUE, not {one!r}", ctx, param)
+        found[name] = _number(value)
+    ctx.meta[GIVEN] = found
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 class Store(_Kind):
     """The URL of a store that several processes can share."""
 
@@ -38,9 +84,9 @@ class Store(_Kind):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Refuse a URL that cannot work before anything is started."""
         try:
-            recipes.connect(value, require="many_processes").close()
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+            connected(value, require="many_processes").close()
+        except click.UsageError as error:
+            self.fail(error.message, param, ctx)
         return str(value)
 
 
@@ -75,11 +121,27 @@ class Name(_Kind):
         if not url or (self._recipe or ctx.params.get("recipe") or "lock") != "lock":
             return []
         try:
-            with recipes.connect(url, session_timeout=2, request_timeout=COMPLETE_WITHIN_S) as client:
+            with connected(url, session_timeout=2, request_timeout=COMPLETE_WITHIN_S) as client:
                 names = client.locks(limit=COMPLETE_FROM)
-        except (recipes.RecipesError, ValueError):
+        except (recipes.RecipesError, click.UsageError):
             return []
         return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+class Token(_Kind):
+    """The token of a contender; that of another program's lock on Redis is negative."""
+
+    name = "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Refuse what is no number, and 0."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = 0
+        if not number:
+            self.fail(f"a token is a whole number, as recipes who shows it, not {value!r}", param, ctx)
+        return number
 
 
 class Count(_Kind):
@@ -137,13 +199,25 @@ class Seconds(_Kind):
 
 
 def store_option(function: Function) -> Function:
-    """Add ``--store``."""
+    """Add ``--store``, and ``--store-option``."""
     option = click.option(
         "--store",
         type=Store(),
         envvar=STORE_VARIABLE,
         required=True,
         show_envvar=True,
-        help="The store: sqlite:///path, etcd://host:port/prefix or zookeeper://host:port/root.",
+        help="The store: sqlite:///path, etcd://host:port/prefix, zookeeper://host:port/root"
+        " or redis://host:port/db/prefix.",
     )
-    return option(function)
+    options = click.option(
+        "--store-option",
+        metavar="NAME=VALUE",
+        multiple=True,
+        envvar=OPTIONS_VARIABLE,
+        show_envvar=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_noted,
+        help="An option of connect(), such as replicas=2 or ca_file=/etc/ca.pem; more than once for several.",
+    )
+    return option(options(function))

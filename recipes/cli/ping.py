@@ -13,7 +13,7 @@ import click
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.options import Count, Seconds, store_option, without_secret
+from recipes.cli.options import Count, Seconds, connected, store_option, without_secret
 
 __all__ = ["LOCK", "ping_command"]
 
@@ -56,7 +56,7 @@ def ping_command(*, store: str, count: int, ttl: float, request_timeout: float, 
 
 
 def _measured(store: str, count: int, ttl: float, request_timeout: float) -> dict[str, Any]:
-    with recipes.connect(store, session_timeout=ttl, request_timeout=request_timeout) as client:
+    with connected(store, session_timeout=ttl, request_timeout=request_timeout) as client:
         session = client.session
         reader = client.rwlock(LOCK).reader
         grant, acquire_s = _timed(lambda: reader.acquire(timeout=request_timeout))

@@ -50,8 +50,13 @@ class Credentials:
         return given
 
     @classmethod
-    def given(cls, scheme: str, options: Mapping[str, Any]) -> Credentials | None:
+    def given(cls, scheme: str, options: Mapping[str, Any], *, nameless: str = "") -> Credentials | None:
         """Return what the options say, None if they say nothing.
+
+        Args:
+            scheme: Of the store.
+            options: What was given.
+            nameless: The user that a password alone is for, where there is one.
 
         Raises:
             ValueError: One of the two is missing or empty, or both URL and options have them.
@@ -62,6 +67,8 @@ class Credentials:
             raise ValueError(username.says)  # noqa: TRY004 - the value is what is wrong
         if username is None and password is None:
             return None
+        if nameless and username in (None, "") and password is not None:
+            username = nameless
         if username is None or password is None:
             missing = "username" if username is None else "password"
             raise ValueError(f"{scheme}:// needs username= and password= together, and {missing}= is missing")

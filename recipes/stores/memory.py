@@ -25,10 +25,13 @@ from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import SessionLost
 from recipes.guarantees import STORES
-from recipes.stores._kit.queue import ENDED, Command, QueueProtocol, kind_of
+from recipes.stores._kit.queue import ENDED, Command, Put, QueueProtocol, kind_of
 from recipes.stores._kit.subscriptions import Subscriptions
+from recipes.stores.receipts import Exchanged
 
 __all__ = ["MemoryBackend", "MemoryServer", "backend"]
+
+NOTHING = ops.Stored()
 
 
 @dataclass(slots=True)
@@ -50,6 +53,8 @@ class MemoryServer:
     queues: dict[str, dict[str, Contender]] = field(default_factory=dict)
     watches: Subscriptions = field(default_factory=Subscriptions)
     buried: dict[str, str] = field(default_factory=dict)
+    values: dict[str, ops.Stored] = field(default_factory=dict)
+    receipts: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
     _revision: Any = field(default_factory=lambda: itertools.count(1))
     _lock: Any = field(default_factory=threading.RLock)
 
@@ -73,6 +78,7 @@ class MemoryServer:
         with self._lock:
             self.sessions.pop(session_id, None)
             self.buried = {ticket: owner for ticket, owner in self.buried.items() if owner != session_id}
+            self.receipts = {of: receipt for of, receipt in self.receipts.items() if of[0] != session_id}
             for queue in list(self.queues.values()):
                 for contender in list(queue.values()):
                     if contender.session == session_id:
@@ -187,6 +193,31 @@ class MemoryServer:
 
     def _queues(self, op: ops.Queues, command: Command) -> tuple[str, ...]:
         return tuple(sorted(name for name, queue in self.queues.items() if queue)[: op.most])
+
+    def _read(self, op: ops.Read, command: Command) -> ops.Stored:
+        if op.watch:
+            self.watches.add(command.mailbox, op.key)
+        return self.values.get(op.key, NOTHING)
+
+    def _put(self, op: Put, command: Command) -> Exchanged:
+        put, write, of = op.exchange, op.exchange.write, (command.session, op.exchange.write.key)
+        version, receipt = self.receipts.get(of, (0, b""))
+        before = self.values.get(write.key, NOTHING)
+        guarded = all(self._stands(guard) for guard in write.guards)
+        if not op.fits(version, before.version, guarded=guarded):
+            return Exchanged(False, version, receipt, before, guarded)
+        version = next(self._revision)
+        self.receipts[of] = version, put.receipt
+        if not put.settles:
+            self._write(write, version)
+        return Exchanged(True, version, put.receipt, self.values.get(write.key, NOTHING))
+
+    def _write(self, write: ops.Write, version: int) -> None:
+        if write.data is None:
+            self.values.pop(write.key, None)
+        else:
+            self.values[write.key] = ops.Stored(write.data, version)
+        self.watches.post(Changed(write.key))
 
     def _snapshot(self, mine: ops.Entry, rule: Rule) -> ops.Snapshot:
         if not self._stands(mine):

@@ -1,4 +1,7 @@
-"""Which stores there are, by the schemes of their URLs, and how a backend is made of a URL; no I/O."""
+"""Which stores there are, by the schemes of their URLs, and how a backend is made; no I/O.
+
+It is made of a URL, or of a client of the store that a program has already.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from recipes._contract.backend import Backend
 from recipes.stores import credentials
+from recipes.stores.urls import encrypts
 
-__all__ = ["SCHEMES", "Factory", "factory_of", "from_url", "liveness_locks"]
+__all__ = ["SCHEMES", "ClientFactory", "Factory", "factory_of", "from_client", "from_url", "liveness_locks"]
 
 Factory = Callable[[SplitResult, dict[str, Any]], tuple[Backend, set[str]]]
 """Makes a backend of a URL and options, and returns the names of the options that it knows, too."""
@@ -20,6 +24,12 @@ SCHEMES = {
     "zookeepers": "recipes.stores.zookeeper:backend",
     "etcd": "recipes.stores.etcd:backend",
     "etcds": "recipes.stores.etcd:backend",
+    "redis": "recipes.stores.redis:backend",
+    "rediss": "recipes.stores.redis:backend",
+    "redis+sentinel": "recipes.stores.redis:backend",
+    "rediss+sentinel": "recipes.stores.redis:backend",
+    "redis+cluster": "recipes.stores.redis:backend",
+    "rediss+cluster": "recipes.stores.redis:backend",
     "sqlite": "recipes.stores.sqlite:backend",
     "memory": "recipes.stores.memory:backend",
 }
@@ -28,11 +38,20 @@ SCHEMES = {
 What each store can do is `recipes.guarantees.STORES`.
 """
 
+CLIENTS = {"redis": "recipes.stores.redis:backend_of_client"}
+"""What makes a backend of a client, ``"module:factory"``, by the package that the client is of."""
+
+ClientFactory = Callable[[Any, dict[str, Any], bool], tuple[Backend, set[str]]]
+"""Makes a backend of a client and options, and returns the names of the options that it knows, too.
+
+The last argument says whether it is for asyncio.
+"""
+
 GENERAL = ("session_timeout", "request_timeout", "require", "owner")
 """The options that every store has."""
 
 
-def from_url(url: str, options: dict[str, Any]) -> Backend:
+def from_url(url: Any, options: dict[str, Any]) -> Backend:
     """Return the backend that ``url`` names; imports that backend's folder and no other.
 
     Raises:
@@ -49,12 +68,33 @@ def from_url(url: str, options: dict[str, Any]) -> Backend:
     if parts.query or parts.fragment:
         raise ValueError("a store's URL has no ?query and no #fragment; options are keywords of connect()")
     backend, known = factory_of(parts.scheme)(parts, options)
+    _check_known(f"{parts.scheme}://", options, known)
+    return backend
+
+
+def from_client(client: Any, options: dict[str, Any], *, asynchronous: bool) -> Backend | None:
+    """Return the backend for the store that ``client`` is connected to; None: it is of no known package.
+
+    Imports that backend's folder and no other. The client is not used after this, and never closed.
+
+    Raises:
+        TypeError: It is for asyncio and ``asynchronous`` is false, or the other way round, or not a client.
+        ValueError: An option that is unknown, missing, or does not fit.
+    """
+    packages = (one.__module__.partition(".")[0] for one in type(client).__mro__)
+    package = next((one for one in packages if one in CLIENTS), None)
+    if package is None:
+        return None
+    factory: ClientFactory = _loaded(CLIENTS[package])
+    backend, known = factory(client, options, asynchronous)
+    _check_known(f"a client of {package}", options, known)
+    return backend
+
+
+def _check_known(what: str, options: dict[str, Any], known: set[str]) -> None:
     unknown = sorted(set(options) - known)
     if unknown:
-        raise ValueError(
-            f"{parts.scheme}:// does not know the option {unknown[0]!r}{_nearest(unknown[0], known)}"
-        )
-    return backend
+        raise ValueError(f"{what} does not know the option {unknown[0]!r}{_nearest(unknown[0], known)}")
 
 
 def factory_of(scheme: str) -> Factory:
@@ -65,12 +105,15 @@ def factory_of(scheme: str) -> Factory:
     """
     where = SCHEMES.get(scheme)
     if where is None:
-        secure = {f"{one}s" for one in SCHEMES}
-        known = [f"{one}://{' (with TLS)' if one in secure else ''}" for one in SCHEMES]
+        known = [f"{one}://{' (with TLS)' if encrypts(one) else ''}" for one in SCHEMES]
         raise ValueError(f"unknown store {scheme!r}: use {', '.join(known[:-1])} or {known[-1]}")
-    module, _, name = where.partition(":")
-    factory: Factory = getattr(import_module(module), name)
+    factory: Factory = _loaded(where)
     return factory
+
+
+def _loaded(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _nearest(option: str, known: set[str]) -> str:

@@ -9,6 +9,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Self
 
+from recipes.stores.urls import encrypted, encrypts
+
 __all__ = ["CLOSED", "FileContext", "context_for", "refused_by_tls", "tls_text", "tls_words"]
 
 NAMES = frozenset(("ssl_context", "tls_ca", "tls_cert", "tls_key"))
@@ -50,9 +52,11 @@ def context_for(scheme: str, options: Mapping[str, Any]) -> ssl.SSLContext | Non
         TypeError: No ``SSLContext``, or no path.
     """
     given = {name: options[name] for name in sorted(NAMES) if options.get(name) is not None}
-    if not scheme.endswith("s"):
+    if not encrypts(scheme):
         if given:
-            raise ValueError(f"{scheme}:// does not encrypt: {next(iter(given))}= needs {scheme}s://")
+            raise ValueError(
+                f"{scheme}:// does not encrypt: {next(iter(given))}= needs {encrypted(scheme)}://"
+            )
         return None
     context = given.pop("ssl_context", None)
     if context is None:

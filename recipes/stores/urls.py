@@ -1,21 +1,38 @@
-"""The parts of a store's URL: its servers, and its path."""
+"""The parts of a store's URL: its scheme, its servers, and its path."""
 
 from __future__ import annotations
 
 from urllib.parse import SplitResult, unquote, urlsplit
 
-__all__ = ["hosts_of", "root_of"]
+__all__ = ["encrypted", "encrypts", "hosts_of", "root_of"]
+
+_ENCRYPTED = ("zookeepers", "etcds", "rediss")
 
 
-def hosts_of(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:
+def encrypts(scheme: str) -> bool:
+    """Whether the stores with this scheme are spoken to by TLS."""
+    return scheme.partition("+")[0] in _ENCRYPTED
+
+
+def encrypted(scheme: str) -> str:
+    """Return the scheme for the same store by TLS."""
+    store, plus, kind = scheme.partition("+")
+    return f"{store}s{plus}{kind}"
+
+
+def hosts_of(parts: SplitResult, default_port: int, example: str = "") -> list[tuple[str, int]]:
     """Return the hosts and ports of a URL like ``scheme://a:1,b,[::1]:2/root``."""
-    example = f"write for example {parts.scheme}://host1:{default_port},host2:{default_port}/app"
+    example = f"write for example {example or _example(parts.scheme, default_port)}"
     if not parts.netloc:
         raise ValueError(f"{parts.scheme}:// names no server; {example}")
     hosts = [_host(text, default_port, example) for text in parts.netloc.split(",")]
     if len(set(hosts)) != len(hosts):
         raise ValueError(f"{parts.scheme}:// names the same server twice")
     return hosts
+
+
+def _example(scheme: str, port: int) -> str:
+    return f"{scheme}://host1:{port},host2:{port}/app"
 
 
 def _host(text: str, default_port: int, example: str) -> tuple[str, int]:

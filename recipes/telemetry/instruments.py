@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from recipes.events import EVENTS, HELD, Transition, event_of
+from recipes.events import EVENTS, HELD, SHARED, Transition, event_of
 
 __all__ = ["BUCKETS_S", "INSTRUMENTS", "PENDING", "Instrument", "Measure", "Meter", "NameLabel"]
 
@@ -76,12 +76,30 @@ REQUEUED = Instrument(
     "requeued", "counter", "{wait}", _RECIPE, "Times that a waiter lost its place and queued again"
 )
 LOST = Instrument("lost", "counter", "{grant}", _RECIPE, "Grants that were lost")
+# That of whatever is shared; each noun has its own, too.
+WRITES = Instrument(
+    "writes",
+    "counter",
+    "{write}",
+    ("recipe", "store", "outcome"),
+    "Writes by what came of them, as the event calls it (written, added); unknown: no answer came",
+)
 _OF = {
     (noun, one): replace(one, name=f"{noun}.{one.name}")
-    for noun in HELD
-    for one in (ACQUIRE, HOLD, HAND_OVER, CONTENDED, REQUEUED, LOST)
+    for noun, instruments in (
+        *((noun, (ACQUIRE, HOLD, HAND_OVER, CONTENDED, REQUEUED, LOST)) for noun in HELD),
+        *((noun, (WRITES,)) for noun in SHARED),
+    )
+    for one in instruments
 }
 
+MEETING = Instrument(
+    "barrier.wait.duration",
+    "histogram",
+    "s",
+    ("recipe", "store", "outcome"),
+    "Seconds from the call to its end: passed or broken",
+)
 LATE = Instrument(
     "session.late_renewals", "counter", "{session}", ("store",), "Times that two renewals went by unanswered"
 )
@@ -97,7 +115,7 @@ PENDING = Instrument(
     "cleanups.pending", "gauge", "{contender}", ("store",), "Clean-ups behind interrupted calls, not done yet"
 )
 
-INSTRUMENTS = (*_OF.values(), LATE, SESSIONS_LOST, RETRIES, PENDING)
+INSTRUMENTS = (*_OF.values(), MEETING, LATE, SESSIONS_LOST, RETRIES, PENDING)
 """All of them (reference documentation; the page about metrics lists them)."""
 
 _OF_HELD = {"queued": CONTENDED, "requeued": REQUEUED, "lost": LOST}
@@ -163,6 +181,10 @@ class Meter:
         """Yield what a transition at ``now`` seconds of any steady clock amounts to."""
         if transition.event in _COUNTED:
             yield self._measure(_COUNTED[transition.event], 1, transition)
+        if transition.noun in SHARED:
+            yield self._measure(WRITES, 1, transition, outcome=transition.what)
+        if transition.noun == "barrier":
+            yield self._lasted(MEETING, transition.waited_s, transition, transition.what)
         match transition.what if transition.noun in HELD else "":
             case "acquired":
                 yield self._lasted(ACQUIRE, transition.waited_s, transition, "acquired")

@@ -20,7 +20,7 @@ __all__ = ["otel_spans"]
 LINKS = 8
 """How many holders a wait is linked to at most: the last ones."""
 NS = 1_000_000_000
-ATTRIBUTES = ("name", "recipe", "mode", "store", "attempt", "token", "reason")
+ATTRIBUTES = ("name", "recipe", "mode", "store", "attempt", "token", "version", "reason")
 
 
 def otel_spans(tracer_provider: Any = None) -> Callable[[], None]:
@@ -29,7 +29,8 @@ def otel_spans(tracer_provider: Any = None) -> Callable[[], None]:
     A span ``lock.acquire`` is the time of a call, whatever came of it; a span ``lock.hold``
     that of a grant, and linked to its acquisition; of an election ``election.acquire`` and so on. Both are
     children of the span in which the call was made. A wait is linked to the holds of this process that
-    were in its way.
+    were in its way. A write of a value, a counter or a latch has no span: it is an event of the span in
+    which the call was made. A call of a barrier is a span ``barrier.wait``.
 
     Args:
         tracer_provider: None is the global one.
@@ -95,6 +96,11 @@ class _Spans:
                     self._ended(transition)
                 case "suspect" | "downgraded":
                     self._noted(transition)
+                case "passed" | "broken":
+                    now = time.time_ns()
+                    self._call(transition, "wait", now).end(now)
+                case _ if transition.noun in events.SHARED:
+                    self._trace.get_current_span().add_event(transition.event, _attributes(transition))
                 case _:
                     pass
 
@@ -126,14 +132,18 @@ class _Spans:
             for held in self._line(transition)
             if queued is not None and held.in_the_way(transition, queued)
         ]
+        return self._call(transition, "acquire", now, links)
+
+    def _call(self, transition: Transition, what: str, now: int, links: Any = ()) -> Any:
+        """Return the span of a call that has just come to its end, well or not."""
         outcome = transition.what
         span = self._tracer.start_span(
-            f"{transition.noun}.acquire",
+            f"{transition.noun}.{what}",
             links=links,
             start_time=now - int((transition.waited_s or 0) * NS),
             attributes={**_attributes(transition), "recipes.outcome": outcome},
         )
-        if outcome != "acquired":
+        if outcome not in ("acquired", "passed"):
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, transition.reason or outcome))
         return span
 

@@ -17,11 +17,14 @@ from recipes._contract.operations import (
     Open,
     Probe,
     Queues,
+    Read,
     Renew,
     Rewrite,
+    Settle,
     StoreOp,
     Watch,
     Withdraw,
+    Write,
 )
 from recipes._run.manual import AsyncManualRuntime, ManualRuntime, ManualTime
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
@@ -35,12 +38,23 @@ if TYPE_CHECKING:
 __all__ = ["Fault", "Operation", "Way"]
 
 Operation = Literal[
-    "acquire", "try_acquire", "wait", "release", "downgrade", "verify", "look", "renew", "open", "close"
+    "acquire",
+    "try_acquire",
+    "wait",
+    "release",
+    "downgrade",
+    "verify",
+    "look",
+    "read",
+    "write",
+    "renew",
+    "open",
+    "close",
 ]
 """What a client asks of the store: "acquire" joins the queue, "wait" looks at it while queueing, "release"
 also withdraws an interrupted acquire, "look" is asked by who inspects a queue from outside or
-evicts somebody, "open", "renew"
-and "close" concern the session. ("open" by ``Client.open`` or ``with`` fails fast; by any other call it is
+evicts somebody, "read" and "write" concern values, counters, latches and barriers, "open", "renew"
+and "close" the session. ("open" by ``Client.open`` or ``with`` fails fast; by any other call it is
 asked again.)"""
 
 _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
@@ -54,6 +68,9 @@ _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     List: "look",
     Evict: "look",
     Queues: "look",
+    Read: "read",
+    Write: "write",
+    Settle: "write",
     Renew: "renew",
     Open: "open",
     End: "close",
@@ -155,7 +172,7 @@ class Way(MemoryBackend):
 
     def _strikes(self, op: StoreOp[Any]) -> Fault | None:
         """Return the first fault that concerns this operation, and count it."""
-        asked = _OPERATIONS[type(op)]
+        asked = _OPERATIONS.get(type(op), "write")  # with its receipt it is an operation of the store's own
         if isinstance(op, Check) and not op.targets:
             asked = "verify"
         for fault in self.faults:

@@ -42,7 +42,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         (["--json", "--plain"], "not allowed with"),
         (["--store", "memory://"], "does not give many_processes"),
         (["--store", "memory://x"], "does not give many_processes"),
-        (["--store", "redis://x"], "unknown store 'redis'"),
+        (["--store", "mysql://x"], "unknown store 'mysql'"),
         (["--store", "etcd://host/?x=1"], "no ?query"),
         (["--store", ""], "unknown store ''"),
         (["--store", "etcd"], "unknown store ''"),
@@ -121,3 +121,48 @@ def test_interrupted_it_says_so_by_its_code(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(command, "show", interrupt)
     assert main(["demo"]) == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--store", "redis+cluster://127.0.0.1:1"], "replicas= is missing"),
+        (["--store", "redis://127.0.0.1:1", "--store-option", "replicas"], "NAME=VALUE, not 'replicas'"),
+        (["--store", "redis://127.0.0.1:1", "--store-option", "replcas=2"], "did you mean replicas=?"),
+        (["--store", "sqlite:///tmp/x", "--store-option", "prefix=a"], "does not know the option 'prefix'"),
+    ],
+)
+def test_options_of_the_store_are_refused_before_anything_starts(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    assert main(["ls", *arguments]) == 2
+    assert complaint in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_options_of_the_store_are_passed_on(monkeypatch: pytest.MonkeyPatch, by_variable: bool) -> None:
+    made: list[dict[str, Any]] = []
+
+    def connect(url: str, **options: Any) -> Any:
+        made.append(options)
+        raise recipes.StoreUnavailable(url, "it is none")
+
+    monkeypatch.setattr(recipes, "connect", connect)
+    monkeypatch.setenv("RECIPES_STORE", "redis+sentinel://s1/mymaster")
+    given = ["replicas=2", "restart_grace=1.5", "prefix=a="]
+    if by_variable:
+        monkeypatch.setenv("RECIPES_STORE_OPTIONS", " ".join(given))
+        arguments = []
+    else:
+        arguments = [word for one in given for word in ("--store-option", one)]
+    with pytest.raises(recipes.StoreUnavailable):
+        main(["ping", *arguments])
+    assert made == [{"replicas": 2, "restart_grace": 1.5, "prefix": "a=", "require": "many_processes"}]
+
+
+@pytest.mark.parametrize("command", ["run", "elect"])
+def test_a_session_that_the_store_cannot_have_is_refused(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main([command, "x", "--store", "redis://127.0.0.1:1", "--ttl", "60", "--", "true"]) in (2, 125)
+    assert "session_timeout=60 is longer than restart_grace=20" in " ".join(capsys.readouterr().err.split())

@@ -415,6 +415,22 @@ def test_the_log_of_the_package_is_understood() -> None:
     assert found["y"].holds[0].downgraded_at is not None
 
 
+def test_writes_of_values_are_passed_over() -> None:
+    stream = io.StringIO()
+    stop = events.log_json(stream)
+    with recipes.connect("memory://") as client, client.lock("x"):
+        client.value("x").set(b"new")
+        client.counter("x").add()
+        client.latch("x", 2).count_down()
+    stop()
+    stream.seek(0)
+    found = read([("log", stream)])
+    assert [one.event for one in found.happenings] == ["lock.acquired", "lock.released"]
+    assert found.other == len(["session.started", *events.SHARED, "session.closed"])
+    (one,) = histories(found.happenings)
+    assert (one.title, len(one.holds)) == ("x", 1)
+
+
 def some_log(seed: int) -> list[dict[str, Any]]:
     """Return events in which everything happens, in no sensible order."""
     dice = random.Random(seed)

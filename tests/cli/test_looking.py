@@ -267,6 +267,16 @@ def test_break_removes_the_holder_that_was_seen_and_nobody_else(
         assert grant.verify()
 
 
+@pytest.mark.parametrize(("token", "code"), [("-5", 1), ("0", 2), ("x", 2)])
+def test_break_takes_negative_tokens_as_strangers_have_them(
+    queue: tuple[Run, recipes.Client], capsys: pytest.CaptureFixture[str], token: str, code: int
+) -> None:
+    assert main(["break", "x", "--token", token, "--yes"]) == code
+    said = capsys.readouterr().err
+    assert ("nobody at lock 'x' has token -5" in said) == (code == 1)
+    assert (f"as recipes who shows it, not '{token}'" in said) == (code == 2)
+
+
 def test_break_asks_and_not_without_a_terminal(queue: tuple[Run, recipes.Client], url: str) -> None:
     _, client = queue
     (holder,) = client.lock("x").holders()

@@ -23,6 +23,7 @@ MODULES = (
     "foreign",
     "telling",
     "timing",
+    "values",
     "waiting",
     "apis",
     "tap",

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from recipes import LockTimeout
-from tests.contract.world import World
+from tests.contract.world import Party, World
+
+
+def comes_when_nobody_is_left(world: World, grant: Any, holder: Party, waiter: Party) -> None:
+    """See that another client is kept out while any of ours holds, also while one hands over to the next."""
+    waiting = waiter.queue_up("x")
+    for held, party in ((lambda: grant, holder), (waiting.result, waiter)):
+        one = held()
+        with pytest.raises(AssertionError):
+            world.store.plant("x", "foreign")
+        party.release(one)
+    world.store.plant("x", "foreign")
+    assert holder.try_acquire("x") is None
 
 
 class Foreign:
@@ -32,6 +46,9 @@ class Foreign:
     ) -> None:
         a, b = world.client(), world.client()
         grant = a.acquire("x")
+        if kind == "foreign" and not world.store.foreign_can_join_while_held:
+            comes_when_nobody_is_left(world, grant, a, b)
+            return
         foreign = world.store.plant("x", kind)
         waiting = b.queue_up("x")
         assert grant.held

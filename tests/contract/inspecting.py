@@ -92,7 +92,7 @@ class Inspecting:
         assert not waiters
         assert (foreign.mine, foreign.pid, foreign.host) == (False, None, None)
         assert foreign.ours is not world.store.has_foreign
-        assert foreign.token > 0
+        assert (foreign.token > 0) is world.store.strangers_have_tokens
         assert planted.endswith(foreign.key.rpartition("/")[2])
         world.store.remove(planted)
 

@@ -15,8 +15,8 @@ from tests.contract.world import Party, World
 ITEMS = [f"shard {number}" for number in range(24)]
 LONG = {"session_timeout": 15}
 WITHIN_S = 10.0
-KEEPING = {"Renew", "Open", "/lease/keepalive", "/lease/grant", "Connect"}
-RENEWING = {"Renew", "/lease/keepalive", "/kv/txn", "Sync", "Exists"}
+KEEPING = {"Renew", "Open", "/lease/keepalive", "/lease/grant", "Connect", "PEXPIRE", "SETNX"}
+RENEWING = {"Renew", "/lease/keepalive", "/kv/txn", "Sync", "Exists", "PEXPIRE", "touch"}
 
 
 class Worker:

@@ -29,7 +29,8 @@ from tests.contract.tap import Tap
 SEMAPHORES = "~semaphore/"
 ELECTIONS = "~election/"
 GROUPS = "~group/"
-PLACES = (SEMAPHORES, ELECTIONS, GROUPS)
+BARRIERS = "~barrier/"
+PLACES = (SEMAPHORES, ELECTIONS, GROUPS, BARRIERS)
 
 
 def queue_of(name: str) -> str:
@@ -54,6 +55,13 @@ class Store(ABC):
     Attributes:
         mark: A part of the URL, and so of the label in events, that no other test's has.
         has_foreign: Other clients' layouts are told from this package's.
+        foreign_can_join_while_held: Another client can queue behind a contender of this package's. Not where
+            others know one key alone, that of the holder: they poll until it is gone.
+        strangers_have_tokens: What another client has is a fencing token too. Not where its value is all that
+            there is: it gets a number by which it can be evicted, and which is no order.
+        sessions_end_at_renewal: That a session was ended shows when it is renewed, and not before: each
+            contender has a lease of its own. A write that is repeated in between finds its receipt, and a
+            contender that was removed can queue again, to lose what it is granted at the renewal.
         malformed_blocks: What is no contender of anybody's layout counts as one, and blocks.
         lands_late: A request can arrive after the next request of the same client.
         options: What a client has to be told besides the URL.
@@ -64,6 +72,9 @@ class Store(ABC):
     options: Mapping[str, Any] = MappingProxyType({})
     malformed_blocks: ClassVar[bool] = True
     has_foreign: ClassVar[bool] = True
+    foreign_can_join_while_held: ClassVar[bool] = True
+    sessions_end_at_renewal: ClassVar[bool] = False
+    strangers_have_tokens: ClassVar[bool] = True
     lands_late: ClassVar[bool] = True
     prelude: ClassVar[str] = ""
 
@@ -93,6 +104,10 @@ class Store(ABC):
     @abstractmethod
     def sessions(self) -> set[str]:
         """Return the sessions there are, maybe also those of other places on the same store."""
+
+    @abstractmethod
+    def receipts(self) -> list[str]:
+        """Return the receipts of writes that there are, one for each session and value."""
 
     @abstractmethod
     def remove(self, contender: str) -> None:
@@ -141,6 +156,9 @@ class MemoryStore(Store):
     def sessions(self) -> set[str]:
         self._server.contenders()  # which ends those whose time is up
         return set(self._server.sessions)
+
+    def receipts(self) -> list[str]:
+        return [f"{key} of {session}" for session, key in self._server.receipts]
 
     def remove(self, contender: str) -> None:
         self._server.remove(contender)
@@ -198,6 +216,9 @@ class SqliteStore(Store):
 
     def sessions(self) -> set[str]:
         return {session for (session,) in self._ask("SELECT id FROM session")}
+
+    def receipts(self) -> list[str]:
+        return [receipt for (receipt,) in self._ask("SELECT key || ' of ' || session FROM receipt")]
 
     def remove(self, contender: str) -> None:
         queue, _, token = contender.rpartition("/")

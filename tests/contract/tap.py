@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from recipes._contract.wakeups import Gone
+from recipes._contract.wakeups import Gone, Granted
 
 PATIENCE_S = 10.0
-LOOKS = (("List",), ("Watch", "/kv/range"), ("Sync", "Children"))
+LOOKS = (("List",), ("Watch", "/kv/range"), ("Sync", "Children"), ("list",))
 """The round trips that begin a look at a whole queue, on one store or another."""
 RECEIVE = "receive"  # the name under which waiting for an event appears beside the requests
 
@@ -175,7 +175,7 @@ class Tap:
         """Pass an event on, hold it, or drop it."""
         if self.drops(event):
             return
-        if self._silent and type(event) is Gone:
+        if self._silent and type(event) in (Gone, Granted):
             self._held.append(lambda: post(event))
         else:
             post(event)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 from recipes._contract.backend import Backend
@@ -14,10 +15,12 @@ from recipes._contract.connection import Batch, Request
 from recipes._run.tasks import AsyncRuntime
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.requests import Post
+from recipes.stores.redis.requests import Command, Listen, Run, Sure
 from tests.contract.tap import PATIENCE_S, RECEIVE, Act, Tap
 
 __all__ = ["install"]
 
+SENT_TOGETHER = (Batch, Sure)
 LOSING = (Act.LOSE_REPLY, Act.LOSE_LAST_REPLY, Act.LOSE_LAST_REQUESTS)
 
 
@@ -57,8 +60,10 @@ async def cancel_me() -> None:
 
 def names_of(request: Request[Any]) -> tuple[str, ...]:
     """Return the names of the primitive requests in ``request``."""
-    if isinstance(request, Batch):
+    if isinstance(request, SENT_TOGETHER):
         return tuple(name for part in request.parts for name in names_of(part))
+    if isinstance(request, Run | Command):
+        return (str(request.words[0]),)
     operation = getattr(request, "op", None)  # in memory, a request is an operation
     name = type(operation or request).__name__
     return (request.path if isinstance(request, Post) else name,)
@@ -71,21 +76,21 @@ def lost() -> StoreUnavailable:
 
 def unanswered(request: Request[Any]) -> Any:
     """Return, or raise, what a connection says when no answer comes."""
-    if isinstance(request, Batch):
+    if isinstance(request, SENT_TOGETHER):
         return tuple(lost() for _ in request.parts)
     raise lost()
 
 
 def shortened(request: Request[Any], act: Act | None) -> Request[Any]:
     """Return what of ``request`` reaches the store."""
-    if act is Act.LOSE_LAST_REQUESTS and isinstance(request, Batch):
-        return Batch(request.parts[:1])
+    if act is Act.LOSE_LAST_REQUESTS and isinstance(request, SENT_TOGETHER):
+        return replace(request, parts=request.parts[:1])
     return request
 
 
 def thinned(request: Request[Any], reply: Any, act: Act | None) -> Any:
     """Return what of ``reply`` reaches the client."""
-    if not isinstance(request, Batch):
+    if not isinstance(request, SENT_TOGETHER):
         if act in LOSING:
             raise lost()
         return reply
@@ -126,6 +131,8 @@ class TappedConnection:
         self.forget, self.close = connection.forget, connection.close
 
     def ask(self, request: Any, timeout_s: float) -> Any:
+        if isinstance(request, Listen):  # nothing is sent
+            return self.inner.ask(request, timeout_s)
         act = self._tap.step(names_of(request), behind_in_thread())
         if self._tap.silent:
             self._tap.wait_healed(timeout_s)
@@ -161,6 +168,8 @@ class AsyncTappedConnection:
         )
 
     async def ask(self, request: Any, timeout_s: float) -> Any:
+        if isinstance(request, Listen):
+            return await self.inner.ask(request, timeout_s)
         loop = asyncio.get_running_loop()
         act = self._tap.step(names_of(request), behind_in_task())
         if self._tap.silent:

@@ -27,6 +27,7 @@ from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.stores import Store
 from tests.contract.telling import Telling
+from tests.contract.values import Counters, Guarded, Latches, Values, WatchedValues
 from tests.contract.waiting import Waiting
 from tests.stores.json_file import kept
 
@@ -70,6 +71,11 @@ registry.SCHEMES["json"] = "tests.stores.json_file:backend"
     def sessions(self) -> set[str]:
         return self._with(lambda state: set(state["sessions"]))
 
+    def receipts(self) -> list[str]:
+        return self._with(
+            lambda state: [f"{key} of {one}" for one, keys in state["receipts"].items() for key in keys]
+        )
+
     def remove(self, contender: str) -> None:
         queue, _, token = contender.rpartition("/")
 
@@ -98,6 +104,7 @@ registry.SCHEMES["json"] = "tests.stores.json_file:backend"
 
         def act(state: dict[str, Any]) -> None:
             state["sessions"].pop(session, None)
+            state["receipts"].pop(session, None)
             for rows in state["queues"].values():
                 rows[:] = [row for row in rows if row["session"] != session]
 
@@ -162,4 +169,24 @@ class TestTelling(Telling):
 
 
 class TestWaiting(Waiting):
+    pass
+
+
+class TestValues(Values):
+    pass
+
+
+class TestWatchedValues(WatchedValues):
+    pass
+
+
+class TestCounters(Counters):
+    pass
+
+
+class TestLatches(Latches):
+    pass
+
+
+class TestGuarded(Guarded):
     pass

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.contract.barrier import Barriers
 from tests.contract.calling_back import CallingBack
 from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
@@ -22,7 +23,12 @@ from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.telling import Telling
 from tests.contract.timing import Timing
+from tests.contract.values import Counters, Guarded, Latches, Values, WatchedValues
 from tests.contract.waiting import Waiting
+
+
+class TestBarriers(Barriers):
+    pass
 
 
 class TestCallingBack(CallingBack):
@@ -137,3 +143,23 @@ class TestMultiLocksInterrupts(Interrupts):
     @pytest.fixture
     def side(self) -> str:
         return "multilock"
+
+
+class TestCounters(Counters):
+    pass
+
+
+class TestGuarded(Guarded):
+    pass
+
+
+class TestLatches(Latches):
+    pass
+
+
+class TestValues(Values):
+    pass
+
+
+class TestWatchedValues(WatchedValues):
+    pass

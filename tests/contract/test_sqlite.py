@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.barrier import Barriers
 from tests.contract.calling_back import CallingBack
 from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
@@ -29,6 +30,7 @@ from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
 from tests.contract.stores import SqliteStore, Store
 from tests.contract.telling import Telling
+from tests.contract.values import Counters, Guarded, Latches, Values, WatchedValues
 from tests.contract.waiting import Waiting
 
 
@@ -37,6 +39,10 @@ def store() -> Iterator[Store]:
     one = SqliteStore()
     yield one
     one.close()
+
+
+class TestBarriers(Barriers):
+    pass
 
 
 class TestCallingBack(CallingBack):
@@ -116,4 +122,24 @@ class TestTelling(Telling):
 
 
 class TestWaiting(Waiting):
+    pass
+
+
+class TestCounters(Counters):
+    pass
+
+
+class TestGuarded(Guarded):
+    pass
+
+
+class TestLatches(Latches):
+    pass
+
+
+class TestValues(Values):
+    pass
+
+
+class TestWatchedValues(WatchedValues):
     pass

@@ -22,6 +22,7 @@ from tests.contract.sessions import Sessions
 from tests.contract.stores import MemoryStore, SqliteStore, Store
 from tests.contract.telling import Telling
 from tests.contract.timing import Timing
+from tests.contract.values import Counters, Guarded, Latches, Values, WatchedValues
 from tests.contract.waiting import Waiting
 
 
@@ -101,3 +102,23 @@ class TestTiming(OnUvloop, Timing):
 
 class TestWaiting(OnUvloop, Waiting):
     """See the base."""
+
+
+class TestCounters(OnUvloop, Counters):
+    pass
+
+
+class TestGuarded(OnUvloop, Guarded):
+    pass
+
+
+class TestLatches(OnUvloop, Latches):
+    pass
+
+
+class TestValues(OnUvloop, Values):
+    pass
+
+
+class TestWatchedValues(OnUvloop, WatchedValues):
+    pass

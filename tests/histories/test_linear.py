@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.histories.everything import by_trying_everything
 from tests.histories.linear import UNKNOWN, Model, Operation, Undecided, linearizable
 from tests.histories.models import Lock, ReadWriteLock, Register
 
@@ -151,29 +152,6 @@ def test_a_long_history_takes_no_time() -> None:
     assert linearizable(
         LOCK, grants + [Operation("release", token, token + 0.2, token + 0.3) for token in turns]
     )
-
-
-def by_trying_everything(model: Model, operations: list[Operation]) -> bool:
-    """Whether any order of the operations, without some of the unknown ones, will do."""
-    unknown = [one for one in operations if one.returned == UNKNOWN]
-    known = [one for one in operations if one.returned != UNKNOWN]
-    for count in range(len(unknown) + 1):
-        for some in itertools.combinations(unknown, count):
-            if any(_will_do(model, order) for order in itertools.permutations([*known, *some])):
-                return True
-    return False
-
-
-def _will_do(model: Model, order: tuple[Operation, ...]) -> bool:
-    state = model.start
-    for place, one in enumerate(order):
-        if any(later.returned < one.called for later in order[place + 1 :]):
-            return False
-        after = model.step(state, one)
-        if after is None:
-            return False
-        state = after
-    return True
 
 
 @st.composite

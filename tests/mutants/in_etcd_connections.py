@@ -8,11 +8,12 @@ from typing import Any
 
 from recipes._contract.operations import Withdraw
 from recipes.errors import SessionLost, StoreFull
-from recipes.stores.etcd import codec, session, session_conn, tasks, tasks_conn
+from recipes.stores import sockets
+from recipes.stores.etcd import codec, session, tasks, tasks_conn
 from recipes.stores.etcd.protocol import EtcdProtocol, stands
 from recipes.stores.etcd.session import LeanSession, Pipeline
-from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.wire_dial import Endpoints
+from recipes.stores.sockets import Conn
 from tests.mutants.transports import TransportMutant, nothing
 from tests.simulation.bugs import swap
 
@@ -196,7 +197,7 @@ CONNECTIONS = [
             "what was given up is closed, and delivered all the same (blocking)",
             ETCD,
             GIVEN_UP,
-            lambda: swap(session_conn, "forget_unsent", nothing),
+            lambda: swap(sockets, "forget_unsent", nothing),
         ),
         (
             "what was given up is closed, and delivered all the same (asyncio)",

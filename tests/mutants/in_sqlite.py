@@ -27,16 +27,17 @@ from recipes.stores.sqlite import (
     schema,
     session,
     transactions,
+    values,
 )
 from tests.mutants.transports import TransportMutant
 from tests.simulation.bugs import swap
 
-__all__ = ["SQLITE"]
+__all__ = ["SQLITE", "rewritten"]
 
-FILE, GATE = "SQLite", "file gate"
+FILE, VALUES, GATE = "SQLite", "values in SQLite", "file gate"
 
 
-def _rewritten(owner: ModuleType | type, name: str, *changes: tuple[str, str]) -> list[Any]:
+def rewritten(owner: ModuleType | type, name: str, *changes: tuple[str, str]) -> list[Any]:
     """Return the patches that have a function, method or property do something else."""
     original = vars(owner)[name]
     function = inspect.unwrap(original.fget if isinstance(original, property) else original)
@@ -60,14 +61,14 @@ def _bug(
     name: str, tests: str, owner: ModuleType | type, of: str, *changes: tuple[str, str], where: str = FILE
 ) -> TransportMutant:
     folder = "tests/fencing" if where == GATE else "tests/stores" if "/" in tests else "tests/stores/sqlite"
-    return TransportMutant(name, where, f"{folder}/{tests}.py", lambda: _rewritten(owner, of, *changes))
+    return TransportMutant(name, where, f"{folder}/{tests}.py", lambda: rewritten(owner, of, *changes))
 
 
 def _gate(name: str, of: str, *changes: tuple[str, str]) -> TransportMutant:
     return _bug(name, "test_file", gates.FileGate, of, *changes, where=GATE)
 
 
-A, T, CONNECTIONS, FDS = transactions.Transaction, "test_transactions", "test_links", "test_descriptors"
+A, T, CONNECTIONS, FDS = transactions.Transaction, "test_transactions", "test_connections", "test_descriptors"
 SQLITE = [
     # What requests do to the tables.
     _bug(
@@ -194,7 +195,7 @@ SQLITE = [
         CONNECTIONS,
         transactions,
         "grows",
-        ("ops.Open | ops.Enqueue", "ops.Renew | ops.Open | ops.Enqueue"),
+        ("case ops.Open():", "case ops.Open() | ops.Renew():"),
     ),
     _bug("a rewrite ignores the version", T, A, "_rewrite", ("op.version not in (None, version)", "False")),
     _bug("a rewrite is not counted", T, A, "_rewrite", ("version = version + 1", "version = version")),
@@ -256,7 +257,7 @@ SQLITE = [
         "an upgrade forgets who downgraded",
         "test_opening",
         schema,
-        "_upgrade",
+        "_upgrade_contenders",
         ("ELSE 'downgraded' END", "ELSE '' END"),
     ),
     _bug(
@@ -264,7 +265,222 @@ SQLITE = [
         "test_opening",
         schema,
         "_upgrade",
-        ("if version == VERSION:", "if False:"),
+        ("if version < VERSION:", "if True:"),
+    ),
+    # Values.
+    _bug(
+        "a guard of another session counts",
+        "test_values",
+        A,
+        "_put",
+        ("self._is_mine(guard)", "self._state_of(guard.ticket.queue, guard.token)[0]"),
+        where=VALUES,
+    ),
+    _bug(
+        "guards are not looked at",
+        "test_values",
+        A,
+        "_put",
+        ("in write.guards", "in write.guards[:0]"),
+        where=VALUES,
+    ),
+    _bug(
+        "who watches a value is not notified",
+        "test_values",
+        A,
+        "_put",
+        ("self._tell_observers(write.key)", "pass"),
+        where=VALUES,
+    ),
+    _bug(
+        "who watches a value is notified of a settlement",
+        "test_values",
+        A,
+        "_put",
+        ("found.done and not op.exchange.settles", "found.done"),
+        where=VALUES,
+    ),
+    _bug(
+        "a value takes no room",
+        "test_full_disk",
+        transactions,
+        "grows",
+        ("return len(put.write.data)", "return None"),
+        where=VALUES,
+    ),
+    _bug(
+        "a value takes no more room than a contender",
+        "test_full_disk",
+        transactions,
+        "grows",
+        ("return len(put.write.data)", "return 0"),
+        where=VALUES,
+    ),
+    _bug(
+        "a settlement takes room",
+        "test_full_disk",
+        transactions,
+        "grows",
+        ("if not put.settles and put.write.data", "if put.write.data"),
+        where=VALUES,
+    ),
+    _bug(
+        "a deletion takes room",
+        "test_full_disk",
+        transactions,
+        "grows",
+        (" and put.write.data is not None", ""),
+        ("len(put.write.data)", 'len(put.write.data or b"")'),
+        where=VALUES,
+    ),
+    _bug(
+        "a value is not synced",
+        "test_values",
+        transactions,
+        "lasts",
+        ("isinstance(op, Put) and not op.exchange.settles", "False"),
+        where=VALUES,
+    ),
+    _bug(
+        "everything is synced",
+        "test_values",
+        transactions,
+        "lasts",
+        ("isinstance(op, Put) and not op.exchange.settles", "True"),
+        where=VALUES,
+    ),
+    _bug(
+        "what follows a value is synced too",
+        "test_values",
+        schema,
+        "synced",
+        ("if not db.in_transaction:", "if False:"),
+        where=VALUES,
+    ),
+    _bug(
+        "no commit is synced after a value",
+        "test_values",
+        schema,
+        "synced",
+        ("synchronous = {before}", "synchronous = NORMAL"),
+        where=VALUES,
+    ),
+    _bug(
+        "a deletion leaves the value",
+        "test_values",
+        values,
+        "_set",
+        ("DELETE FROM value WHERE key = ?", "UPDATE value SET data = x'' WHERE key = ?"),
+        where=VALUES,
+    ),
+    _bug(
+        "versions are those of the receipt",
+        "test_values",
+        values,
+        "put",
+        ("version = token()", "version = receipt + 1"),
+        where=VALUES,
+    ),
+    _bug(
+        "a settlement keeps the version",
+        "test_values",
+        values,
+        "put",
+        ("version = token()", "version = receipt if asked.settles else token()"),
+        where=VALUES,
+    ),
+    _bug(
+        "a settlement writes the value",
+        "test_values",
+        values,
+        "put",
+        ("if asked.settles:", "if False:"),
+        where=VALUES,
+    ),
+    _bug(
+        "all sessions share a receipt",
+        "test_values",
+        values,
+        "put",
+        ("(session, write.key))", '("", write.key))'),
+        ("(session, write.key, version", '("", write.key, version'),
+        where=VALUES,
+    ),
+    _bug(
+        "a write that is refused does not say what is there",
+        "test_values",
+        values,
+        "put",
+        ("read(run, write.key)", "Stored()"),
+        where=VALUES,
+    ),
+    _bug(
+        "large values have the log grow",
+        "test_values",
+        session.FileSession,
+        "_try",
+        (" + (grows(command.op) or 0) / CHECKPOINT_BYTES", ""),
+        where=VALUES,
+    ),
+    _bug(
+        "a second watcher hides what the first did not hear",
+        "test_values",
+        A,
+        "_observe_queue",
+        ("and seen is None:", "and False:"),
+        where=VALUES,
+    ),
+    _bug(
+        "each watcher is notified of the next",
+        "test_values",
+        A,
+        "_observe_queue",
+        (" and seen is None:", ":"),
+        where=VALUES,
+    ),
+    _bug(
+        "only files of older contenders get values",
+        "test_opening",
+        schema,
+        "_upgrade",
+        ("if not has_values:", "if not has_values and version < VERSION:"),
+        where=VALUES,
+    ),
+    _bug(
+        "a request that was never begun may have been done",
+        "kit/test_links",
+        Session,
+        "carry_out",
+        (", unsent=True", ""),
+        where=VALUES,
+    ),
+    _bug(
+        "a job that was never begun may have been done",
+        "kit/test_links",
+        tasks._Job,
+        "give_up",
+        ("unsent=not self.begun", "unsent=False"),
+        where=VALUES,
+    ),
+    _bug(
+        "a job that was begun was not",
+        "kit/test_links",
+        tasks._Job,
+        "give_up",
+        ("unsent=not self.begun", "unsent=True"),
+        where=VALUES,
+    ),
+    TransportMutant(
+        "receipts stay behind",
+        VALUES,
+        "tests/stores/sqlite/test_values.py",
+        lambda: swap(schema, "VALUES", schema.VALUES.replace("AFTER DELETE", "AFTER INSERT")),
+    ),
+    TransportMutant(
+        "the version of a value is no state",
+        VALUES,
+        "tests/stores/sqlite/test_values.py",
+        lambda: swap(transactions, "STATE", transactions.STATE.replace("SELECT version", "SELECT 1")),
     ),
     # Opening, transactions, the log.
     _bug(
@@ -384,7 +600,7 @@ SQLITE = [
     ),
     _bug(
         "a lock gets its name before it is taken",
-        "test_lifeline",
+        "test_liveness",
         liveness.LivenessLock,
         "_make",
         (
@@ -395,14 +611,14 @@ SQLITE = [
     ),
     _bug(
         "a lock of the process, not of the file that is open",
-        "test_lifeline",
+        "test_liveness",
         filelock,
         "_set",
         ("fcntl.F_OFD_SETLK", "fcntl.F_SETLK"),
     ),
     _bug(
         "a lock is left to whoever inherited it",
-        "test_lifeline",
+        "test_liveness",
         liveness.LivenessLock,
         "drop",
         ("filelock.release(self.descriptor)", "pass"),
@@ -416,7 +632,7 @@ SQLITE = [
     ),
     _bug(
         "a lock that is held is removed",
-        "test_lifeline",
+        "test_liveness",
         filelock,
         "remove_free",
         ("take(descriptor) and is_at(descriptor, path)", "is_at(descriptor, path)"),
@@ -559,28 +775,28 @@ SQLITE = [
     ),
     _bug(
         "a socket that is full raises",
-        "test_bell",
+        "test_notifications",
         notifications.Notifications,
         "ring",
         ("except OSError:", "except FileNotFoundError:"),
     ),
     _bug(
         "too much is said at once",
-        "test_bell",
+        "test_notifications",
         notifications.Notifications,
         "ring",
         ('said if len(said) <= LONGEST_TOLD else b""', "said"),
     ),
     _bug(
         "what a socket did not keep is not missed",
-        "test_bell",
+        "test_notifications",
         notifications.Notifications,
         "hear",
         (" or heard >= OVERHEARD", ""),
     ),
     _bug(
         "who cannot hear waits as long",
-        "test_bell",
+        "test_notifications",
         notifications.Notifications,
         "tick_s",
         ("DEAF_TICK_S if self.socket is None else TICK_S", "TICK_S"),
@@ -636,21 +852,21 @@ SQLITE = [
     ),
     _bug(
         "a request that was given up is carried out",
-        "test_links_asyncio",
+        "test_connections_asyncio",
         tasks.AsyncQueueConnection,
         "_work",
-        (" and not job.given_up", ""),
+        (" and job.begin()", ""),
     ),
     _bug(
         "hearing too much is no reason to look",
-        "test_links_asyncio",
+        "test_connections_asyncio",
         tasks.AsyncQueueConnection,
         "_hear",
         ("self._jobs.put(None)", "pass"),
     ),
     _bug(
         "a task waits longer than it said",
-        "test_links_asyncio",
+        "test_connections_asyncio",
         tasks.AsyncQueueConnection,
         "ask",
         ("loop.call_later(timeout_s,", "loop.call_later(timeout_s + 20,"),

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from recipes._run import green
-from recipes.stores.etcd import protocol, tasks, tasks_conn, wire, wire_answers
+from recipes.stores import streams
+from recipes.stores.etcd import protocol, tasks, wire, wire_answers
 from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.blocking import _Armed as BlockingArmed
 from recipes.stores.etcd.blocking_reader import Reader
@@ -66,12 +67,12 @@ def _an_end_completes_nothing() -> list[Any]:
 
 
 def _one_address() -> list[Any]:
-    original = tasks_conn._resolve
+    original = streams._resolve
 
     async def resolve(endpoint: Any) -> Any:
         return (await original(endpoint))[:1]
 
-    return swap(tasks_conn, "_resolve", resolve)
+    return swap(streams, "_resolve", resolve)
 
 
 def _waits_for_ever_in_line() -> list[Any]:

@@ -12,9 +12,11 @@ from recipes._contract.rule import Rule
 from tests.mutants.in_elections import IN_ELECTIONS
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_etcd_lists import LISTS
+from tests.mutants.in_etcd_values import ETCD_VALUES
 from tests.mutants.in_outside import OUTSIDE
 from tests.mutants.in_partitions import IN_PARTITIONS
 from tests.mutants.in_permits import IN_PERMITS
+from tests.mutants.in_receipts import IN_RECEIPTS
 from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.in_signals import SIGNALS
 from tests.mutants.in_sqlite import SQLITE
@@ -50,6 +52,7 @@ CASES = [
     *(Case(f"zookeeper-{number}", mutant) for number, mutant in enumerate(IN_ZOOKEEPER)),
     *(Case(f"etcd-connection-{number}", mutant) for number, mutant in enumerate(CONNECTIONS)),
     *(Case(f"etcd-lists-{number}", mutant) for number, mutant in enumerate(LISTS)),
+    *(Case(f"etcd-values-{number}", mutant) for number, mutant in enumerate(ETCD_VALUES)),
     *(Case(f"wires-{number}", mutant) for number, mutant in enumerate(IN_WIRES)),
     *(Case(f"outside-{number}", mutant) for number, mutant in enumerate(OUTSIDE)),
     *(Case(f"signals-{number}", mutant) for number, mutant in enumerate(SIGNALS)),
@@ -57,6 +60,7 @@ CASES = [
     *(Case(f"permits-{number}", mutant) for number, mutant in enumerate(IN_PERMITS)),
     *(Case(f"elections-{number}", mutant) for number, mutant in enumerate(IN_ELECTIONS)),
     *(Case(f"partitions-{number}", mutant) for number, mutant in enumerate(IN_PARTITIONS)),
+    *(Case(f"receipts-{number}", mutant) for number, mutant in enumerate(IN_RECEIPTS)),
 ]
 
 

@@ -16,9 +16,9 @@ from recipes._run.tasks import TaskMailbox
 from recipes._run.watchdog import Watchdog
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.session import LeanSession
-from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.stream_book import WatchBook
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
+from recipes.stores.sockets import Conn
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
 from tests.simulation.bugs import swap

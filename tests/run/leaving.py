@@ -15,12 +15,12 @@ PATIENCE_S = 60.0
 
 SCRIPTS = {
     "blocking": """
-        client = recipes.connect(URL, session_timeout=30)
+        client = recipes.connect(URL, session_timeout=20)
         client.lock("x").acquire()
         ready()
     """,
     "a loop that was closed": """
-        client = recipes.connect_async(URL, session_timeout=30)
+        client = recipes.connect_async(URL, session_timeout=20)
 
         async def main():
             await client.lock("x").acquire()
@@ -30,27 +30,27 @@ SCRIPTS = {
     """,
     "a loop that was closed, and a client that nobody has": """
         async def main():
-            await recipes.connect_async(URL, session_timeout=30).lock("x").acquire()
+            await recipes.connect_async(URL, session_timeout=20).lock("x").acquire()
             ready()
 
         asyncio.run(main())
         gc.collect()
     """,
     "a loop that was left open": """
-        client = recipes.connect_async(URL, session_timeout=30)
+        client = recipes.connect_async(URL, session_timeout=20)
         loop = asyncio.new_event_loop()
         loop.run_until_complete(client.lock("x").acquire())
         ready()
     """,
     "a loop that runs in a daemon thread": """
-        client = recipes.connect_async(URL, session_timeout=30)
+        client = recipes.connect_async(URL, session_timeout=20)
         loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, daemon=True).start()
         asyncio.run_coroutine_threadsafe(client.lock("x").acquire(), loop).result()
         ready()
     """,
     "a loop that is blocked in a daemon thread": """
-        client = recipes.connect_async(URL, session_timeout=30)
+        client = recipes.connect_async(URL, session_timeout=20)
         loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, daemon=True).start()
         asyncio.run_coroutine_threadsafe(client.lock("x").acquire(), loop).result()
@@ -62,22 +62,22 @@ SCRIPTS = {
             client.lock("x").acquire()
             sys.exit(3)
 
-        client = recipes.connect(URL, session_timeout=30)
+        client = recipes.connect(URL, session_timeout=20)
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
         ready()
     """,
     "an error": """
-        client = recipes.connect(URL, session_timeout=30)
+        client = recipes.connect(URL, session_timeout=20)
         client.lock("x").acquire()
         ready()
         raise LookupError("mine")
     """,
     "daemon threads that use the client": """
-        client = recipes.connect(URL, session_timeout=30)
+        client = recipes.connect(URL, session_timeout=20)
         client.lock("x").acquire()
-        others = recipes.connect(URL, session_timeout=30).open()
+        others = recipes.connect(URL, session_timeout=20).open()
 
         def wait():
             others.lock("x").acquire()

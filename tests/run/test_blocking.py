@@ -1079,11 +1079,12 @@ def test_who_waits_as_the_keepalive_loop_is_ended_queues_again_under_another(
     backend: FaultyBackend, client: Client
 ) -> None:
     client.lock("x").acquire()
-    waiter = queued(backend, client)
+    waiter, keepalive = queued(backend, client), client._runtime._keepalive
     backend.before = on("Renew", SystemExit)
     client._runtime.state.session.clock.due = 0.0
     client._runtime.state.wake_keepalive()
     assert waiter.outcome().release()
+    keepalive.join(SOON_S)  # its end is this test's, and not told amid the next
 
 
 def test_close_does_not_wait_for_a_keepalive_loop_that_pauses(backend: FaultyBackend, client: Client) -> None:

@@ -243,6 +243,24 @@ def test_any_event_cuts_the_pause_short(runtime: HandRuntime) -> None:
     assert isinstance(run.answer(Gone("q/other")).asks, ops.Check)
 
 
+def test_changes_that_come_in_pauses_are_kept_for_the_next_wait(runtime: HandRuntime) -> None:
+    """They may be of what an operation before has watched, which asking this one again does not read."""
+
+    def program() -> Any:
+        yield from ops.List("q", 10, watch=True)
+        first = yield from steps.Wait()
+        second = yield from steps.Wait()
+        return [first, second]
+
+    run = Run(attached(runtime), program())
+    for event in (Changed("v"), Gone("q/other"), Changed("w"), Changed("v"), SessionEvent()):
+        run.fail(CUT).answer(event)
+    run.answer(ops.Listing(()))
+    kept = run.call.mailbox.events
+    assert [*kept] == [Changed("v"), Changed("w")]
+    assert run.answer(Changed("v")).answer(Changed("w")).result == [Changed("v"), Changed("w")]
+
+
 def test_out_of_time_in_a_pause_says_what_was_lost(runtime: HandRuntime) -> None:
     run = Run(attached(runtime), ops.Check(MINE))
     run.fail(CUT)
@@ -458,6 +476,15 @@ def test_the_reread_is_not_later_than_a_short_session(runtime: HandRuntime) -> N
     assert all(1.4 <= runtime.reread_period(session) <= 2.0 for _ in range(50))
     session.clock = None
     assert 7.0 <= runtime.reread_period(session) <= 10.0
+
+
+@pytest.mark.parametrize("lost", [1, 2, 5, 50, 5000])
+def test_others_are_let_go_first_for_a_moment_however_often_they_were_quicker(
+    runtime: HandRuntime, lost: int
+) -> None:
+    pause = Run(attached(runtime), steps.Pause(lost)).pauses
+    assert pause is not None
+    assert 0 <= pause <= min(0.002 * 2 ** min(lost, 10), 0.1)
 
 
 @pytest.mark.parametrize(("in_s", "pause"), [(3.0, 3.0), (0.0, 0.0), (-1.0, 0.0)])

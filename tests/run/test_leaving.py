@@ -159,7 +159,7 @@ def test_fault_45_no_thread_can_be_started_any_more(url: str) -> None:
         def none(thread):
             raise RuntimeError("can't create new thread at interpreter shutdown")
 
-        client = recipes.connect(URL, session_timeout=30)
+        client = recipes.connect(URL, session_timeout=20)
         client.lock("x").acquire()
         atexit.register(lambda: setattr(threading.Thread, "start", none))
         ready()

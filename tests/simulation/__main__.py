@@ -20,11 +20,12 @@ from typing import Any
 
 from tests.simulation import bulk
 from tests.simulation.exhaustive import ALL, QUICK, replay, search
+from tests.simulation.explored import STORES as EXPLORED
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import USES, Schedule, Verdict, run
 from tests.simulation.sweep import sweep
 
-STORES = ("etcd", "zookeeper")
+STORES = ("etcd", "zookeeper", "redis")
 CHUNK = 100
 SMALLER = [(clients, rounds) for clients in (2, 3) for rounds in (1, 2)]
 
@@ -143,7 +144,7 @@ def show(verdict: Verdict) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run what the command line says; 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="nox -s simulate --", description=__doc__)
-    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
+    parser.add_argument("--store", choices=(*STORES, "all"), default="all")
     parser.add_argument("--seed", type=int, help="run this one schedule and show its trace")
     parser.add_argument("--of", choices=USES, default="locks", help="what the users of every schedule do")
     parser.add_argument("--first", type=int, default=0, help="the first seed of many")
@@ -154,7 +155,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--exhaustive", action="store_true", help="every order of messages and every fault, within bounds"
     )
-    parser.add_argument("--recipe", choices=("lock", "rwlock"), help="search this one alone")
+    parser.add_argument(
+        "--recipe", choices=("lock", "rwlock", "counter", "value"), help="search this one alone"
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -165,9 +168,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--most", type=int, default=10**9, help="of --exhaustive, so many schedules a search")
     parser.add_argument("--quick", action="store_true", help="of --exhaustive, what the default run has")
     options = parser.parse_args(argv)
-    stores = STORES if options.store == "both" else (options.store,)
+    stores = STORES if options.store == "all" else (options.store,)
     if options.exhaustive:
-        return exhaustive(stores, options)
+        explored = tuple(store for store in stores if store in EXPLORED)
+        if not explored:
+            parser.error(f"--exhaustive has {' and '.join(EXPLORED)}, and not {options.store}")
+        return exhaustive(explored, options)
     if options.sweep:
         swept = [sweep(store, options.seed or 0, options.jobs, of=options.of) for store in stores]
         print("\n".join(line for one in swept for line in one.lines()))

@@ -127,7 +127,7 @@ def etcd_by_delete_and_put() -> list[Any]:
     def rewrite(self: Any, op: Rewrite, context: Any) -> Generator[Any, Any, int | None]:
         ticket, key = op.entry.ticket, key_of(op.entry)
         value = pack(ticket.queue, op.mark, ticket.owner, op.data)
-        reply = yield from self._txn([etcd._compare_stands(op.entry)], then=[codec.delete(key)])
+        reply = yield from self._txn([etcd.compare_stands(op.entry)], then=[codec.delete(key)])
         if not reply.get("succeeded"):
             return None
         yield from self._txn(then=[codec.put(key, value, self._lease)])

@@ -14,7 +14,6 @@ from recipes._programs.session import keep
 from recipes._run.interpreter import interpret
 from recipes._run.runtime import Call, Runtime, Settings
 from recipes.events import Transition
-from recipes.guarantees import STORES
 from tests.simulation.moving import Gate, Task
 from tests.simulation.world import World
 
@@ -142,9 +141,10 @@ class SimRuntime(Runtime):
                 done = yield from interpret(clean(job), call)
             finally:
                 call.finish()
-                if job.ticket is None:
+                if job.ends_session:
                     job.session.connection.close()
             if done:
+                self.client.oracle.settles(self.client, job)
                 self.cleaned(job)
             else:
                 self.jobs.append(job)
@@ -155,6 +155,9 @@ class Client:
 
     Attributes:
         waiters: What its clock says.
+        known: The version of the value that it read last.
+        sum: The number of the counter that it read last.
+        wrote: The session on which a write with this number was sent last.
         gate: Closed while the process is stopped.
     """
 
@@ -169,7 +172,7 @@ class Client:
         self.number = number
         self.name = "ABCDEFGH"[number]
         self.store = store
-        self.guarantees = STORES[store.name]
+        self.guarantees = store.guarantees
         self.offset = offset
         self.rate = rate
         self.pace = 1.0 / rate
@@ -181,6 +184,8 @@ class Client:
         self.sessions: list[Any] = []
         self.connections: list[Any] = []
         self.ids = itertools.count(1)
+        self.known = self.sum = 0
+        self.wrote: dict[int, Any] = {}
         self.numbers = itertools.count(100 * number)
         self.runtime = SimRuntime(self, Settings(ttl_s, 1.0))
         world.clients.append(self)

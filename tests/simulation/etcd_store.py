@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from functools import partial
 from typing import Any
 
 from recipes._contract.connection import Batch
 from recipes._contract.contents import unpack
+from recipes._contract.operations import Stored
 from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import StoreUnavailable
+from recipes.guarantees import STORES
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from tests.simulation.etcd_model import EtcdServer
-from tests.simulation.fates import VERY_LATE, Fates
+from tests.simulation.fates import DOUBLED, VERY_LATE, Fates
 from tests.simulation.moving import Asked, Gate, Pipe
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
@@ -24,6 +27,9 @@ __all__ = ["EtcdConnection", "EtcdStore"]
 BROKEN = "the connection broke"
 LAYOUT = Layout("app")
 POST, WATCH = 10, 11
+IS_HEARD = 0.7
+"""How often a caller whose write has gone astray hears that its connection broke; else it waits."""
+_VALUE = re.compile(r"app/~(value|counter|latch|barrier)/[^/]+")
 
 
 class Unary:
@@ -61,10 +67,12 @@ class Unary:
         """Have the server handle it."""
         post, connection = self.post, self.connection
         self.gate = connection.hears
+        connection.store.by = self.asked
         try:
             self.reply = connection.server.handle(post.path, post.body)
         except EtcdError as error:
             self.reply = error
+        connection.store.by = None
 
     def land(self) -> None:
         """Arrive at the server when nobody expects it any more; the reply goes back all the same."""
@@ -188,7 +196,11 @@ class EtcdConnection:
             return
         world.mark(POST, asked.task.number)
         store = self.store
-        fate = store.fate() if store.fated and (not store.creates_only or _creates(part)) else None
+        fate = store.fate() if store.fated and store.strikes(asked, part) else None
+        if fate and fate != DOUBLED and asked.write is not None and world.random() < IS_HEARD:
+            broken = Unary(self, asked, position, part, None)
+            broken.gate, broken.reply = self.hears, StoreUnavailable("model", BROKEN)
+            world.moving.append(broken)
         if fate == "lost request":
             return
         unary = Unary(self, asked, position, part, fate)
@@ -198,9 +210,15 @@ class EtcdConnection:
         if fate == VERY_LATE:
             store.hold_back(unary)
             return
+        if fate == DOUBLED:
+            store.hold_back(Unary(self, asked, position, part, None))
         world.moving.append(unary)
 
     def _watch(self, asked: Asked, position: int, watch: Watch) -> None:
+        if self.closed:  # as what had several requests to send may find it
+            here = Pipe(self.world, self.client.gate, _call)
+            here.push(partial(asked.answer, position, StoreUnavailable("model", BROKEN)))
+            return
         arming = (watch.mailbox, asked, position)
         for joined in self.booked:
             if (joined.key, joined.end, joined.changes) == (watch.key, watch.end, watch.changes):
@@ -255,6 +273,7 @@ class EtcdStore(Fates):
     """The model as a store for simulated clients, with the faults that can strike it."""
 
     name = "etcd"
+    guarantees = STORES["etcd"]
 
     def __init__(self, world: World, *, rate: float = 1.0) -> None:
         super().__init__(world)
@@ -303,9 +322,17 @@ class EtcdStore(Fates):
                 self.world.note(unary.asked.task.name, "arrives very late", unary.post.path)
                 unary.land()
 
+    def strikes(self, asked: Asked, request: Post) -> bool:
+        return super().strikes(asked, request) and (not self.creates_only or _creates(request))
+
     def hold_back(self, unary: Unary) -> None:
         """Have a request arrive when its sender has long gone on, by another server: a way has healed."""
         self.very_late.append((self.world.now + self.very_late_s, unary))
+
+    @property
+    def last_comes_at(self) -> float:
+        """When the last of what was held back will arrive, whatever can come of it."""
+        return max((at for at, _ in self.very_late), default=0.0)
 
     @property
     def all_has_come_by(self) -> float:
@@ -353,9 +380,21 @@ class EtcdStore(Fates):
         keys = self.server.keys.items()
         return [(entry.lease, key[-36:].decode()) for key, entry in keys if key.startswith(start)]
 
+    def value(self, key: str) -> Stored:
+        """Return a value, as it is there."""
+        entry = self.server.keys.get(b"app/" + key.encode())
+        return Stored() if entry is None else Stored(b64decode(entry.kv.get("value", "")), entry.modified)
+
+    def receipts(self, key: str) -> list[int]:
+        """Return the session of each receipt of a value."""
+        end = b"/" + key.encode()
+        found = ((name, entry) for name, entry in self.server.keys.items() if name.endswith(end))
+        return [entry.lease for name, entry in found if name.startswith(b"~session/")]
+
     def leftovers(self) -> list[str]:
-        """Return what should not be there when every client has closed."""
-        return [key.decode() for key in self.server.keys if b"foreign" not in key]
+        """Return what should not be there when every client has closed: all but values."""
+        keys = (key.decode() for key in self.server.keys if b"foreign" not in key)
+        return [key for key in keys if not _VALUE.fullmatch(key)]
 
     def watch_count(self) -> int:
         """Watches of clients that live; a dead one's go with its connection."""

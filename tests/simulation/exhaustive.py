@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 from unittest import mock
@@ -30,6 +30,7 @@ from tests.simulation.explored import STORES
 from tests.simulation.exploring import (
     ExploredClient,
     ExploredOracle,
+    ExploredValues,
     ExploredWorld,
     Leaving,
     Option,
@@ -38,6 +39,7 @@ from tests.simulation.exploring import (
 from tests.simulation.moving import Task
 from tests.simulation.quick import hurry
 from tests.simulation.users import LABELS
+from tests.simulation.values import Asking
 from tests.simulation.world import Violation
 
 __all__ = ["ALL", "QUICK", "Bound", "Found", "explore", "replay", "search"]
@@ -45,6 +47,7 @@ __all__ = ["ALL", "QUICK", "Bound", "Found", "explore", "replay", "search"]
 TTL_S = 4.0
 LONG_S = 1e5
 ROLES: dict[str, Rule] = {"L": EXCLUSIVE, "R": SHARED, "W": WRITER, "D": WRITER}
+CALLS = {"A": Asking.add, "S": Asking.put}
 UNBOUNDED = 10**6
 Node = Any  # None, or (the node before, the place of the option): what was chosen up to here
 
@@ -54,11 +57,14 @@ class Bound:
     """What is searched.
 
     Attributes:
-        recipe: "lock" or "rwlock", for the tables.
-        clients: What each client does, once: L locks, R reads, W writes, D writes and downgrades.
+        recipe: "lock", "rwlock", "counter" or "value", for the tables.
+        clients: What each client does, once: L locks, R reads, W writes, D writes and downgrades, A adds to
+            a counter, S sets a value.
         losses: How many messages may be lost, at most.
         expiries: How many sessions may end, at most.
         deviations: How often something else than what came first may go first; None: always.
+        lates: How many writes may arrive after their caller was told that they are lost, at most.
+        together: They are calls of one client.
     """
 
     recipe: str
@@ -66,6 +72,8 @@ class Bound:
     losses: int = 0
     expiries: int = 0
     deviations: int | None = None
+    lates: int = 0
+    together: bool = False
 
 
 @dataclass(slots=True)
@@ -94,8 +102,8 @@ class Found:
         most = "any number of" if bound.deviations is None else f"at most {bound.deviations}"
         end = "exhausted" if self.exhausted else "NOT exhausted"
         return (
-            f"{self.store:9}  {bound.recipe:6}  {bound.clients:3}  "
-            f"{bound.losses} lost, {bound.expiries} expired, {most} deviations: "
+            f"{self.store:9}  {bound.recipe:7}  {bound.clients:3}{' of one' if bound.together else ''}  "
+            f"{bound.losses} lost, {bound.lates} late, {bound.expiries} expired, {most} deviations: "
             f"{self.schedules} schedules, {self.states} states, "
             f"up to {self.longest} choices: {end}, {self.violation or '0 violations'} ({self.seconds:.0f} s)"
         )
@@ -110,6 +118,10 @@ QUICK = (
     Bound("rwlock", "DR", 1, 0, 1),
     Bound("rwlock", "DR", 0, 1, 1),
     Bound("rwlock", "DRW", 0, 0, 2),
+    Bound("counter", "AA"),
+    Bound("counter", "AA", 1, 0, 2),
+    Bound("counter", "AA", 1, 0, 1, lates=1),
+    Bound("value", "SS", 1, 0, 1, lates=1, together=True),
 )
 ALL = (
     *QUICK,
@@ -120,6 +132,7 @@ ALL = (
     Bound("rwlock", "WR", 1, 1),
     Bound("rwlock", "DRW", 1, 1, 1),
     Bound("rwlock", "DRR", 1, 1, 1),
+    Bound("counter", "AA", 1, 0, 2, lates=1, together=True),
 )
 
 
@@ -134,21 +147,25 @@ class Scene:
         self.world = world = ExploredWorld()
         world.trace = [] if trace else None
         self.store = world.store = STORES[store](world)
-        self.oracle = oracle = ExploredOracle(world, self.store, ttl_s=TTL_S)
+        made = ExploredValues if bound.clients[0] in CALLS else ExploredOracle
+        self.oracle: Any = made(world, self.store, ttl_s=TTL_S)
+        oracle = self.oracle
         roles = bound.clients
-        self.clients = [ExploredClient(world, at, self.store, ttl_s=TTL_S) for at in range(len(roles))]
+        count = 1 if bound.together else len(roles)
+        self.clients = [ExploredClient(world, at, self.store, ttl_s=TTL_S) for at in range(count)]
         oracle.clients = self.clients
         ready: list[Task] = []
         self.users = []
-        for client, role in zip(self.clients, roles, strict=True):
+        for number, role in enumerate(roles):
+            client = self.clients[number % count]
             client.oracle = oracle
-            task = Task(client, f"{client.name}0", _nothing())
+            task = Task(client, f"{client.name}{number // count}", _nothing())
             task.steps = _visit(client, task, role, ready)
             self.users.append(task)
             world.start(task)
         while len(ready) < len(roles) or world.moving:
             assert world.step() or world.advance(), "a session should start"
-        world.losses, world.expiries = bound.losses, bound.expiries
+        world.losses, world.lates, world.expiries = bound.losses, bound.lates, bound.expiries
         world.choosing = True
         for task in self.users:
             world.resume(task, None, None)
@@ -186,11 +203,16 @@ def _nothing() -> Generator[Any, Any, None]:
 
 def _visit(client: ExploredClient, task: Task, role: str, ready: list[Task]) -> Generator[Any, Any, None]:
     """Queue up, hold until it is chosen to leave, release."""
-    runtime, oracle, rule = client.runtime, client.oracle, ROLES[role]
+    runtime, oracle = client.runtime, client.oracle
     yield from client.run(task, runtime.begin(task, None), open_session())
     runtime.begin(task, None)
     ready.append(task)
     yield Receive(LONG_S)
+    if role in CALLS:
+        with suppress(StoreError, SessionLost):
+            yield from CALLS[role](Asking(client, task))
+        return
+    rule = ROLES[role]
     began = oracle.asking(client)
     attempt = Attempt("q", rule, client.new_id, LABELS[rule.mode], None)
     try:

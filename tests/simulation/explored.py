@@ -79,6 +79,14 @@ class ExploredEtcd(EtcdStore):
         if connection is not None:
             connection.disturb()
 
+    def may_be_late(self, one: Any) -> bool:
+        """Whether it is a write of a value on its way."""
+        return type(one) is Unary and one.reply is None and one.asked.write is not None
+
+    def delay(self, one: Any) -> None:
+        """Have whoever waits for it hear that its connection broke, while it goes on."""
+        one.asked.answer(one.position, StoreUnavailable("model", BROKEN))
+
     def lives(self, client: Any) -> bool:
         """Whether it has a session that could end."""
         session = client.runtime.state.session
@@ -153,6 +161,10 @@ class ExploredZooKeeper(ZooKeeperStore):
     def lose(self, one: Any) -> None:
         """Have its connection break, with all that is on it."""
         one.arrive.__self__.break_()
+
+    def may_be_late(self, one: Any) -> bool:
+        """Whether it may arrive later than its caller hears of it: no server takes what comes so late."""
+        return False
 
     def lives(self, client: Any) -> bool:
         """Whether it has a session that could end."""

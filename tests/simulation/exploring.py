@@ -15,6 +15,7 @@ from tests.simulation.clients import Client
 from tests.simulation.etcd_store import Unary, Watching
 from tests.simulation.moving import Asked, Pipe, Task
 from tests.simulation.oracles import Oracle
+from tests.simulation.values_oracle import ValuesOracle
 from tests.simulation.world import NEVER, World
 from tests.simulation.zookeeper_connection import Part, ZooKeeperConnection
 from tests.simulation.zookeeper_server import Server
@@ -22,6 +23,7 @@ from tests.simulation.zookeeper_server import Server
 __all__ = [
     "ExploredClient",
     "ExploredOracle",
+    "ExploredValues",
     "ExploredWorld",
     "Leaving",
     "Option",
@@ -31,7 +33,8 @@ __all__ = [
 ]
 
 Option = tuple[str, Any]
-"""What to do, and with what: ("go", what moves), ("again", task), ("lose", message), ("expire", client)."""
+"""What to do, and with what: ("go", what moves), ("again", task), ("lose", message),
+("delay", write), ("expire", client)."""
 
 
 class Arrivals(list[Any]):
@@ -54,6 +57,7 @@ class ExploredWorld(World):
     Attributes:
         choose: Takes the options of a choice point, returns the place of one.
         losses: How many messages may yet be lost.
+        lates: How many writes may yet be taken for lost, and arrive later.
         expiries: How many sessions may yet end.
         choosing: Whether choices are asked for; else whatever came first goes first.
         store: The model, which knows what cannot be told apart (see `tests.simulation.explored`).
@@ -64,7 +68,7 @@ class ExploredWorld(World):
         self.moving: Any = Arrivals()
         self.random: Any = lambda: 0.5
         self.choose: Callable[[list[Option]], int] = lambda options: 0
-        self.losses = self.expiries = 0
+        self.losses = self.lates = self.expiries = 0
         self.choosing = False
         self.store: Any = None
 
@@ -89,7 +93,7 @@ class ExploredWorld(World):
 
     def _options(self, free: list[Any]) -> list[Option]:
         """Return what could happen next; of what nobody else can tell when it happens, only that."""
-        alone = next(filter(self.store.is_alone, free), None)
+        alone = None if self.lates else next(filter(self.store.is_alone, free), None)
         if alone is not None:
             lost = self.losses and self.store.is_message(alone)
             return [("go", alone), ("lose", alone)] if lost else [("go", alone)]
@@ -100,6 +104,8 @@ class ExploredWorld(World):
     def _faults(self, free: list[Any]) -> Iterator[Option]:
         if self.losses:
             yield from (("lose", one) for one in free if self.store.is_message(one))
+        if self.lates:
+            yield from (("delay", one) for one in free if self.store.may_be_late(one))
         if self.expiries:
             yield from (("expire", client) for client in self.clients if self.store.lives(client))
 
@@ -115,6 +121,10 @@ class ExploredWorld(World):
             self.losses -= 1
             self.note("LOST", label(one))
             self.store.lose(one)
+        elif what == "delay":
+            self.lates -= 1
+            self.note("LATE", label(one))
+            self.store.delay(one)
         else:
             self.expiries -= 1
             self.note("EXPIRED", one.name)
@@ -184,6 +194,22 @@ class ExploredOracle(Oracle):
         )
 
 
+class ExploredValues(ExploredOracle, ValuesOracle):
+    """The same of values."""
+
+    def state(self) -> Any:
+        """Return all that a later check depends on."""
+        histories = [(one.states, one.operations) for one in self.histories.values()]
+        begun = [(one.ident, one.what, one.called) for one in self.open]
+        ended = (sorted(self.lands.items()), sorted(self.never), self.done, self.bits, self.tick)
+        return super().state(), repr((histories, begun, ended))
+
+    def settled(self, *, former: bool = False) -> None:
+        """All calls have returned: the counter is the sum of what was added."""
+        super().settled(former=True)
+        self.added_up()
+
+
 def _stands(client: Any, hold: Any) -> bool:
     session = hold.session
     until = min(session.clock.deadline, hold.due)
@@ -231,7 +257,7 @@ def state(world: ExploredWorld, oracle: ExploredOracle) -> int:
     """Return one number for all that decides what can still happen."""
     return hash(
         (
-            (world.now, world.losses, world.expiries),
+            (world.now, world.losses, world.lates, world.expiries),
             tuple(client.history for client in world.clients),
             tuple((task.number, task.asked and _asked(task.asked), task.woken) for task in world.tasks),
             world.store.state(),

@@ -3,29 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from tests.simulation.moving import Asked
 from tests.simulation.world import World
 
-__all__ = ["VERY_LATE", "Fates"]
+__all__ = ["DOUBLED", "VERY_LATE", "Fates"]
 
-VERY_LATE = "very late request"
+VERY_LATE, DOUBLED = "very late request", "doubled request"
 
 
 class Fates:
     """Says of a request that is being sent whether it, or its reply, gets lost.
 
     Attributes:
+        receipts_last_s: For how long the receipts of a session may stay there after it has ended.
+        grants_from: Nothing is granted before, by true time: the server was started a moment ago.
+        removes_late: What others do to the key of a lock removes its contender at the next look, not at once.
+        lost_at: When it lost writes last, by true time.
+        outlived: The ids of contenders that went because their time was over; a late request may make one of
+            them again, for as long, where that does not need the session.
         fated: What becomes of the next request, or of the one with the number ``fated_at``.
-        creates_only: It becomes of the next request that makes a contender.
+        creates_only: It becomes of the next request that makes a contender, or writes a value.
+        writes_only: It becomes of the next request that writes a value.
         written: What is called after every write.
+        by: The request that is being carried out, if it is one that may write.
     """
 
+    receipts_last_s = lost_at = 0.0
+    grants_from = 0.0
+    removes_late = False
+
     def __init__(self, world: World) -> None:
+        self.outlived: set[str] = set()
         self.world = world
         self.fated: str | None = None
         self.fated_at: int | None = None
-        self.creates_only = False
+        self.creates_only = self.writes_only = False
         self.written: list[Callable[[], None]] = []
+        self.by: Any = None
+
+    def strikes(self, asked: Asked, request: Any) -> bool:
+        """Whether what is to become of a request may become of this one."""
+        return asked.write is not None or not self.writes_only
+
+    def forgets(self, hold: Any) -> bool:
+        """Whether the store may not show what was granted, or who stood before it: it has lost writes."""
+        return False
 
     def fate(self) -> str | None:
         """Return the fate of the request that was counted last; asked only while there is one."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from recipes.stores.redis.requests import Command
 from tests.simulation.clients import Cancelled
-from tests.simulation.fates import VERY_LATE
+from tests.simulation.fates import DOUBLED, VERY_LATE
+from tests.simulation.redis_store import KEYS
 
 if TYPE_CHECKING:
     from tests.simulation.injector import Injector
 
-__all__ = ["AIMED", "FATES", "FAULTS", "KINDS", "LONG", "NUMBERS", "SHORT", "remove"]
+__all__ = ["AIMED", "FATES", "FAULTS", "KINDS", "LONG", "LOSSES", "NUMBERS", "SHORT", "remove"]
 
 SHORT, LONG = (0.3, 2.0), (2.5, 9.0)
 VERY_LATE_S = (*15 * (70.0,), 900.0)
+LATE_WRITES_S = (*31 * (12.0,), 900.0)
+"""As long as any session of one that was given up, and then: it ends with the session, whenever that is."""
 
 
 def pause(injector: Injector) -> Any:
@@ -53,7 +57,7 @@ def cut(injector: Injector) -> Any:
     if connection is None or connection.cut:
         return None
     connection.set_cut(True)
-    broken = connection.disturb if injector.scene.store.name == "etcd" else connection.break_
+    broken = connection.break_ if injector.scene.store.name == "zookeeper" else connection.disturb
     tells = injector.rng.random() < 0.5  # or the connection is silent, and nobody notices
     if tells:
         broken()
@@ -82,10 +86,13 @@ def fated(kind: str) -> Callable[[Injector], Any]:
     def strike(injector: Injector) -> Any:
         store, rng = injector.scene.store, injector.rng
         store.fated, store.creates_only = kind, False
+        # Contenders are not kept from coming twice, as no way there doubles what it carries; values are.
+        store.writes_only = injector.scene.use.writes and (kind == DOUBLED or rng.random() < 0.75)
         if kind == "late request":
             injector.later(LONG, store.land)
-        elif kind == VERY_LATE:
-            store.very_late_s, store.creates_only = rng.choice(VERY_LATE_S), rng.random() < 0.75
+        elif kind in (VERY_LATE, DOUBLED):
+            late_s = LATE_WRITES_S if injector.scene.use.writes else VERY_LATE_S
+            store.very_late_s, store.creates_only = rng.choice(late_s), rng.random() < 0.75
         return injector.world.requests
 
     return strike
@@ -120,6 +127,8 @@ def end_session(injector: Injector) -> Any:
         lease = int(session.id, 16)
         if lease in store.server.leases:
             store.server.revoke(lease)
+    elif store.name == "redis":
+        store.end(session.id)
     else:
         store.end(connection.session)
     return connection.client.name
@@ -144,6 +153,9 @@ def remove(store: Any, oracle: Any, token: int) -> None:
         for key, entry in list(store.server.keys.items()):
             if entry.created == token:
                 store.server.delete(key)
+    elif store.name == "redis":
+        for queue in oracle.queues:
+            store.expel(queue, token)
     else:
         for path, node in list(store.leader.tree.items()):
             if node.stat.czxid == token and node.owner:
@@ -170,6 +182,81 @@ def lossy(injector: Injector) -> Any:
         store.lossy = 0.0
 
     return injector.later(SHORT, heal)
+
+
+def restart(injector: Injector) -> Any:
+    """Start the server again, with all that it had written."""
+    store = injector.scene.store
+    store.restart(len(store.master.log))
+    return True
+
+
+def restart_without(injector: Injector) -> Any:
+    """Start the server again, with the first of what it had written, or nothing."""
+    store = injector.scene.store
+    upto = 0 if injector.rng.random() < 0.4 else injector.rng.randint(0, len(store.master.log))
+    store.restart(upto)
+    return upto
+
+
+def failover(injector: Injector) -> Any:
+    """Cut the master off from its replica, which takes over; some clients go on to ask the old one."""
+    store, rng = injector.scene.store, injector.rng
+    old = store.master
+    if not old.replicated:
+        return None
+    old.replicated = False
+    has = rng.randint(old.sure, len(old.log))
+
+    def take_over() -> None:
+        if old is not store.master:
+            return
+        store.promote(has)
+        store.split += 1
+        for connection in store.connections:
+            if rng.random() < 0.5:
+                connection.move()
+
+        injector.later(LONG, lambda: store.retire(old))
+
+    return injector.later(SHORT, take_over)
+
+
+def flush(injector: Injector) -> Any:
+    """Delete everything on the server, which admits a second holder."""
+    store, oracle = injector.scene.store, injector.scene.oracle
+    for client in injector.scene.clients:
+        for session in client.sessions:
+            if KEYS.session(session.protocol.session_id) not in store.master.acts.keys:
+                continue  # it has ended, or begins later
+            oracle.exempt[session] = injector.world.now
+    store.master.do(Command(("FLUSHALL",), ""))
+    store.loses()
+    store.wrote()
+    return True
+
+
+def stranger(injector: Injector) -> Any:
+    """Have a program of others take the key of a lock, which is free or not, or delete it; and let it go."""
+    store, oracle, rng = injector.scene.store, injector.scene.oracle, injector.rng
+    names = [queue for queue in oracle.queues if not queue.startswith("~")]
+    if not names:
+        return None
+    name = rng.choice(names)
+    taken = store.master.acts.get(KEYS.base(name)) is not None
+    # A server that starts drops none, and the renewal of a holder writes its key anew.
+    if taken and (rng.random() < 0.8 or injector.world.now < store.grants_from):
+        return None
+    for one in oracle.free(store.standing(name)) if taken else ():
+        oracle.removed[one.token] = injector.world.now
+    oracle.calm = False
+    value = f"theirs-{rng.random()}"
+    if not taken or rng.random() < 0.5:
+        store.foreign("SET", name, value, "PX", rng.choice((300, 2_000, 3_000)))
+    else:
+        store.foreign("DEL", name)
+    injector.later(injector.duration(), lambda: store.foreign("DEL", name, value))
+    return name, taken
 
 
 def cut_off_server(injector: Injector) -> Any:
@@ -255,35 +342,45 @@ def pause_in_renewal(injector: Injector) -> Any:
     return client.name, injector.later(LONG, stopped(injector, client))
 
 
-BOTH, ETCD, ZOOKEEPER = ("etcd", "zookeeper"), ("etcd",), ("zookeeper",)
+ALL, ETCD, ZOOKEEPER = ("etcd", "zookeeper", "redis"), ("etcd",), ("zookeeper",)
+REDIS = ("redis",)
+APART = ("etcd", "redis")
+"""Where requests go beside each other, and one may arrive long after those that were sent later."""
 FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
-    "pause": (BOTH, pause),
-    "crash": (BOTH, crash),
-    "cut": (BOTH, cut),
-    "half cut": (BOTH, half_cut),
-    "lost request": (BOTH, fated("lost request")),
-    "lost reply": (BOTH, fated("lost reply")),
-    "late request": (ETCD, fated("late request")),
-    VERY_LATE: (ETCD, fated(VERY_LATE)),
-    "cancel": (BOTH, cancel),
-    "session ended": (BOTH, end_session),
-    "contender removed": (BOTH, remove_contender),
+    "pause": (ALL, pause),
+    "crash": (ALL, crash),
+    "cut": (ALL, cut),
+    "half cut": (ALL, half_cut),
+    "lost request": (ALL, fated("lost request")),
+    "lost reply": (ALL, fated("lost reply")),
+    "late request": (APART, fated("late request")),
+    VERY_LATE: (APART, fated(VERY_LATE)),
+    "cancel": (ALL, cancel),
+    "session ended": (ALL, end_session),
+    "contender removed": (ALL, remove_contender),
     "leader change": (ETCD, leader_change),
     "compaction": (ETCD, compaction),
-    "lossy watches": (ETCD, lossy),
+    "lossy watches": (APART, lossy),
     "server cut off": (ZOOKEEPER, cut_off_server),
-    "slow renewal": (BOTH, slow_renewal),
+    "slow renewal": (ALL, slow_renewal),
     "renewed, then cut off": (ZOOKEEPER, cut_off_when_renewed),
-    "paused in a renewal": (BOTH, pause_in_renewal),
+    "paused in a renewal": (ALL, pause_in_renewal),
     "late renewal": (ZOOKEEPER, late_renewal),
+    DOUBLED: ((), fated(DOUBLED)),
+    "restart": (REDIS, restart),
+    "restart without some data": (REDIS, restart_without),
+    "failover": (REDIS, failover),
+    "flush": (REDIS, flush),
+    "stranger": (REDIS, stranger),
 }
 NUMBERS = {kind: number for number, kind in enumerate(FAULTS)}
-FATES = ("lost request", "lost reply", "late request", VERY_LATE)
+FATES = ("lost request", "lost reply", "late request", VERY_LATE, DOUBLED)
+LOSSES = ("restart without some data", "failover", "flush")
 AIM = ("slow renewal", "renewed, then cut off", "paused in a renewal", "late renewal")
 AIMED, KINDS = (
     {
         store: [kind for kind, (at, _) in FAULTS.items() if store in at and (kind in AIM) is aimed]
-        for store in BOTH
+        for store in ALL
     }
     for aimed in (True, False)
 )

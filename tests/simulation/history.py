@@ -68,7 +68,7 @@ class History:
         self._shown.append(self._looks(found))
         was = {one.contender: one for one in before}
         for one in found:
-            if one.contender in self._gone:
+            if one.contender in self._gone and one.contender not in self._store.outlived:
                 raise Violation(f"H1: {one.contender} stands again, after it had gone")
             if not self._store.has_session(one.session):
                 raise Violation(f"H1: {one.contender} stands, and its session has ended")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.faults import AIMED, FATES, FAULTS, KINDS, LONG, NUMBERS, SHORT
+from tests.simulation.fates import DOUBLED
+from tests.simulation.faults import AIMED, FATES, FAULTS, KINDS, LONG, LOSSES, NUMBERS, SHORT
 from tests.simulation.world import FAULT, HEALED, NEVER
 
 if TYPE_CHECKING:
@@ -32,10 +33,14 @@ class Injector:
         self.world.timers.append(self._next_healing)
         self.world.ticks.append(self._tick)
         self.kinds = KINDS[scene.store.name]
+        if scene.use.writes and scene.store.name != "zookeeper":
+            self.kinds = [*self.kinds, DOUBLED, DOUBLED]
+        if not scene.use.forgives:
+            self.kinds = [kind for kind in self.kinds if kind not in LOSSES]
         self.aimed = AIMED[scene.store.name] if scene.flavour.aimed else ()
         self.plan: list[tuple[int, str | None]] = []
         if scene.schedule.fault_at is None:
-            within = scene.schedule.enough * 0.9
+            within = scene.enough * 0.9
             self.plan = [(int(3 + within * rng.random()), None) for _ in range(rng.choice((1, 1, 2, 3, 4)))]
             if self.aimed:
                 self.plan.append((int(3 + within * rng.random()), rng.choice(self.aimed)))

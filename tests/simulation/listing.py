@@ -50,7 +50,7 @@ class Scene:
         self.shown: list[list[Shown]] = []
         self.known: list[Shown] = []
         self.events: list[Any] = []
-        oracle = SimpleNamespace(heard=lambda event, mailbox: None, left=0)
+        oracle = SimpleNamespace(heard=lambda event, mailbox: None, settles=lambda client, job: None, left=0)
         self.clients = [
             Client(self.world, number, self.store, offset=0.0, rate=1.0, ttl_s=TTL_S) for number in range(3)
         ]

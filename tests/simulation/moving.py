@@ -117,9 +117,14 @@ class Task:
 
 
 class Asked:
-    """A request in flight: one, or (``parts``) several sent together."""
+    """A request in flight: one, or (``parts``) several sent together.
 
-    __slots__ = ("abandoned", "missing", "replies", "task", "world")
+    Attributes:
+        write: The write of a value that it carries out; None: it does something else.
+        session: That on which it was asked.
+    """
+
+    __slots__ = ("abandoned", "missing", "replies", "session", "task", "world", "write")
 
     def __init__(self, world: World, task: Task, parts: int | None = None) -> None:
         self.world = world
@@ -127,6 +132,10 @@ class Asked:
         self.replies: list[Any] | None = None if parts is None else [None] * parts
         self.missing = parts or 1
         self.abandoned = False
+        self.write = task.call.doubt
+        self.session = task.call.session.id
+        if self.write is not None:
+            task.client.wrote[self.write.number] = task.call.session
 
     def answer(self, position: int, reply: Any) -> None:
         """Take the reply of one part; the task goes on with the last."""
@@ -139,9 +148,20 @@ class Asked:
                 self.world.resume(self.task, None, reply)
             else:
                 self.world.resume(self.task, reply, None)
+            self._note_answer()
             return
         replies[position] = reply
         self.missing -= 1
         if self.missing == 0:
             self.abandoned = True
             self.world.resume(self.task, tuple(replies), None)
+            self._note_answer()
+
+    def _note_answer(self) -> None:
+        """Note that nothing of the write is on its way any more, if it was refused and the call goes on."""
+        write, call = self.write, self.task.call
+        if write is None or call.doubt is not None:
+            return
+        settled = (job.write for job in call.runtime.cleaning.values())
+        if all(one is None or one.number != write.number for one in settled):
+            self.task.client.wrote.pop(write.number, None)

@@ -252,4 +252,4 @@ def _gone(client: Client, task: Task) -> Generator[Any, Any, None]:
     yield Receive(0.05)
 
 
-MULTILOCK = Use(use_several, MultiLockOracle, QUEUES)
+MULTILOCK = Use(use_several, MultiLockOracle, QUEUES, forgives=True)

@@ -14,9 +14,12 @@ from typing import Any
 from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE
 from tests.simulation import bugs, bugs_in_elections, bugs_in_groups, bugs_in_partitions, rw_bugs
+from tests.simulation import bugs_in_barriers as in_barriers
 from tests.simulation import bugs_in_multilocks as several
 from tests.simulation import bugs_in_observing as observing
+from tests.simulation import bugs_in_redis as in_redis
 from tests.simulation import bugs_in_stores as in_stores
+from tests.simulation import bugs_in_values as in_values
 from tests.simulation.run import Schedule, Verdict, run
 from tests.simulation.users import MIXED
 
@@ -25,6 +28,7 @@ __all__ = ["MUTANTS", "Mutant", "kill", "planted"]
 LOGIC, TIMING = 1_000, 200_000
 AIMED = "aimed"
 ETCD, ZOOKEEPER, BOTH = ("etcd",), ("zookeeper",), ("etcd", "zookeeper")
+REDIS = ("redis",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,3 +327,103 @@ for _name, _plant in (
     ("a lost member keeps its items", bugs_in_partitions.lost_member_keeps_its_items),
 ):
     MUTANTS.append(Mutant(_name, "partitions", BOTH, _plant, of="partitions"))
+
+RECEIPTS, DOUBT, SHARED = "receipts", "doubt, and what was given up", "values"
+for _name, _where, _stores, _plant in (
+    ("a receipt says nothing", RECEIPTS, BOTH, in_values.receipt_says_nothing),
+    ("a receipt says the last write alone", RECEIPTS, BOTH, in_values.receipt_says_the_last_alone),
+    (
+        "what another write has read is not looked at",
+        RECEIPTS,
+        BOTH,
+        in_values.what_another_read_is_not_looked_at,
+    ),
+    ("a write that was refused counts as done", RECEIPTS, BOTH, in_values.refused_counts_as_done),
+    ("no answer is a refusal", RECEIPTS, BOTH, in_values.no_answer_is_a_refusal),
+    ("settling only looks", RECEIPTS, ETCD, in_values.settling_only_looks),
+    ("a lost answer is a no", DOUBT, BOTH, in_values.lost_answer_is_a_no),
+    (
+        "doubt ends with an answer to the second try",
+        DOUBT,
+        ZOOKEEPER,
+        in_values.doubt_ends_with_the_answer_to_the_last,
+    ),
+    ("written again on the next session", DOUBT, BOTH, in_values.written_again_on_the_next_session),
+    ("nothing is settled", DOUBT, BOTH, in_values.nothing_is_settled),
+    ("what was interrupted is not settled", DOUBT, BOTH, in_values.only_what_timed_out_is_settled),
+    ("the cleaner settles nothing", C, ETCD, in_values.cleaner_withdraws_alone),
+    ("an update compares nothing", SHARED, BOTH, in_values.update_compares_nothing),
+    ("what was remembered is there", SHARED, BOTH, in_values.what_was_remembered_is_there),
+    ("an update that lost a race is done", SHARED, BOTH, in_values.refused_update_is_done),
+    ("whatever is there is deleted", SHARED, BOTH, in_values.deletes_whatever_is_there),
+    ("a latch says what it read first", SHARED, BOTH, in_values.latch_counts_what_it_read_first),
+    ("a latch opens at one", SHARED, BOTH, in_values.latch_opens_at_one),
+    ("guards are not compared", "guarding", BOTH, in_values.guards_are_not_compared),
+    ("the session stands for the guard", "guarding", ETCD, in_values.etcd_guard_is_the_session),
+    (
+        "guards are not part of the multi",
+        "guarding",
+        ZOOKEEPER,
+        in_values.zookeeper_guards_are_looked_up_before,
+    ),
+    ("a receipt is not compared", PE, ETCD, in_values.etcd_receipt_is_not_compared),
+    ("a version is not compared", PE, ETCD, in_values.etcd_version_is_not_compared),
+    ("a receipt outlasts its session", PE, ETCD, in_values.etcd_receipt_outlasts_the_session),
+    ("a value goes with its session", PE, ETCD, in_values.etcd_value_goes_with_the_session),
+    ("a receipt is written behind the value", PE, ETCD, in_values.etcd_receipt_is_written_behind),
+    ("versions count the writes", PE, ETCD, in_values.etcd_versions_count_writes),
+    ("a change before the watch is missed", PE, ETCD, in_values.etcd_what_comes_before_the_watch_is_missed),
+    ("a receipt is not compared", PZ, ZOOKEEPER, in_values.zookeeper_receipt_is_not_compared),
+    ("a version is not compared", PZ, ZOOKEEPER, in_values.zookeeper_version_is_not_compared),
+    ("what is not known is refused", PZ, ZOOKEEPER, in_values.zookeeper_refuses_what_it_does_not_know),
+    ("a receipt outlasts its session", PZ, ZOOKEEPER, in_values.zookeeper_receipt_outlasts_the_session),
+    ("a value is deleted by empty data", PZ, ZOOKEEPER, in_values.zookeeper_deletes_by_empty_data),
+    ("a value is read without sync", PZ, ZOOKEEPER, in_values.zookeeper_reads_without_sync),
+    ("a change before the watch is missed", PZ, ZOOKEEPER, in_values.zookeeper_watches_behind_the_read),
+    ("a value is read without a watch", OBSERVES, BOTH, in_values.reads_without_a_watch),
+    ("an observer lags one change behind", OBSERVES, BOTH, in_values.observer_sees_what_it_saw_before),
+):
+    MUTANTS.append(Mutant(_name, _where, _stores, _plant, of="values"))
+_SHOWN = {
+    in_barriers.given_up_ones_count: ZOOKEEPER,
+    in_barriers.comes_again_after_a_lost_session: ZOOKEEPER,
+    in_barriers.record_is_not_watched: ETCD,
+    # The schedules of `tests/programs/gathering.py` find these two.
+    in_barriers.gone_ones_are_not_missed: (),
+    in_barriers.broken_for_nobody: (),
+}
+for _name, _plant in in_barriers.BUGS.items():
+    if _on := _SHOWN.get(_plant, BOTH):
+        MUTANTS.append(Mutant(_name, "barrier", _on, _plant, of="barrier"))
+
+SCRIPT, PR, SERVERS = "script of Redis", "Redis protocol", "bell and servers of Redis"
+for _name, _where, _of, _plant in (
+    ("a join does not look its id up", SCRIPT, "mixed", in_redis.join_does_not_look_its_id_up),
+    ("nothing is buried", SCRIPT, "mixed", in_redis.nothing_is_buried),
+    ("a tombstone is not looked at", SCRIPT, "mixed", in_redis.tombstone_is_not_looked_at),
+    ("a contender that goes rings nobody", SCRIPT, "mixed", in_redis.going_rings_nobody),
+    ("a grant is rung to all", SCRIPT, "mixed", in_redis.grants_are_rung_to_all),
+    ("grants while it starts", SCRIPT, "mixed", in_redis.grants_while_it_starts),
+    ("grants after a failover at once", SERVERS, "mixed", in_redis.grants_after_a_failover_at_once),
+    ("a stranger is not seen", SCRIPT, "mixed", in_redis.stranger_is_not_seen),
+    ("a key that was deleted frees nothing", SCRIPT, "multilock", in_redis.deleted_key_frees_nothing),
+    ("tokens count", SCRIPT, "mixed", in_redis.tokens_count),
+    ("the nearest is not shown", SCRIPT, "mixed", in_redis.nearest_is_not_shown),
+    ("whatever was watched is there", SCRIPT, "permits", in_redis.whatever_was_watched_is_there),
+    ("nobody listens", SCRIPT, "election", in_redis.nobody_listens),
+    ("a rewrite rings nobody", SCRIPT, "election", in_redis.rewriting_rings_nobody),
+    ("a rewrite compares no version", SCRIPT, "group", in_redis.any_session_may_rewrite_what_is_over),
+    ("a receipt is not compared", SCRIPT, "values", in_redis.receipts_are_not_compared),
+    ("a version is not compared", SCRIPT, "values", in_redis.versions_are_not_compared),
+    ("a guard is not looked at", SCRIPT, "values", in_redis.guards_are_not_looked_at),
+    ("a renewal names no waiters", PR, "mixed", in_redis.renewals_name_no_waiters),
+    ("a renewal names nothing", PR, "mixed", in_redis.renewals_name_nothing),
+    ("nothing is missing", PR, "mixed", in_redis.nothing_is_missing),
+    ("own contenders count as watched", PR, "permits", in_redis.own_contenders_count_as_watched),
+    ("looking watches nothing", PR, "election", in_redis.looking_watches_nothing),
+    ("what was joined twice is buried once", PR, "group", in_redis.what_was_joined_twice_is_not_buried),
+    ("no event is kept", SERVERS, "mixed", in_redis.nothing_is_kept),
+    ("the loss of the listener is not said", SERVERS, "mixed", in_redis.losing_the_listener_is_not_said),
+    ("replicas are not waited for", SERVERS, "mixed", in_redis.replicas_are_not_waited_for),
+):
+    MUTANTS.append(Mutant(_name, _where, REDIS, _plant, of=_of))

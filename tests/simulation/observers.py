@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recipes._programs.hold import HeldState
     from tests.simulation.moving import Task
 
-__all__ = ["ObservedOracle", "looked", "observe", "say"]
+__all__ = ["ObservedOracle", "looked", "observe", "say", "watched"]
 
 SAY_WITHIN_S = (0.005, 0.05, 1.0)
 """After how long one gives up what it says."""
@@ -119,7 +119,7 @@ class ObservedOracle(Oracle):
             return
         for task, seen in self.saw.items():
             waits = task.receiving and task.call is seen.call
-            if waits and _watches(task.client) and not self._is_last(seen):
+            if waits and watched(task.client) and not self._is_last(seen):
                 raise Violation(f"H5: {task.name} saw {seen.shown}, and no event will come")
 
     def _is_last(self, seen: Seen) -> bool:
@@ -136,12 +136,12 @@ class ObservedOracle(Oracle):
                 raise Violation(f"H5: {task.name} ends with {seen.shown}")
 
 
-def _watches(client: Client) -> bool:
+def watched(client: Client) -> bool:
     """Whether what a client observes is watched, on a session that lasts: all that is missing is an event."""
     if client.dead or client.paused:
         return False
-    watched: dict[Any, tuple[Any, Any]] = client.runtime.hub._watched
-    for _, call in watched.values():
+    topics: dict[Any, tuple[Any, Any]] = client.runtime.hub._watched
+    for _, call in topics.values():
         behind, session = call.mailbox.task, call.session
         if behind is None or not (behind.receiving and behind.patient):
             return False

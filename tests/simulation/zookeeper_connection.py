@@ -17,6 +17,7 @@ from recipes.stores.zookeeper.requests import (
     Delete,
     Exists,
     Get,
+    Multi,
     NoNode,
     SessionExpired,
     SetData,
@@ -34,7 +35,9 @@ __all__ = ["Part", "ZooKeeperConnection"]
 Watching: TypeAlias = tuple[Any, str]  # a mailbox, and the queue if it watches a listing
 BROKEN = "the connection broke"
 READS = (Children, Get, Exists)
-KINDS = {kind: 20 + at for at, kind in enumerate((Connect, Close, Create, Delete, SetData, Sync, *READS))}
+KINDS = {
+    kind: 20 + at for at, kind in enumerate((Connect, Close, Create, Delete, SetData, Sync, *READS, Multi))
+}
 
 
 class Part:
@@ -116,10 +119,12 @@ class ZooKeeperConnection:
         if world.trace is not None:
             world.note(asked.task.name, kind.__name__, getattr(request, "path", ""))
         if self.over or (self.closed and kind is not Close):
-            refused = None if kind is Close else SessionExpired()
+            refused = None if kind is Close else SessionExpired(unsent=True)
             self.dial.push(partial(asked.answer, position, refused))
             return
-        part = Part(asked, position, request, self.store.fate() if self.store.fated else None)
+        store = self.store
+        fate = store.fate() if store.fated and store.strikes(asked, request) else None
+        part = Part(asked, position, request, fate)
         self.outstanding[part] = None
         if kind in READS:
             if request.mailbox is not None:

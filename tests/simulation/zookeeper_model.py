@@ -14,20 +14,26 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes._contract.contents import unpack
+from recipes._contract.operations import Stored
 from recipes.errors import StoreRefused
-from recipes.stores.zookeeper.layout import Layout
+from recipes.guarantees import STORES
+from recipes.stores.zookeeper.layout import NO_LOCK, Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
     BadVersion,
+    Check,
     Close,
     Connect,
     Create,
     Delete,
+    Multi,
+    MultiFailed,
     NodeExists,
     NoNode,
     SessionExpired,
     SessionInfo,
     SetData,
+    Stat,
     Sync,
     ZooKeeperError,
 )
@@ -35,7 +41,7 @@ from tests.simulation.fates import Fates
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
 from tests.simulation.zookeeper_connection import ZooKeeperConnection
-from tests.simulation.zookeeper_server import TICK_S, Server, Session, Txn
+from tests.simulation.zookeeper_server import TICK_S, Server, Session, Tentative, Txn
 
 __all__ = ["LAST", "ZooKeeperStore"]
 
@@ -64,6 +70,7 @@ class ZooKeeperStore(Fates):
     """
 
     name = "zookeeper"
+    guarantees = STORES["zookeeper"]
 
     def __init__(self, world: World, *, rate: float = 1.0, counter: int = 0, wraps: bool = False) -> None:
         super().__init__(world)
@@ -80,9 +87,10 @@ class ZooKeeperStore(Fates):
         self.phase = world.random() * TICK_S / 2  # of the batches, against the ticks of expiry
         self._seen: dict[str, tuple[int, list[Stands]]] = {}
         self._writes: dict[type, Callable[[Any, Any], Any]] = {
-            Create: self._create,
-            Delete: self._delete,
-            SetData: self._setdata,
+            Create: self._write,
+            Delete: self._write,
+            SetData: self._write,
+            Multi: self._multi,
             Sync: self._sync,
             Close: self._close,
         }
@@ -129,48 +137,70 @@ class ZooKeeperStore(Fates):
         self._txn([])  # the session is a transaction too
         return SessionInfo(connection.session, request.timeout_s)
 
-    def _create(self, connection: ZooKeeperConnection, request: Create) -> Any:
-        tree = self.leader.tree
+    def _write(self, connection: ZooKeeperConnection, request: Any) -> Any:
+        """Carry out a request that writes one node."""
+        answer, txn = self._plan(connection, request, self.leader.tree)
+        if txn is not None:
+            self._txn([txn])
+        return answer
+
+    def _multi(self, connection: ZooKeeperConnection, request: Multi) -> Any:
+        """Carry out all parts in one transaction, each on what those before it would leave; or none."""
+        after, counters = Tentative(self.leader.tree), dict(self.counters)
+        answers, txns = [], []
+        for number, part in enumerate(request.parts):
+            answer, txn = self._plan(connection, part, after)
+            if isinstance(answer, Exception):
+                self.counters = counters
+                return MultiFailed(number, answer) if isinstance(answer, ZooKeeperError) else answer
+            answers.append(answer[0] if type(part) is Create else answer)
+            if txn is not None:
+                txns.append(txn)
+                after.apply(self.zxid + 1, txn)
+        self._txn(txns)
+        return tuple(answers)
+
+    def _plan(self, connection: ZooKeeperConnection, request: Any, tree: Any) -> tuple[Any, Txn | None]:
+        """Return the answer to a request as the tree is, and what it changes there."""
+        if type(request) is Create:
+            return self._create(connection, request, tree)
+        node = tree.get(request.path)
+        if node is None:
+            return NoNode(), None
+        if request.version not in (-1, node.stat.version):
+            return BadVersion(), None
+        if type(request) is SetData:
+            stat = Stat(node.stat.czxid, node.owner, node.stat.version + 1)
+            return stat, ("set", request.path, request.data)
+        return (None, None) if type(request) is Check else self._delete(request, node)
+
+    def _delete(self, request: Delete, node: Any) -> tuple[Any, Txn | None]:
+        if node.children:
+            return NotEmpty(), None
+        self.counters[request.path] = 0
+        return None, ("delete", request.path, None)
+
+    def _create(self, connection: ZooKeeperConnection, request: Create, tree: Any) -> tuple[Any, Txn | None]:
         parent = _parent(request.path)
-        if parent not in tree:
-            return NoNode()
+        above = tree.get(parent)
+        if above is None:
+            return NoNode(), None
         path = request.path
         if request.sequence:
             path = f"{path}{self.counters.setdefault(parent, self.first):010d}"
-        if path in tree:
-            return NodeExists()
-        if tree[parent].owner:
-            return StoreRefused("model", "the parent is an ephemeral node")
+        if tree.get(path) is not None:
+            return NodeExists(), None
+        if above.owner:
+            return StoreRefused("model", "the parent is an ephemeral node"), None
         self._count(parent)
         owner = connection.session if request.ephemeral else 0
-        self._txn([("create", path, (request.data, owner))])
-        return path, tree[path].stat
+        return (path, Stat(self.zxid + 1, owner, 0)), ("create", path, (request.data, owner))
 
     def _count(self, parent: str) -> None:
         """Count a child that is made, whether it asked for its number or not."""
         number = self.counters.setdefault(parent, self.first)
         last = -(2**31) if self.wraps else LAST
         self.counters[parent] = number + 1 if number < LAST else last
-
-    def _delete(self, connection: ZooKeeperConnection, request: Delete) -> Any:
-        node = self.leader.tree.get(request.path)
-        if node is None:
-            return NoNode()
-        if request.version not in (-1, node.stat.version):
-            return BadVersion()
-        if node.children:
-            return NotEmpty()
-        self.delete(request.path)
-        return None
-
-    def _setdata(self, connection: ZooKeeperConnection, request: SetData) -> Any:
-        node = self.leader.tree.get(request.path)
-        if node is None:
-            return NoNode()
-        if request.version not in (-1, node.stat.version):
-            return BadVersion()
-        self._txn([("set", request.path, request.data)])
-        return node.stat
 
     def _sync(self, connection: ZooKeeperConnection, request: Sync) -> None:
         return None
@@ -260,7 +290,7 @@ class ZooKeeperStore(Fates):
             parent = LAYOUT.queue(queue)
             tree = self.leader.tree
             node = tree.get(parent)
-            names = () if node is None else node.children
+            names = () if node is None else contenders_of(node)
             found = sorted(_stands(queue, name, tree[f"{parent}/{name}"]) for name in names)
             self._seen[queue] = (self.zxid, found)
         return found
@@ -272,9 +302,21 @@ class ZooKeeperStore(Fates):
     def owned(self, queue: str) -> list[tuple[int, str]]:
         parent, tree = LAYOUT.queue(queue), self.leader.tree
         node = tree.get(parent)
-        return (
-            [] if node is None else [(tree[f"{parent}/{name}"].owner, name[3:39]) for name in node.children]
-        )
+        names = () if node is None else contenders_of(node)
+        return [(tree[f"{parent}/{name}"].owner, name[3:39]) for name in names]
+
+    def value(self, key: str) -> Stored:
+        """Return a value, as it is there."""
+        node = self.leader.tree.get(LAYOUT.queue(key))
+        if node is None or node.data is None or (node.data, node.stat.version) == (b"", 0):
+            return Stored()
+        return Stored(node.data, node.stat.czxid << 32 | node.stat.version)
+
+    def receipts(self, key: str) -> list[int]:
+        """Return the session of each receipt of a value."""
+        parent, tree = LAYOUT.queue(key), self.leader.tree
+        names = tree[parent].children if parent in tree else ()
+        return [tree[f"{parent}/{name}"].owner for name in names if name.startswith(NO_LOCK)]
 
     def leftovers(self) -> list[str]:
         return [path for path, node in self.leader.tree.items() if node.owner]
@@ -285,6 +327,11 @@ class ZooKeeperStore(Fates):
         return sum(
             len(mailboxes) for connection in connections for mailboxes in connection.mailboxes.values()
         )
+
+
+def contenders_of(node: Any) -> list[str]:
+    """Return the names of the children that are no receipts."""
+    return [name for name in node.children if not name.startswith(NO_LOCK)]
 
 
 def _stands(queue: str, name: str, node: Any) -> Stands:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.simulation.zookeeper_connection import Part, ZooKeeperConnection
     from tests.simulation.zookeeper_model import ZooKeeperStore
 
-__all__ = ["TICK_S", "Node", "Server", "Session", "Txn"]
+__all__ = ["TICK_S", "Node", "Server", "Session", "Tentative", "Txn"]
 
 TICK_S = 2.0
 
@@ -25,7 +25,7 @@ class Node:
 
     __slots__ = ("children", "data", "listed", "owner", "stat")
 
-    def __init__(self, data: bytes, czxid: int, owner: int) -> None:
+    def __init__(self, data: bytes | None, czxid: int, owner: int) -> None:
         self.data = data
         self.owner = owner
         self.stat = Stat(czxid, owner, 0)
@@ -48,6 +48,40 @@ class Session:
 
 
 Txn = tuple[str, str, Any]
+
+
+class Tentative:
+    """The nodes as they would be after the first parts of a multi."""
+
+    def __init__(self, tree: dict[str, Node]) -> None:
+        self._tree = tree
+        self._changed: dict[str, Node | None] = {}
+
+    def get(self, path: str) -> Node | None:
+        """Return a node; None if there would be none."""
+        return self._changed[path] if path in self._changed else self._tree.get(path)
+
+    def apply(self, zxid: int, txn: Txn) -> None:
+        """Do a part."""
+        kind, path, value = txn
+        parent, _, name = path.rpartition("/")
+        if kind == "create":
+            self._changed[path] = Node(value[0], zxid, value[1])
+            self._own(parent or "/").children.add(name)
+        elif kind == "delete":
+            self._changed[path] = None
+            self._own(parent or "/").children.discard(name)
+        else:
+            node = self._own(path)
+            node.stat = Stat(node.stat.czxid, node.owner, node.stat.version + 1)
+
+    def _own(self, path: str) -> Node:
+        """Return a node to be changed, which is no longer that of the tree."""
+        before = self.get(path)
+        assert before is not None, f"{path} should be there"
+        node = self._changed[path] = Node(before.data, before.stat.czxid, before.owner)
+        node.stat, node.children = before.stat, set(before.children)
+        return node
 
 
 class Server:
@@ -147,7 +181,9 @@ class Server:
         connection, part, moves = message
         if connection.moves != moves:
             return  # the session has moved (and maybe back): the leader refuses what comes from where it was
+        self.store.by = part.asked
         part.answer, part.zxid = self.store.commit(connection, part.request)
+        self.store.by = None
         if self.applied >= part.zxid:
             self._done(connection, part)
         else:

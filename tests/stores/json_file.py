@@ -24,8 +24,9 @@ from recipes.stores._kit import queue as kit
 from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores._kit.session import Busy, Observe, Observed, Session
 from recipes.stores._kit.tasks import AsyncQueueConnection
+from recipes.stores.receipts import Exchanged
 
-EMPTY = '{"token": 0, "sessions": {}, "queues": {}, "changes": {}}'
+EMPTY = '{"token": 0, "sessions": {}, "queues": {}, "values": {}, "receipts": {}, "changes": {}}'
 
 
 class Step:
@@ -58,6 +59,7 @@ class Step:
 
     def _end_session(self, session: str) -> None:
         self._state["sessions"].pop(session, None)
+        self._state["receipts"].pop(session, None)
         for queue in list(self._state["queues"]):
             for one in self._contenders(queue):
                 if one.session == session:
@@ -98,10 +100,8 @@ class Step:
         return int(found["version"])
 
     def _list(self, op: ops.List) -> ops.Listing:
-        changes = self._state["changes"].get(op.queue, 0)
         if op.watch:
-            self._session.seen.setdefault(op.queue, changes)  # an earlier observer saw less, maybe
-            self._session.listen(self._command.mailbox, op.queue)
+            self._watch_changes(op.queue)
         return ops.Listing(self._contenders(op.queue)[: op.most])
 
     def _queues(self, op: ops.Queues) -> tuple[str, ...]:
@@ -109,6 +109,35 @@ class Step:
 
     def _evict(self, op: ops.Evict) -> bool:
         return self._remove(op.queue, op.token)
+
+    def _read(self, op: ops.Read) -> ops.Stored:
+        if op.watch:
+            self._watch_changes(op.key)
+        return self._stored(op.key)
+
+    def _put(self, op: kit.Put) -> Exchanged:
+        receipts = self._state["receipts"].setdefault(self._command.session, {})
+        put, write, before = op.exchange, op.exchange.write, self._stored(op.exchange.write.key)
+        version, receipt = receipts.get(write.key, (0, ""))
+        guarded = all(map(self._stands, write.guards))
+        if not op.fits(version, before.version, guarded=guarded):
+            return Exchanged(False, version, receipt.encode(), before, guarded)
+        self._state["token"] = version = self._state["token"] + 1
+        receipts[write.key] = version, put.receipt.decode()
+        if not put.settles:
+            self._write(write, version)
+        return Exchanged(True, version, put.receipt, self._stored(write.key))
+
+    def _write(self, write: ops.Write, version: int) -> None:
+        if write.data is None:
+            self._state["values"].pop(write.key, None)
+        else:
+            self._state["values"][write.key] = write.data.hex(), version
+        self._change(write.key)
+
+    def _stored(self, key: str) -> ops.Stored:
+        found = self._state["values"].get(key)
+        return ops.Stored() if found is None else ops.Stored(bytes.fromhex(found[0]), found[1])
 
     def _observe(self, op: Observe) -> Observed:
         rows = {ref: self._find(*kit.target_of(ref)) for ref in op.contenders}
@@ -176,6 +205,12 @@ class Step:
             self._watch_these(there)
         return frozenset(one.ref for one in there)
 
+    def _watch_changes(self, what: str) -> None:
+        """Have the first change of a queue, or of a value, notified."""
+        changes = self._state["changes"].get(what, 0)
+        self._session.seen.setdefault(what, changes)  # an earlier observer saw less, maybe
+        self._session.listen(self._command.mailbox, what)
+
     def _watch_these(self, targets: Ahead) -> None:
         for target in targets:
             self._session.listen(self._command.mailbox, target.ref)
@@ -204,7 +239,7 @@ class JsonSession(Session):
     def __init__(self, path: str, label: str, on_end: OnEnd) -> None:
         super().__init__(label, on_end)
         self._path = path
-        self.seen: dict[str, int] = {}  # how often each queue had changed that is observed
+        self.seen: dict[str, int] = {}  # how often each queue and value had changed that is observed
 
     def try_once(self, command: kit.Command, until: float) -> Any:
         """Carry out a command while no other process has the file."""

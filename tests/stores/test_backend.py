@@ -45,8 +45,8 @@ def test_the_url_names_the_backend(url: str, kind: str, label: Any) -> None:
     [
         ("", "unknown store ''"),
         (
-            "redis://h",
-            r"use zookeeper://, zookeepers:// \(with TLS\), etcd://, etcds:// \(with TLS\), sqlite:// or mem",
+            "mongodb://h",
+            r"use zookeeper://, zookeepers:// .*, rediss\+cluster:// \(with TLS\), sqlite:// or m",
         ),
         ("etcd://", "names no server; write for example etcd://host1:2379,host2:2379/app"),
         ("etcds:///app", "names no server; write for example etcds://host1:2379,host2:2379/app"),
@@ -89,7 +89,9 @@ def test_a_url_is_text(url: str) -> None:
         from_url(url, {})
 
 
-@pytest.mark.parametrize("url", ["zookeeper://h", "etcd://h", "etcds://h", "memory://", "sqlite:///x"])
+@pytest.mark.parametrize(
+    "url", ["zookeeper://h", "etcd://h", "etcds://h", "redis://h", "memory://", "sqlite:///x"]
+)
 def test_unknown_options_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match="does not know the option 'colour'"):
         from_url(url, {"colour": "red"})

@@ -185,7 +185,9 @@ BAD = [
     ("etcd://h", {"username": "app", "password": PASSWORD, "colour": "red"}, "does not know the option"),
     ("etcd://app:pw-%25@h:x", {}, "no host:port"),
     ("etcd://app:pw-%25@[::1", {}, "no URL"),
-    ("redis://app:pw-%25@h", {}, "unknown store 'redis'"),
+    ("mongodb://app:pw-%25@h", {}, "unknown store 'mongodb'"),
+    ("redis://app:pw-%25@h,i", {}, "names one server"),
+    ("redis+cluster://app:pw-%25@h", {}, "replicas= is missing"),
     ("memory://h", {"username": "app", "password": PASSWORD}, "does not know the option 'password'"),
     ("sqlite:///h", {"password": PASSWORD}, "does not know the option 'password'"),
     ("etcd://:pw-%25@h", {}, "username= is empty"),
@@ -205,7 +207,7 @@ def test_a_refusal_shows_no_secret(url: str, options: dict[str, Any], says: str,
 
 
 def test_connecting_takes_credentials_and_does_no_io() -> None:
-    for url in ("etcd://h", "zookeeper://h"):
+    for url in ("etcd://h", "zookeeper://h", "redis://h"):
         client = recipes.connect(url, username="app", password=PASSWORD)
         assert PASSWORD not in repr(vars(client._runtime.backend))
         assert str(client) == f"<Client of {client._runtime.backend.label}: session none>"

@@ -34,6 +34,26 @@ def test_keys(root: Any, base: Any) -> None:
     assert layout.anchor("1f") == b"~session/" + base + b"1f"
     assert layout.tombstone(ID, "1f") == b"~session/" + base + b"1f/" + ID.encode()
     assert layout.whole("x") == (base + b"x/", base + b"x/~")
+    assert layout.value(queue_of("value", "x")) == base + b"~value/x"
+    assert layout.receipt("~value/x", "1f") == b"~session/" + base + b"1f/~receipt/~value/x"
+
+
+@given(NAMES, st.sampled_from(["value", "counter", "latch", "barrier"]))
+def test_a_value_is_no_lock_and_stands_in_no_queue(name: str, recipe: str) -> None:
+    layout, key = Layout("app"), f"~{recipe}/{name}"
+    value = layout.value(key)
+    for start, end in (layout.locks, layout.whole(key), layout.whole(name)):
+        assert not start <= value < end
+    assert layout.name_of(value) is None
+
+
+@given(NAMES)
+def test_receipts_are_no_tombstones_and_go_with_none(name: str) -> None:
+    """All tombstones are deleted together, as soon as they are many; receipts stay with the session."""
+    layout = Layout("app")
+    start, end = layout.tombstones("1f")
+    assert start <= layout.tombstone(ID, "1f") < end
+    assert not start <= layout.receipt(f"~value/{name}", "1f") < end
 
 
 def test_a_queue_of_another_recipe_is_below_its_own_place() -> None:
@@ -88,7 +108,11 @@ ROOTS = st.lists(st.text("ab.-_09", min_size=1, max_size=2), max_size=3).map("/"
 def test_no_lock_of_any_root_has_keys_of_sessions_below_it(root: str, other: str, name: str) -> None:
     queue = Layout(root).queue(name)  # everything below it counts for Go's mutex and etcdctl
     sessions = Layout(other)
-    for key in (sessions.anchor("1f"), sessions.tombstone(ID, "1f")):
+    for key in (
+        sessions.anchor("1f"),
+        sessions.tombstone(ID, "1f"),
+        sessions.receipt(queue_of("value", "x"), "1f"),
+    ):
         assert not key.startswith(queue)
         first, last = Layout(root).locks
         assert not first <= key < last
@@ -101,6 +125,8 @@ def test_sessions_of_different_roots_never_meet(root: str, other: str) -> None:
     assert (one.anchor("1f") == two.anchor("1f")) is same
     assert (one.tombstone(ID, "1f") == two.tombstone(ID, "1f")) is same
     assert one.anchor("1f") != two.tombstone(ID, "1f")
+    assert (one.receipt("~value/x", "1f") == two.receipt("~value/x", "1f")) is same
+    assert one.receipt("~value/x", "1f") not in (two.anchor("1f"), two.tombstone(ID, "1f"))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +147,13 @@ def test_in_whose_queue_a_key_is_and_what_is_behind(key: bytes, name: str | None
 def test_the_ranges_a_client_needs() -> None:
     assert Layout("").everything() == []
     assert Layout("a/b").everything() == [("a/b/", "a/b0"), ("~session/a/b/", "~session/a/b0")]
-    for key in (Layout("a/b").anchor("1f"), Layout("a/b").contender(Ticket("x", "W", ID), "1f")):
+    layout = Layout("a/b")
+    for key in (
+        layout.anchor("1f"),
+        layout.contender(Ticket("x", "W", ID), "1f"),
+        layout.value("~value/x"),
+        layout.receipt("~value/x", "1f"),
+    ):
         assert any(start.encode() <= key < end.encode() for start, end in Layout("a/b").everything())
 
 

@@ -776,7 +776,7 @@ def test_tombstones_stay_for_the_session_and_are_swept_when_they_are_many(etcd: 
         feed(etcd.renew(Renew((), 5.0), CONTEXT), {"result": {"TTL": "2"}}, AS_EXPECTED)  # no time ends them
     swept = answer(DELETED, {"response_put": {}}, {"response_delete_range": {"deleted": "100"}})
     steps = bury(etcd, TICKET, {**swept, "header": {"revision": "70"}, "succeeded": True})
-    all_of_them = "delete ~session/app/1f/..~session/app/1f0"
+    all_of_them = "delete ~session/app/1f/..~session/app/1f/~"
     assert txn(steps[0]) == ([f"CREATE {A} >0"], [f"delete {K}", f"put {A}", all_of_them], [])
     assert steps[0].body["success"][1]["request_put"]["lease"] == "31"
     assert steps.result is True
@@ -837,12 +837,30 @@ def test_a_full_store_has_no_room_for_a_tombstone(etcd: EtcdProtocol, reply: Any
 def test_what_a_full_store_refused_is_in_no_doubt(etcd: EtcdProtocol) -> None:
     """Else what failed at once would be withdrawn again and again, until there is room."""
     with pytest.raises(StoreFull):
-        enqueue(etcd, FULL)
+        enqueue(etcd, FULL, ranged(found()))
     assert len(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), {})) == 1
     unanswered(etcd)
     with pytest.raises(StoreFull):
-        enqueue(etcd, FULL, context=AGAIN)
+        enqueue(etcd, FULL, ranged(found()), context=AGAIN)
     assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES, "the first may land"
+
+
+@pytest.mark.parametrize("how", ["enqueue", "probe"])
+def test_a_contender_that_took_the_last_room_stands_though_it_was_refused(
+    etcd: EtcdProtocol, how: str
+) -> None:
+    """A member that finds no room as it applies a transaction does apply it, and says that it is full."""
+    asked = enqueue if how == "enqueue" else probe
+    steps = asked(etcd, FULL, ranged(found((KEY, 50))), seen((KEY, 50), (other(), 40)))
+    assert steps[1] == Post("/kv/range", codec.span(KEY))
+    assert (steps.result.mine, steps.result.position) == (MINE, 1)
+    assert len(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), {})) == 1, "it is in no doubt"
+
+
+def test_whether_a_contender_took_the_last_room_stays_in_doubt_without_an_answer(etcd: EtcdProtocol) -> None:
+    with pytest.raises(StoreUnavailable):
+        enqueue(etcd, FULL, CUT)
+    assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES
 
 
 @pytest.mark.parametrize(("reply", "removed"), [({"deleted": "1"}, True), ({}, False)])
@@ -910,7 +928,7 @@ def test_what_lets_go_is_interrupted_as_anything_else(etcd: EtcdProtocol) -> Non
 
 def test_what_is_to_be_written_is_refused_by_a_full_store(etcd: EtcdProtocol) -> None:
     with pytest.raises(StoreFull):
-        feed(etcd.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT), FULL)
+        feed(etcd.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT), FULL, ranged(found()))
 
 
 @pytest.mark.parametrize("batch", [False, True])

@@ -27,6 +27,9 @@ OPS: list[StoreOp[Any]] = [
     ops.List("x", 1),
     ops.Queues(1),
     ops.Evict("x", "x/1", 1),
+    ops.Read("x"),
+    ops.Write("x", b"", 1),
+    ops.Settle(ops.Write("x", b"", 1)),
 ]
 
 
@@ -46,7 +49,7 @@ class Echo(StoreProtocol):
         return method
 
     enqueue = probe = watch = look = check = withdraw = rewrite = lambda self, op, context: None
-    open = renew = end = listing = queues = evict = enqueue
+    open = renew = end = listing = queues = evict = read = write = settle = enqueue
 
     def __init__(self) -> None:
         for op in OPS:

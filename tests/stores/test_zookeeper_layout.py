@@ -62,6 +62,7 @@ def test_a_name_is_one_node(name: str) -> None:
         ("", None),
         ("~recipe", None),
         ("~recipe-0000000001", None),
+        ("~10000123456789012", None),  # the receipt of a session
         ("x~-0000000001", 1),
     ],
 )
@@ -139,6 +140,7 @@ def test_dubious(numbers: Any, verdict: Any) -> None:
         ("notes", "no contender"),
         ("~recipe", None),
         ("~recipe-0000000001", None),
+        ("~10000123456789012", None),  # the receipt of a session
     ],
 )
 def test_what_is_told_of_a_child(child: str, told: str | None) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from recipes.events import EVENTS, HELD, Transition, event_of
+from recipes.events import EVENTS, HELD, SHARED, Transition, event_of
 from recipes.telemetry import INSTRUMENTS, instruments
 from recipes.telemetry.instruments import Meter
 
@@ -93,6 +93,7 @@ def test_every_event_is_decided_on() -> None:
     }
     silent = {"lock.downgraded", *(f"{noun}.suspect" for noun in HELD if noun != "multilock")}
     silent |= {"semaphore.limit_differs", "session.started", "session.closed", "store.stranger"}
+    measured |= {event for event in EVENTS if event.partition(".")[0] in (*SHARED, "barrier")}
     assert {*instruments._COUNTED, *measured, *silent} == set(EVENTS)
 
 
@@ -100,7 +101,36 @@ def test_each_noun_has_instruments_of_its_own() -> None:
     of_a_lock = {one.name for one in INSTRUMENTS if one.has_name and one.name.startswith("lock.")}
     assert len(of_a_lock) == 6
     nouns = {one.name.partition(".")[0] for one in INSTRUMENTS if one.has_name}
-    assert nouns == set(HELD)
+    assert nouns == {*HELD, *SHARED, "barrier"}
+
+
+@pytest.mark.parametrize("outcome", ["passed", "broken"])
+def test_a_call_of_a_barrier_is_measured_whatever_comes_of_it(outcome: str) -> None:
+    told = {"name": "b", "recipe": "barrier", "waited_s": 2.5}
+    measured = Clocked().tell(f"barrier.{outcome}", 0, **told)
+    assert measured == [("barrier.wait.duration", 2.5, outcome)]
+
+
+@pytest.mark.parametrize(
+    ("noun", "outcomes"),
+    [
+        ("value", ["written", "deleted", "unknown"]),
+        ("counter", ["added", "written", "unknown"]),
+        ("latch", ["counted", "unknown"]),
+    ],
+)
+def test_writes_are_counted_by_what_came_of_them(noun: str, outcomes: list[str]) -> None:
+    meter = Meter(lambda name: name.partition("/")[0])
+    for outcome in outcomes:
+        told = Transition(f"{noun}.{outcome}", name="user/17", recipe=noun, store="memory://", version=7)
+        (measure,) = meter.measures(told, 0)
+        assert (measure.instrument.name, measure.value) == (f"{noun}.writes", 1)
+        assert measure.labels == {
+            "recipe": noun,
+            "store": "memory://",
+            "outcome": outcome,
+            "name": "user",
+        }
 
 
 def test_a_hand_over_is_from_a_release_to_the_next_who_waited_for_it() -> None:

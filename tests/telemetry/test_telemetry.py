@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -148,6 +149,78 @@ def test_a_member_is_not_linked_to_those_that_are_there_beside_it() -> None:
 
     joined = [span for span in spans_of(scene) if span.name == "group.acquire"]
     assert [len(span.links) for span in joined] == [0, 0]
+
+
+def test_a_write_is_an_event_of_the_span_in_which_it_was_made() -> None:
+    def scene(tracer: Any) -> None:
+        with recipes.connect(f"memory://{uuid.uuid4().hex}") as client:
+            with tracer.start_as_current_span("request"):
+                client.value("config").set(b"new")
+                client.counter("orders").add()
+            client.latch("ready", 2).count_down()  # in no span
+
+    (request,) = spans_of(scene)
+    assert [event.name for event in request.events] == ["value.written", "counter.added"]
+    written = request.events[0].attributes
+    assert written["recipes.name"] == "config"
+    assert written["recipes.version"] > 0
+
+
+def test_a_call_of_a_barrier_is_a_span_in_error_if_it_broke() -> None:
+    def scene(tracer: Any) -> None:
+        with (
+            recipes.connect(f"memory://{uuid.uuid4().hex}") as client,
+            tracer.start_as_current_span("request"),
+        ):
+            assert client.barrier("alone", 1).wait() == 0
+            with pytest.raises(recipes.BarrierBroken):
+                client.barrier("for two", 2).wait(timeout=0.05)
+
+    passed, broken, request = spans_of(scene)
+    assert [span.name for span in (passed, broken)] == ["barrier.wait"] * 2
+    assert [span.attributes["recipes.outcome"] for span in (passed, broken)] == ["passed", "broken"]
+    assert passed.status.status_code is StatusCode.UNSET
+    assert broken.status.status_code is StatusCode.ERROR
+    assert broken.end_time - broken.start_time >= 50_000_000
+    for span in (passed, broken):
+        assert span.parent is not None
+        assert span.parent.span_id == request.context.span_id
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_writes_are_counted_by_both_exporters(face: str) -> None:
+    url = f"memory://{uuid.uuid4().hex}"
+
+    def write() -> None:
+        with recipes.connect(url) as client:
+            client.value("config").set(b"new")
+            assert client.value("config").delete()
+            assert client.counter("orders").add(2) == 2
+            client.latch("ready", 2).count_down()
+
+    async def write_awaiting() -> None:
+        async with recipes.connect_async(url) as client:
+            await client.value("config").set(b"new")
+            assert await client.value("config").delete()
+            assert await client.counter("orders").add(2) == 2
+            await client.latch("ready", 2).count_down()
+
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    stop = telemetry.otel_metrics(provider)
+    scene = write if face == "blocking" else lambda: asyncio.run(write_awaiting())
+    _, text = prometheus_text(lambda: scene() or 0)
+    for noun, outcome in (
+        ("value", "written"),
+        ("value", "deleted"),
+        ("counter", "added"),
+        ("latch", "counted"),
+    ):
+        labels = f'outcome="{outcome}",recipe="{noun}",store="{url}"'
+        assert f"recipes_{noun}_writes_total{{{labels}}} 1.0" in text
+        assert points_of(reader, url)[f"recipes.{noun}.writes", outcome, ""].value == 1
+    stop()
+    provider.shutdown()
 
 
 def test_what_tracing_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

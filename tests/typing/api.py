@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any, assert_type
 
+import redis
+import redis.asyncio
+
 import recipes
 from recipes import events, fencing, telemetry
 
@@ -55,6 +58,13 @@ def options() -> None:
     recipes.connect_async(
         url, username="me", password=lambda: "secret", tls_cert=Path("c"), tls_key=Path("k")
     )
+    recipes.connect("redis+sentinel://s1/m/0", prefix="lock:", restart_grace=30, replicas=2)
+    recipes.connect_async("redis://h", restart_grace=2.5)
+    recipes.connect(redis.Redis(), prefix="lock:")
+    recipes.connect_async(redis.asyncio.Redis())
+    recipes.connect(3)  # type: ignore[arg-type]
+    recipes.connect("redis://h", replica=1)  # type: ignore[arg-type]
+    recipes.connect("redis://h", replicas="1")  # type: ignore[arg-type]
     recipes.connect(url, sesion_timeout=3)  # type: ignore[arg-type]
     recipes.connect_async(url, pasword="x")  # type: ignore[arg-type]
     recipes.connect(url, tls_ca=3)  # type: ignore[arg-type]
@@ -324,6 +334,34 @@ async def sharing_soon(client: recipes.AsyncClient) -> None:
             assert_type(assignment.new["a"], recipes.AsyncGrant)
         assert_type(await partitions.next(), recipes.Assignment[recipes.AsyncGrant] | None)
         await partitions.close()
+
+
+def meeting(client: recipes.Client) -> None:
+    barrier = client.barrier("step", 3)
+    assert_type(barrier, recipes.Barrier)
+    assert_type(barrier.name, str)
+    assert_type(barrier.parties, int)
+    assert_type(barrier.wait(), int)
+    assert_type(barrier.wait(5), int)
+    try:
+        assert_type(barrier.enter(timeout=5), int)
+        barrier.leave(timeout=None)
+    except recipes.BarrierBroken as broken:
+        assert_type(broken.name, str)
+        assert_type(broken.generation, int)
+        assert_type(broken.reason, str)
+    except recipes.BarrierMismatch as mismatch:
+        assert_type(mismatch.parties, int)
+        assert_type(mismatch.others, int)
+    client.barrier("step", parties="3")  # type: ignore[arg-type]
+
+
+async def meeting_soon(client: recipes.AsyncClient) -> None:
+    barrier = client.barrier("step", parties=3)
+    assert_type(barrier, recipes.AsyncBarrier)
+    assert_type(await barrier.wait(timeout=5), int)
+    assert_type(await barrier.enter(), int)
+    await barrier.leave()
 
 
 def requiring() -> None:

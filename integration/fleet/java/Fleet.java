@@ -26,7 +26,7 @@ public final class Fleet {
     }
 
     public static void main(String[] args) throws Exception {
-        int session = args.length > 1 ? 1_000 * Integer.parseInt(args[1]) : 10_000;
+        int session = args.length > 1 ? 1_000 * Integer.parseInt(args[1]) : 40_000; // a selector that was cut off gives up
         try (CuratorFramework client =
                 CuratorFrameworkFactory.newClient(args[0], session, 10_000, new RetryOneTime(100))) {
             client.start();

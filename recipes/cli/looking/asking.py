@@ -10,6 +10,7 @@ from rich.console import Console
 
 import recipes
 from recipes.cli import codes
+from recipes.cli.options import connected
 
 __all__ = ["console", "json_option", "looking"]
 
@@ -22,7 +23,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 def looking(store: str, act: Callable[[recipes.Client], int]) -> int:
     """Do something with a client; says what is wrong if the store does not answer."""
     try:
-        with recipes.connect(store) as client:
+        with connected(store) as client:
             return act(client)
     except recipes.RecipesError as error:
         click.echo(f"recipes: {error}", err=True)

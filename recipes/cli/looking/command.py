@@ -16,7 +16,7 @@ from recipes.cli import codes
 from recipes.cli.looking.asking import console, json_option, looking
 from recipes.cli.looking.queue import Queue, follow, looked_at, read
 from recipes.cli.looking.shapes import SHAPES
-from recipes.cli.options import Count, Name, Seconds, store_option, without_secret
+from recipes.cli.options import Count, Name, Seconds, Token, store_option, without_secret
 from recipes.events import titled
 
 __all__ = ["break_command", "ls_command", "watch_command", "who_command"]
@@ -168,7 +168,7 @@ def watch_command(*, name: str, store: str, interval: float, recipe: str) -> int
 
 @click.command("break", short_help="Remove a holder or a waiter.", epilog=BREAK_EXAMPLES)
 @click.argument("name", type=Name())
-@click.option("--token", type=Count(), help="Which contender: as recipes who shows it.")
+@click.option("--token", type=Token(), help="Which contender: as recipes who shows it.")
 @click.option("--id", "contender_id", help="Which contender, where it has no token, as in a semaphore.")
 @of_option
 @store_option

@@ -12,7 +12,7 @@ import click
 
 from recipes._api.clients import LONGEST_OWNER
 from recipes.cli import codes
-from recipes.cli.options import Name, Seconds, store_option
+from recipes.cli.options import Name, Seconds, connected, store_option
 from recipes.cli.running.run import LONGEST_GRACE, Order, run
 
 __all__ = ["elect_command", "run_command"]
@@ -143,6 +143,7 @@ def run_command(
     """
     if tries and timeout is not None:
         raise click.UsageError("--try does not wait, so it is not allowed with --timeout")
+    connected(store, session_timeout=ttl).close()  # it refuses a --ttl that the store cannot have
     return run(
         Order(
             name=name,
@@ -192,6 +193,7 @@ def elect_command(
     its code. If the leadership is lost, CMD is ended as with recipes run, before the store may let
     another candidate lead; then it campaigns again, at the end of the queue.
     """
+    connected(store, session_timeout=ttl).close()  # it refuses a --ttl that the store cannot have
     return run(
         Order(
             name=name,

@@ -18,6 +18,7 @@ from typing import Literal
 import recipes
 from recipes import events
 from recipes.cli import codes
+from recipes.cli.options import connected
 from recipes.cli.running.ending import Ending, Outcome
 from recipes.cli.running.minder import GuardGone, Minder
 from recipes.cli.running.signals import Signals, Struck
@@ -107,7 +108,7 @@ def _held(order: Order, signals: Signals, minder: Minder, inherited: list[int]) 
     """Run the command while the lock is held, or whenever it leads."""
     try:
         with (
-            recipes.connect(order.store, session_timeout=order.ttl_s, owner=order.owner) as client,
+            connected(order.store, session_timeout=order.ttl_s, owner=order.owner) as client,
             Terminal() as terminal,
         ):
             ending = _once(order, client, signals, terminal, minder)

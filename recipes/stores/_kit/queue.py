@@ -1,10 +1,11 @@
 """The protocol of queue stores: those that carry out an operation on a whole queue in one step.
 
 The step is a transaction, a script, or what a lock in memory guards. Nothing is translated: the operation
-is the request, and the store answers with what the operation returns. It does two things besides:
+is the request, and the store answers with what the operation returns. It does three things besides:
 
 * `Enqueue` also watches, in the same step, those that `watched_on_joining` names. So the `Watch` that
   follows, and the `Look` of a contender that moves up, have nothing to write.
+* A write is a `Put`, with a receipt: see `recipes.stores.receipts`.
 * What an operation watches is noted before the step ends: no change comes in between.
 """
 
@@ -21,18 +22,23 @@ from recipes._contract.operations import (
     Op,
     Open,
     Opened,
+    Settle,
     Snapshot,
     Ticket,
     Watch,
     Withdraw,
+    Write,
+    Written,
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._contract.record import record
 from recipes._contract.rule import Rule
+from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 
 __all__ = [
     "ENDED",
     "Command",
+    "Put",
     "QueueProtocol",
     "is_queue",
     "kind_of",
@@ -64,6 +70,20 @@ class Command(Request[Any]):
     mailbox: Mailbox
     again: bool = False
     promised: bool = False
+
+
+@record
+class Put(Op[Exchanged]):
+    """Write a value and its receipt in one step; that of the session which asks."""
+
+    exchange: Exchange
+
+    def fits(self, receipt: int, version: int, *, guarded: bool) -> bool:
+        """Whether all is as expected: the versions of receipt and value, and that the guards stand."""
+        put = self.exchange
+        return receipt == put.expected and (
+            put.settles or (guarded and put.write.if_version in (None, version))
+        )
 
 
 def kind_of(ticket: Ticket) -> str:
@@ -111,6 +131,7 @@ class QueueProtocol(StoreProtocol):
         self.session_id = session_id
         self._armed: dict[str, frozenset[str]] = {}  # by the contender's id: what joining watched,
         self._promised: dict[str, frozenset[str]] = {}  # and that with what it watches next
+        self._receipts = Receipts()
 
     def open(self, op: Open, context: RequestContext) -> Steps[Opened]:
         """Start a session."""
@@ -153,7 +174,20 @@ class QueueProtocol(StoreProtocol):
         removed: bool = yield from self._pass_on(op, context)
         return removed or context.again
 
+    def write(self, op: Write, context: RequestContext) -> Steps[Written]:
+        """Write with a receipt; a copy of it may arrive late."""
+        again = context.again
+        written = yield from write_once(self._receipts, op, lambda put: self._put(put, context), again=again)
+        return written
+
+    def settle(self, op: Settle, context: RequestContext) -> Steps[bool]:
+        """Write the receipt alone."""
+        return (yield from settle_once(self._receipts, op.write, lambda put: self._put(put, context)))
+
+    def _put(self, exchange: Exchange, context: RequestContext) -> Steps[Exchanged]:
+        return (yield from self._pass_on(Put(exchange), context))  # type: ignore[no-any-return]
+
     def _pass_on(self, op: Op[Any], context: RequestContext, *, promised: bool = False) -> Steps[Any]:
         return (yield Command(op, self.session_id, context.mailbox, context.again, promised))
 
-    renew = end = probe = check = rewrite = listing = queues = _pass_on
+    renew = end = probe = check = rewrite = listing = queues = read = _pass_on

@@ -142,16 +142,21 @@ class Session(ABC):
             except Busy:
                 pass
             if boot_time() + pause_s >= until:
-                raise StoreUnavailable(self.label, "others were writing all the time")
+                raise StoreUnavailable(self.label, "others were writing all the time", unsent=True)
             time.sleep(pause_s)
         raise AssertionError("pauses should not end")
 
-    def listen(self, mailbox: Mailbox, ref: str) -> None:
-        """Have a mailbox notified of a contender or a queue, and `tick` look after it."""
+    def listen(self, mailbox: Mailbox, ref: str) -> bool:
+        """Have a mailbox notified of a contender or a queue, and `tick` look after it.
+
+        Returns whether another is notified of it already.
+        """
+        before = ref in self.subscriptions
         self.subscriptions.add(mailbox, ref)  # first: `tick_s` says that it is idle before it looks
         if self._idle:
             self._plan_tick()
             self.on_listen()
+        return before
 
     def post(self, news: Iterable[Gone | Changed]) -> None:
         """Notify the calls that watch what these events are about."""

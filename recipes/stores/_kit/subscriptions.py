@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipes._contract.connection import Mailbox
-from recipes._contract.wakeups import Changed, Gone
+from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted
 
 __all__ = ["Subscriptions"]
 
@@ -20,6 +20,9 @@ class Subscriptions:
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
+
+    def __contains__(self, ref: str) -> bool:
+        return ref in self._waiting
 
     def add(self, mailbox: Mailbox, ref: str) -> None:
         """Have ``mailbox`` notified of this contender, or this queue."""
@@ -40,7 +43,13 @@ class Subscriptions:
         """Return what is watched."""
         return tuple(self._waiting)
 
-    def post(self, event: Gone | Changed) -> None:
+    def post(self, event: Gone | Changed | Granted) -> None:
         """Notify those that watch what an event is about."""
         for mailbox in list(self._waiting.pop(event.ref, ())):
             mailbox.post(event)
+
+    def disturb(self) -> None:
+        """Notify all that events may have been missed."""
+        for ref in self.refs():
+            for mailbox in list(self._waiting.pop(ref, ())):
+                mailbox.post(Disturbed())

@@ -47,12 +47,28 @@ class _Answer:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """One command, until it is done or its caller does not wait any more."""
+    """One command, until it is done or its caller does not wait any more.
+
+    Each side first says what it does and then looks at the other: what the loop gave up before it began is
+    never begun.
+    """
 
     command: Command
     until: float
     answer: _Answer
+    begun: bool = False
     given_up: bool = False
+
+    def begin(self) -> bool:
+        """Begin, in the worker, unless nobody waits any more."""
+        self.begun = True
+        return not self.given_up
+
+    def give_up(self, label: str) -> None:
+        """Answer in the loop that there is no answer."""
+        self.given_up = True
+        late = StoreUnavailable(label, "no answer in time", unsent=not self.begun)
+        self.answer.settle(None, late)
 
 
 class AsyncQueueConnection(AsyncConnection):
@@ -70,14 +86,13 @@ class AsyncQueueConnection(AsyncConnection):
         """Return the reply, or raise; within ``timeout_s`` seconds."""
         assert isinstance(request, Command), f"{request!r} should be a Command"
         if self._closed:
-            raise StoreUnavailable(self.session.label, "the link is closed")
+            raise self._is_closed()
         loop = asyncio.get_running_loop()
         answer = _Answer(loop, loop.create_future())
         job = _Job(request, boot_time() + timeout_s, answer)
         self._have_worker()
         self._jobs.put(job)
-        too_late = StoreUnavailable(self.session.label, "no answer in time")
-        timer = loop.call_later(timeout_s, answer.settle, None, too_late)
+        timer = loop.call_later(timeout_s, job.give_up, self.session.label)
         try:
             reply = await answer.done
         except BaseException:
@@ -111,6 +126,9 @@ class AsyncQueueConnection(AsyncConnection):
         self._closed = True
         self._jobs.put(None)
         await asyncio.wait([over.done], timeout=CLOSE_WITHIN_S)
+
+    def _is_closed(self) -> StoreUnavailable:
+        return StoreUnavailable(self.session.label, "the link is closed", unsent=True)
 
     # In the loop's thread.
 
@@ -147,10 +165,14 @@ class AsyncQueueConnection(AsyncConnection):
                 job = self._jobs.get(timeout=self.session.tick_s)
             except queue.Empty:
                 job = None
-            if job is not None and not job.given_up:
+            if job is not None and job.begin():
                 self._do(job)
             if job is None or self.session.tick_s == 0:
                 self.session.tick()
+        while not self._jobs.empty():  # none comes any more
+            job = self._jobs.get()
+            if job is not None:
+                job.answer.give(None, self._is_closed())
         self.session.close(CLOSE_WITHIN_S / 2)
         assert self._over is not None, "close should have been called"
         self._over.give(None)

@@ -16,18 +16,19 @@ from recipes._contract.connection import Batch, Mailbox, Request
 from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes.errors import StoreError, StoreUnavailable, StoreUntrusted
+from recipes.stores.addresses import Endpoint
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.blocking_reader import Reader
 from recipes.stores.etcd.login import Login
 from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
-from recipes.stores.etcd.session import LeanSession, Pipeline
-from recipes.stores.etcd.session_conn import Conn, dial
+from recipes.stores.etcd.session import LeanSession, Pipeline, UnsentError
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming, split
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire import Authorization
 from recipes.stores.etcd.wire_answers import checked, error_of, unavailable
-from recipes.stores.etcd.wire_dial import DIAL_S, Attempt, Endpoint, Endpoints
+from recipes.stores.etcd.wire_dial import DIAL_S, Attempt, Endpoints
+from recipes.stores.sockets import Conn, dial
 
 __all__ = ["EtcdConnection"]
 
@@ -61,11 +62,10 @@ class _Server:
         return checked(self.endpoint.store, found)
 
     def _error(self, error: etcd3gw.exceptions.Etcd3Exception) -> Exception:
-        text = error.detail_text or ""
-        if isinstance(error.__context__, requests.exceptions.SSLError):
-            return StoreUntrusted(self.endpoint.store, text)
-        if isinstance(error.__context__, requests.exceptions.RequestException):
-            return unavailable(self.endpoint.store, text)
+        text, cause = error.detail_text or "", error.__context__
+        if isinstance(cause, requests.exceptions.RequestException):
+            kind = StoreUntrusted if isinstance(cause, requests.exceptions.SSLError) else StoreUnavailable
+            return kind(self.endpoint.store, text, unsent=isinstance(cause, UnsentError))
         return error_of(self.endpoint.store, " ".join(["HTTP", *map(str, error.args)]), text)
 
 

@@ -19,11 +19,11 @@ from functools import partial
 
 from recipes._contract.connection import Mailbox
 from recipes._section import section
-from recipes.stores.etcd.session_conn import Conn
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_answers import failed, unavailable
+from recipes.stores.sockets import Conn
 
 __all__ = ["Dial", "Reader"]
 

@@ -1,13 +1,14 @@
-"""Keys: where contenders, session anchors and tombstones live, and who a key says it is.
+"""Keys: where contenders, values, session anchors, tombstones and receipts live, and who a key says it is.
 
 ``<root>/<name>/<kind>-<lease hex>-<uuid>`` is a contender: ``R`` a reader, ``W`` a writer, ``S2.10`` two
 permits of ten. Go's ``concurrency.Mutex`` and ``etcdctl lock`` put ``<name>/<lease hex>`` beside it; every
 key below ``<name>/`` is a contender, and in the queue of a lock all that is not ``R-`` is exclusive.
-Queues of other recipes are ``<root>/~<recipe>/<name>/``. For what a value says see
-`recipes._contract.contents`.
+Queues of other recipes are ``<root>/~<recipe>/<name>/``. For what the value of a contender says see
+`recipes._contract.contents`. A shared value is the key ``<root>/~<recipe>/<name>``, as it was written.
 
 ``~`` is in no encoded name and in no root. What belongs to the sessions of all roots is below
-``~session/``, outside of every root: those other clients count whatever is below ``<name>/``, and
+``~session/``, outside of every root (the anchor is ``~session/<root>/<lease hex>``, tombstones and receipts
+are below that): those other clients count whatever is below ``<name>/``, and
 that may be another's root. What begins with ``~`` below ``<name>/`` is no contender either (nor what
 sorts behind it, which is not ASCII): other recipes of a root of that name have their keys there.
 """
@@ -33,6 +34,7 @@ _NO_KIND = "no contender of any known kind; it is waited for"
 _NAME = re.compile(rb"[A-Za-z0-9_.%-]+")
 _NO_CONTENDER = b"~"  # sorts behind all that a contender begins with
 _SESSIONS = "~session/"
+_RECEIPTS = "~receipt/"  # behind all tombstones, which begin with the id of a ticket
 
 
 class Layout:
@@ -64,12 +66,20 @@ class Layout:
         return f"{self._sessions}{lease}/{ticket_id}".encode()
 
     def tombstones(self, lease: str) -> tuple[bytes, bytes]:
-        """Return the range of all tombstones of the session with this lease."""
+        """Return the range of all tombstones of the session with this lease, and of nothing else of it."""
         start = f"{self._sessions}{lease}/".encode()
-        return start, prefix_end(start)
+        return start, start + _NO_CONTENDER
+
+    def value(self, key: str) -> bytes:
+        """Return the key of a value, which `queue_of` has named."""
+        return f"{self._base}{key}".encode()
+
+    def receipt(self, key: str, lease: str) -> bytes:
+        """Return the key by which the session with this lease knows what it wrote to a value."""
+        return f"{self._sessions}{lease}/{_RECEIPTS}{key}".encode()
 
     def everything(self) -> list[tuple[str, str]]:
-        """Return the ranges of all keys, of contenders and of sessions; without a root there are none."""
+        """Return the ranges of all keys: of contenders, values, sessions; without a root there are none."""
         starts = (self._base, self._sessions) if self._base else ()
         return [(start, prefix_end(start.encode()).decode()) for start in starts]
 

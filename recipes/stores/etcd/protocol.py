@@ -29,7 +29,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
-from recipes._contract.connection import Batch, Request
 from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.contents import pack
 from recipes._contract.operations import (
@@ -55,12 +54,13 @@ from recipes._contract.operations import (
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
+from recipes._contract.protocol import RequestContext, Steps
 from recipes._contract.rule import Rule
-from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused
+from recipes.errors import SessionLost, StoreFull, StoreRefused
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_key, ref_of
-from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
+from recipes.stores.etcd.protocol_asking import NOT_FOUND, compare_stands, key_of, stands
+from recipes.stores.etcd.protocol_values import ValuesProtocol
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
 
@@ -69,14 +69,12 @@ __all__ = ["EtcdProtocol", "key_of", "stands"]
 T = TypeVar("T")
 Json = Mapping[str, Any]
 
-NOT_FOUND = 5
 NO_ANCHOR = "the session's anchor key is gone from the store"
-WENT_BACK = "the store has gone back to an earlier state: it was wiped, or restored from a backup"
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
 READ_WHOLE = 16  # a queue of so many is read by the transaction that joins it: cheaper than a call
 
 
-class EtcdProtocol(StoreProtocol):
+class EtcdProtocol(ValuesProtocol):
     """One session with etcd.
 
     Args:
@@ -98,16 +96,11 @@ class EtcdProtocol(StoreProtocol):
     renewal_lag: ClassVar[float] = 0.0
 
     def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
-        self._label = label
-        self._layout = layout
-        self._asking = Asking(label, named=named)
-        self._lease = lease
-        self.session_id = f"{lease:x}"
+        super().__init__(label, layout, lease, named=named)
         self._anchor = layout.anchor(self.session_id)
         self._anchored = 0  # the revision at which the anchor was put last; threads may share it
         self._in_doubt: set[str] = set()  # contenders with a create that was not answered
         self._tombstones = 0  # since the anchor was put last; threads may count one too few
-        self._latest = 0  # revision that the majority answered with; threads may note one a little older
 
     def start(self, op: StoreOp[T], context: RequestContext) -> Steps[Any]:
         """Return the generator that carries out ``op``; what lets go is asked ahead of what asks for more."""
@@ -145,7 +138,7 @@ class EtcdProtocol(StoreProtocol):
 
     def _missing(self, entries: tuple[Entry, ...]) -> Steps[list[Entry]]:
         """Return the entries that are not there any more, while the session does."""
-        expected = [*codec.compare_present(self._anchor), *(_compare_stands(entry) for entry in entries)]
+        expected = [*codec.compare_present(self._anchor), *(compare_stands(entry) for entry in entries)]
         reads = [codec.read(self._anchor), *(codec.read(key_of(entry)) for entry in entries)]
         reply = yield from self._txn(expected, otherwise=reads, urgent=True)
         if reply.get("succeeded"):
@@ -261,7 +254,7 @@ class EtcdProtocol(StoreProtocol):
         else:
             others = [codec.compare_absent(ref_key(target.ref)) for target in op.targets]
         reads = [codec.read(key_of(op.mine)), *(codec.read(ref_key(target.ref)) for target in op.targets)]
-        reply = yield from self._txn([_compare_stands(op.mine), *others], otherwise=reads)
+        reply = yield from self._txn([compare_stands(op.mine), *others], otherwise=reads)
         if reply.get("succeeded"):
             there = () if op.evidence is not None else op.targets
             return Checked(mine=True, present=frozenset(target.ref for target in there))
@@ -273,7 +266,7 @@ class EtcdProtocol(StoreProtocol):
     def rewrite(self, op: Rewrite, context: RequestContext) -> Steps[int | None]:
         """Rewrite the own key's value, if it is the key that was created and was put as often as expected."""
         key, ticket = key_of(op.entry), op.entry.ticket
-        expected = [_compare_stands(op.entry)]
+        expected = [compare_stands(op.entry)]
         if op.version is not None:
             expected.append(codec.compare_version(key, op.version + 1))
         value = pack(ticket.queue, op.mark, ticket.owner, op.data)
@@ -290,7 +283,7 @@ class EtcdProtocol(StoreProtocol):
         if op.entry is None:
             return (yield from self._delete(key)) or context.again
         try:
-            reply = yield from self._txn([_compare_stands(op.entry)], then=[codec.delete(key)])
+            reply = yield from self._txn([compare_stands(op.entry)], then=[codec.delete(key)])
         except StoreFull:
             return (yield from self._delete(key)) or context.again
         return bool(reply.get("succeeded")) or context.again  # asked again: it was I who deleted it
@@ -337,9 +330,7 @@ class EtcdProtocol(StoreProtocol):
         start, end = self._layout.whole(op.queue)
         head = Post("/kv/range", codec.oldest(start, end, op.most))
         watch = WatchKey(start, context.mailbox, changes=True, end=end, queue=op.queue)
-        *since, found = yield from self._together((watch, head) if op.watch else (head,))
-        if max(since, default=0) > codec.revision(found):
-            found = yield from self._post(head.path, head.body)
+        found = yield from self._watched(watch if op.watch else None, head)
         return Listing(tuple(self._layout.listed(op.queue, kv) for kv in codec.keys(found)))
 
     def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
@@ -383,9 +374,12 @@ class EtcdProtocol(StoreProtocol):
             try:
                 reply = yield from self._txn(compare, then=[put, *seen], otherwise=reads)
             except StoreFull:
+                reply = yield from self._own_alone(key)  # what took the last room is refused, and put
                 if not doubted:
                     self._in_doubt.discard(ticket.id)
-                raise
+                if not codec.keys(codec.reads(reply)[0]):
+                    raise
+                return reply
             if reply.get("succeeded"):
                 break
             own, anchor, *_ = map(codec.keys, codec.reads(reply))
@@ -397,6 +391,11 @@ class EtcdProtocol(StoreProtocol):
         if not doubted:
             self._in_doubt.discard(ticket.id)
         return reply
+
+    def _own_alone(self, key: bytes) -> Steps[Json]:
+        """Read the own key where no transaction is served; returns it as the refusal of a create does."""
+        own = yield from self._post("/kv/range", codec.span(key))
+        return {"responses": [{"response_range": own}, {"response_range": {}}]}
 
     def _arm(self, mine: Entry, targets: Ahead, context: RequestContext) -> Steps[int]:
         """Watch; returns the revision from which on all their events will come."""
@@ -469,83 +468,6 @@ class EtcdProtocol(StoreProtocol):
         """Whether one range, and a short one, shows the own key and who is ahead."""
         return not rule.exclusive_only and codec.number(parts[0].get("count")) <= self.sorted_soon
 
-    # Asking: what a reply, or an error, means to all operations.
-
-    def _txn(
-        self, compare: Any = (), then: Any = (), otherwise: Any = (), *, urgent: bool = False
-    ) -> Steps[Json]:
-        try:
-            return (yield from self._post("/kv/txn", codec.txn(compare, then, otherwise), urgent=urgent))
-        except StoreFull:
-            if then:
-                raise
-        # Beyond its quota etcd refuses a transaction that only reads, and serves reads. The own key (or the
-        # anchor) comes first in ``otherwise`` and is read last: what stands later stood all the while.
-        own, *others = (Post("/kv/range", read["request_range"], urgent) for read in otherwise)
-        parts = [*(yield from self._together(tuple(others)))]
-        parts.insert(0, (yield from self._post(own.path, own.body, urgent=urgent)))
-        return {"responses": [{"response_range": part} for part in parts]}
-
-    def _post(self, path: str, body: Json, *, urgent: bool = False) -> Steps[Json]:
-        known = self._latest
-        try:
-            reply: Json = yield from self._asking.ask(Post(path, body, urgent))
-        except EtcdError as error:
-            raise self._meant(error) from error
-        self._take(reply, known if path.startswith("/kv/") else 0)  # others: a member that may lag
-        return reply
-
-    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
-        if not requests:
-            return ()
-        known = self._latest
-        replies: tuple[Any, ...] = yield from self._asking.ask(Batch(requests))
-        for request, reply in zip(requests, replies, strict=True):
-            if isinstance(reply, EtcdError):
-                raise self._meant(reply) from reply
-            if isinstance(reply, Exception):
-                raise reply
-            if isinstance(request, Post):
-                self._take(reply, known)
-        return replies
-
-    def _take(self, reply: Json, known: int) -> None:
-        """Note the revision of an answer to what was asked when ``known`` was the latest.
-
-        Raises:
-            SessionLost: It is an earlier one. What was held may have been forgotten, and what was
-                released may stand again.
-        """
-        at = codec.revision(reply)
-        if 0 < at < known:
-            raise SessionLost(WENT_BACK)
-        self._latest = max(self._latest, at)
-
-    def _meant(self, error: EtcdError) -> SessionLost | StoreRefused:
-        if error.code == NOT_FOUND:
-            return SessionLost("the lease has ended on the store")
-        if error.code in (DENIED, UNKNOWN):
-            return StoreDenied(self._label, self._denial(error))
-        return StoreRefused(self._label, error.message)
-
-    def _denial(self, error: EtcdError) -> str:
-        """Return what to do about a denial."""
-        if not self._asking.named:
-            return f"{error.message} (this etcd asks for a user: pass username= and password=)"
-        ranges = [f"from {start} up to {end}" for start, end in self._layout.everything()]
-        keys = f"the keys {' and '.join(ranges)}" if ranges else "all keys"
-        return f"{error.message} (a role of the user has to permit reading and writing {keys})"
-
-
-def key_of(entry: Entry) -> bytes:
-    """Return the key that an entry is."""
-    return ref_key(entry.ref)
-
-
-def _compare_stands(entry: Entry) -> Json:
-    """Return the comparison that says what `stands` does."""
-    return codec.compare_created(key_of(entry), entry.token)
-
 
 def _compare_seen(target: Contender, mine: Entry) -> list[Json]:
     """Return the comparisons that say what `_as_seen` does."""
@@ -554,12 +476,6 @@ def _compare_seen(target: Contender, mine: Entry) -> list[Json]:
     if not mine.ticket.minds_marks:
         return there
     return [*there, codec.compare_version(key, target.version + 1)]
-
-
-def stands(response: Json, entry: Entry) -> bool:
-    """Whether the own key is there, among others or alone, as it was created."""
-    key = key_of(entry)
-    return any(kv.key == key and kv.created == entry.token for kv in codec.keys(response))
 
 
 def _as_seen(response: Json, target: Contender, mine: Entry) -> bool:

@@ -63,7 +63,8 @@ class Watch(Request[int]):
     ``Changed(ref)`` (put), with the key as text (``layout.ref_of``). One event ends the watch.
 
     With an ``end`` it watches all keys from ``key`` up to that, the contenders of ``queue``; any event is
-    posted as ``Changed(queue)``.
+    posted as ``Changed(queue)``. Without, a ``queue`` is the name of the value at that key, and events
+    name it so.
     """
 
     key: bytes

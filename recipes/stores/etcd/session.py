@@ -16,20 +16,28 @@ from typing import Any
 
 import requests.exceptions
 
+from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd.codec import only_reads
-from recipes.stores.etcd.session_conn import Conn, dial
 from recipes.stores.etcd.wire import Authorization, Dialect, Exchange, Reply, WireError, compact
-from recipes.stores.etcd.wire_answers import describe, glimpse
-from recipes.stores.etcd.wire_dial import Endpoint
+from recipes.stores.etcd.wire_answers import glimpse
 from recipes.stores.secret import Sealed
+from recipes.stores.sockets import Conn, describe, dial
 from recipes.stores.tls import refused_by_tls
 
-__all__ = ["LeanResponse", "LeanSession", "Pipeline"]
+__all__ = ["LeanResponse", "LeanSession", "Pipeline", "UnsentError", "UntrustedError"]
 
 _IDLE_KEPT = 32
 _load = jsonlib.JSONDecoder().decode  # json.loads would guess the encoding each time
 GIVEN_UP_S = 2.0
 _FOREVER_S = 86_400.0
+
+
+class UnsentError(requests.exceptions.ConnectionError):
+    """No connection could be made: nothing was sent."""
+
+
+class UntrustedError(UnsentError, requests.exceptions.SSLError):
+    """The same, for what TLS said."""
 
 
 class LeanResponse:
@@ -186,7 +194,7 @@ class Pipeline:
     After the first failure every ``next`` fails: the connection is gone.
     """
 
-    __slots__ = ("_broken", "_calls", "_conn", "_failure", "_left", "_rest", "_session", "_untrusted")
+    __slots__ = ("_broken", "_calls", "_conn", "_failure", "_kind", "_left", "_rest", "_session")
 
     def __init__(self, session: LeanSession, calls: Sequence[tuple[str, Any]], deadline: float) -> None:
         """Send ``calls`` (URL and document); a failure shows at ``next``."""
@@ -195,7 +203,7 @@ class Pipeline:
         self._left = len(calls)
         self._rest = b""
         self._failure: str | None = None
-        self._untrusted = False
+        self._kind: type[requests.exceptions.ConnectionError] = requests.exceptions.ConnectionError
         self._broken = False
         self._conn: Conn | None = None
         data = Sealed(b"".join([session.encode(url, json) for url, json in calls]))
@@ -203,7 +211,7 @@ class Pipeline:
             self._conn = session.take(deadline)
             self._conn.send(data, deadline)
         except OSError as error:
-            self._fail(error)
+            self._fail(error, unsent=self._conn is None)
         except BaseException:
             self.close()
             raise
@@ -218,8 +226,7 @@ class Pipeline:
             except BaseException:
                 self.close()
                 raise
-        kind = requests.exceptions.SSLError if self._untrusted else requests.exceptions.ConnectionError
-        raise kind(self._failure)
+        raise self._kind(self._failure)
 
     def close(self) -> None:
         """Let go of the connection unless it was given back."""
@@ -248,8 +255,12 @@ class Pipeline:
             self.close()
         return reply
 
-    def _fail(self, error: Exception) -> None:
-        self._failure, self._untrusted = describe(error), refused_by_tls(error)
+    def _fail(self, error: Exception, *, unsent: bool = False) -> None:
+        self._failure = describe(error)
+        if unsent:
+            self._kind = UntrustedError if refused_by_tls(error) else UnsentError
+        elif refused_by_tls(error):
+            self._kind = requests.exceptions.SSLError
         self._broken = not isinstance(error, TimeoutError)
         self.close()
         self._session.drain()

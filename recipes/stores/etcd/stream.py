@@ -14,8 +14,8 @@ from typing import Any
 
 import h11
 
+from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd.wire import WireError, compact, opening
-from recipes.stores.etcd.wire_dial import Endpoint
 
 __all__ = ["Channel", "Documents"]
 

@@ -12,18 +12,20 @@ from typing import Any
 
 from recipes._contract.connection import Batch, Mailbox, Request
 from recipes.errors import StoreError, StoreUnavailable
+from recipes.stores.addresses import Endpoint
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.codec import only_reads
 from recipes.stores.etcd.login import Login
 from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
 from recipes.stores.etcd.stream_book import Arming, split
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
-from recipes.stores.etcd.tasks_conn import Conn, connect, told
+from recipes.stores.etcd.tasks_conn import Conn
 from recipes.stores.etcd.tasks_watching import Watching
 from recipes.stores.etcd.wire import Dialect, Reply, WireError, compact
 from recipes.stores.etcd.wire_answers import document, error_of, failed, unavailable
-from recipes.stores.etcd.wire_dial import Endpoint, Endpoints
+from recipes.stores.etcd.wire_dial import Endpoints
 from recipes.stores.secret import Sealed
+from recipes.stores.streams import connect, told
 
 __all__ = ["AsyncEtcdConnection"]
 
@@ -197,7 +199,7 @@ class AsyncEtcdConnection:
         try:
             await _enter(slots, until)
         except TimeoutError as error:  # no fault of the server's: it was not asked
-            return [failed(self._endpoints.current().store, error)] * len(posts)
+            return [failed(self._endpoints.current().store, error, unsent=True)] * len(posts)
         try:
             return await self._exchange(posts, until)
         finally:
@@ -218,6 +220,7 @@ class AsyncEtcdConnection:
         parts = [server.dialect.request(_PREFIX + p.path, _encode(p.body), token) for p in posts]
         data = Sealed(b"".join(parts))
         found: list[Json | Exception] = []
+        conn: Conn | None = None
         try:
             conn = await self._take(server, attempt.until)
             with self._using(conn, server, attempt.until, posts):
@@ -225,7 +228,7 @@ class AsyncEtcdConnection:
                     found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
         except (OSError, WireError) as error:
             server.drain()
-            failure = failed(store, error)
+            failure = failed(store, error, unsent=conn is None)
             found += [failure] * (len(posts) - len(found))
         if self._closed:
             return found  # which is no fault of the server

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
-import socket
-import ssl
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 from typing import TypeVar, cast
 
-from recipes.stores.etcd.session_conn import readable
+from recipes.stores.addresses import forget_unsent
 from recipes.stores.etcd.wire import Exchange, Reply, WireError
-from recipes.stores.etcd.wire_dial import Address, Endpoint, forget_unsent, look_up, numeric, tune
-from recipes.stores.tls import CLOSED
+from recipes.stores.sockets import readable
 
-__all__ = ["Conn", "connect", "told"]
+__all__ = ["Conn"]
 
 T = TypeVar("T")
 GIVEN_UP_S = 2.0
@@ -125,87 +118,3 @@ class Conn(asyncio.Protocol):
         self.fail(exc or WireError("the connection was closed before a reply; does this port want TLS?"))
         if not self.closed.done():
             self.closed.set_result(None)
-
-
-async def told(start: Callable[[Callable[[T], None]], Callable[[], None] | None]) -> T:
-    """Return what ``start`` has somebody tell, from whatever thread; call what it returned, at the end."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T) -> None:
-        if not answer.done():
-            answer.set_result(result)
-
-    def done(result: T) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result)
-
-    forget = start(done)
-    try:
-        return await answer
-    finally:
-        if forget is not None:
-            forget()
-
-
-async def _resolve(endpoint: Endpoint) -> list[Address]:
-    """Return the addresses of ``endpoint``, or raise OSError."""
-    found = numeric(endpoint)
-    if found is not None:
-        return found
-    outcome: list[Address] | Exception = await told(partial(look_up, endpoint))
-    if isinstance(outcome, Exception):
-        raise OSError(f"the name cannot be resolved: {outcome}")
-    return outcome
-
-
-async def connect(
-    endpoint: Endpoint, context: ssl.SSLContext | None, protocol: asyncio.Protocol, until: float
-) -> None:
-    """Connect ``protocol`` to ``endpoint``, trying each of its addresses, or raise OSError.
-
-    ``until`` is an instant of the loop's clock.
-    """
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout_at(until):
-            found = await _resolve(endpoint)
-            for position, address in enumerate(found, 1):
-                now = loop.time()
-                share = now + (until - now) / (len(found) - position + 1)
-                try:
-                    async with asyncio.timeout_at(share):
-                        await _connect(address, endpoint.host, context, protocol)
-                        return
-                except OSError:
-                    # What was made too late is still going down, and would tell of the next one's end.
-                    if position == len(found) or getattr(protocol, "transport", None) is not None:
-                        raise
-    except TimeoutError as error:
-        raise TimeoutError(error.strerror or "no connection in time") from None
-
-
-async def _connect(
-    address: Address, host: str, context: ssl.SSLContext | None, protocol: asyncio.Protocol
-) -> None:
-    family, where = address
-    loop = asyncio.get_running_loop()
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        tune(sock)
-        sock.setblocking(False)
-        await loop.sock_connect(sock, where)
-        name = host if context is not None else None
-        await loop.create_connection(lambda: protocol, sock=sock, ssl=context, server_hostname=name)
-    except ConnectionResetError as error:
-        sock.close()
-        words = (error.strerror if context is None else None) or CLOSED
-        raise ConnectionResetError(errno.ECONNRESET, words) from error
-    except BaseException:
-        # In the very turn in which a handshake ends asyncio only begins to close: the transport would keep
-        # the number of the socket, and the next connection that gets this number could not be used.
-        made = getattr(protocol, "transport", None)
-        if made is not None:
-            made.abort()
-        sock.close()
-        raise

@@ -12,9 +12,9 @@ from recipes._contract.connection import Mailbox
 from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
-from recipes.stores.etcd.tasks_conn import connect
 from recipes.stores.etcd.wire_answers import failed, unavailable
 from recipes.stores.etcd.wire_dial import DIAL_S
+from recipes.stores.streams import connect
 
 __all__ = ["Watching"]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import ssl
 from typing import Any
 
 from recipes.errors import StoreFull, StoreUnavailable, StoreUntrusted
 from recipes.stores.etcd.requests import EtcdError
-from recipes.stores.tls import refused_by_tls, tls_words
+from recipes.stores.sockets import describe
+from recipes.stores.tls import refused_by_tls
 
 __all__ = [
     "checked",
-    "describe",
     "document",
     "error_in",
     "error_of",
@@ -41,7 +39,6 @@ _PASSING = (
     "raft: stopped",
 )
 
-_OF_ASYNCIO = "Connect call failed"  # stands in place of the reason, which is in the number only
 _PASSING_CODES = (_CANCELLED, _DEADLINE, _INTERNAL, _UNAVAILABLE)
 
 # A watch that is refused says so in words only (``cancel_reason``), and a call without credentials
@@ -121,20 +118,10 @@ def unavailable(store: str, detail: str) -> StoreUnavailable:
     return StoreUnavailable(store, detail)
 
 
-def failed(store: str, error: Exception) -> StoreUnavailable:
-    """Return the error for a way to the store that failed like this."""
+def failed(store: str, error: Exception, *, unsent: bool = False) -> StoreUnavailable:
+    """Return the error for a way to the store that failed like this; ``unsent``: before anything was sent."""
     kind = StoreUntrusted if refused_by_tls(error) else StoreUnavailable
-    return kind(store, describe(error))
-
-
-def describe(error: Exception) -> str:
-    """Return what happened, in words without secrets."""
-    if isinstance(error, ssl.SSLError):
-        return tls_words(error)
-    if isinstance(error, OSError) and error.strerror:
-        number = error.errno if error.strerror.startswith(_OF_ASYNCIO) else None
-        return error.strerror if number is None else os.strerror(number)
-    return str(error) or type(error).__name__
+    return kind(store, describe(error), unsent=unsent)
 
 
 def glimpse(text: str | bytes) -> str:

@@ -95,7 +95,7 @@ class Database:
             sqlite3.Error: See `schema.meaning`.
         """
         if self._closed:
-            raise StoreUnavailable(self._label, "the link is closed")
+            raise StoreUnavailable(self._label, "the link is closed", unsent=True)
         file = identity(self.path)
         if self._file is not None and self._file != file:
             self.close()

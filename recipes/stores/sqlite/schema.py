@@ -15,10 +15,12 @@ from recipes.stores.sqlite.location import check, machine, no_room
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["EPOCH", "checkpoint", "connect", "meaning", "transaction"]
+__all__ = ["EPOCH", "checkpoint", "connect", "meaning", "synced", "transaction"]
 
 APPLICATION = 0x52454349  # "RECI"
 VERSION = 3
+"""Rises when a client of an older version can no longer use the tables; what it need not know of is added."""
+
 EPOCH = 1 << 40
 """A token is the number of the boot times this, and the number of the grant within it."""
 
@@ -39,6 +41,16 @@ CREATE TABLE observer (
 """
 """What versions before 3 had in another form, or not at all."""
 
+VALUES = """
+CREATE TABLE value (key TEXT PRIMARY KEY, version INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE receipt (
+    session TEXT NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, said BLOB NOT NULL,
+    PRIMARY KEY (session, key)
+) WITHOUT ROWID;
+CREATE TRIGGER receipts AFTER DELETE ON session BEGIN DELETE FROM receipt WHERE session = OLD.id; END;
+"""
+"""What clients that do not know of values leave alone; by the trigger they, too, end a session's receipts."""
+
 TABLES = """
 CREATE TABLE machine (only INTEGER PRIMARY KEY CHECK (only = 1), boot TEXT NOT NULL, token INTEGER NOT NULL);
 CREATE TABLE session (id TEXT PRIMARY KEY, ttl_s REAL NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID;
@@ -52,6 +64,11 @@ INSERT INTO machine VALUES (1, '', 0);
 WHOSE = """
 SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
     (SELECT COUNT(*) FROM sqlite_master)
+"""
+
+HAS = """
+SELECT (SELECT user_version FROM pragma_user_version),
+    EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'value')
 """
 
 DAMAGED = "the file is damaged; stop all clients, and delete it: tokens begin anew then"
@@ -87,6 +104,21 @@ def transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Generator[Non
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def synced(db: sqlite3.Connection) -> Generator[None]:
+    """Have the commit within survive a power cut: nothing of it is visible before it is on the disk.
+
+    Interrupted, it leaves later commits synced too.
+    """
+    (before,) = db.execute("PRAGMA synchronous").fetchone()
+    db.execute("PRAGMA synchronous = FULL")
+    try:
+        yield
+    finally:
+        if not db.in_transaction:  # an interrupt struck as one began: SQLite would raise another error
+            db.execute(f"PRAGMA synchronous = {before}")
 
 
 def checkpoint(db: sqlite3.Connection) -> bool:
@@ -155,7 +187,7 @@ def _prepare(db: sqlite3.Connection, label: str) -> None:
         raise StoreRefused(label, f"the file cannot be shared (its journal stays {mode!r})")
     with transaction(db):
         if not _is_ours(db, label):  # another may have been quicker
-            _execute(db, TABLES + CONTENDER)
+            _execute(db, TABLES + CONTENDER + VALUES)
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -169,25 +201,30 @@ def _execute(db: sqlite3.Connection, script: str) -> None:
 def _upgrade(db: sqlite3.Connection) -> None:
     """Have tables of an older version as they are now, with all that stands in them.
 
-    A client of the older version that has the file open keeps what it holds, renews and releases it; all
-    else that it asks is refused, as the columns are others. It cannot open the file again.
+    A client from before there were values goes on as it did, and may open the file again. One of a version
+    before 3 that has the file open keeps what it holds, renews and releases it; all else that it asks is
+    refused, as the columns are others. It cannot open the file again.
     """
-    asked = "SELECT user_version FROM pragma_user_version"
-    if db.execute(asked).fetchone()[0] == VERSION:
+    if db.execute(HAS).fetchone() == (VERSION, True):
         return
     with transaction(db):
-        version = db.execute(asked).fetchone()[0]
-        if version == VERSION:  # another was quicker
-            return
-        db.execute("ALTER TABLE contender RENAME TO older")
-        _execute(db, CONTENDER)
-        mark, owner = "CASE downgraded WHEN 0 THEN '' ELSE 'downgraded' END", "note" if version > 1 else "''"
-        db.execute(
-            "INSERT INTO contender (queue, token, id, kind, session, mark, owner, version) "  # noqa: S608 - constants
-            f"SELECT queue, token, id, kind, session, {mark}, {owner}, downgraded FROM older"
-        )
-        db.execute("DROP TABLE older")
-        db.execute(f"PRAGMA user_version = {VERSION}")
+        version, has_values = db.execute(HAS).fetchone()
+        if not has_values:  # else another was quicker
+            _execute(db, VALUES)
+        if version < VERSION:
+            _upgrade_contenders(db, version)
+            db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _upgrade_contenders(db: sqlite3.Connection, version: int) -> None:
+    db.execute("ALTER TABLE contender RENAME TO older")
+    _execute(db, CONTENDER)
+    mark, owner = "CASE downgraded WHEN 0 THEN '' ELSE 'downgraded' END", "note" if version > 1 else "''"
+    db.execute(
+        "INSERT INTO contender (queue, token, id, kind, session, mark, owner, version) "  # noqa: S608 - constants
+        f"SELECT queue, token, id, kind, session, {mark}, {owner}, downgraded FROM older"
+    )
+    db.execute("DROP TABLE older")
 
 
 def _is_ours(db: sqlite3.Connection, label: str) -> bool:
@@ -206,7 +243,8 @@ def _is_ours(db: sqlite3.Connection, label: str) -> bool:
 
 def _tune(db: sqlite3.Connection) -> None:
     # A commit survives the death of a process, and need not survive the machine: no session does. What
-    # must is the boot's number, see _enter_boot. Checkpoints are synced, so the file is never damaged.
+    # must are values, see `synced`, and the boot's number, see _enter_boot. Checkpoints are synced, so the
+    # file is never damaged.
     for pragma in ("synchronous = NORMAL", "secure_delete = OFF", "trusted_schema = OFF"):
         db.execute(f"PRAGMA {pragma}")
     db.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint

@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import sqlite3
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from recipes.stores._kit.session import Observe, Observed, Session
 from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.liveness import Folder, LivenessLock
 from recipes.stores.sqlite.notifications import Notifications
-from recipes.stores.sqlite.schema import checkpoint, meaning, transaction
-from recipes.stores.sqlite.transactions import Sweep, Transaction, grows, writes
+from recipes.stores.sqlite.schema import checkpoint, meaning, synced, transaction
+from recipes.stores.sqlite.transactions import Sweep, Transaction, grows, lasts, writes
 
 __all__ = ["FileSession"]
 
@@ -30,6 +31,9 @@ ROOM = 64 * 1024
 """With fewer bytes free on the disk nobody joins a queue: what is left is for renewing and ending."""
 
 CHECKPOINT_CHANCE = 1 / 64
+CHECKPOINT_BYTES = 1_000_000
+"""One byte written adds the reciprocal to that chance: the log does not grow beyond a few large values."""
+
 LOG_WARNS = 16_000_000
 """Bytes of the log: ordinarily it has less than a hundredth of that."""
 
@@ -61,7 +65,7 @@ class FileSession(Session):
         try:
             return self._try(command, until)
         except StoreFull:
-            if grows(command.op) or not self._checkpoint():
+            if grows(command.op) is not None or not self._checkpoint():
                 raise
             return self._try(command, until)  # there was room in the log, from its start
 
@@ -72,7 +76,7 @@ class FileSession(Session):
         with section.mark:
             try:
                 if not database.acquire(until - boot_time()):
-                    raise StoreUnavailable(self.label, "earlier requests take too long")
+                    raise StoreUnavailable(self.label, "earlier requests take too long", unsent=True)
                 db = database.connection()
                 self._expect_own(command)
                 self._prepare(command)
@@ -89,8 +93,8 @@ class FileSession(Session):
                 finally:  # an interrupt may strike as that begins
                     database.release()
         self._tell(work)
-        chosen = writes(command) and random.random() < CHECKPOINT_CHANCE  # noqa: S311 - spreads load only
-        if chosen and not self._checkpoint():
+        chance = CHECKPOINT_CHANCE + (grows(command.op) or 0) / CHECKPOINT_BYTES if writes(command) else 0.0
+        if random.random() < chance and not self._checkpoint():  # noqa: S311 - spreads load only
             self._look_at_log()
         if isinstance(reply, SessionLost):
             raise reply
@@ -111,9 +115,10 @@ class FileSession(Session):
 
     def _prepare(self, command: Command) -> None:
         """See that there is room, and that others can see this session live before it does."""
-        if grows(command.op):
+        added = grows(command.op)
+        if added is not None:
             room = os.statvfs(self._directory)
-            if room.f_bavail * room.f_frsize < ROOM:
+            if room.f_bavail * room.f_frsize < ROOM + 2 * added:  # in the log, and then in the file
                 raise StoreFull(self.label, "the disk is full")
         if isinstance(command.op, Open) and self._liveness is None:
             try:
@@ -125,7 +130,10 @@ class FileSession(Session):
 
     def _transact(self, command: Command, db: sqlite3.Connection) -> tuple[Any, Transaction]:
         reply: Any
-        with transaction(db, "IMMEDIATE" if writes(command) else "DEFERRED"):
+        with ExitStack() as stack:
+            if lasts(command.op):
+                stack.enter_context(synced(db))
+            stack.enter_context(transaction(db, "IMMEDIATE" if writes(command) else "DEFERRED"))
             work = Transaction(command, db, boot_time(), self._folder.dead, self.listen)
             try:
                 reply = work.carry_out()

@@ -14,10 +14,12 @@ from recipes._contract.record import record
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Gone
 from recipes.errors import SessionLost
-from recipes.stores._kit.queue import ENDED, Command, kind_of, ref_of, target_of, watched_on_joining
+from recipes.stores._kit.queue import ENDED, Command, Put, kind_of, ref_of, target_of, watched_on_joining
 from recipes.stores._kit.session import Observe, Observed
+from recipes.stores.receipts import Exchanged
+from recipes.stores.sqlite import values
 
-__all__ = ["Sweep", "Transaction", "grows", "writes"]
+__all__ = ["Sweep", "Transaction", "grows", "lasts", "writes"]
 
 EXPIRED = "the session was not renewed in time, and has expired"
 MORE_THAN_ANY = 2**63 - 1
@@ -30,8 +32,11 @@ LIST = """
 SELECT token, id, kind, session, mark, token, owner, data, version FROM contender WHERE queue = ?
 ORDER BY token LIMIT ?
 """
-STATE = "SELECT COUNT(*) || ' ' || MAX(token) || ' ' || SUM(version) FROM contender WHERE queue = ?"
-"""Differs after each change of a queue: tokens and versions only rise. None if the queue is empty."""
+STATE = """
+SELECT COUNT(*) || ' ' || IFNULL(MAX(token), 0) || ' ' || IFNULL(SUM(version), 0) || ' ' ||
+    IFNULL((SELECT version FROM value WHERE key = ?1), 0) FROM contender WHERE queue = ?1
+"""
+"""Differs after each change of a queue, or of the value of that name: tokens and versions only rise."""
 
 
 @record
@@ -41,9 +46,22 @@ class Sweep(ops.Op[None]):
     suspects: tuple[str, ...] = ()
 
 
-def grows(op: ops.Op[Any]) -> bool:
-    """Whether an operation takes room in the file, and so is refused when there is little left."""
-    return isinstance(op, ops.Open | ops.Enqueue | ops.Probe)
+def grows(op: ops.Op[Any]) -> int | None:
+    """How many bytes an operation adds to the file; None: none, and it is done on a full disk too."""
+    match op:
+        case ops.Open():
+            return 0
+        case ops.Enqueue(ticket=ticket) | ops.Probe(ticket=ticket):
+            return len(ticket.data)
+        case Put(exchange=put) if not put.settles and put.write.data is not None:
+            return len(put.write.data)
+        case _:
+            return None
+
+
+def lasts(op: ops.Op[Any]) -> bool:
+    """Whether what an operation writes has to survive a power cut; what belongs to a session does not."""
+    return isinstance(op, Put) and not op.exchange.settles
 
 
 def writes(command: Command) -> bool:
@@ -55,7 +73,7 @@ def writes(command: Command) -> bool:
             return bool(targets) and evidence is None
         case ops.Watch(targets=targets):
             return bool(targets)
-        case ops.List(watch=watch):
+        case ops.List(watch=watch) | ops.Read(watch=watch):
             return watch
         case op:
             return not isinstance(op, Observe | ops.Queues)
@@ -69,7 +87,8 @@ class Transaction:
         db: The connection, in a transaction.
         now: Boot time, read when the transaction had begun.
         dead: Says which of these sessions' processes are known to have died.
-        listen: Notes, before the commit, that a mailbox is notified of a contender or a queue.
+        listen: Notes, before the commit, that a mailbox is notified of a contender or a queue; whether
+            another of this session is already.
 
     Attributes:
         news: The sessions to notify, the first in the queue first, and of what.
@@ -82,7 +101,7 @@ class Transaction:
         db: sqlite3.Connection,
         now: float,
         dead: Callable[[Iterable[str]], list[str]],
-        listen: Callable[[Mailbox, str], None],
+        listen: Callable[[Mailbox, str], bool],
     ) -> None:
         self._command = command
         self._session = command.session
@@ -192,13 +211,16 @@ class Transaction:
     def _place(self, ticket: ops.Ticket, token: int | None) -> ops.Entry:
         """Return the entry of an attempt; without a token it joins the queue."""
         if token is None:
-            self._run("UPDATE machine SET token = token + 1")
-            token = int(self._run("SELECT token FROM machine").fetchone()[0])
+            token = self._next_token()
             row = (ticket.queue, token, ticket.id, kind_of(ticket), self._session, ticket.owner, ticket.data)
             columns = "queue, token, id, kind, session, owner, data"
             self._run(f"INSERT INTO contender ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
             self._tell_observers(ticket.queue)
         return ops.Entry(ticket, ref_of(ticket.queue, token), token)
+
+    def _next_token(self) -> int:
+        self._run("UPDATE machine SET token = token + 1")
+        return int(self._run("SELECT token FROM machine").fetchone()[0])
 
     def _living(self, queue: str, before: int | None, rule: Rule) -> Ahead:
         """Return the nearest that count; sessions among them whose process has died are ended first."""
@@ -292,6 +314,21 @@ class Transaction:
     def _is_mine(self, entry: ops.Entry) -> bool:
         return self._state_of(entry.ticket.queue, entry.token)[0] == self._session
 
+    # Values.
+
+    def _read(self, op: ops.Read) -> ops.Stored:
+        if op.watch:
+            self._observe_queue(op.key)
+        return values.read(self._run, op.key)
+
+    def _put(self, op: Put) -> Exchanged:
+        write = op.exchange.write
+        guarded = all(self._is_mine(guard) for guard in write.guards)
+        found = values.put(self._run, self._session, op, self._next_token, guarded=guarded)
+        if found.done and not op.exchange.settles:
+            self._tell_observers(write.key)
+        return found
+
     # What is looked at from outside.
 
     def _list(self, op: ops.List) -> ops.Listing:
@@ -320,14 +357,14 @@ class Transaction:
             bool(due.fetchone()[0]),
         )
 
-    def _state(self, queue: str) -> tuple[str | None]:
-        state: tuple[str | None] = self._run(STATE, (queue,)).fetchone()
+    def _state(self, queue: str) -> tuple[str]:
+        state: tuple[str] = self._run(STATE, (queue,)).fetchone()
         return state
 
-    def _state_seen(self, queue: str) -> tuple[str | None] | None:
+    def _state_seen(self, queue: str) -> tuple[str] | None:
         """Return the state of a queue as this session saw it; None if it was notified of a change since."""
         seen = "SELECT state FROM observer WHERE queue = ? AND session = ?"
-        found: tuple[str | None] | None = self._run(seen, (queue, self._session)).fetchone()
+        found: tuple[str] | None = self._run(seen, (queue, self._session)).fetchone()
         return found
 
     # Which sessions are notified.
@@ -342,11 +379,16 @@ class Transaction:
         self._run("INSERT OR IGNORE INTO watch (token, session, waiter) VALUES (?, ?, ?)", row)
 
     def _observe_queue(self, queue: str) -> None:
-        """Watch a queue; its state is noted too, so that a change is found of which nothing was heard."""
+        """Watch a queue; its state is noted too, so that a change is found of which nothing was heard.
+
+        An earlier observer of this session that still waits for a notification is notified here: should
+        that be lost, it would not be found, as the state is noted anew.
+        """
         state, seen = self._state(queue), self._state_seen(queue)
-        if seen not in (None, state):  # an earlier observer of this session has to be notified of it
+        if seen not in (None, state):
             self._tell_observers(queue)
-        self._listen(self._command.mailbox, queue)
+        if self._listen(self._command.mailbox, queue) and seen is None:
+            self._add_news([(self._session,)], Changed(queue))
         row = (queue, self._session, *state)
         self._run("INSERT OR REPLACE INTO observer (queue, session, state) VALUES (?, ?, ?)", row)
 

@@ -10,9 +10,22 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes._contract.connection import Request
-from recipes.stores.zookeeper.requests import Children, Create, Delete, Exists, Get, SetData, Stat, Sync
+from recipes.stores.zookeeper.requests import (
+    Check,
+    Children,
+    Create,
+    Delete,
+    Exists,
+    Get,
+    Multi,
+    MultiFailed,
+    SetData,
+    Stat,
+    Sync,
+    ZooKeeperError,
+)
 
-__all__ = ["Decode", "Unread", "acl_bytes", "encoded", "unread_names"]
+__all__ = ["MULTI", "Decode", "Unread", "acl_bytes", "encoded", "unread_names"]
 
 Decode = Callable[[bytes, int], Any]
 """Makes the reply of a message, from an offset on."""
@@ -37,9 +50,14 @@ class Unread:
         return self._decode(self._message, self._at)
 
 
+MULTI = 14
 _INT = struct.Struct("!i")
 _STAT = struct.Struct("!q24xi8xq16x")  # of its eleven numbers: czxid, version, ephemeralOwner
-_NO_TEXT = _INT.pack(-1)
+_NOTHING = _INT.pack(-1)
+_PART = struct.Struct("!i?i")  # of a multi: kind, whether it was the last, error
+_LAST_PART = _PART.pack(-1, True, -1)
+_FAILED, _SET = -1, 5
+_CREATE, _CREATE_PART = 15, 1  # a server answers a part without a stat, whichever it was asked with
 _EPHEMERAL, _SEQUENCE = 1, 2
 
 
@@ -68,7 +86,7 @@ def encoded(request: Request[Any], acl: bytes) -> tuple[int, bytes, Decode]:
 def _create(request: Create, acl: bytes) -> tuple[int, bytes, Decode]:
     flags = _EPHEMERAL * request.ephemeral | _SEQUENCE * request.sequence
     body = _text(request.path) + _data(request.data) + acl + _INT.pack(flags)
-    return 15, body, _created
+    return _CREATE, body, _created
 
 
 def _children(request: Children, _: bytes) -> tuple[int, bytes, Decode]:
@@ -84,11 +102,23 @@ def _exists(request: Exists, _: bytes) -> tuple[int, bytes, Decode]:
 
 
 def _set(request: SetData, _: bytes) -> tuple[int, bytes, Decode]:
-    return 5, _text(request.path) + _data(request.data) + _INT.pack(request.version), _stat
+    return _SET, _text(request.path) + _data(request.data) + _INT.pack(request.version), _stat
 
 
 def _delete(request: Delete, _: bytes) -> tuple[int, bytes, Decode]:
     return 2, _text(request.path) + _INT.pack(request.version), _nothing
+
+
+def _check(request: Check, _: bytes) -> tuple[int, bytes, Decode]:
+    return 13, _text(request.path) + _INT.pack(request.version), _nothing
+
+
+def _multi(request: Multi, acl: bytes) -> tuple[int, bytes, Decode]:
+    body = b""
+    for part in request.parts:
+        kind, inside, _ = encoded(part, acl)
+        body += _PART.pack(_CREATE_PART if kind == _CREATE else kind, False, -1) + inside
+    return MULTI, body + _LAST_PART, _done
 
 
 def _sync(request: Sync, _: bytes) -> tuple[int, bytes, Decode]:
@@ -102,6 +132,8 @@ _ENCODERS: dict[type[Request[Any]], Callable[[Any, bytes], tuple[int, bytes, Dec
     Exists: _exists,
     SetData: _set,
     Delete: _delete,
+    Check: _check,
+    Multi: _multi,
     Sync: _sync,
 }
 
@@ -111,11 +143,11 @@ def _watching(request: Children | Get | Exists) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    return _data(text.encode()) if text else _NO_TEXT
+    return _data(text.encode()) if text else _NOTHING
 
 
-def _data(data: bytes) -> bytes:
-    return _INT.pack(len(data)) + data
+def _data(data: bytes | None) -> bytes:
+    return _NOTHING if data is None else _INT.pack(len(data)) + data
 
 
 def _created(message: bytes, at: int) -> tuple[str, Stat]:
@@ -124,10 +156,46 @@ def _created(message: bytes, at: int) -> tuple[str, Stat]:
     return message[at + 4 : end].decode(), _stat(message, end)
 
 
-def _got(message: bytes, at: int) -> tuple[bytes, Stat]:
+def _got(message: bytes, at: int) -> tuple[bytes | None, Stat]:
     (length,) = _INT.unpack_from(message, at)
-    end = at + 4 + max(0, length)  # -1: there is none
-    return message[at + 4 : end], _stat(message, end)
+    at += 4
+    if length < 0:
+        return None, _stat(message, at)
+    return message[at : at + length], _stat(message, at + length)
+
+
+def _done(message: bytes, at: int) -> tuple[Any, ...]:
+    """Return the replies to the parts of a multi; of one that failed, only which part did.
+
+    The parts before that say 0, and those behind it that they were not reached.
+    """
+    replies: list[Any] = []
+    failed: MultiFailed | None = None
+    while True:
+        kind, last, _ = _PART.unpack_from(message, at)
+        at += _PART.size
+        if last:
+            return tuple(replies) if failed is None else (failed,)
+        if kind == _FAILED:
+            (code,) = _INT.unpack_from(message, at)
+            at += _INT.size
+            if code and failed is None:
+                failed = MultiFailed(len(replies), _error(code))
+        reply: Any = None
+        if kind == _CREATE_PART:
+            begin = at + _INT.size
+            at = begin + _INT.unpack_from(message, at)[0]
+            reply = message[begin:at].decode()
+        elif kind == _SET:
+            reply = _stat(message, at)
+            at += _STAT.size
+        replies.append(reply)
+
+
+def _error(code: int) -> ZooKeeperError:
+    error = ZooKeeperError()
+    error.code = code
+    return error
 
 
 def unread_names(message: bytes, at: int) -> Unread:

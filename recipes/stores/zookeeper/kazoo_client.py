@@ -116,19 +116,17 @@ class KazooSession:
             if over is None:
                 self._send(call)
             else:
-                call.fail(SessionExpired(over))
+                call.fail(SessionExpired(over, unsent=True))
 
     def outcome(self, call: Call, timeout_s: float) -> Any:
         """Return the reply, or raise, when ``call`` is done or its time is up."""
-        if call.complete:
-            return call.result(partial(self._unanswered, timeout_s), self._malformed)
-        parked = id(call) in self._parked
-        missing = self.abandon(call)
+        unsent = not call.complete and self._unpark(call)
+        missing = not call.complete and self.abandon(call)
         if missing and isinstance(call.request, Close):
             return None  # it goes on behind
-        if missing and not parked:
+        if missing and not unsent:
             self._leave_if_cut_off(call)
-        return call.result(partial(self._unanswered, timeout_s), self._malformed)
+        return call.result(partial(self._unanswered, timeout_s, unsent=unsent), self._malformed)
 
     def _leave_if_cut_off(self, call: Call) -> None:
         """Go to another server from one that does not reach the leader, whatever it answers by itself."""
@@ -142,12 +140,18 @@ class KazooSession:
             if self._handler is not None:
                 self._handler.abort()
 
+    def _unpark(self, call: Call) -> bool:
+        """Have ``call`` not be sent any more; returns whether it was not."""
+        if self._inherited():
+            return False
+        with section.mark, self._lock:
+            return self._parked.pop(id(call), None) is not None
+
     def abandon(self, call: Call) -> bool:
         """Wait for ``call`` no more; returns whether it was not done. A half-open session is given up."""
         missing = call.abandon()
         if missing and not self._inherited():
-            with section.mark, self._lock:
-                self._parked.pop(id(call), None)
+            self._unpark(call)
             if self._handler is not None:
                 self._handler.ring()
             if call is self._opening:
@@ -232,7 +236,8 @@ class KazooSession:
             refused = list(self._parked.values()) if failed else []
             for call in refused:
                 del self._parked[id(call)]
-        nowhere = StoreUnavailable(self._hosts, self._log.trouble(self._hosts) or "no connection")
+        trouble = self._log.trouble(self._hosts) or "no connection"
+        nowhere = StoreUnavailable(self._hosts, trouble, unsent=True)
         for call in refused:
             call.fail(nowhere)
         opening = self._opening
@@ -319,7 +324,7 @@ class KazooSession:
             parked = list(self._parked.values())
             self._parked.clear()
         for call in parked:
-            call.fail(SessionExpired(reason))
+            call.fail(SessionExpired(reason, unsent=True))
         self._watches.disturb()
         return True
 
@@ -406,9 +411,11 @@ class KazooSession:
     def _malformed(self, error: Exception) -> Exception:
         return translated(error, self._hosts)
 
-    def _unanswered(self, timeout_s: float) -> StoreUnavailable:
+    def _unanswered(self, timeout_s: float, *, unsent: bool) -> StoreUnavailable:
         late = f"nothing within {timeout_s:.3g} s"
-        return StoreUnavailable(self._hosts, late) if self._up else self._log.failure(self._hosts, late)
+        error = StoreUnavailable(self._hosts, late) if self._up else self._log.failure(self._hosts, late)
+        error.unsent = unsent
+        return error
 
     def _inherited(self) -> bool:
         """Return whether this is a forked child: all of it, locks as well, belongs to the parent."""

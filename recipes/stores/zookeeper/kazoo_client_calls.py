@@ -9,7 +9,8 @@ from typing import Any
 from recipes._contract.connection import Batch, Request
 from recipes._section import section
 from recipes.errors import StoreUnavailable
-from recipes.stores.zookeeper.codec import Unread, encoded
+from recipes.stores.zookeeper.codec import MULTI, Unread, encoded
+from recipes.stores.zookeeper.requests import MultiFailed
 
 __all__ = ["Call", "Part"]
 
@@ -142,8 +143,13 @@ class Part:
         return self._decode(message, offset)
 
     def set(self, value: Any) -> None:
-        """Take the reply."""
-        self._call.settle(self.position, value)
+        """Take the reply; kazoo makes a list of what came for the parts of a multi."""
+        if self.type != MULTI:
+            self._call.settle(self.position, value)
+        elif value and isinstance(value[0], MultiFailed):
+            self.set_exception(value[0])
+        else:
+            self._call.settle(self.position, tuple(value))
 
     def set_exception(self, error: Exception) -> None:
         """Take an error in place of it."""

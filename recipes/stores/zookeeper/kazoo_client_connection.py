@@ -19,12 +19,10 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
-    EXCEPTIONS,
     AuthFailedError,
     ConnectionClosedError,
     ConnectionDropped,
     SessionExpiredError,
-    ZookeeperError,
 )
 from kazoo.protocol.connection import WATCH_XID, ConnectionHandler
 from kazoo.protocol.serialization import Auth, Exists, GetChildren
@@ -34,6 +32,7 @@ from recipes._section import section
 from recipes.stores.zookeeper.codec import unread_names
 from recipes.stores.zookeeper.handler_sockets import LeanSocket
 from recipes.stores.zookeeper.kazoo_client_calls import Part
+from recipes.stores.zookeeper.kazoo_client_errors import error_of
 from recipes.stores.zookeeper.requests import NoNode
 
 __all__ = ["LeanClient", "PlainClient"]
@@ -186,7 +185,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
             client.last_zxid = zxid
         missing = error == NoNode.code and part.type == Exists.type  # which is watched all the same
         if error and not missing:
-            part.set_exception(_said(error))
+            part.set_exception(error_of(error))
             return True
         if part.watcher is not None and not client._stopped.is_set():
             watchers = client._child_watchers if part.type == GetChildren.type else client._data_watchers
@@ -198,12 +197,6 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         else:
             part.set(reply)
         return True
-
-
-def _said(error: int) -> Exception:
-    """Return what kazoo makes of an error's number; of one that it does not know it makes the end of all."""
-    kind: type[Exception] | None = EXCEPTIONS.get(error)
-    return ZookeeperError(f"error {error}, which kazoo does not know") if kind is None else kind()
 
 
 class WatchedChildren(GetChildren):  # type: ignore[misc] # kazoo ships no types

@@ -12,9 +12,16 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import ForceRetryError, RetryFailedError
 
 from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable
-from recipes.stores.zookeeper.requests import BadVersion, NodeExists, NoNode, SessionExpired, ZooKeeperError
+from recipes.stores.zookeeper.requests import (
+    BadVersion,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    ZooKeeperError,
+)
 
-__all__ = ["translated"]
+__all__ = ["error_of", "translated"]
 
 _ANSWERS: dict[type[BaseException], type[ZooKeeperError]] = {
     kazoo.BadVersionError: BadVersion,
@@ -69,8 +76,16 @@ _REFUSALS: dict[type[BaseException], tuple[type[StoreError], str]] = {
 }
 
 
+def error_of(code: int) -> Exception:
+    """Return what kazoo makes of an error's number; of one that it does not know it makes the end of all."""
+    kind: type[Exception] | None = kazoo.EXCEPTIONS.get(code)
+    return kazoo.ZookeeperError(f"error {code}, which kazoo does not know") if kind is None else kind()
+
+
 def translated(error: BaseException, store: str) -> Exception:
     """Return what ``error``, raised by kazoo, means; ``store`` names the servers."""
+    if isinstance(error, MultiFailed):
+        return _translated_part(error, store)
     kind = type(error)
     said = f" ({error})" if str(error) else ""
     if issubclass(kind, _NO_ANSWER):
@@ -87,3 +102,11 @@ def translated(error: BaseException, store: str) -> Exception:
         return other
     # A reply that kazoo could not decode, for one: what was asked may have been done.
     return StoreUnavailable(store, f"{kind.__name__}{said}")
+
+
+def _translated_part(failed: MultiFailed, store: str) -> Exception:
+    """Return what the number of a part's error means, and which part it was if a protocol handles that."""
+    error = translated(error_of(failed.code), store)
+    if isinstance(error, ZooKeeperError) and not isinstance(error, SessionExpired):
+        return MultiFailed(failed.part, error)
+    return error

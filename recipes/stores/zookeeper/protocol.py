@@ -14,9 +14,9 @@ moved (``SessionMovedException``).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from recipes._contract.connection import Batch, Request
+from recipes._contract.connection import Batch
 from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.contents import Contents, pack, unpack
 from recipes._contract.operations import (
@@ -41,10 +41,10 @@ from recipes._contract.operations import (
     Watch,
     Withdraw,
 )
-from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
+from recipes._contract.protocol import RequestContext, Steps
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import LocallyGone
-from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreUnavailable
 from recipes.stores.zookeeper.layout import (
     NO_CONTENDER,
     NO_LOCK,
@@ -53,6 +53,8 @@ from recipes.stores.zookeeper.layout import (
     Layout,
     dubious,
 )
+from recipes.stores.zookeeper.protocol_asking import ANY
+from recipes.stores.zookeeper.protocol_values import Values
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
@@ -62,27 +64,20 @@ from recipes.stores.zookeeper.requests import (
     Delete,
     Exists,
     Get,
-    NodeExists,
     NoNode,
-    SessionExpired,
     SetData,
     Stat,
     Sync,
-    ZooKeeperError,
 )
 
 __all__ = ["ZooKeeperProtocol"]
 
-T = TypeVar("T")
-
 PARENT_TRIES = 5
 AT_ONCE = 100  # listings sent together
-ANY = -1
-EXPIRED = "the session has expired on the store"
 NO_SESSION = "bound to no session; it stands in the way until somebody deletes it"
 
 
-class ZooKeeperProtocol(StoreProtocol):
+class ZooKeeperProtocol(Values):
     """One session with ZooKeeper.
 
     A server passes on to the leader every half tick whom it heard from, and dies with what it
@@ -100,8 +95,7 @@ class ZooKeeperProtocol(StoreProtocol):
     renewal_lag: ClassVar[float] = 1.1 / 4
 
     def __init__(self, label: str, layout: Layout) -> None:
-        self._label = label
-        self._layout = layout
+        super().__init__(label, layout)
         self._session = 0
         self._timeout_s = 0.0
         self._own_watched: set[str] = set()
@@ -156,7 +150,7 @@ class ZooKeeperProtocol(StoreProtocol):
                 self._check_owner(stat)
                 entry = Entry(ticket, path, stat.czxid)
                 return (yield from self._snapshot(entry, op.rule, names, minding=minding))
-            yield from self._make_parents(ticket.queue)
+            yield from self._make(self._layout.ancestors(ticket.queue))
         raise StoreUnavailable(self._label, f"the node of lock {ticket.queue!r} is deleted over and over")
 
     def probe(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
@@ -347,7 +341,7 @@ class ZooKeeperProtocol(StoreProtocol):
             return nearest
         (found,) = yield from self._together((Get(nearest[0].ref),))
         if found is not None and nearest[0].token in (0, found[1].czxid):
-            return (replace(nearest[0], mark=unpack(queue, found[0]).mark), *nearest[1:])
+            return (replace(nearest[0], mark=unpack(queue, found[0] or b"").mark), *nearest[1:])
         return nearest[1:] if len(nearest) < rule.reach else nearest  # more may stand ahead, unseen
 
     def _arm(self, targets: Ahead, context: RequestContext) -> Steps[tuple[Any, ...]]:
@@ -376,16 +370,6 @@ class ZooKeeperProtocol(StoreProtocol):
         if stat.owner != self._session:
             raise SessionLost("its contender belongs to an earlier session")
 
-    def _make_parents(self, queue: str) -> Steps[None]:
-        """Make the nodes down to the queue's; a node above that is there need not be writable."""
-        replies = yield from Batch(tuple(Create(path) for path in self._layout.ancestors(queue)))
-        above = tuple(None if isinstance(reply, StoreRefused) else reply for reply in replies[:-1])
-        refused = [reply for reply in replies[:-1] if isinstance(reply, StoreRefused)]
-        if refused and isinstance(replies[-1], NoNode):
-            raise refused[-1]  # what could not be made is missing
-        there = (NodeExists, NoNode)  # no node: deleted under our hands, and made again next time
-        self._answers(tuple(None if isinstance(r, there) else r for r in (*above, replies[-1])))
-
     def _notice(self, queue: str, names: tuple[str, ...], children: list[Child]) -> None:
         """Note what is no contender, each once, and which kinds may not wait for ours, once a lock."""
         if len(children) == len(names) and "__" not in "".join(names):
@@ -404,8 +388,6 @@ class ZooKeeperProtocol(StoreProtocol):
         there = ((stat, name) for (_, name), stat in zip(children, stats, strict=True) if stat is not None)
         return sorted((Dated((stat.czxid, name)) for stat, name in there), reverse=True)
 
-    # Asking: requests sent together, and what their errors mean.
-
     def _delete(self, path: str, *, again: bool) -> Steps[bool]:
         try:
             yield from self._one(Delete(path))
@@ -413,59 +395,28 @@ class ZooKeeperProtocol(StoreProtocol):
             return again  # asked again: it was I who deleted it
         return True
 
-    def _one(self, request: Request[T]) -> Steps[T]:
-        try:
-            reply: T = yield from request
-        except (NoNode, NodeExists):
-            raise
-        except ZooKeeperError as error:
-            raise self._meant(error) from error
-        return reply
-
-    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
-        """Send requests back to back; a node that is not there is None."""
-        if not requests:
-            return ()
-        replies = yield from Batch(requests)
-        return self._answers(tuple(None if isinstance(reply, NoNode) else reply for reply in replies))
-
-    def _answers(self, replies: tuple[Any, ...]) -> tuple[Any, ...]:
-        for reply in replies:
-            if isinstance(reply, ZooKeeperError):
-                raise self._meant(reply) from reply
-            if isinstance(reply, Exception):
-                raise reply
-        return replies
-
-    def _meant(self, error: ZooKeeperError) -> SessionLost | StoreRefused:
-        if isinstance(error, SessionExpired):
-            return SessionLost(EXPIRED)
-        return StoreRefused(
-            self._label, f"ZooKeeper error {error.code} ({str(error) or type(error).__name__})"
-        )
-
 
 def _is_read(contender: Contender, read: Contender | None) -> bool:
     """Whether this was read of the contender, and of no other of its name."""
     return read is not None and contender.token in (0, read.token)
 
 
-def _as_listed(queue: str, contender: Contender, found: tuple[bytes, Stat] | None) -> Contender | None:
+def _as_listed(queue: str, contender: Contender, found: tuple[bytes | None, Stat] | None) -> Contender | None:
     """Return a contender with what its node says; None if that is gone."""
     if found is None or contender.token not in (0, found[1].czxid):
         return None
-    data, stat = found
+    data, stat = found[0] or b"", found[1]
     # What other clients write says who they are, or what their user wants to be known.
     says = unpack(queue, data) if contender.id else Contents("", data.decode("utf-8", "replace"), data)
     session = f"{stat.owner & (2**64 - 1):x}"
     return replace(contender, session=session, token=stat.czxid, version=stat.version, **says._asdict())
 
 
-def _as_seen(found: tuple[bytes, Stat] | None, target: Contender, mine: Entry) -> bool:
+def _as_seen(found: tuple[bytes | None, Stat] | None, target: Contender, mine: Entry) -> bool:
     """Whether a node is there as it was seen; its mark matters to some only."""
     if found is None or target.token not in (0, found[1].czxid):
         return False
     if not mine.ticket.minds_marks:
         return True
-    mark = unpack(mine.ticket.queue, found[0]).mark if target.id else ""  # others' data means nothing
+    mark = unpack(mine.ticket.queue, found[0] or b"").mark if target.id else ""  # others' data means nothing
     return mark == target.mark

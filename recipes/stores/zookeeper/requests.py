@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from recipes._contract.connection import Mailbox, Request
 
 __all__ = [
     "BadVersion",
+    "Check",
     "Children",
     "Close",
     "Connect",
@@ -15,6 +17,8 @@ __all__ = [
     "Delete",
     "Exists",
     "Get",
+    "Multi",
+    "MultiFailed",
     "NoNode",
     "NodeExists",
     "SessionExpired",
@@ -51,9 +55,32 @@ class NodeExists(ZooKeeperError):
 
 
 class SessionExpired(ZooKeeperError):
-    """The session has ended on the server; every ephemeral node of it is gone."""
+    """The session has ended on the server; every ephemeral node of it is gone.
+
+    Attributes:
+        unsent: It is known that the request was not sent.
+    """
 
     code = -112
+
+    def __init__(self, *said: str, unsent: bool = False) -> None:
+        super().__init__(*said)
+        self.unsent = unsent
+
+
+class MultiFailed(ZooKeeperError):
+    """A part of a `Multi` failed, and nothing of it was done; ``code`` is that of the part.
+
+    Attributes:
+        part: Which of the parts, counted from 0; those before it would have been done.
+        error: What that part failed with.
+    """
+
+    def __init__(self, part: int, error: ZooKeeperError) -> None:
+        super().__init__(part, error)
+        self.part = part
+        self.error = error
+        self.code = error.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +114,13 @@ class Close(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class Create(Request[tuple[str, Stat]]):
-    """Make a node; the reply has the full path, with the sequence number if one was asked for."""
+    """Make a node; the reply has the full path, with the sequence number if one was asked for.
+
+    A node may have no data at all (None), which is not the same as empty data.
+    """
 
     path: str
-    data: bytes = b""
+    data: bytes | None = b""
     ephemeral: bool = False
     sequence: bool = False
 
@@ -108,9 +138,10 @@ class Children(Request[tuple[str, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Get(Request[tuple[bytes, Stat]]):
+class Get(Request[tuple[bytes | None, Stat]]):
     """Data and stat of a node; with a mailbox it is watched: ``Gone(path)`` or ``Changed(path)``.
 
+    Data is None where the node has none at all, as one that was made with None.
     With a ``queue`` as well it is a part of the listing of that queue, unless that has ended already.
     """
 
@@ -133,7 +164,7 @@ class SetData(Request[Stat]):
     """Replace a node's data if it has this version (-1: any)."""
 
     path: str
-    data: bytes
+    data: bytes | None
     version: int = -1
 
 
@@ -150,3 +181,27 @@ class Sync(Request[None]):
     """Flush the channel between the server and the leader: later reads show what was committed before."""
 
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Request[None]):
+    """Do nothing if the node has this version (-1: any), and fail otherwise; a part of a `Multi` only."""
+
+    path: str
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Multi(Request[tuple[Any, ...]]):
+    """Do all of these in one step, in this order, or nothing of it: `Create`, `SetData`, `Delete`, `Check`.
+
+    The reply has one for each part: the path of what was made, the stat of what was written. If one fails,
+    `MultiFailed` says which.
+    """
+
+    parts: tuple[Create | SetData | Delete | Check, ...]
+
+    @property
+    def path(self) -> str:
+        """The node of the first part: a multi can be sent together with other requests."""
+        return self.parts[0].path

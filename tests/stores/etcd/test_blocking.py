@@ -15,7 +15,7 @@ from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.requests import Post, Watch
-from recipes.stores.etcd.session_conn import Conn
+from recipes.stores.sockets import Conn
 from tests.stores.etcd.fakes import Box, Peer, Server
 
 

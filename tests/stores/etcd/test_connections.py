@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 import ssl
@@ -18,10 +19,10 @@ import pytest
 from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
+from recipes.stores import addresses, sockets
+from recipes.stores.addresses import Endpoint
 from recipes.stores.credentials import Credentials
-from recipes.stores.etcd import session_conn, wire_dial
 from recipes.stores.etcd.requests import EtcdError, LogIn, Post, Watch
-from recipes.stores.etcd.wire_dial import Endpoint
 from recipes.stores.secret import Secret
 from tests.pace import taking
 from tests.stores.etcd.fakes import HEADER, Box, Peer, Server, closed_port, trusting
@@ -209,10 +210,35 @@ def test_no_answer_is_unavailable_and_the_next_endpoint_is_asked_next(connect: C
 
 def test_nobody_listens(connect: Connect) -> None:
     api = connect(closed_port())
-    with pytest.raises(StoreUnavailable, match="Connection refused"):
+    with pytest.raises(StoreUnavailable, match="Connection refused") as refused:
         api.ask(PUT)
+    assert refused.value.unsent
     with pytest.raises(StoreUnavailable, match="Connection refused"):
         api.ask(Watch(b"k", Box()))
+
+
+def test_of_several_calls_sent_together_it_is_known_that_none_was_sent(connect: Connect) -> None:
+    replies = connect(closed_port()).ask(Batch((PUT, PUT)))
+    assert [reply.unsent for reply in replies] == [True, True]
+
+
+def test_what_was_sent_and_not_answered_may_have_been_done(connect: Connect) -> None:
+    """The same connection, once answered, once cut; then there is no server at all."""
+
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.answer({})
+        peer.request()
+
+    with Server(script) as server:
+        api = connect(server.port)
+        assert api.ask(PUT) == {}
+        with pytest.raises(StoreUnavailable) as cut:
+            api.ask(PUT)
+        assert not cut.value.unsent
+    with pytest.raises(StoreUnavailable, match="refused") as refused:
+        api.ask(PUT)
+    assert refused.value.unsent
 
 
 def test_a_black_hole_is_left_in_time(connect: Connect) -> None:
@@ -224,7 +250,7 @@ def test_a_black_hole_is_left_in_time(connect: Connect) -> None:
                     reply = api.ask(request, 0.05)
                 except StoreUnavailable as error:
                     reply = (error,)
-                assert all("in time" in str(part) for part in reply)
+                assert all("in time" in str(part) and not part.unsent for part in reply)
         assert len(api.multiplexer.book) == 0
 
 
@@ -236,8 +262,9 @@ def test_a_listener_that_accepts_nobody_is_left_in_time(connect: Connect) -> Non
             sock.connect_ex(listener.getsockname())
         api = connect(listener.getsockname()[1])
         with taking(1.5):
-            with pytest.raises(StoreUnavailable, match="in time"):
+            with pytest.raises(StoreUnavailable, match="in time") as caught:
                 api.ask(PUT, 0.05)
+            assert caught.value.unsent
             with pytest.raises(StoreUnavailable, match="in time"):
                 api.ask(Watch(b"k", Box()), 0.05)
             api.close()  # while the stream still connects
@@ -524,8 +551,9 @@ def test_closing_is_quick_tells_who_waits_and_answers_nobody_any_more(connect: C
             api.close()
         assert api.event(box) == Disturbed()
         for request in (PUT, Watch(b"k", box)):
-            with pytest.raises(StoreUnavailable, match="closed"):
+            with pytest.raises(StoreUnavailable, match="closed") as closed:
                 api.ask(request)
+            assert closed.value.unsent is isinstance(request, Post)
         assert all(isinstance(reply, StoreUnavailable) for reply in api.ask(Batch((Watch(b"k", box), PUT))))
         api.close()
 
@@ -562,8 +590,9 @@ def test_over_tls_calls_and_watches_work(connect: Connect) -> None:
 def test_a_certificate_that_is_not_trusted_is_refused(connect: Connect, request_: Any) -> None:
     with Server(lambda peer, number: peer.hang(), tls=True) as server:
         api = connect(server.port, ssl_context=ssl.create_default_context())
-        with pytest.raises(StoreUntrusted, match=r"certificate is not accepted: self.signed"):
+        with pytest.raises(StoreUntrusted, match=r"certificate is not accepted: self.signed") as caught:
             api.ask(request_)
+        assert caught.value.unsent is isinstance(request_, Post)
 
 
 def test_tls_to_a_plain_port_says_so(connect: Connect) -> None:
@@ -577,6 +606,10 @@ def test_tls_to_a_plain_port_says_so(connect: Connect) -> None:
             api.ask(PUT)
 
 
+# What CPython's wrap_socket makes of a socket that was reset before it, it leaves to be collected.
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"
+)
 def test_a_port_that_resets_the_handshake_is_asked_about_tls(connect: Connect) -> None:
     def script(peer: Peer, number: int) -> None:
         peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -584,15 +617,18 @@ def test_a_port_that_resets_the_handshake_is_asked_about_tls(connect: Connect) -
 
     with Server(script) as server:
         api = connect(server.port, ssl_context=trusting())
-        with pytest.raises(StoreUnavailable, match=r"does this port speak TLS\?"):
-            api.ask(PUT)
+        for _ in range(100):  # it may come before uvloop has handed the transport over, or after it
+            with pytest.raises(StoreUnavailable, match=r"does this port speak TLS\?"):
+                api.ask(PUT)
+    gc.collect()  # here, and not amid another test
 
 
 def test_a_handshake_that_does_not_end_is_left_in_time(connect: Connect) -> None:
     with Server(lambda peer, number: peer.hang()) as server:
         api = connect(server.port, ssl_context=trusting())
-        with taking(1), pytest.raises(StoreUnavailable, match="in time"):
+        with taking(1), pytest.raises(StoreUnavailable, match="in time") as caught:
             api.ask(PUT, 0.05)
+        assert caught.value.unsent
 
 
 # Names and addresses.
@@ -608,7 +644,7 @@ def test_each_address_of_a_name_is_tried(connect: Connect, monkeypatch: pytest.M
                 raise OSError
             return [dead, alive]
 
-        monkeypatch.setattr(wire_dial, "_resolve", resolve)
+        monkeypatch.setattr(addresses, "_resolve", resolve)
         assert connect(server.port).ask(PUT)
 
 
@@ -618,9 +654,10 @@ def test_a_name_that_does_not_resolve_is_unavailable(
     def resolve(endpoint: Endpoint, flags: int) -> Any:
         raise OSError("no such name")
 
-    monkeypatch.setattr(wire_dial, "_resolve", resolve)
-    with pytest.raises(StoreUnavailable, match="cannot be resolved: no such name"):
+    monkeypatch.setattr(addresses, "_resolve", resolve)
+    with pytest.raises(StoreUnavailable, match="cannot be resolved: no such name") as caught:
         connect(1).ask(PUT)
+    assert caught.value.unsent
 
 
 def test_a_resolver_that_hangs_is_not_waited_for(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -633,7 +670,7 @@ def test_a_resolver_that_hangs_is_not_waited_for(connect: Connect, monkeypatch: 
         done.set()
         return []
 
-    monkeypatch.setattr(wire_dial, "_resolve", resolve)
+    monkeypatch.setattr(addresses, "_resolve", resolve)
     api = connect(1)
     with pytest.raises(StoreUnavailable, match="in time"):
         api.ask(PUT, 0.05)
@@ -660,7 +697,7 @@ def test_a_port_that_is_refused_later_is_refused(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(socket, "socket", Slow)
     with pytest.raises(ConnectionRefusedError):
-        session_conn.dial(Endpoint("127.0.0.1", port), None, time.monotonic() + 5)
+        sockets.dial(Endpoint("127.0.0.1", port), None, time.monotonic() + 5)
 
 
 def test_a_connection_on_which_something_came_unasked_is_not_used(connect: Connect) -> None:

@@ -24,13 +24,13 @@ from recipes.errors import (
     StoreUnavailable,
     StoreUntrusted,
 )
+from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd.blocking import _Server
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.wire import Exchange, WireError
 from recipes.stores.etcd.wire_answers import error_of, failed, watch_refused
-from recipes.stores.etcd.wire_dial import Endpoint
 from tests.stores.stepping import CONTEXT, feed
 
 FAR = 2e9

@@ -16,7 +16,8 @@ import pytest
 
 from recipes._contract.connection import Batch
 from recipes.errors import StoreUnavailable
-from recipes.stores.etcd import codec, session, session_conn, tasks_conn
+from recipes.stores import sockets
+from recipes.stores.etcd import codec, session, tasks_conn
 from recipes.stores.etcd.requests import Post
 from tests.stores.etcd.fakes import BlockingApi, Peer, Server, trusting
 
@@ -238,7 +239,7 @@ def test_a_call_that_is_interrupted_is_given_up_in_the_same_way(
     with Server(silent) as server:
         api = BlockingApi([server.port])
         with monkeypatch.context() as patch:
-            patch.setattr(session_conn.Conn, "receive", interrupt)
+            patch.setattr(sockets.Conn, "receive", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 api.ask(post)
         if post is LOOK:

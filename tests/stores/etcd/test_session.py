@@ -8,10 +8,10 @@ import etcd3gw
 import pytest
 import requests.exceptions
 
+from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd import session as session_module
 from recipes.stores.etcd.session import LeanSession, Pipeline
-from recipes.stores.etcd.session_conn import Conn
-from recipes.stores.etcd.wire_dial import Endpoint
+from recipes.stores.sockets import Conn
 from tests.pace import taking
 from tests.stores.etcd.fakes import Peer, Server
 

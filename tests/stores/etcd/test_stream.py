@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd import stream
 from recipes.stores.etcd.stream import Channel, Documents, RefusedError
 from recipes.stores.etcd.wire import WireError
-from recipes.stores.etcd.wire_dial import Endpoint
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 

@@ -114,6 +114,25 @@ def test_a_queue_and_its_first_key_and_another_queue_are_watched_apart(desk: Des
     assert (queue.events, key.events, other.events) == ([], [Gone("q/")], [])
 
 
+@pytest.mark.parametrize(
+    ("event", "posted"),
+    [
+        ({"type": "PUT"}, Changed("~value/x")),
+        ({}, Changed("~value/x")),
+        ({"type": "DELETE"}, Gone("~value/x")),
+    ],
+    ids=["put", "put, the default", "deleted"],
+)
+def test_events_of_a_value_name_it_and_not_its_key(desk: Desk, event: Any, posted: Event) -> None:
+    box = Box()
+    number, replies, _ = desk.ask(Watch(b"app/~value/x", box, changes=True, queue="~value/x"))
+    message = {"key": "YXBwL352YWx1ZS94", "watch_id": str(number)}
+    assert desk.book.create_message(number) == {"create_request": message}  # type: ignore[arg-type]
+    desk.take(watch_id=str(number), created=True)
+    assert desk.take(watch_id=str(number), events=[{**event, "kv": {}}]) == [number]
+    assert (replies, box.events) == ([7], [posted])
+
+
 def test_watches_of_queues_are_lost_with_their_connection(desk: Desk) -> None:
     confirmed = Box()
     desk.arm_queue(confirmed)

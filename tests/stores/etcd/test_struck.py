@@ -28,7 +28,10 @@ WITHIN = (str(Path(recipes.__file__).parent), threading.__file__, str(Path(h11._
 SOON_S = 5
 
 # Sockets that nobody got are closed as they are dropped, with a warning.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("nothing_in_limbo"),
+]
 
 
 def struck(call: Callable[[], object], at: int) -> str:
@@ -78,13 +81,6 @@ def serving(peer: Peer, number: int) -> None:
 def server() -> Iterator[Server]:
     with Server(serving) as one:
         yield one
-
-
-@pytest.fixture(autouse=True)
-def nothing_in_limbo() -> Iterator[None]:
-    """Forget threads that were interrupted as they started and never ran: threading lists them for ever."""
-    yield
-    threading._limbo.clear()  # type: ignore[attr-defined]
 
 
 def readers() -> int:

@@ -12,11 +12,13 @@ import pytest
 import uvloop
 
 from recipes.errors import StoreUnavailable
-from recipes.stores.etcd import tasks, tasks_conn
+from recipes.stores import streams
+from recipes.stores.addresses import Endpoint
+from recipes.stores.etcd import tasks
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.etcd.tasks import AsyncEtcdConnection
-from recipes.stores.etcd.tasks_conn import Conn, connect
-from recipes.stores.etcd.wire_dial import Endpoint
+from recipes.stores.etcd.tasks_conn import Conn
+from recipes.stores.streams import connect
 from tests.pace import taking
 from tests.stores.etcd.fakes import Box, Peer, Server, closed_port, trusting
 
@@ -180,7 +182,7 @@ def test_closing_ends_calls_and_connecting_streams(run: Run) -> None:
 def test_a_connection_closed_while_a_call_connects_keeps_no_connection(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = tasks_conn.connect
+    real = streams.connect
 
     async def main(port: int) -> None:
         connection = AsyncEtcdConnection([("127.0.0.1", port)])
@@ -282,8 +284,9 @@ def test_calls_wait_for_one_another_before_they_take_ever_more_connections(
         first = [asyncio.create_task(connection.ask(PUT, 5)) for _ in range(2)]
         late = asyncio.create_task(connection.ask(PUT, 0.5))
         waiting = [asyncio.create_task(connection.ask(PUT, 5)) for _ in range(2)]
-        with pytest.raises(StoreUnavailable, match="before this one"):
+        with pytest.raises(StoreUnavailable, match="before this one") as caught:
             await late
+        assert caught.value.unsent
         waiting.pop().cancel()
         go_on.set()
         assert await asyncio.gather(*first, *waiting) == [{}, {}, {}]

@@ -7,7 +7,8 @@ import pytest
 
 from recipes.errors import StoreFull, StoreUnavailable
 from recipes.stores.etcd.requests import EtcdError
-from recipes.stores.etcd.wire_answers import describe, document, error_of, watch_refused
+from recipes.stores.etcd.wire_answers import document, error_of, watch_refused
+from recipes.stores.sockets import describe
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from recipes.stores.etcd.wire_dial import Attempt, Endpoint, Endpoints, addresses
+from recipes.stores.addresses import Endpoint, addresses
+from recipes.stores.etcd.wire_dial import Attempt, Endpoints
 
 
 def test_the_next_endpoint_serves_after_a_failure_and_many_failures_of_one_count_once() -> None:

@@ -32,6 +32,20 @@ class Box:
         self.rang.set()
 
 
+class Hanging(JsonSession):
+    """A session whose requests have no answer until `over`."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.hangs, self.over = threading.Event(), threading.Event()
+        self.tried: list[str] = []
+
+    def try_once(self, command: Command, until: float) -> Any:
+        self.tried.append(getattr(command.op, "queue", ""))
+        self.hangs.set()
+        self.over.wait(5)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return str(tmp_path / "locks.json")
@@ -113,10 +127,19 @@ def test_a_tick_that_finds_no_answer_is_followed_by_another(
 
 def test_a_command_waits_for_another_process_and_no_longer_than_it_may(connection: Any, path: str) -> None:
     a = connection("a")
-    with kept(path), pytest.raises(StoreUnavailable, match="others were writing all the time"):
+    with kept(path), pytest.raises(StoreUnavailable, match="others were writing all the time") as busy:
         a.ask(Command(List("x", 1), "a", MAILBOX), 0.05)
+    assert busy.value.unsent
     a.forget(MAILBOX)
     assert a.ask(Command(List("x", 1), "a", MAILBOX), 5.0).contenders == ()
+
+
+def test_a_listener_whose_connection_is_closed_as_it_looks_ends(connection: Any) -> None:
+    a = connection("a")
+    a.session.tick = a._closed.set
+    a.session.listen(Box(), "x/1")
+    a._listener.join(5)
+    assert not a._listener.is_alive()
 
 
 def test_a_session_says_by_itself_that_nothing_is_heard(path: str) -> None:
@@ -144,21 +167,67 @@ def test_tasks_are_notified_too(path: str) -> None:
     asyncio.run(scenario())
 
 
-def test_an_answer_that_comes_when_the_loop_is_gone_is_dropped(path: str) -> None:
-    hangs, over = threading.Event(), threading.Event()
+def test_what_was_not_begun_when_it_is_closed_is_answered_at_once(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
 
-    class Hanging(JsonSession):
-        def try_once(self, command: Command, until: float) -> Any:
-            hangs.set()
-            over.wait(5)
+    def hang(*_: object) -> str:
+        begun.set()
+        assert goes_on.wait(10)
+        return "done"
+
+    async def close_amid() -> list[Any]:
+        connection = AsyncQueueConnection(JsonSession(path, "label", lambda _: None))
+        monkeypatch.setattr(connection.session, "try_once", hang)
+        command = Command(List("x", 5), "a", MAILBOX)
+        asking = [asyncio.ensure_future(connection.ask(command, 60.0)) for _ in range(3)]
+        await asyncio.to_thread(begun.wait, 10)
+        closing = asyncio.ensure_future(connection.close())
+        await asyncio.sleep(0)
+        goes_on.set()
+        await closing
+        async with asyncio.timeout(10):
+            return await asyncio.gather(*asking, return_exceptions=True)
+
+    done, *others = asyncio.run(close_amid())
+    assert done == "done"
+    assert [(str(error), error.unsent) for error in others] == [
+        ("no answer from label: the link is closed; check that it runs and can be reached", True)
+    ] * 2
+
+
+def test_an_answer_that_comes_when_the_loop_is_gone_is_dropped(path: str) -> None:
+    session = Hanging(path, "label", lambda reason: None)
 
     async def scenario() -> AsyncQueueConnection:
-        connection = AsyncQueueConnection(Hanging(path, "label", lambda reason: None))
+        connection = AsyncQueueConnection(session)
         with pytest.raises(StoreUnavailable, match="no answer in time"):
             await connection.ask(Command(Open(5.0), "a", MAILBOX), 0.05)
-        assert hangs.wait(5)
+        assert session.hangs.wait(5)
         return connection
 
     connection = asyncio.run(scenario())
-    over.set()
+    session.over.set()
     asyncio.run(connection.close())
+
+
+def test_a_task_is_told_whether_what_had_no_answer_was_begun(path: str) -> None:
+    session = Hanging(path, "label", lambda reason: None)
+
+    async def scenario() -> None:
+        connection = AsyncQueueConnection(session)
+        first = asyncio.create_task(connection.ask(Command(List("x", 1), "a", MAILBOX), 0.5))
+        assert await asyncio.to_thread(session.hangs.wait, 5)
+        with pytest.raises(StoreUnavailable, match="no answer in time") as second:
+            await connection.ask(Command(List("y", 1), "a", MAILBOX), 0.05)
+        with pytest.raises(StoreUnavailable, match="no answer in time") as begun:
+            await first
+        session.over.set()
+        await connection.close()
+        with pytest.raises(StoreUnavailable, match="the link is closed") as closed:
+            await connection.ask(Command(List("z", 1), "a", MAILBOX), 0.05)
+        assert [error.value.unsent for error in (begun, second, closed)] == [False, True, True]
+        assert session.tried == ["x"]  # and it never is
+
+    asyncio.run(scenario())

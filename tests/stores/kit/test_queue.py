@@ -21,19 +21,25 @@ from recipes._contract.operations import (
     Opened,
     Probe,
     Queues,
+    Read,
     Renew,
     Renewal,
     Rewrite,
+    Settle,
     Snapshot,
+    Stored,
     Ticket,
     Watch,
     Withdraw,
+    Write,
+    Written,
 )
 from recipes._contract.protocol import RequestContext
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.errors import SessionLost
 from recipes.stores._kit.queue import (
     Command,
+    Put,
     QueueProtocol,
     is_queue,
     kind_of,
@@ -41,6 +47,7 @@ from recipes.stores._kit.queue import (
     target_of,
     watched_on_joining,
 )
+from recipes.stores.receipts import Exchange, Exchanged
 from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, feed
 
 TICKET = Ticket("x", "lock", "id-1")
@@ -70,6 +77,7 @@ PASSED_ON = [
     (Withdraw(TICKET), True),
     (Rewrite(MINE, "mark", b"data", 1), 2),
     (List("x", 5, watch=True), Listing(())),
+    (Read("~value/x", watch=True), Stored(b"data", 7)),
     (Queues(5), ("x",)),
     (Evict("x", "x/5", 5), True),
 ]
@@ -127,6 +135,30 @@ def test_a_contender_that_was_deleted_by_the_first_try_was_there(store: QueuePro
         assert feed(store.start(op, AGAIN), False).result is True
 
 
+def test_a_write_is_asked_with_its_receipt_and_settled_by_the_receipt_alone(store: QueueProtocol) -> None:
+    write, stored = Write("~value/x", b"data", 1, guards=(MINE,)), Stored(b"data", 7)
+    asked = feed(store.start(write, CONTEXT), Exchanged(True, 7, b"1", stored))
+    assert asked == [command(Put(Exchange(write, 0, b"1")))]
+    assert asked.result == Written(done=True, stored=stored)
+    late = Write("~value/x", None, 2, 7)
+    refused, settled = Exchanged(False, 7, b"1", Stored(b"new", 8)), Exchanged(True, 9, b"")
+    asked = feed(store.start(late, AGAIN), refused, settled)
+    assert asked == [command(Put(Exchange(late, 7, *how)), AGAIN) for how in ((b"2",), (b"", True))]
+    assert asked.result == Written(done=False, stored=Stored(b"new", 8))
+    asked = feed(store.start(Settle(late), CONTEXT), Exchanged(True, 10, b""))
+    assert (asked, asked.result) == ([command(Put(Exchange(late, 9, b"", True)))], False)
+
+
+@pytest.mark.parametrize("settles", [False, True])
+def test_a_write_fits_if_all_is_as_expected_and_a_settlement_if_the_receipt_is(settles: bool) -> None:
+    put = Put(Exchange(Write("~value/x", b"", 1, 7), 3, b"1", settles))
+    assert put.fits(3, 7, guarded=True)
+    assert not put.fits(4, 7, guarded=True)
+    assert put.fits(3, 8, guarded=True) is settles
+    assert put.fits(3, 7, guarded=False) is settles
+    assert Put(Exchange(Write("~value/x", b"", 1), 3, b"1", settles)).fits(3, 8, guarded=True)
+
+
 def test_those_of_the_own_session_are_not_watched() -> None:
     own = Contender("x/6", "id-2", "W", "s1")
     assert watched_on_joining(EXCLUSIVE, (NEAR, AHEAD), "s1") == ((AHEAD,), (NEAR,))
@@ -136,7 +168,7 @@ def test_those_of_the_own_session_are_not_watched() -> None:
 
 def test_kinds_and_references() -> None:
     assert [kind_of(Ticket("x", kind, "i")) for kind in ("lock", "R", "S2.10")] == ["W", "R", "S2.10"]
-    for queue in ("a%2Fb", "~semaphore/a%2Fb"):
+    for queue in ("a%2Fb", "~semaphore/a%2Fb", "~value/x"):
         assert target_of(ref_of(queue, 7)) == (queue, 7)
         assert is_queue(queue)
         assert not is_queue(ref_of(queue, 7))

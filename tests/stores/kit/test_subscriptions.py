@@ -28,6 +28,8 @@ def test_a_mailbox_that_subscribes_while_the_contender_goes_is_notified_of_its_n
     subscriptions.add(slow, "x/1")
     assert goes == []
     assert subscriptions.refs() == ("x/1",)
+    assert "x/1" in subscriptions
+    assert "x/2" not in subscriptions
     subscriptions.post(Gone("x/1"))
     assert slow.events == [Gone("x/1")]
 

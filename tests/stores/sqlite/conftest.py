@@ -10,11 +10,19 @@ import pytest
 from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores.sqlite.session import FileSession
 from tests.stores.sqlite.connecting import start
+from tests.stores.sqlite.file import File
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return str(tmp_path / "locks.db")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[File]:
+    one = File(tmp_path / "locks.db")
+    yield one
+    one.db.close()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -14,8 +15,11 @@ import pytest
 
 import recipes
 from recipes import StoreFull
+from recipes._contract.operations import Write
+from recipes.stores._kit.queue import Put
+from recipes.stores.receipts import Exchange
 from tests.pace import taking
-from tests.stores.sqlite.connecting import queued, renew
+from tests.stores.sqlite.connecting import command, queued, renew
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="NOT TESTED: mounting a small disk needs root"
@@ -93,6 +97,49 @@ def test_long_after_the_log_was_to_begin_again(disk: Path) -> None:
             connection.ask(renew(client.session.id or ""), 1.0)
         assert grant.verify()
         assert grant.release()
+
+
+def test_a_value_is_not_written_on_a_full_disk_and_can_be_read_and_deleted(disk: Path) -> None:
+    with recipes.connect(f"sqlite://{disk}/locks.db") as client:
+        value, counter = client.value("x"), client.counter("n")
+        value.set(b"x" * 1000)
+        counter.add()
+        filler = fill(disk)
+        for act in (lambda: value.set(b"new"), counter.add):
+            with taking(2), pytest.raises(StoreFull, match="the disk is full"):
+                act()
+        found = value.get()
+        assert found is not None
+        assert found.data == b"x" * 1000
+        assert counter.get() == 1
+        assert value.delete()
+        filler.unlink()
+        value.set(b"new")
+        assert counter.add() == 2
+
+
+def test_what_was_given_up_is_settled_on_a_full_disk(disk: Path) -> None:
+    """Each of them a receipt that was not there before; and what it settles comes late."""
+    with recipes.connect(f"sqlite://{disk}/locks.db") as client:
+        client.value("x").set(b"x")
+        fill(disk)
+        session: Any = client._runtime.state.session
+        for number in range(CYCLES):
+            key = f"~value/{number}"
+            settled = Put(Exchange(Write(key, b"late", number), 0, b"", settles=True))
+            assert session.connection.ask(command(session.id, settled), 1.0).done
+            late = Put(Exchange(Write(key, None, number), 0, b"1"))  # which takes no room, and would land
+            assert not session.connection.ask(command(session.id, late), 1.0).done
+
+
+def test_a_value_that_does_not_fit_is_refused_and_leaves_the_room_to_others(disk: Path) -> None:
+    with recipes.connect(f"sqlite://{disk}/locks.db") as client:
+        free = shutil.disk_usage(disk).free
+        with taking(2), pytest.raises(StoreFull, match="the disk is full"):
+            client.value("x").set(b"x" * 1_000_000)
+        assert shutil.disk_usage(disk).free == free
+        client.value("x").set(b"x" * 100_000)
+        assert client.lock("x").acquire(timeout=5).release()
 
 
 def test_a_disk_that_is_full_from_the_start(disk: Path) -> None:

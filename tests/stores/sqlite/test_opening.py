@@ -176,7 +176,12 @@ def test_a_newer_schema(tmp_path: Path) -> None:
     )
 
 
-OLDER = """
+BEFORE_VALUES = """
+DROP TABLE value;
+DROP TRIGGER receipts;
+DROP TABLE receipt;
+"""
+OLDER = f"""{BEFORE_VALUES}
 DROP TABLE contender;
 DROP TABLE observer;
 CREATE TABLE contender (
@@ -214,12 +219,55 @@ def test_an_older_schema_is_brought_up_to_date(tmp_path: Path, version: int) -> 
             ("x", 7, "id-7", "W", "s", "", "note 7" * (version > 1), b"", 0),
         ]
         assert new.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        assert {"value", "receipt", "receipts"} <= dict(tables(new)).keys()
         new.close()
     with recipes.connect(f"sqlite://{path}", owner="me") as client:
         assert client.rwlock("x").reader.try_acquire() is None  # the last writer waits behind a reader
         assert client.lock("x").try_acquire() is None
         client.lock("y").acquire()
         assert [one.owner for one in client.lock("y").holders()] == ["me"]
+
+
+def test_a_file_from_before_there_were_values_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "locks.db"
+    db = made(path)
+    as_made = tables(db)
+    db.executescript(BEFORE_VALUES)
+    db.execute("INSERT INTO session VALUES ('s', 1e9, 1e9)")
+    db.execute("INSERT INTO contender (queue, token, id, kind, session) VALUES ('x', 5, 'id', 'W', 's')")
+    with recipes.connect(f"sqlite://{path}") as client:
+        client.value("x").set(b"1")
+        assert client.lock("x").try_acquire() is None
+    assert tables(db) == as_made
+    assert row(db, "PRAGMA user_version") == (schema.VERSION,) == (3,)  # so that such a client may open it
+    db.close()
+
+
+def test_a_client_from_before_there_were_values_goes_on_beside_one_that_has_them(tmp_path: Path) -> None:
+    """With the statements that it has: what ends a session ends its receipts, whoever does it."""
+    path = tmp_path / "locks.db"
+    db = made(path)
+    db.executescript(BEFORE_VALUES)
+    with recipes.connect(f"sqlite://{path}") as client:
+        client.value("x").set(b"1")
+        grant = client.lock("x").acquire()
+        assert db.execute("SELECT token, kind FROM contender WHERE queue = 'x'").fetchall() == [
+            (grant.token, "W")
+        ]
+        db.execute("INSERT INTO observer (queue, session, state) VALUES ('x', 's', NULL)")
+        grant.release()
+        assert db.execute("SELECT * FROM observer").fetchall() == []
+        assert row(db, "SELECT COUNT(*) FROM receipt") == (1,)
+        db.execute("DELETE FROM session")
+        assert row(db, "SELECT COUNT(*) FROM receipt") == (0,)
+        found = client.value("x").get()  # by the next session
+        assert found is not None
+        assert found.data == b"1"
+    db.close()
+
+
+def tables(db: sqlite3.Connection) -> list[tuple[str, str]]:
+    return db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name").fetchall()
 
 
 def test_an_upgrade_that_breaks_leaves_the_older_schema(
@@ -231,6 +279,7 @@ def test_an_upgrade_that_breaks_leaves_the_older_schema(
     with pytest.raises(sqlite3.OperationalError):
         made(tmp_path / "locks.db")
     assert db.execute("SELECT downgraded, note FROM contender").fetchall() == [(0, "")]
+    assert "value" not in dict(tables(db))
     assert db.execute("PRAGMA user_version").fetchone() == (2,)
     db.close()
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from recipes._contract.connection import Mailbox
 from recipes._contract.contenders import Contender
 from recipes._contract.operations import (
     Check,
@@ -23,6 +19,7 @@ from recipes._contract.operations import (
     Open,
     Probe,
     Queues,
+    Read,
     Renew,
     Renewal,
     Rewrite,
@@ -30,91 +27,20 @@ from recipes._contract.operations import (
     Ticket,
     Watch,
     Withdraw,
+    Write,
 )
 from recipes._contract.rule import Rule
-from recipes._contract.wakeups import Changed, Event, Gone
+from recipes._contract.wakeups import Changed, Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.errors import SessionLost
-from recipes.stores._kit.queue import Command
+from recipes.stores._kit.queue import Command, Put
 from recipes.stores._kit.session import Observe, Observed
-from recipes.stores.sqlite.schema import EPOCH, connect, transaction
-from recipes.stores.sqlite.transactions import Sweep, Transaction, writes
+from recipes.stores.receipts import Exchange
+from recipes.stores.sqlite.schema import EPOCH, transaction
+from recipes.stores.sqlite.transactions import Sweep, writes
+from tests.stores.sqlite.file import BOX, File
 
 READER = Rule("R", exclusive_only=True)
-
-
-class Box:
-    def post(self, event: Event) -> None:
-        raise AssertionError("a transaction tells nobody")
-
-
-BOX = Box()
-
-
-class File:
-    """A file, a clock, and processes that live or have died."""
-
-    def __init__(self, path: Path) -> None:
-        self.db = connect(str(path), "label", lambda db: False)
-        self.now = 100.0
-        self.died: set[str] = set()
-        self.listening: list[str] = []
-        self.work: Transaction | None = None
-
-    def do(self, session: str, op: Any, *, again: bool = False, promised: bool = False) -> Any:
-        command = Command(op, session, BOX, again, promised)
-        with transaction(self.db):
-            self.work = Transaction(command, self.db, self.now, self.dead, self.listen)
-            return self.work.carry_out()
-
-    def dead(self, sessions: Iterable[str]) -> list[str]:
-        return [session for session in set(sessions) if session in self.died]
-
-    def listen(self, mailbox: Mailbox, ref: str) -> None:
-        self.listening.append(ref)
-
-    def start(self, *sessions: str, ttl_s: float = 10.0) -> None:
-        for session in sessions:
-            self.do(session, Open(ttl_s))
-
-    def join(
-        self, session: str, id_: str = "", queue: str = "x", rule: Rule = EXCLUSIVE, again: bool = False
-    ) -> Snapshot:
-        ticket = Ticket(queue, rule.kind, id_ or f"id-{session}", f"owner-{session}", b"data")
-        snapshot: Snapshot = self.do(session, Enqueue(ticket, rule), again=again)
-        return snapshot
-
-    def entry(self, session: str, id_: str = "", rule: Rule = EXCLUSIVE, again: bool = False) -> Entry:
-        mine = self.join(session, id_, rule=rule, again=again).mine
-        assert mine is not None
-        return mine
-
-    def leave(self, session: str, mine: Entry) -> bool:
-        left: bool = self.do(session, Withdraw(mine.ticket, mine))
-        return left
-
-    def news(self, kind: type[Event] = Gone) -> dict[str, list[str]]:
-        assert self.work is not None
-        news = {
-            session: [event.ref for event in events if type(event) is kind]
-            for session, events in self.work.news.items()
-        }
-        return {session: refs for session, refs in news.items() if refs}
-
-    def standing(self) -> list[str]:
-        return [s for (s,) in self.db.execute("SELECT session FROM contender ORDER BY token").fetchall()]
-
-    def waiting(self, token: int) -> list[str]:
-        """Return the sessions that are notified when a contender goes."""
-        rows = self.db.execute("SELECT session FROM watch WHERE token = ? ORDER BY waiter", (token,))
-        return [session for (session,) in rows.fetchall()]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[File]:
-    one = File(tmp_path / "locks.db")
-    yield one
-    one.db.close()
 
 
 def ahead(snapshot: Snapshot) -> list[str]:
@@ -409,6 +335,7 @@ def test_only_what_writes_waits_for_other_writers(file: File) -> None:
         Check(mine, target, Gone(at(2))),
         Watch(mine, ()),
         List("x", 1),
+        Read("~value/x"),
         Queues(1),
         Observe((), ()),
     ]
@@ -417,6 +344,8 @@ def test_only_what_writes_waits_for_other_writers(file: File) -> None:
         Check(mine, target),
         Watch(mine, target),
         List("x", 1, watch=True),
+        Read("~value/x", watch=True),
+        Put(Exchange(Write("~value/x", b"", 1), 0, b"1")),
         Enqueue(mine.ticket, EXCLUSIVE),
         Probe(mine.ticket, EXCLUSIVE),
         Withdraw(mine.ticket),

@@ -22,7 +22,7 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 __all__ = ["FakeZooKeeper"]
@@ -37,6 +37,8 @@ OPERATIONS = {
     8: "children",
     9: "sync",
     11: "ping",
+    13: "check",
+    14: "multi",
     15: "create2",
     100: "auth",
 }
@@ -49,13 +51,14 @@ class Node:
     """A node."""
 
     czxid: int
-    data: bytes = b""
+    data: bytes | None = b""
     owner: int = 0
     version: int = 0
     sequence: itertools.count[int] = field(default_factory=itertools.count)
 
     def stat(self) -> bytes:
-        fields = (self.czxid, self.czxid, 0, 0, self.version, 0, 0, self.owner, len(self.data), 0, self.czxid)
+        size = len(self.data or b"")
+        fields = (self.czxid, self.czxid, 0, 0, self.version, 0, 0, self.owner, size, 0, self.czxid)
         return struct.pack("!qqqqiiiqiiq", *fields)
 
 
@@ -74,16 +77,20 @@ class Reader:
         self.at += struct.calcsize(f"!{layout}")
         return found[0] if len(found) == 1 else found
 
-    def buffer(self) -> bytes:
-        size = max(0, self.take("i"))
+    def buffer(self) -> bytes | None:
+        size = self.take("i")
+        if size < 0:
+            return None
         self.at += size
         return self.message[self.at - size : self.at]
 
     def text(self) -> str:
-        return self.buffer().decode()
+        return (self.buffer() or b"").decode()
 
 
-def packed(text: str | bytes) -> bytes:
+def packed(text: str | bytes | None) -> bytes:
+    if text is None:
+        return struct.pack("!i", -1)
     raw = text.encode() if isinstance(text, str) else text
     return struct.pack("!i", len(raw)) + raw
 
@@ -132,6 +139,10 @@ class Connection:
             pass
 
 
+def _about_a_node(kind: int) -> bool:
+    return OPERATIONS[kind] not in ("close", "ping", "multi", "auth")
+
+
 class FakeZooKeeper:
     """The server. What tests set: ``granted_ms``, ``silent``, ``refuse_auth``; what they read: ``seen``."""
 
@@ -151,6 +162,7 @@ class FakeZooKeeper:
         self._muted: set[str] = set()
         self._garbled: set[str] = set()
         self._failures: dict[str, int] = {}
+        self._untold: list[tuple[str, int]] | None = None  # events of a multi that is not done yet
         self._zxid = itertools.count(1)
         self._ids = itertools.count(0x1000)
         self._changed = threading.Condition(threading.RLock())
@@ -270,7 +282,7 @@ class FakeZooKeeper:
         xid, kind = message.take("ii")
         operation = OPERATIONS[kind]
         with self._changed:
-            path = message.text() if kind in range(1, 10) or operation == "create2" else ""
+            path = message.text() if _about_a_node(kind) else ""
             self.seen.append((operation, path))
             self._changed.notify_all()
             error, body = self._failures.pop(operation, 0), b""
@@ -292,6 +304,9 @@ class FakeZooKeeper:
         return self.nodes[path]
 
     def _tell(self, path: str, kind: int) -> None:
+        if self._untold is not None:
+            self._untold.append((path, kind))
+            return
         event = struct.pack("!iqiii", -1, -1, 0, kind, 3) + packed(path)
         for connection in self.connections:
             kinds = (connection.watches, connection.child_watches)
@@ -328,6 +343,8 @@ class FakeZooKeeper:
         node = self.nodes[path] = Node(next(self._zxid), data, owner)
         self._tell(path, CREATED)
         return packed(path) + node.stat()
+
+    _create = _create2
 
     def _delete(self, connection: Connection, path: str, message: Reader) -> bytes:
         self._at_version(path, message.take("i"))
@@ -367,6 +384,45 @@ class FakeZooKeeper:
         names = [one.removeprefix(prefix) for one in self.nodes if one.startswith(prefix) and one != "/"]
         names = [name for name in names if "/" not in name]
         return struct.pack("!i", len(names)) + b"".join(map(packed, names))
+
+    def _check(self, connection: Connection, path: str, message: Reader) -> bytes:
+        self._at_version(path, message.take("i"))
+        return b""
+
+    def _multi(self, connection: Connection, path: str, message: Reader) -> bytes:
+        before = {path: replace(node) for path, node in self.nodes.items()}
+        replies: list[tuple[int, int, bytes]] = []
+        failed = 0
+        self._untold = []
+        while True:
+            kind, last, _ = message.take("i?i")
+            if last:
+                break
+            path = message.text()
+            failed, body = self._part(OPERATIONS[kind], connection, path, message)
+            replies.append((kind, failed, body))
+            if failed:  # a real server says of those behind it that they were not reached
+                replies.append((kind, -2, b""))
+                break
+        untold, self._untold = self._untold, None
+        if failed:
+            self.nodes = before
+            replies = [(-1, error, struct.pack("!i", error)) for _, error, _ in replies]
+        else:
+            for event in untold:
+                self._tell(*event)
+        parts = (struct.pack("!i?i", kind, False, error) + body for kind, error, body in replies)
+        return b"".join(parts) + struct.pack("!i?i", -1, True, -1)
+
+    def _part(self, operation: str, connection: Connection, path: str, message: Reader) -> tuple[int, bytes]:
+        error = self._failures.pop(operation, 0)
+        if error:
+            return error, b""
+        try:
+            body = getattr(self, f"_{operation}")(connection, path, message)
+            return 0, body[: -len(Node(0).stat())] if operation == "create" else body
+        except Refused as refused:
+            return refused.args[0], b""
 
     def _sync(self, connection: Connection, path: str, message: Reader) -> bytes:
         return packed(path)

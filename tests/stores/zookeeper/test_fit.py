@@ -28,14 +28,17 @@ from tests.stores.zookeeper.test_requests import (  # noqa: F401 - here with ano
     test_a_cut_disturbs_every_watch_and_the_session_goes_on,
     test_a_listing_is_told_of_its_first_change_alone,
     test_a_listing_of_what_is_not_there_is_told_when_it_comes,
+    test_a_multi_is_done_whole_or_not_at_all,
     test_a_reconnect_says_what_the_client_has_seen,
     test_a_request_in_flight_is_lost_with_its_connection,
     test_a_watch_is_told_once,
     test_an_event_is_there_before_the_answer_to_a_later_request,
     test_listings_again_and_again_are_one_watch_each,
+    test_no_data_is_not_empty_data,
     test_requests_and_replies,
     test_the_errors_that_protocols_handle,
     test_threads_that_ask_at_once_get_their_own_answers,
+    test_what_ends_all_ends_a_multi_whichever_part_says_it,
     test_what_nobody_waits_for_is_not_sent_later,
 )
 

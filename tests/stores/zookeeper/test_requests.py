@@ -18,6 +18,7 @@ from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.kazoo_client_calls import Call, Part
 from recipes.stores.zookeeper.requests import (
     BadVersion,
+    Check,
     Children,
     Close,
     Connect,
@@ -25,6 +26,8 @@ from recipes.stores.zookeeper.requests import (
     Delete,
     Exists,
     Get,
+    Multi,
+    MultiFailed,
     NodeExists,
     NoNode,
     SessionExpired,
@@ -85,6 +88,40 @@ def test_the_errors_that_protocols_handle(connection: Driver, server: FakeZooKee
         connection.ask(Create("/r"))
 
 
+def test_a_multi_is_done_whole_or_not_at_all(connection: Driver, server: FakeZooKeeper) -> None:
+    done = connection.ask(Multi((Create("/q", None), SetData("/q", b"1"), Check("/q", 1), Create("/q/r"))))
+    assert (done[0], done[1].version, done[2:]) == ("/q", 1, (None, "/q/r"))
+    with pytest.raises(MultiFailed) as caught:
+        connection.ask(Multi((SetData("/q", b"2"), Delete("/q/r"), SetData("/q", b"3", 1), Create("/q"))))
+    assert (caught.value.part, type(caught.value.error), caught.value.code) == (2, BadVersion, -103)
+    assert server.nodes["/q"].data == b"1"
+    failed, (data, _) = connection.ask(Batch((Multi((Check("/none"),)), Get("/q"))))
+    assert (failed.part, type(failed.error), data) == (0, NoNode, b"1")
+    with pytest.raises(MultiFailed) as caught:
+        connection.ask(Multi((Check("/q"), Create("/q"))))
+    assert (caught.value.part, type(caught.value.error)) == (1, NodeExists)
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"), [(-102, StoreRefused), (-112, SessionExpired), (-118, StoreUnavailable)]
+)
+def test_what_ends_all_ends_a_multi_whichever_part_says_it(
+    connection: Driver, server: FakeZooKeeper, code: int, raised: type[Exception]
+) -> None:
+    server.fail("create", code)
+    with pytest.raises(raised) as caught:
+        connection.ask(Multi((Check("/"), Create("/q"))))
+    assert not isinstance(caught.value, MultiFailed)
+    assert connection.ask(Exists("/q")) is None
+
+
+def test_no_data_is_not_empty_data(connection: Driver, server: FakeZooKeeper) -> None:
+    connection.ask(Batch((Create("/none", None), Create("/empty", b""))))
+    assert [data for data, _ in connection.ask(Batch((Get("/none"), Get("/empty"))))] == [None, b""]
+    connection.ask(SetData("/empty", None))
+    assert server.nodes["/empty"].data is None
+
+
 def test_a_batch_is_sent_before_the_first_answer(connection: Driver, server: FakeZooKeeper) -> None:
     server.mute()
     with_answers = Batch((Create("/q"), Children("/"), Exists("/none"), Delete("/none")))
@@ -119,8 +156,9 @@ def test_a_batch_keeps_the_replies_that_came(connection: Driver, server: FakeZoo
 
 def test_no_answer_takes_no_longer_than_allowed(connection: Driver, server: FakeZooKeeper) -> None:
     server.mute()
-    with taking(2), pytest.raises(StoreUnavailable, match=r"nothing within 0\.1 s"):
+    with taking(2), pytest.raises(StoreUnavailable, match=r"nothing within 0\.1 s") as late:
         connection.ask(Exists("/"), 0.1)
+    assert not late.value.unsent  # it may have been
 
 
 def test_a_watch_is_told_once(connection: Driver) -> None:
@@ -266,7 +304,7 @@ def test_a_cut_disturbs_every_watch_and_the_session_goes_on(
 
 def test_a_request_in_flight_is_lost_with_its_connection(connection: Driver, server: FakeZooKeeper) -> None:
     server.mute("create2")
-    failures: list[Exception] = []
+    failures: list[StoreUnavailable] = []
 
     def ask() -> None:
         with pytest.raises(StoreUnavailable, match="ConnectionLoss") as caught:
@@ -278,14 +316,15 @@ def test_a_request_in_flight_is_lost_with_its_connection(connection: Driver, ser
     server.until(lambda: server.count("create2") == 1)
     server.cut()
     thread.join()
-    assert failures
+    assert [failure.unsent for failure in failures] == [False]
 
 
 def test_what_nobody_waits_for_is_not_sent_later(connection: Driver, server: FakeZooKeeper) -> None:
     server.silent = True
     server.drop()  # it comes back, and is not answered
-    with pytest.raises(StoreUnavailable, match=r"no connection|broken"):
+    with pytest.raises(StoreUnavailable, match=r"no connection|broken") as late:
         connection.ask(Create("/late"), 0.1)
+    assert late.value.unsent
     server.silent = False
     server.cut()
     assert answered(connection, Exists("/")) is not None
@@ -301,8 +340,9 @@ def test_what_was_given_up_while_there_was_no_connection_is_kept_nowhere(
     try:
         soon(lambda: not connection.session._up)
         for _ in range(5):  # those before the first pause fail with it
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(StoreUnavailable) as late:
                 connection.ask(Create("/late"), 0.1)
+            assert late.value.unsent
         assert connection.session._parked == {}
     finally:
         go_on.set()
@@ -418,7 +458,7 @@ def test_a_server_that_cannot_reach_the_leader_is_left_if_there_is_another(
 def test_parked_requests_end_with_the_connection(connection: Driver, server: FakeZooKeeper) -> None:
     server.silent = True
     server.drop()
-    caught: list[BaseException] = []
+    caught: list[SessionExpired] = []
 
     def ask() -> None:
         try:
@@ -431,14 +471,15 @@ def test_parked_requests_end_with_the_connection(connection: Driver, server: Fak
     soon(lambda: bool(connection.session._parked))
     connection.close()
     thread.join()
-    assert len(caught) == 1
+    assert [error.unsent for error in caught] == [True]
 
 
 def test_a_closed_connection_answers_session_expired(connection: Driver, server: FakeZooKeeper) -> None:
     assert connection.ask(Close()) is None
     assert not server.sessions
-    with pytest.raises(SessionExpired):
+    with pytest.raises(SessionExpired) as caught:
         connection.ask(Exists("/"))
+    assert caught.value.unsent
     assert [type(reply) for reply in connection.ask(Batch((Sync("/"), Exists("/"))))] == [SessionExpired] * 2
     assert connection.ask(Close()) is None
     connection.close()

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 
 from recipes._run.waiting import SLICE_S
-from recipes.stores.etcd.wire_dial import Address, Endpoint, addresses, forget_unsent, tune
-from recipes.stores.tls import CLOSED
+from recipes.stores.addresses import Address, Endpoint, addresses, forget_unsent, tune
+from recipes.stores.tls import CLOSED, tls_words
 
-__all__ = ["Conn", "dial", "readable"]
+__all__ = ["Conn", "describe", "dial", "readable"]
 
 _SLICE_S = 0.2
 _READ = 65_536
+_OF_ASYNCIO = "Connect call failed"  # stands in place of the reason, which is in the number only
 
 
 def readable(fd: int) -> bool:
@@ -161,3 +162,13 @@ def _sliced(sock: socket.socket, write: bool, deadline: float, stop: Callable[[]
         if _wait(sock.fileno(), write, min(left, _SLICE_S)):
             return
     raise OSError("the link was closed")
+
+
+def describe(error: Exception) -> str:
+    """Return what happened, in words without secrets."""
+    if isinstance(error, ssl.SSLError):
+        return tls_words(error)
+    if isinstance(error, OSError) and error.strerror:
+        number = error.errno if error.strerror.startswith(_OF_ASYNCIO) else None
+        return error.strerror if number is None else os.strerror(number)
+    return str(error) or type(error).__name__

@@ -1,0 +1,3 @@
+"""Processes that meet at a barrier again and again."""
+
+NAME = "meeting"

@@ -1,0 +1,240 @@
+"""What a barrier's record says, and what a party does by it and by those that stand in its queue.
+
+A barrier goes from generation to generation. Its record names the generation that gathers now, and what
+became of earlier ones, with the ids of those that each of them was decided for::
+
+    <parties> <generation>
+    <generation> passed <id>,<id>,,<id>
+
+So all of a generation are decided for in one write. It cannot be made of contenders alone: a party that was
+paused, and finds that the others are gone, could not know whether they passed or gave up. An id that does
+not stand any more is left out, and its place stays, for that is the index of arrival. An outcome that names
+nobody who stands is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from recipes._contract.contenders import Ahead, Contender
+from recipes._contract.record import record
+from recipes._contract.rule import Rule
+
+__all__ = [
+    "GONE",
+    "LEAVING",
+    "PARTY",
+    "PASSED",
+    "TIMED_OUT",
+    "Behind",
+    "Decides",
+    "Missing",
+    "Named",
+    "Outcome",
+    "Record",
+    "Waits",
+    "come",
+    "decide",
+    "give_up",
+    "inside",
+    "named",
+    "pack",
+    "unpack",
+]
+
+Contenders = tuple[Contender, ...]
+
+PASSED = "passed"
+TIMED_OUT = "timed-out"
+GONE = "gone"
+LEAVING = "leaving"
+"""The mark of a party that entered, and waits until all others leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Nobody:
+    """The predicate of a contender that waits for no place in a queue."""
+
+    def __call__(self, ahead: Ahead) -> Ahead:
+        del ahead
+        return ()
+
+
+PARTY = Rule("B", _Nobody(), mode="shared")
+
+
+@record
+class Outcome:
+    """What became of a generation.
+
+    Attributes:
+        generation: Which one.
+        word: `PASSED`, or why it is broken: `TIMED_OUT` or `GONE`.
+        ids: Those for which it was decided, in order of arrival; empty text for one that is gone since.
+    """
+
+    generation: int
+    word: str
+    ids: tuple[str, ...]
+
+
+@record
+class Record:
+    """What a barrier's value says.
+
+    Attributes:
+        parties: How many pass together.
+        generation: The one that gathers now.
+        outcomes: Of earlier ones, as far as those that they name stand still.
+    """
+
+    parties: int
+    generation: int
+    outcomes: tuple[Outcome, ...] = ()
+
+
+@record
+class Named:
+    """It was decided for this party."""
+
+    outcome: Outcome
+    index: int
+
+
+@record
+class Missing:
+    """This party does not stand any more."""
+
+
+@record
+class Behind:
+    """The party says that it is of another generation than the one that gathers."""
+
+
+@record
+class Decides:
+    """The generation is decided, once this is written."""
+
+    record: Record
+
+
+@record
+class Waits:
+    """There is nothing to do but to wait; these stand in the generation."""
+
+    ids: frozenset[str]
+
+
+def pack(record: Record) -> bytes:
+    """Return what to write."""
+    lines = [f"{record.parties} {record.generation}"]
+    lines += [f"{one.generation} {one.word} {','.join(one.ids)}" for one in record.outcomes]
+    return "\n".join(lines).encode()
+
+
+def unpack(data: bytes) -> Record:
+    """Return what was written.
+
+    Raises:
+        ValueError: That is no barrier's record.
+    """
+    first, *lines = data.decode().split("\n")
+    parties, generation = map(int, first.split(" "))
+    outcomes = (line.split(" ") for line in lines)
+    return Record(
+        parties,
+        generation,
+        tuple(Outcome(int(number), word, tuple(ids.split(","))) for number, word, ids in outcomes),
+    )
+
+
+def named(record: Record, party: str) -> Named | None:
+    """Return what was decided for a party; None: nothing yet."""
+    for outcome in record.outcomes:
+        if party in outcome.ids:
+            return Named(outcome, outcome.ids.index(party))
+    return None
+
+
+def come(record: Record | None, parties: int, contenders: Contenders, left: frozenset[str]) -> Record | None:
+    """Return the record in which a party that comes may stand; None: others name another number of parties.
+
+    Args:
+        record: What is there.
+        parties: How many pass together, as the party says.
+        contenders: All that stand.
+        left: Ids of contenders, and of sessions, that the party's client has given up. While they stand,
+            they could be counted beside those that come in their place: so they break the generation.
+    """
+    if record is None:
+        return Record(parties, 1)
+    if record.parties != parties:
+        return None if contenders else Record(parties, record.generation + 1)
+    by_id = {one.id: one for one in contenders}
+    given_up = (one for one in _standing(record, contenders) if {one, by_id[one].session} & left)
+    return give_up(record, contenders) if any(given_up) else record
+
+
+def give_up(record: Record, contenders: Contenders) -> Record:
+    """Return the record once its generation is broken because a party has gone."""
+    return _decided(record, GONE, _standing(record, contenders), contenders)
+
+
+def decide(
+    record: Record, contenders: Contenders, me: str, seen: frozenset[str], *, over: bool
+) -> Named | Missing | Behind | Decides | Waits:
+    """Return what a party does.
+
+    Args:
+        record: Read before the contenders were listed. The other way round, what stands could be of a time
+            before the record, and an outcome that it waits for be dropped.
+        contenders: All that stand.
+        me: The party's id.
+        seen: Ids that it saw stand in this generation.
+        over: Whether its time is over.
+    """
+    found = named(record, me)
+    if found is not None:
+        return found
+    there = {one.id: one for one in contenders}
+    if me not in there:
+        return Missing()
+    if _generation(there[me]) != record.generation:
+        return Behind()
+    ids = _standing(record, contenders)
+    if len(ids) >= record.parties:
+        return Decides(_decided(record, PASSED, ids[: record.parties], contenders))
+    word = GONE if not seen <= there.keys() else TIMED_OUT if over else ""
+    return Decides(_decided(record, word, ids, contenders)) if word else Waits(frozenset(ids))
+
+
+def inside(ids: Iterable[str], contenders: Contenders) -> int:
+    """Return how many of those that entered together stand still, and do not leave."""
+    entered = frozenset(ids)
+    return sum(one.id in entered and one.mark != LEAVING for one in contenders)
+
+
+def _generation(contender: Contender) -> int | None:
+    """Return the generation in which a contender says that it is; None: it is no party."""
+    if contender.kind != PARTY.kind or not contender.data.isdigit():
+        return None
+    return int(contender.data)
+
+
+def _standing(record: Record, contenders: Contenders) -> tuple[str, ...]:
+    """Return the ids of those that wait in the generation that gathers, in order of arrival."""
+    decided = {party for outcome in record.outcomes for party in outcome.ids}
+    return tuple(
+        one.id for one in contenders if _generation(one) == record.generation and one.id not in decided
+    )
+
+
+def _decided(record: Record, word: str, ids: tuple[str, ...], contenders: Contenders) -> Record:
+    there = {one.id for one in contenders}
+    kept = [
+        replace(one, ids=tuple(party if party in there else "" for party in one.ids))
+        for one in record.outcomes
+    ]
+    outcomes = (*kept, Outcome(record.generation, word, ids))
+    return Record(record.parties, record.generation + 1, tuple(one for one in outcomes if any(one.ids)))

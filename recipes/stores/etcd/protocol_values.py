@@ -1,0 +1,125 @@
+"""Values of etcd: keys that outlive every session, and a receipt of each session that wrote one.
+
+A write is one transaction, with the receipt as `recipes.stores.receipts` says. The receipt is bound to the
+lease: it goes with the session, and with the lease every write that is still on its way is refused, for
+each puts the receipt. The value is bound to no lease. Versions are mod revisions, which rise over deletes.
+"""
+
+from __future__ import annotations
+
+from recipes._contract.operations import Entry, Read, Settle, Stored, Write, Written
+from recipes._contract.protocol import RequestContext, Steps
+from recipes.errors import StoreFull, StoreRefused, StoreUnavailable
+from recipes.stores.etcd import codec
+from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.protocol_asking import AskingProtocol, Json, compare_stands, key_of, stands
+from recipes.stores.etcd.requests import EtcdError, Post
+from recipes.stores.etcd.requests import Watch as WatchKey
+from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
+
+__all__ = ["ValuesProtocol"]
+
+NO_LEASE = 0
+LAST_REVISION = 2**63 - 1
+MAY_BE_DONE = (2, 10, 15)
+"""Statuses (unknown, aborted, data loss) that do not say whether it was carried out, or will be."""
+
+
+class ValuesProtocol(AskingProtocol):
+    """The part of `EtcdProtocol` that reads and writes values; the arguments are the same."""
+
+    def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
+        super().__init__(label, layout, lease, named=named)
+        self._receipts = Receipts()
+
+    def read(self, op: Read, context: RequestContext) -> Steps[Stored]:
+        """Read one key, and watch it side by side."""
+        key = self._layout.value(op.key)
+        watch = WatchKey(key, context.mailbox, changes=True, queue=op.key)
+        found = yield from self._watched(watch if op.watch else None, Post("/kv/range", codec.span(key)))
+        return _stored(found)
+
+    def write(self, op: Write, context: RequestContext) -> Steps[Written]:
+        """Write with a receipt; a copy of it may arrive late."""
+        # What was refused as a value was there is settled: without it, a copy that comes late would be done.
+        again = context.again or op.if_version == 0
+        return (yield from write_once(self._receipts, op, self._exchange, again=again))
+
+    def settle(self, op: Settle, context: RequestContext) -> Steps[bool]:
+        """Write the receipt alone."""
+        return (yield from settle_once(self._receipts, op.write, self._exchange))
+
+    def _exchange(self, put: Exchange) -> Steps[Exchanged]:
+        """Write the value with its receipt, or read why not: one transaction."""
+        known = self._latest
+        try:
+            reply = yield from self._reply(Post("/kv/txn", self._body(put)))
+        except StoreFull as full:
+            return (yield from self._refused_for_room(put, full))
+        except StoreRefused as refused:
+            if isinstance(refused.__cause__, EtcdError) and refused.__cause__.code in MAY_BE_DONE:
+                raise StoreUnavailable(self._label, refused.detail) from refused.__cause__
+            raise
+        done = bool(reply.get("succeeded"))
+        self._take(reply, 0 if done else known)  # that a store has gone back is for the renewal to find out
+        if done:
+            at = codec.revision(reply)
+            return Exchanged(True, at, put.receipt, None if put.settles else _written(put.write, at))
+        receipt, *others = codec.reads(reply)
+        guards = zip(_guards(put), others, strict=False)
+        stored = _stored(others[-1]) if _minds_value(put) else None
+        return Exchanged(False, *_receipt(receipt), stored, all(stands(at, guard) for guard, at in guards))
+
+    def _body(self, put: Exchange) -> Json:
+        """Return the transaction; each path of it puts or reads the receipt first."""
+        write = put.write
+        value, receipt = self._layout.value(write.key), self._receipt_of(write)
+        compare = [codec.compare_modified(receipt, put.expected), *map(compare_stands, _guards(put))]
+        then = [codec.put(receipt, put.receipt, self._lease)]
+        otherwise = [codec.read(receipt), *(codec.read(key_of(guard)) for guard in _guards(put))]
+        if _minds_value(put):
+            assert write.if_version is not None
+            compare.append(codec.compare_modified(value, min(write.if_version, LAST_REVISION)))
+            otherwise.append(codec.read(value))
+        if not put.settles:
+            then.append(codec.delete(value) if write.data is None else codec.put(value, write.data, NO_LEASE))
+        return codec.txn(compare, then, otherwise)
+
+    def _refused_for_room(self, put: Exchange, full: StoreFull) -> Steps[Exchanged]:
+        """Look whether it was done all the same.
+
+        A member that finds the last room gone as it applies a transaction does apply it, and says no space.
+        """
+        try:
+            found = yield from self._post("/kv/range", codec.span(self._receipt_of(put.write)))
+        except Exception as failed:  # whatever it says of this request, the transaction may have been done
+            raise StoreUnavailable(self._label, full.detail) from failed
+        version, receipt = _receipt(found)
+        if version == put.expected:
+            raise full
+        return Exchanged(False, version, receipt)
+
+    def _receipt_of(self, write: Write) -> bytes:
+        return self._layout.receipt(write.key, self.session_id)
+
+
+def _guards(put: Exchange) -> tuple[Entry, ...]:
+    return () if put.settles else put.write.guards
+
+
+def _minds_value(put: Exchange) -> bool:
+    return not put.settles and put.write.if_version is not None
+
+
+def _written(write: Write, at: int) -> Stored:
+    return Stored() if write.data is None else Stored(write.data, at)
+
+
+def _stored(found: Json) -> Stored:
+    """Return the value that the reply to a read has."""
+    return next((Stored(kv.value, kv.modified) for kv in codec.keys(found)), Stored())
+
+
+def _receipt(found: Json) -> tuple[int, bytes]:
+    """Return the version of the receipt that the reply to a read has, and what it says."""
+    return next(((kv.modified, kv.value) for kv in codec.keys(found)), (0, b""))

@@ -1,0 +1,78 @@
+"""What the parts of the ZooKeeper protocol share: how they ask, and what errors mean."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from recipes._contract.connection import Batch, Request
+from recipes._contract.protocol import Steps, StoreProtocol
+from recipes.errors import SessionLost, StoreRefused
+from recipes.stores.zookeeper.layout import Layout
+from recipes.stores.zookeeper.requests import (
+    Create,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    ZooKeeperError,
+)
+
+__all__ = ["ANY", "EXPIRED", "Asking"]
+
+T = TypeVar("T")
+
+ANY = -1
+EXPIRED = "the session has expired on the store"
+
+
+class Asking(StoreProtocol):
+    """One session with ZooKeeper, as far as asking goes.
+
+    Args:
+        label: Where the store is, for errors.
+        layout: Where its nodes are.
+    """
+
+    def __init__(self, label: str, layout: Layout) -> None:
+        self._label = label
+        self._layout = layout
+
+    def _one(self, request: Request[T]) -> Steps[T]:
+        try:
+            reply: T = yield from request
+        except (NoNode, NodeExists):
+            raise
+        except ZooKeeperError as error:
+            raise self._meant(error) from error
+        return reply
+
+    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
+        """Send requests back to back; a node that is not there is None."""
+        if not requests:
+            return ()
+        replies = yield from Batch(requests)
+        return self._answers(tuple(None if isinstance(reply, NoNode) else reply for reply in replies))
+
+    def _answers(self, replies: tuple[Any, ...]) -> tuple[Any, ...]:
+        for reply in replies:
+            if isinstance(reply, ZooKeeperError):
+                raise self._meant(reply) from reply
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+    def _make(self, paths: list[str]) -> Steps[None]:
+        """Make these nodes, topmost first; a node above the last that is there need not be writable."""
+        replies = yield from Batch(tuple(Create(path) for path in paths))
+        above = tuple(None if isinstance(reply, StoreRefused) else reply for reply in replies[:-1])
+        refused = [reply for reply in replies[:-1] if isinstance(reply, StoreRefused)]
+        if refused and isinstance(replies[-1], NoNode):
+            raise refused[-1]  # what could not be made is missing
+        there = (NodeExists, NoNode)  # no node: deleted under our hands, and made again next time
+        self._answers(tuple(None if isinstance(r, there) else r for r in (*above, replies[-1])))
+
+    def _meant(self, error: ZooKeeperError) -> SessionLost | StoreRefused:
+        if isinstance(error, SessionExpired):
+            return SessionLost(EXPIRED)
+        return StoreRefused(
+            self._label, f"ZooKeeper error {error.code} ({str(error) or type(error).__name__})"
+        )

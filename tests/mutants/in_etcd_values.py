@@ -1,0 +1,142 @@
+"""Bugs to plant in how etcd keeps values, and in what its transports say of a request without an answer."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.protocol_asking import AskingProtocol
+from recipes.stores.etcd.protocol_values import ValuesProtocol
+from recipes.stores.etcd.session import Pipeline
+from recipes.stores.etcd.tasks import AsyncEtcdConnection
+from tests.mutants.in_sqlite import rewritten
+from tests.mutants.transports import TransportMutant
+
+__all__ = ["ETCD_VALUES"]
+
+STEPS = "tests/stores/test_etcd_protocol_values.py"
+LAYOUT = "tests/stores/test_etcd_layout.py"
+WIRES = "tests/stores/etcd/test_connections.py"
+LINE = "tests/stores/etcd/test_tasks.py"
+
+
+def _bug(
+    name: str, owner: ModuleType | type, of: str, *changes: tuple[str, str], tests: str = STEPS
+) -> TransportMutant:
+    return TransportMutant(name, "etcd values", tests, lambda: rewritten(owner, of, *changes))
+
+
+ETCD_VALUES = [
+    _bug(
+        "a receipt is bound to no lease",
+        ValuesProtocol,
+        "_body",
+        ("put.receipt, self._lease", "put.receipt, NO_LEASE"),
+    ),
+    _bug(
+        "a value is bound to the lease",
+        ValuesProtocol,
+        "_body",
+        ("write.data, NO_LEASE", "write.data, self._lease"),
+    ),
+    _bug(
+        "a receipt is not compared",
+        ValuesProtocol,
+        "_body",
+        ("codec.compare_modified(receipt, put.expected), *map", "*map"),
+    ),
+    _bug("guards are not compared", ValuesProtocol, "_body", (", *map(compare_stands, _guards(put))]", "]")),
+    _bug(
+        "the version is not compared",
+        ValuesProtocol,
+        "_body",
+        ("compare.append(codec.compare_modified(value,", "(codec.compare_modified(value,"),
+    ),
+    _bug("a settlement writes the value", ValuesProtocol, "_body", ("if not put.settles:", "if True:")),
+    _bug(
+        "a refusal is blamed on a guard that stands",
+        ValuesProtocol,
+        "_exchange",
+        ("all(stands(at, guard) for guard, at in guards)", "not _guards(put)"),
+    ),
+    _bug(
+        "a refusal is never blamed on a guard",
+        ValuesProtocol,
+        "_exchange",
+        ("all(stands(at, guard) for guard, at in guards)", "True"),
+    ),
+    _bug(
+        "a store that has gone back has written nothing",
+        ValuesProtocol,
+        "_exchange",
+        ("0 if done else known", "known"),
+    ),
+    _bug(
+        "what a store that has gone back refuses is a refusal",
+        ValuesProtocol,
+        "_exchange",
+        ("0 if done else known", "0"),
+    ),
+    _bug(
+        "what took the last room counts as refused",
+        ValuesProtocol,
+        "_refused_for_room",
+        ("if version == put.expected:", "if True:"),
+    ),
+    _bug(
+        "an error that does not say whether it was done is a refusal",
+        ValuesProtocol,
+        "_exchange",
+        ("refused.__cause__.code in MAY_BE_DONE", "False"),
+    ),
+    _bug("a value is watched for deletions alone", ValuesProtocol, "read", ("changes=True", "changes=False")),
+    _bug("the events of a value name its key", ValuesProtocol, "read", (", queue=op.key", "")),
+    _bug(
+        "a change between a read and its watch is missed",
+        AskingProtocol,
+        "_watched",
+        ("if max(since, default=0) > codec.revision(found):", "if False:"),
+    ),
+    _bug(
+        "receipts are swept with the tombstones",
+        Layout,
+        "tombstones",
+        ("start + _NO_CONTENDER", "prefix_end(start)"),
+        tests=LAYOUT,
+    ),
+    _bug(
+        "what was sent counts as unsent (blocking)",
+        Pipeline,
+        "_fail",
+        ("if unsent:", "if True:"),
+        tests=WIRES,
+    ),
+    _bug(
+        "what was not sent may have been done (blocking)",
+        Pipeline,
+        "__init__",
+        ("unsent=self._conn is None", "unsent=False"),
+        tests=WIRES,
+    ),
+    _bug(
+        "what was sent counts as unsent (asyncio)",
+        AsyncEtcdConnection,
+        "_exchange",
+        ("unsent=conn is None", "unsent=True"),
+        tests=WIRES,
+    ),
+    _bug(
+        "what was not sent may have been done (asyncio)",
+        AsyncEtcdConnection,
+        "_exchange",
+        ("unsent=conn is None", "unsent=False"),
+        tests=WIRES,
+    ),
+    _bug(
+        "a call that never had its turn may have been done",
+        AsyncEtcdConnection,
+        "_posts",
+        ("unsent=True", "unsent=False"),
+        tests=LINE,
+    ),
+]
