@@ -1,0 +1,1 @@
+"""Locks of other programs on Redis, beside ours on one key."""

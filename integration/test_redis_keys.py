@@ -1,0 +1,100 @@
+"""The keys of the Redis store: what a dead client leaves, and a queue that lacks some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import redis
+
+from integration import servers
+from recipes.stores.redis.keys import Keys
+
+DAY_MS = 86_400_000
+SCRIPT = files("recipes.stores.redis").joinpath("queue.lua").read_text()
+
+
+class Queue:
+    """One queue, on which acts are carried out by hand."""
+
+    def __init__(self, server: Any, name: str) -> None:
+        self.server = server
+        self.keys = Keys("lock:").of(name)
+        self._name = name
+
+    def act(self, act: str, session: str, *words: str | int, one: str = "", ttl_ms: int = 60_000) -> Any:
+        """Run one act for a session."""
+        keys = (*self.keys, Keys("lock:").beside(self._name, f"x:{one}"))
+        head = (0, act, self._name, session, "lock:~bell:", ttl_ms)
+        return self.server.eval(SCRIPT, len(keys), *keys, *head, *words)
+
+    def join(self, session: str, kind: str = "W", ttl_ms: int = 60_000) -> tuple[int, int]:
+        """Join; return the token, and how many are ahead."""
+        rule = (int(kind == "R"), 2, 2, "", "")  # a reader minds those alone that are none
+        reply = self.act("join", session, session, kind, "", "", *rule, one=session, ttl_ms=ttl_ms)
+        return int(reply[0]), reply[1]
+
+
+@pytest.fixture
+def queue(redis_server: servers.Redis, prefix: str) -> Iterator[Queue]:
+    with redis.Redis(redis_server.host, redis_server.port) as server:
+        one = Queue(server, prefix)
+        yield one
+        server.delete(*one.keys)
+
+
+def test_all_that_a_dead_client_left_goes_by_itself(queue: Queue) -> None:
+    queue.join("first")
+    queue.join("second", "R")
+    there = [key for key in queue.keys if queue.server.exists(key)]
+    assert len(there) == 5
+    assert all(0 < queue.server.pttl(key) <= DAY_MS + 60_000 for key in there)
+
+
+def test_tokens_and_their_records_go_at_once(queue: Queue) -> None:
+    queue.join("first", "R")
+    _, tokens, exclusive, known, _ = queue.keys
+    queue.server.pexpire(known, DAY_MS // 2)
+    assert queue.act("touch", "first", queue.server.zrange(tokens, 0, 0)[0]) == [1]
+    queue.join("second")
+    queue.join("third", "R")
+    ends = {queue.server.pexpiretime(key) for key in (tokens, exclusive, known)}
+    assert len(ends) == 1
+
+
+def test_a_queue_whose_records_are_gone_blocks_nobody(queue: Queue) -> None:
+    queue.join("first")
+    queue.server.delete(queue.keys[0], queue.keys[3])
+    assert queue.join("second")[1] == 0
+
+
+@pytest.mark.parametrize(("kind", "missing"), [("W", 1), ("W", 2), ("R", 1), ("W", 3)])
+def test_a_holder_without_its_place_is_not_renewed(queue: Queue, kind: str, missing: int) -> None:
+    token, _ = queue.join("first", kind)
+    assert queue.act("touch", "first", token) == [1]
+    queue.server.delete(queue.keys[missing])
+    assert queue.act("touch", "first", token) == [0]
+
+
+def test_what_waits_does_not_prolong_the_key_of_the_readers_that_hold(queue: Queue) -> None:
+    reader, _ = queue.join("reader", "R")
+    writer, _ = queue.join("writer", ttl_ms=600_000)
+    behind, ahead = queue.join("behind", "R", ttl_ms=600_000)
+    assert ahead == 1
+    for session, token in (("writer", writer), ("behind", behind)):
+        assert queue.act("touch", session, token, ttl_ms=600_000) == [1]
+        assert queue.server.pttl(queue.keys[0]) <= 60_000
+    assert queue.act("touch", "reader", reader, ttl_ms=90_000) == [1]
+    assert 60_000 < queue.server.pttl(queue.keys[0]) <= 90_000
+
+
+def test_the_key_lasts_as_long_as_a_reader_that_a_dead_writer_lets_in(queue: Queue) -> None:
+    queue.join("first", "R")
+    queue.join("writer", ttl_ms=1)
+    died = queue.server.time()
+    while queue.server.time() < (died[0], died[1] + 2_000):  # its lease is over on the server
+        pass
+    assert queue.join("second", "R", ttl_ms=120_000)[1] == 0
+    assert 60_000 < queue.server.pttl(queue.keys[0]) <= 120_000

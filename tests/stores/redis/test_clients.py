@@ -1,0 +1,133 @@
+"""Clients of redis-py that a program has already: what is taken from them; nothing is sent."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
+
+import recipes
+from recipes.stores.redis import RedisBackend
+from recipes.stores.redis.places import Cluster, Sentinels
+from recipes.stores.registry import from_client
+
+SENTINELS = [("s1", 1), ("s2", 2)]
+
+
+def backend_of(client: Any, *, asynchronous: bool = False, **options: Any) -> RedisBackend:
+    made = from_client(client, options, asynchronous=asynchronous)
+    assert isinstance(made, RedisBackend)
+    return made
+
+
+class Own(redis.Redis):
+    """A class of a program's own."""
+
+
+@pytest.mark.parametrize(
+    ("client", "label"),
+    [
+        (redis.Redis(), "redis://localhost:6379/0/lock"),
+        (redis.Redis.from_url("redis://h:1/3"), "redis://h:1/3/lock"),
+        (redis.Redis(host="h", ssl=True), "rediss://h:6379/0/lock"),
+        (Own(host="::1"), "redis://[::1]:6379/0/lock"),
+    ],
+)
+def test_the_server_is_that_of_the_client(client: Any, label: str) -> None:
+    assert backend_of(client).label == label
+    assert backend_of(client, prefix="app:").label == label.replace("lock", "app")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_user_and_tls_are_taken_and_timeouts_are_not(asynchronous: bool) -> None:
+    kind: Any = redis.asyncio.Redis if asynchronous else redis.Redis
+    given = {"username": "me", "password": "secret", "ssl_ca_certs": "/ca", "ssl_cert_reqs": "none"}
+    client = kind(host="h", db=2, ssl=True, socket_timeout=9, decode_responses=True, **given)
+    made = backend_of(client, asynchronous=asynchronous)
+    access = made._settings.access
+    assert access.db == 2
+    assert given.items() <= access.options.items()
+    assert not {"socket_timeout", "decode_responses", "retry"} & set(access.options)
+    assert "secret" not in repr(access) + repr(dict(access.options))
+
+
+def test_options_of_tls_are_not_taken_without_tls() -> None:
+    client = redis.asyncio.Redis(host="h", ssl_ca_certs="/ca")
+    assert not backend_of(client, asynchronous=True)._settings.access.options
+
+
+@pytest.mark.parametrize("module", [redis.sentinel, redis.asyncio.sentinel])
+def test_sentinels_are_asked_as_the_client_does(module: Any) -> None:
+    manager = module.Sentinel(SENTINELS, sentinel_kwargs={"password": "q"}, password="p", ssl=True)
+    asynchronous = module is redis.asyncio.sentinel
+    made = backend_of(manager.master_for("main", db=2), asynchronous=asynchronous, replicas=2)
+    assert made.label == "rediss+sentinel://s1:1,s2:2/main/2/lock"
+    place = made._settings.place
+    assert isinstance(place, Sentinels)
+    (asked,) = place._accesses
+    assert dict(asked.options) == {"password": "q"}
+    assert made._settings.access.options["password"] == "p"
+    with pytest.raises(ValueError, match="replicas= is missing"):
+        backend_of(manager.master_for("main"), asynchronous=asynchronous)
+    with pytest.raises(ValueError, match=r"reads from replicas, where nothing is locked: use .*master_for"):
+        backend_of(manager.slave_for("main"), asynchronous=asynchronous, replicas=2)
+
+
+def test_a_cluster_is_known_by_all_nodes_that_the_client_knows() -> None:
+    client = redis.asyncio.RedisCluster(host="h", port=1, password="x", ssl=True)
+    made = backend_of(client, asynchronous=True, replicas=1)
+    assert made.label == "rediss+cluster://h:1/lock"
+    assert isinstance(made._settings.place, Cluster)
+    assert made._settings.access.options["password"] == "x"
+
+
+def test_a_blocking_cluster_is_known_by_what_its_manager_has() -> None:
+    client: Any = object.__new__(redis.RedisCluster)  # whose constructor asks its servers
+    node = SimpleNamespace(host="h", port=1)
+    client.nodes_manager = SimpleNamespace(
+        nodes_cache={"i:2": SimpleNamespace(host="i", port=2)},
+        startup_nodes={"h:1": node},
+        connection_kwargs={"ssl": True, "username": "me", "password": "x"},
+    )
+    made = backend_of(client, replicas=1)
+    assert made.label == "rediss+cluster://i:2,h:1/lock"
+    assert made._settings.access.options["username"] == "me"
+
+
+@pytest.mark.parametrize(
+    ("connect", "client", "says"),
+    [
+        (
+            recipes.connect,
+            redis.asyncio.Redis(),
+            r"of redis.asyncio: give it to connect_async\(\), or .* redis here",
+        ),
+        (recipes.connect_async, redis.Redis(), r"of redis: give it to connect\(\), or .* redis.asyncio here"),
+        (recipes.connect, redis.Redis().pipeline(), "Pipeline is no client: give a redis.Redis, or what"),
+        (
+            recipes.connect,
+            redis.sentinel.Sentinel(SENTINELS),
+            r"Sentinel is no client: .*Sentinel.master_for\(\)",
+        ),
+        (recipes.connect, SimpleNamespace(), "a store's URL is a str, not SimpleNamespace"),
+    ],
+)
+def test_what_is_no_client_for_this_api_is_refused(connect: Any, client: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        connect(client)
+
+
+def test_a_client_on_a_unix_socket_is_refused() -> None:
+    with pytest.raises(ValueError, match="on a Unix socket; connect by host and port"):
+        recipes.connect(redis.Redis(unix_socket_path="/s"))
+
+
+@pytest.mark.parametrize("option", ["username", "tls_ca", "colour"])
+def test_options_that_the_client_has_already_are_unknown(option: str) -> None:
+    with pytest.raises(ValueError, match=f"a client of redis does not know the option '{option}'"):
+        recipes.connect(redis.Redis(), **{option: "x"})  # type: ignore[arg-type]

@@ -1,0 +1,655 @@
+"""Both ways to Redis against a scripted server: deadlines, half replies, errors, the listener, closing."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recipes._contract.connection import Batch
+from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted
+from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
+from recipes.stores.credentials import Credentials
+from recipes.stores.redis.access import Access
+from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
+from recipes.stores.redis.wire import SCRIPT, SHA
+from tests.pace import taking
+from tests.stores.etcd.fakes import Server, closed_port, trusting
+from tests.stores.redis.fakes import BEGIN, GET, NOTHING, RUN, Box, Peer, Redis, hang
+
+Connect = Callable[..., Any]
+SOON_S = 0.3
+LATE_S = 0.35
+
+
+def raised(api: Any, request: Any, timeout_s: float = 5.0) -> StoreError:
+    with pytest.raises(StoreError) as caught:
+        api.ask(request, timeout_s)
+    return caught.value
+
+
+def closing(peer: Peer, words: list[str]) -> Any:
+    """Close the connection instead of an answer."""
+    peer.sock.shutdown(socket.SHUT_RDWR)
+    return NOTHING
+
+
+# Requests.
+
+
+def test_a_run_sends_the_hash_and_when_the_server_may_grant(connect: Connect) -> None:
+    with Redis(EVALSHA=[b"7", 0, -1, [[b"5", "W"]]]) as redis:
+        assert connect(redis.port).ask(RUN) == [b"7", 0, -1, [[b"5", b"W"]]]
+        assert redis.heard == [["EVALSHA", SHA, "2", *RUN.keys, "0", "see", "a"]]
+
+
+def test_a_script_that_the_server_does_not_know_is_sent_whole(connect: Connect) -> None:
+    with Redis(EVALSHA="-NOSCRIPT No matching script.", EVAL="done") as redis:
+        api = connect(redis.port)
+        assert api.ask(Batch((GET, RUN))) == (b"OK", b"done")
+        assert [words[:3] for words in redis.heard] == [
+            ["GET", "lock:a"],
+            ["EVALSHA", SHA, "2"],
+            ["EVAL", SCRIPT, "2"],
+        ]
+
+
+def test_a_batch_goes_out_at_once_and_an_error_stands_for_its_part(connect: Connect) -> None:
+    arrived = threading.Event()
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        if words[1] == "lock:b":
+            arrived.set()
+            peer.say("-WRONGTYPE Operation against a key")
+            peer.say("first")
+            return NOTHING
+        return NOTHING
+
+    other = Command(("GET", "lock:b"), "lock:b")
+    with Redis(GET=answer) as redis:
+        refused, first = connect(redis.port).ask(Batch((GET, other)))
+        assert arrived.is_set()
+        assert isinstance(refused, StoreRefused)
+        assert first == b"first"
+
+
+def test_calls_at_once_have_a_connection_each_which_the_next_one_uses(connect: Connect) -> None:
+    both = threading.Barrier(2)
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        if words[1] == "lock:b":
+            both.wait(5)
+        return words[1]
+
+    other = Command(("GET", "lock:b"), "lock:b")
+    with Redis(GET=answer) as redis:
+        api = connect(redis.port)
+        assert api.asks([other, other]) == [b"lock:b", b"lock:b"]
+        for _ in range(3):
+            assert api.ask(GET) == b"lock:a"
+        assert redis.connections == 2
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_not_used(connect: Connect) -> None:
+    ended, closed = threading.Event(), threading.Event()
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        peer.say("answered")
+        if redis.connections == 1:
+            peer.sock.shutdown(socket.SHUT_WR)
+            ended.set()
+            assert peer.ended()
+            closed.set()
+        return NOTHING
+
+    with Redis(GET=answer) as redis:
+        api = connect(redis.port)
+        assert api.ask(GET) == b"answered"
+        assert api.until(ended), "after its reply"
+        assert api.ask(GET) == b"answered"
+        assert api.until(closed), "it is closed on this side too"
+        assert redis.connections == 2
+
+
+def test_keys_are_found_by_their_pattern(connect: Connect) -> None:
+    def answer(peer: Peer, words: list[str]) -> Any:
+        assert words[2:4] == ["MATCH", "lock:*"]
+        return ["12", ["lock:a"]] if words[1] == "0" else ["0", ["lock:b", "lock:a"]]
+
+    with Redis(SCAN=answer) as redis:
+        assert connect(redis.port).ask(Scan("lock:*")) == {"lock:a", "lock:b"}
+    with Redis(SCAN="-NOPERM no") as redis:
+        assert isinstance(raised(connect(redis.port), Scan("*")), StoreDenied)
+
+
+# Deadlines.
+
+
+def stall(at: str) -> Callable[[Peer, list[str]], Any]:
+    """Return what answers part of a reply, or bytes that never end."""
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        if at == "half":
+            peer.sock.sendall(b"*2\r\n$3\r\nab")
+        elif at == "trickle":
+            peer.sock.sendall(b"*100000\r\n")
+            while not peer.stop.wait(0.01):
+                peer.sock.sendall(b":1\r\n")
+        return hang(peer, words)
+
+    return answer
+
+
+@pytest.mark.parametrize("at", ["silent", "half", "trickle"])
+@pytest.mark.parametrize("command", ["GET", "AUTH", "SELECT", "INFO"])
+def test_each_step_ends_at_the_one_deadline(connect: Connect, command: str, at: str) -> None:
+    access = Access(db=3, credentials=Credentials.given("redis", {"username": "me", "password": "pass"}))
+    with Redis(**{command: stall(at)}) as redis:
+        api = connect(redis.port, access=access, grace_s=20.0)
+        with taking(at_most_s=LATE_S):
+            error = raised(api, GET, SOON_S)
+    assert isinstance(error, StoreUnavailable)
+    assert error.detail == "no answer in time"
+    assert error.unsent is (command != "GET")
+
+
+def test_a_server_that_does_not_speak_tls_back_ends_at_the_deadline(connect: Connect) -> None:
+    with Server(lambda peer, number: peer.hang()) as server:
+        api = connect(server.port, access=Access(context=trusting()))
+        with taking(at_most_s=LATE_S):
+            error = raised(api, GET, SOON_S)
+    assert error.unsent
+
+
+def test_a_connect_that_hangs_ends_at_the_deadline(connect: Connect) -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        filling = [socket.socket() for _ in range(3)]
+        for one in filling:
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        api = connect(port)
+        with taking(at_most_s=LATE_S):
+            error = raised(api, GET, SOON_S)
+        for one in filling:
+            one.close()
+    assert isinstance(error, StoreUnavailable)
+    assert error.unsent
+
+
+def test_a_password_that_is_not_given_is_waited_for_no_longer(connect: Connect) -> None:
+    asked = threading.Event()
+
+    def password() -> str:
+        asked.wait(5)
+        return "late"
+
+    credentials = Credentials.given("redis", {"username": "me", "password": password})
+    with Redis() as redis:
+        api = connect(redis.port, access=Access(credentials=credentials))
+        with taking(at_most_s=LATE_S):
+            error = raised(api, GET, SOON_S)
+        asked.set()
+    assert error.unsent
+
+
+def test_a_server_that_reads_nothing_ends_at_the_deadline(connect: Connect) -> None:
+    long = Command(("SET", "lock:a", b"x" * 50_000_000), "lock:a")
+    with Server(lambda peer, number: peer.hang()) as server:
+        api = connect(server.port)
+        with taking(at_most_s=LATE_S + 0.3):
+            error = raised(api, long, SOON_S)
+    assert isinstance(error, StoreUnavailable)
+    assert not error.unsent
+
+
+def test_what_was_not_read_to_its_end_is_never_read_as_the_next_reply(connect: Connect) -> None:
+    late = threading.Event()
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        if words[1] == "lock:b":
+            late.wait(5)
+            return "of the other"
+        return "own"
+
+    with Redis(GET=answer) as redis:
+        api = connect(redis.port)
+        assert isinstance(raised(api, Command(("GET", "lock:b"), "lock:b"), 0.05), StoreUnavailable)
+        late.set()
+        assert [api.ask(GET) for _ in range(3)] == [b"own"] * 3
+
+
+# Failures.
+
+
+@pytest.mark.parametrize("how", ["close", "half", "reset", "garbage"])
+def test_a_connection_that_breaks_is_no_answer(connect: Connect, how: str) -> None:
+    def answer(peer: Peer, words: list[str]) -> Any:
+        if how == "half":
+            peer.sock.sendall(b"*2\r\n$3\r\nab")
+        if how == "garbage":
+            peer.sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            return NOTHING
+        if how == "reset":
+            peer.reset()
+        return closing(peer, words) if how != "reset" else NOTHING
+
+    with Redis(GET=answer) as redis:
+        error = raised(connect(redis.port), GET)
+    assert isinstance(error, StoreUnavailable)
+    assert not error.unsent
+
+
+def test_a_server_that_is_not_there_is_no_answer_and_nothing_was_sent(connect: Connect) -> None:
+    error = raised(connect(closed_port()), GET)
+    assert isinstance(error, StoreUnavailable)
+    assert (error.detail, error.unsent, error.store) == ("Connection refused", True, "redis://fake")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "unsent"),
+    [
+        ("LOADING Redis is loading the dataset in memory", StoreUnavailable, True),
+        ("READONLY You can't write against a read only replica.", StoreUnavailable, True),
+        ("CLUSTERDOWN Hash slot not served", StoreUnavailable, True),
+        ("MASTERDOWN Link with MASTER is down", StoreUnavailable, True),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", StoreUnavailable, True),
+        ("BUSY Redis is busy running a script.", StoreUnavailable, True),
+        ("NOREPLICAS Not enough good replicas to write.", StoreUnavailable, True),
+        ("MOVED 3999 127.0.0.1:6381", StoreUnavailable, True),
+        ("ERR max number of clients reached", StoreUnavailable, False),
+        ("OOM command not allowed when used memory > 'maxmemory'.", StoreFull, None),
+        ("MISCONF Redis is configured to save RDB snapshots", StoreFull, None),
+        ("NOAUTH Authentication required.", StoreDenied, None),
+        ("WRONGPASS invalid username-password pair", StoreDenied, None),
+        ("NOPERM User me has no permissions to run the 'get' command", StoreDenied, None),
+        ("ERR unknown command", StoreRefused, None),
+        ("WRONGTYPE Operation against a key holding the wrong kind of value", StoreRefused, None),
+    ],
+)
+def test_errors_of_the_server_are_errors_of_the_package(
+    connect: Connect, said: str, kind: type[StoreError], unsent: bool | None
+) -> None:
+    with Redis(GET=f"-{said}") as redis:
+        error = raised(connect(redis.port), GET)
+    assert type(error) is kind
+    assert getattr(error, "unsent", None) is unsent
+    assert said.partition(" ")[2] in str(error)
+
+
+@pytest.mark.parametrize("command", ["AUTH", "SELECT", "INFO"])
+def test_a_server_that_refuses_while_a_connection_begins_was_sent_nothing(
+    connect: Connect, command: str
+) -> None:
+    access = Access(db=3, credentials=Credentials.given("redis", {"username": "me", "password": "pass"}))
+    with Redis(**{command: "-LOADING Redis is loading the dataset in memory"}) as redis:
+        error = raised(connect(redis.port, access=access, grace_s=20.0), GET)
+        assert not redis.heard_first("GET")
+    assert isinstance(error, StoreUnavailable)
+    assert error.unsent
+
+
+def test_users_log_in_and_wrong_ones_are_denied(connect: Connect) -> None:
+    access = Access(credentials=Credentials.given("redis", {"username": "me", "password": "pass"}))
+    with Redis() as redis:
+        assert connect(redis.port, access=access).ask(GET) == b"OK"
+        assert redis.heard == [["AUTH", "me", "pass"], ["GET", "lock:a"]]
+    with Redis(AUTH="-WRONGPASS invalid username-password pair") as redis:
+        error = raised(connect(redis.port, access=access), GET)
+    assert isinstance(error, StoreDenied)
+    assert "pass" not in error.detail.replace("password", "")
+
+
+def test_tls_is_spoken_and_a_server_that_is_not_trusted_is_refused(connect: Connect) -> None:
+    with Redis(tls=True, GET="secret") as redis:
+        assert connect(redis.port, access=Access(context=trusting())).ask(GET) == b"secret"
+    with Redis() as redis:
+        error = raised(connect(redis.port, access=Access(context=trusting())), GET, 1.0)
+        assert error.unsent
+
+
+def test_a_certificate_that_is_not_trusted_is_an_error_of_its_own(connect: Connect) -> None:
+    import ssl
+
+    with Redis(tls=True) as redis:
+        error = raised(connect(redis.port, access=Access(context=ssl.create_default_context())), GET)
+        redis.failures.clear()
+    assert isinstance(error, StoreUntrusted)
+    assert "certificate is not accepted" in error.detail
+    assert error.unsent
+
+
+# What counts only if replicas have it.
+
+
+@pytest.mark.parametrize(("acknowledged", "enough"), [(2, True), (3, True), (1, False), ("-ERR no", False)])
+def test_what_has_to_be_sure_waits_for_all_replicas(
+    connect: Connect, acknowledged: Any, enough: bool
+) -> None:
+    with Redis(WAIT=acknowledged, GET="found") as redis:
+        api = connect(redis.port, replicas=2)
+        (found,) = api.ask(Sure((GET,)))
+        words = redis.heard_first("WAIT")
+        assert len(words) == 1
+        assert words[0][1] == "2"
+        assert 0 < int(words[0][2]) < 5000
+        if enough:
+            assert found == b"found"
+        else:
+            assert isinstance(found, StoreUnavailable)
+            assert not found.unsent
+            assert "2" in found.detail
+        assert api.ask(GET) == b"found"
+        assert len(redis.heard_first("WAIT")) == 1, "what need not be sure waits for none"
+
+
+def test_a_script_that_had_to_be_sent_whole_is_waited_for_again(connect: Connect) -> None:
+    waits = iter([2, 1])
+    with Redis(WAIT=lambda peer, words: next(waits), EVALSHA="-NOSCRIPT no", EVAL="done") as redis:
+        (found,) = connect(redis.port, replicas=2).ask(Sure((RUN,)))
+    assert isinstance(found, StoreUnavailable)
+
+
+# The moment before which nothing is granted.
+
+
+def not_before(connect: Connect, redis: Redis) -> int:
+    connect(redis.port, grace_s=20.0).ask(RUN)
+    return int(redis.heard_first("EVALSHA")[-1][5])
+
+
+def test_a_server_that_started_waits_from_then_on(connect: Connect) -> None:
+    with Redis() as redis:
+        assert not_before(connect, redis) == 1_000_000_005 - 99_000_000 + 20_000_000
+        assert not redis.heard_first("HSETNX")
+
+
+def test_a_server_that_took_over_waits_from_when_that_was_first_seen(connect: Connect) -> None:
+    with Redis(HGET="900000005", EVALSHA="done") as redis:
+        redis.facts["replication"] = redis.facts["replication"].replace("0" * 40, "1" * 40)
+        assert not_before(connect, redis) == 900_000_005 + 20_000_000
+        noted = ["HSETNX", "lock:~life:", "run-1:replid-1", "1000000005"]
+        assert redis.heard_first("HSETNX") == [noted]
+
+
+def test_a_replica_is_not_asked(connect: Connect) -> None:
+    with Redis() as redis:
+        redis.facts["replication"] = redis.facts["replication"].replace("master\r", "slave\r")
+        error = raised(connect(redis.port, grace_s=20.0), RUN)
+        assert not redis.heard_first("EVALSHA")
+    assert isinstance(error, StoreUnavailable)
+    assert error.unsent
+
+
+@pytest.mark.parametrize(("replicas", "asked"), [(0, 1), (1, 2)])
+def test_where_another_may_have_taken_over_an_idle_connection_learns_it_anew(
+    connect: Connect, replicas: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Redis() as redis:
+        api = connect(redis.port, grace_s=20.0, replicas=replicas)
+        api.ask(RUN)
+        monkeypatch.setattr("recipes.stores.redis.wire.IDLE_S", -1.0)
+        api.ask(RUN)
+        assert len(redis.heard_first("TIME")) == asked
+        assert len(redis.heard_first("EVALSHA")) == 2
+
+
+# The listener.
+
+
+def test_the_listener_is_there_before_the_first_request_is_sent(connect: Connect) -> None:
+    with Redis() as redis:
+        api = connect(redis.port)
+        assert api.ask(BEGIN) == (b"OK",)
+        names = [words[0] for words in redis.heard]
+        assert names == ["CLIENT", "SUBSCRIBE", "SUBSCRIBE", "SET"]
+        api.ask(BEGIN)
+        assert [words[0] for words in redis.heard][4:] == ["SET"]
+
+
+def test_a_session_whose_listener_cannot_listen_does_not_begin(connect: Connect) -> None:
+    with Redis(SUBSCRIBE="-NOPERM no channel") as redis:
+        api = connect(redis.port)
+        assert isinstance(raised(api, BEGIN), StoreDenied)
+        assert not redis.heard_first("SET")
+        del redis.answers["SUBSCRIBE"]
+        assert api.ask(BEGIN) == (b"OK",), "the next try may"
+
+
+@pytest.mark.parametrize("first", ["message", "listen"])
+def test_what_rings_reaches_the_call_that_listens(connect: Connect, first: str) -> None:
+    box, marker = Box(), Box()
+    with Redis() as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        api.ask(Listen(("a/8",), marker))
+        if first == "listen":
+            api.ask(Listen(("a/7",), box))
+        peer.ring("a h7 g5")
+        peer.ring("a c8")
+        assert api.event(marker) == Changed("a/8")
+        if first == "message":
+            api.ask(Listen(("a/7",), box))
+        assert api.event(box) == Granted("a/7")
+
+
+def test_a_run_listens_from_before_it_is_sent(connect: Connect) -> None:
+    box = Box()
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        redis.bell.ring("a g5")
+        return 1
+
+    with Redis(EVALSHA=answer) as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        redis.bell = api.listener(redis)
+        assert api.ask(Run(RUN.keys, RUN.words, box, ("a/5",))) == 1
+        assert api.event(box) == Gone("a/5")
+
+
+def test_a_mailbox_that_is_forgotten_hears_nothing_more(connect: Connect) -> None:
+    box, marker = Box(), Box()
+    with Redis() as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+        api.ask(Listen(("a/2",), marker))
+        api.forget(box)
+        peer.ring("a g1 g2")
+        assert api.event(marker) == Gone("a/2")
+        assert box.events.empty()
+
+
+def test_a_listener_that_is_cut_disturbs_and_listens_again(connect: Connect) -> None:
+    box = Box()
+    with Redis() as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+        peer.reset()
+        assert api.event(box) == Disturbed()
+        api.ask(Listen(("a/1",), box))
+        assert api.event(box) == Disturbed(), "it may have been missed just before"
+        peer = api.listener(redis)
+        found = Disturbed()
+        while found == Disturbed():
+            api.ask(Listen(("a/1",), box))
+            peer.ring("a g1")
+            found = api.event(box)
+        assert found == Gone("a/1")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_listener_that_hears_nothing_asks_whether_it_is_heard(connect: Connect, answers: bool) -> None:
+    pinged = threading.Semaphore(0)
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        pinged.release()
+        return ["pong", ""] if answers else NOTHING
+
+    box = Box()
+    with Redis(PING=answer) as redis:
+        api = connect(redis.port, silence_s=0.05)
+        api.ask(BEGIN)
+        api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+
+        class Twice:
+            def wait(self, timeout: float) -> bool:
+                return all(pinged.acquire(timeout=timeout) for _ in range(3))
+
+        if answers:
+            assert api.until(Twice())
+            assert box.events.empty()
+            assert redis.connections == 2
+        else:
+            assert api.event(box) == Disturbed()
+            assert api.listener(redis)
+
+
+def test_a_half_message_is_read_to_its_end_later(connect: Connect) -> None:
+    box, pinged = Box(), threading.Event()
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        pinged.set()
+        peer.sock.sendall(b"6\r\na g1 q\r\n")
+        return ["pong", ""]
+
+    with Redis(PING=answer) as redis:
+        api = connect(redis.port, silence_s=0.1)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+        peer.sock.sendall(b"*3\r\n$7\r\nmessage\r\n$13\r\nlock:~bell:me\r\n$")
+        assert api.event(box) == Gone("a/1")
+        assert pinged.is_set()
+
+
+def test_a_key_of_others_is_tracked_for_the_listener(connect: Connect) -> None:
+    box = Box()
+    with Redis(TYPE="+string", GET="theirs") as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        for _ in range(2):
+            assert api.ask(Track("lock:a", "a/-1", box)) == b"theirs"
+            peer.ring(["lock:a"], "__redis__:invalidate")
+            assert api.event(box) == Changed("a/-1")
+        tracking = ["CLIENT", "TRACKING", "ON", "REDIRECT", "7"]
+        assert [words for words in redis.heard_first("CLIENT") if words[1] == "TRACKING"] == [tracking]
+
+
+@pytest.mark.parametrize("tracks_another", [False, True])
+def test_a_call_is_disturbed_when_the_connection_that_tracks_its_key_is_lost(
+    connect: Connect, tracks_another: bool
+) -> None:
+    box, tracking = Box(), queue.SimpleQueue[Peer]()
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        if words[1] == "TRACKING":
+            tracking.put(peer)
+        return redis.on_client(peer, words)
+
+    with Redis(TYPE="+string", GET="theirs", CLIENT=answer) as redis:
+        api = connect(redis.port, silence_s=5.0 if tracks_another else 0.05)
+        api.ask(BEGIN)
+        api.listener(redis)
+        api.ask(Track("lock:a", "a/-1", box))
+        tracking.get(timeout=5).sock.shutdown(socket.SHUT_RDWR)
+        if tracks_another:
+            while tracking.empty():  # until its end has arrived here
+                api.ask(Track("lock:b", "b/-1", Box()))
+        assert api.event(box) == Disturbed()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reply"),
+    [("none", None, None), ("hash", "-WRONGTYPE Operation against a key", b"a hash")],
+)
+def test_what_a_tracked_key_is_now(connect: Connect, kind: str, value: Any, reply: Any) -> None:
+    with Redis(TYPE=f"+{kind}", GET=value) as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        api.listener(redis)
+        assert api.ask(Track("lock:a", "a/-1", Box())) == reply
+
+
+def test_a_key_is_not_tracked_for_a_listener_that_was_lost(connect: Connect) -> None:
+    said = "-ERR The client ID you want redirect to does not exist"
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        return said if words[1] == "TRACKING" else 7
+
+    with Redis(CLIENT=answer) as redis:
+        api = connect(redis.port)
+        assert isinstance(raised(api, Track("lock:a", "a/-1", Box())), StoreUnavailable)
+        api.ask(BEGIN)
+        api.listener(redis)
+        error = raised(api, Track("lock:a", "a/-1", Box()))
+    assert isinstance(error, StoreUnavailable)
+    assert error.unsent
+
+
+# The end.
+
+
+def test_closing_is_quick_and_ends_what_is_asked(connect: Connect) -> None:
+    arrived = threading.Event()
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        arrived.set()
+        return hang(peer, words)
+
+    with Redis(GET=answer) as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+
+        def close() -> None:
+            assert arrived.wait(5)
+            with taking(at_most_s=1.0):
+                api.connection.close()
+
+        if hasattr(api, "runner"):
+            found = api.runner.run(closed_meanwhile(api.connection, arrived))
+        else:
+            found = api.while_asking(GET, close)
+        assert isinstance(found, StoreUnavailable)
+        error = raised(api, GET)
+        assert error.unsent
+        assert "closed" in error.detail
+        api.close()
+
+
+async def closed_meanwhile(connection: Any, arrived: threading.Event) -> Any:
+    import asyncio
+
+    asking = asyncio.ensure_future(connection.ask(GET, 5.0))
+    assert await asyncio.to_thread(arrived.wait, 5)
+    with taking(at_most_s=1.0):
+        await connection.close()
+    (found,) = await asyncio.gather(asking, return_exceptions=True)
+    return found
+
+
+def test_a_listener_that_cannot_reconnect_ends_with_the_connection(connect: Connect) -> None:
+    box = Box()
+    with Redis() as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+        redis.answers["SUBSCRIBE"] = "-LOADING Redis is loading"
+        peer.reset()
+        assert api.event(box) == Disturbed()
+        with taking(at_most_s=1.0):
+            api.close()
