@@ -1,0 +1,410 @@
+"""What each operation does to the tables: acts, pure generators of statements; each is one transaction.
+
+The first statement of an act that writes locks the row of its queue, and what it reads it reads behind that, in
+statements of their own: a statement that locks and reads sees the tables as they were before it waited, and of two
+transactions the later token might be committed first.
+
+An act that only reads needs no lock. Whoever stands ahead of a contender was committed before it: each drew its
+token under the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
+
+from recipes._contract.contenders import Ahead, Contender
+from recipes._contract.operations import Entry, Listing, Snapshot, Stored, Ticket
+from recipes._contract.record import record
+from recipes._contract.rule import Rule
+from recipes._contract.wakeups import Changed, Gone
+from recipes.errors import SessionLost
+from recipes.stores._kit.queue import ENDED, Put, kind_of, ref_of, target_of
+from recipes.stores.receipts import Exchanged
+from recipes.stores.sql.requests import Ask, Work
+from recipes.stores.sql.statements import Statements
+from recipes.stores.sql.tables import OBSERVERS
+
+__all__ = ["Acts", "Seen", "Starting"]
+
+T = TypeVar("T")
+Steps = Generator[tuple[Ask, ...], list[Any], T]
+
+WITHDRAWN = "its contender was withdrawn"
+GRAVE_US = 3_600_000_000
+"""So long a copy of a request may be on its way."""
+DAY_US = 86_400_000_000
+STALE_AT_ONCE, NAMES_AT_ONCE = 20, 500
+
+
+class Starting(Exception):
+    """Nothing is granted for so many microseconds more, as the server took over from another."""
+
+    def __init__(self, left_us: int) -> None:
+        self.left_us = left_us
+
+
+@record
+class Seen:
+    """A row of a contender."""
+
+    token: int
+    kind: str
+    session: str
+    id: str
+    mark: str
+    version: int
+    expires_at: int | None
+    now: int
+    owner: str = ""
+    data: bytes = b""
+
+    @property
+    def over(self) -> bool:
+        """Whether its session is over; of one that ended while it joined there is no row."""
+        return self.expires_at is None or self.expires_at <= self.now
+
+    def contender(self, queue: str, *, listed: bool = False) -> Contender:
+        """Return it as a store shows it."""
+        ref = ref_of(queue, self.token)
+        if not listed:
+            return Contender(ref, self.id, self.kind, self.session, self.mark)
+        token, owner, data = self.token, self.owner, bytes(self.data)
+        return Contender(ref, self.id, self.kind, self.session, self.mark, token, owner, data, self.version)
+
+
+class Acts:
+    """The acts of one session.
+
+    Args:
+        statements: For the tables and the dialect.
+        root: Where the keys of its queues and values begin.
+        bell: What the channels of sessions begin with.
+        me: The session's id.
+    """
+
+    def __init__(self, statements: Statements, root: str, bell: str, me: str) -> None:
+        self._say, self._root, self._bell, self._me = statements, f"{root}:", bell, me
+
+    def _key(self, queue: str) -> str:
+        return self._root + queue
+
+    # Sessions.
+
+    def open(self, work: Work, ttl_us: int) -> Steps[None]:
+        """Begin a session, and tidy a little of what others have left."""
+        say = self._say
+        channel = [say.notify(self._bell + self._me, "open")] if say.notifies else []
+        yield (say.begin_session(self._me, ttl_us), *channel)
+
+    def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:
+        """Renew the session, and return where it stands."""
+        (renewed,) = yield (self._say.renew(self._me),)
+        if not renewed:
+            raise SessionLost(ENDED)
+        (found,) = yield (self._say.mine(self._me),)  # a statement of its own: see the head of this file
+        return [(name.removeprefix(self._root), token) for name, token in found]
+
+    def end(self, work: Work) -> Steps[None]:
+        """Delete the session and all that is its own."""
+        (found,) = yield (self._say.mine(self._me),)
+        yield from self._clear(work, found)
+        unwatch = [self._say.unwatch(self._me)] if self._say.notifies else []
+        yield (*unwatch, *self._say.end_session(self._me))
+
+    def _clear(self, work: Work, places: Sequence[tuple[str, int]]) -> Steps[None]:
+        """Delete contenders of several queues, which are locked by name."""
+        of: dict[str, list[int]] = {}
+        for name, token in sorted(places):
+            of.setdefault(name, []).append(token)
+        for name, tokens in of.items():
+            yield (self._say.lock(name),)
+            yield from self._delete(work, name, tokens)
+
+    def tidy(self, work: Work) -> Steps[None]:
+        """Delete a little of what was over long ago: sessions and where they stand, tombstones, idle queues."""
+        say = self._say
+        (stale,) = yield (say.stale(STALE_AT_ONCE, DAY_US),)
+        ids = [one for (one,) in stale]
+        if ids:
+            (places,) = yield (say.where(ids),)
+            yield from self._clear(work, places)
+            yield say.forget(ids, DAY_US)
+        graves, here = yield (say.old_graves(NAMES_AT_ONCE), say.tidied_to())
+        if graves:
+            yield (say.dig([one for (one,) in graves]),)
+        if here:
+            ((names,),) = ((yield (say.names(here[0][0], NAMES_AT_ONCE),)),)
+            known = [name for (name,) in names]
+            (idle,) = (yield (say.idle(known, DAY_US),)) if known else ([],)
+            if idle:
+                yield (say.drop_idle([name for (name,) in idle], DAY_US),)
+            yield (say.tidy_to(known[-1] if len(known) == NAMES_AT_ONCE else ""),)
+
+    # The queue.
+
+    def join(
+        self, work: Work, ticket: Ticket, rule: Rule, *, arm: int = 0, only_free: bool = False
+    ) -> Steps[Snapshot]:
+        """Join the queue unless that was done, and watch the nearest ``arm`` ahead.
+
+        With ``only_free`` nothing is done, and the snapshot is without an entry, if somebody blocks.
+        """
+        say, name = self._say, self._key(ticket.queue)
+        row = {
+            "id": ticket.id,
+            "kind": kind_of(ticket),
+            "mark": "",
+            "owner": ticket.owner,
+            "data": ticket.data,
+        }
+        _, joined, rows = yield (
+            say.draw(name),
+            say.join(name, self._me, **row),
+            self._shown(name, ticket.id, rule),
+        )
+        seen = yield from self._living(work, name, ticket.id, rule, rows)
+        if not seen or seen[0].over:
+            (buried,) = yield (say.buried(ticket.id),)
+            raise SessionLost(WITHDRAWN if buried else ENDED)
+        self._expect_started(work, seen)
+        snapshot = yield from self._snapshot(ticket, name, rule, seen)
+        if only_free and rule.blockers(snapshot.ahead):
+            work.undo = True
+            return Snapshot(None, (), complete=True, position=0)
+        if joined:
+            yield from self._ring(work, name, [], Changed)
+        for contender in snapshot.ahead[:arm] if say.notifies else ():
+            if contender.session != self._me:
+                yield (say.watch(name, target_of(contender.ref)[1], self._me),)
+        return snapshot
+
+    def look(self, work: Work, mine: Entry, rule: Rule, targets: Ahead) -> Steps[Snapshot]:
+        """Watch these and read the queue."""
+        name = self._key(mine.ticket.queue)
+        yield (self._say.lock(name),)
+        for target in targets if self._say.notifies else ():
+            yield (self._say.watch(name, target_of(target.ref)[1], self._me),)
+        (rows,) = yield (self._shown(name, mine.ticket.id, rule),)
+        seen = yield from self._living(work, name, mine.ticket.id, rule, rows)
+        self._expect_started(work, seen)
+        return (yield from self._snapshot(mine.ticket, name, rule, seen))
+
+    def glance(self, work: Work, mine: Entry, rule: Rule) -> Steps[Snapshot | None]:
+        """Read the queue; None if there is more to do than to read: somebody ahead is dead, or many are."""
+        (rows,) = yield (self._shown(self._key(mine.ticket.queue), mine.ticket.id, rule),)
+        seen = [Seen(*row) for row in rows]
+        if any(one.over for one in seen) or len(seen) > rule.reach + 1:
+            return None
+        self._expect_started(work, seen)
+        return (yield from self._snapshot(mine.ticket, "", rule, seen))
+
+    def _shown(self, name: str, one: str, rule: Rule) -> Ask:
+        return self._say.shown(name, one, rule.reach + 2, exclusive_only=rule.exclusive_only)
+
+    def _living(
+        self, work: Work, name: str, one: str, rule: Rule, rows: Sequence[Sequence[Any]]
+    ) -> Steps[list[Seen]]:
+        """Return who is shown, without those who are dead and could be deleted; what somebody has locked stands."""
+        while True:
+            seen = [Seen(*row) for row in rows]
+            if not (yield from self._sweep(work, name, seen[1:])):
+                return seen
+            (rows,) = yield (self._shown(name, one, rule),)
+
+    def _sweep(self, work: Work, name: str, seen: Sequence[Seen]) -> Steps[bool]:
+        """Delete those whose session is over; whether any was."""
+        over = {one.session: one for one in seen if one.over}
+        if not over:
+            return False
+        say = self._say
+        (found,) = yield (say.dead(list(over)),)
+        dead = [one for (one,) in found]
+        if dead:
+            yield (say.kill(dead),)
+        dead += [one.session for one in over.values() if one.expires_at is None]
+        if not dead:
+            return False
+        (tokens,) = yield (say.free(name, dead),)
+        yield from self._delete(work, name, [token for (token,) in tokens])
+        return bool(tokens)
+
+    def _snapshot(self, ticket: Ticket, name: str, rule: Rule, seen: list[Seen]) -> Steps[Snapshot]:
+        if not seen or seen[0].id != ticket.id or seen[0].session != self._me or seen[0].over:
+            return Snapshot(None, (), complete=True, position=0)
+        own, others = seen[0], seen[1:]
+        ahead = tuple(one.contender(ticket.queue) for one in others[: rule.reach])
+        complete, position = len(others) <= rule.reach, len(others)
+        if not complete:
+            ((count,),) = yield (self._say.count(name, own.token, exclusive_only=rule.exclusive_only),)
+            position = int(count[0])
+        mine = Entry(ticket, ref_of(ticket.queue, own.token), own.token)
+        return Snapshot(mine, ahead, complete, position, cheap=True, due_s=_due_s(others))
+
+    def _expect_started(self, work: Work, seen: Sequence[Seen]) -> None:
+        if seen and seen[0].now < work.starting_until_us:
+            raise Starting(work.starting_until_us - seen[0].now)
+
+    def present(
+        self, work: Work, mine: Entry, targets: Ahead, *, watch: bool
+    ) -> Steps[tuple[bool, list[str]]]:
+        """Return whether the own contender stands, and which of these stand as they were seen."""
+        name = self._key(mine.ticket.queue)
+        tokens = [target_of(target.ref)[1] for target in targets]
+        if watch and self._say.notifies and tokens:
+            yield (self._say.lock(name), *(self._say.watch(name, one, self._me) for one in tokens))
+        (rows,) = yield (self._say.some(name, [mine.token, *tokens]),)
+        there = {row[0]: Seen(*row) for row in rows}
+        own = there.get(mine.token)
+        found = [
+            target.ref
+            for target, token in zip(targets, tokens, strict=True)
+            if token in there and (there[token].mark == target.mark or not mine.ticket.minds_marks)
+        ]
+        return own is not None and own.session == self._me and not own.over, found
+
+    def remove(self, work: Work, queue: str, one: str, token: int | None, *, bury: bool) -> Steps[bool]:
+        """Delete the own contender, and have it not come to stand any more."""
+        say, name = self._say, self._key(queue)
+        if token is None:
+            _, found = yield (say.lock(name), say.find(name, one, self._me))
+            yield from self._delete(work, name, [own for (own,) in found])
+            removed = bool(found)
+        else:
+            _, removed = yield (say.lock(name), say.remove(name, one, self._me))
+            if removed:
+                yield from self._ring(work, name, [token], Gone)
+        if bury:
+            yield (say.bury(one, GRAVE_US),)
+        return bool(removed)
+
+    def expel(self, work: Work, queue: str, token: int) -> Steps[bool]:
+        """Delete another's contender."""
+        name = self._key(queue)
+        _, found = yield (self._say.lock(name), self._say.some(name, [token]))
+        if not found:
+            return False
+        yield from self._delete(work, name, [token])
+        return True
+
+    def _delete(self, work: Work, name: str, tokens: list[int]) -> Steps[None]:
+        if tokens:
+            yield (self._say.delete(name, tokens),)
+            yield from self._ring(work, name, tokens, Gone)
+
+    def rewrite(
+        self, work: Work, entry: Entry, mark: str, data: bytes, version: int
+    ) -> Steps[tuple[int, bool] | None]:
+        """Write mark and data if it has this version; returns its version now, and whether it says this then."""
+        say, name, token = self._say, self._key(entry.ticket.queue), entry.token
+        _, alive, changed, found = yield (
+            say.lock(name),
+            say.alive(self._me),
+            say.rewrite(name, self._me, token=token, mark=mark, data=data, version=version),
+            say.written(name, token, self._me),
+        )
+        if not found or not alive:
+            work.undo = True
+            return None
+        if changed:
+            yield from self._ring(work, name, [token], Changed)
+        now, said, held = found[0]
+        return int(now), said == mark and bytes(held) == data
+
+    def _ring(self, work: Work, name: str, tokens: list[int], what: type[Gone | Changed]) -> Steps[None]:
+        """Notify all that watch these contenders or the queue, once it is committed."""
+        queue = name.removeprefix(self._root)
+        work.news += [*(what(ref_of(queue, token)) for token in tokens), Changed(queue)]
+        if self._say.notifies:
+            letter = "g" if what is Gone else "c"
+            yield (self._say.ring(self._bell, name, [*tokens, OBSERVERS], letter),)
+
+    # What is looked at from outside.
+
+    def listing(self, work: Work, queue: str, most: int, *, watch: bool) -> Steps[Listing]:
+        """Read a queue from its head on, without the dead; and watch it."""
+        say, name = self._say, self._key(queue)
+        yield (say.lock(name),)
+        if watch and say.notifies:
+            yield (say.watch(name, OBSERVERS, self._me),)
+        while True:
+            (rows,) = yield (say.head(name, most),)
+            seen = [Seen(*row) for row in rows]
+            if not (yield from self._sweep(work, name, seen)):
+                return self._listing(queue, seen)
+
+    def peek(self, work: Work, queue: str, most: int) -> Steps[Listing | None]:
+        """Read a queue; None if somebody in it is dead."""
+        (rows,) = yield (self._say.head(self._key(queue), most),)
+        seen = [Seen(*row) for row in rows]
+        return None if any(one.over for one in seen) else self._listing(queue, seen)
+
+    def _listing(self, queue: str, seen: list[Seen]) -> Listing:
+        return Listing(tuple(one.contender(queue, listed=True) for one in seen), _due_s(seen))
+
+    def queues(self, work: Work, most: int) -> Steps[tuple[str, ...]]:
+        """Read the names of queues in which anybody alive stands."""
+        low = self._root
+        high = low[:-1] + chr(ord(low[-1]) + 1)
+        (rows,) = yield (self._say.queues(low, high, most),)
+        return tuple(name.removeprefix(self._root) for (name,) in rows)
+
+    # Values.
+
+    def read(self, work: Work, key: str, *, watch: bool) -> Steps[Stored]:
+        """Read a value, and watch it."""
+        say, name = self._say, self._key(key)
+        if watch and say.notifies:
+            yield (say.lock(name), say.watch(name, OBSERVERS, self._me))
+        (rows,) = yield (say.read(name),)
+        return _stored(rows)
+
+    def put(self, work: Work, put: Put) -> Steps[Exchanged]:
+        """Write a value and its receipt, or the receipt alone, if all is as expected."""
+        say, exchange, write = self._say, put.exchange, put.exchange.write
+        name = self._key(write.key)
+        _, drawn, said, version = yield (
+            say.draw(name),
+            say.token(name),
+            say.said(name, self._me),
+            say.version(name),
+        )
+        receipt, text = said[0] if said else (0, b"")
+        guarded = True
+        for guard in write.guards:
+            (stands,) = yield (say.guard(self._key(guard.ticket.queue), guard.token, self._me),)
+            guarded = guarded and bool(stands)
+        if not put.fits(receipt, version[0][0] if version else 0, guarded=guarded):
+            (rows,) = yield (say.read(name),)
+            return Exchanged(False, receipt, bytes(text), _stored(rows), guarded)
+        now = drawn[0][0]
+        yield (say.say(name, self._me, now, exchange.receipt),)
+        if exchange.settles:
+            return Exchanged(True, now, exchange.receipt)
+        if write.data is None:
+            yield (say.erase(name),)
+        else:
+            yield (say.set(name, now, write.data),)
+        yield from self._ring(work, name, [], Changed)
+        stored = Stored() if write.data is None else Stored(write.data, now)
+        return Exchanged(True, now, exchange.receipt, stored)
+
+    # The server.
+
+    def enter(self, work: Work, life: str, grace_us: int) -> Steps[tuple[int, int]]:
+        """Note which server this is; returns until when nothing is granted, and the grace that is agreed about."""
+        say = self._say
+        _, ((known, since_us, agreed_us, _),) = yield (say.first_life(life, grace_us), say.life())
+        if known != life:
+            _, ((_, since_us, agreed_us, _),) = yield (say.next_life(life), say.life())
+        return (since_us + agreed_us if since_us else 0), agreed_us
+
+
+def _due_s(others: Sequence[Seen]) -> float | None:
+    """Return in how many seconds one of them is dead, unless it is renewed."""
+    left = [(one.expires_at or 0) - one.now for one in others]
+    return max(0.001, min(left) / 1e6) if left else None
+
+
+def _stored(rows: Sequence[Sequence[Any]]) -> Stored:
+    return Stored(bytes(rows[0][0]), rows[0][1]) if rows else Stored()

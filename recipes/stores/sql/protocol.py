@@ -1,0 +1,266 @@
+"""The protocol of SQL databases: an operation is one act, which is one transaction on the tables.
+
+Three things are the store's own:
+
+* A session has a lease, by the server's clock, and its contenders go with it. Who acts on a queue deletes those
+  whose session is over; so a snapshot says when to look again.
+* Not every server notifies. Where it does not, a contender looks again after a time that grows with the number
+  of those ahead of it: the next in line soon, and a thousand that wait ask no more often than a few together.
+* A request may be carried out long after it was given up, as one sent in one piece is: what joins is buried
+  when it is withdrawn, and a write in place compares the version.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+from recipes._contract.operations import (
+    Check,
+    Checked,
+    End,
+    Enqueue,
+    Evict,
+    List,
+    Listing,
+    Look,
+    Open,
+    Opened,
+    Probe,
+    Queues,
+    Read,
+    Renew,
+    Renewal,
+    Rewrite,
+    Settle,
+    Snapshot,
+    Stored,
+    Ticket,
+    Watch,
+    Withdraw,
+    Write,
+    Written,
+)
+from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
+from recipes._contract.rule import Rule
+from recipes.stores._kit.queue import Put
+from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
+from recipes.stores.sql.acts import Acts
+from recipes.stores.sql.requests import Listen, Transact
+
+__all__ = ["SqlProtocol"]
+
+DEEPEST = 16
+"""So many of those ahead are watched in the step that joins; a recipe that sees more watches by itself."""
+NEXT_S = 0.01
+"""Unless the server notifies: after so many seconds the next in line looks again, and others after so many times that."""
+LONGEST_S = 2.0
+OBSERVE_S = 0.2
+"""The same for who observes a queue or a value."""
+
+
+class SqlProtocol(StoreProtocol):
+    """One session with a database.
+
+    Args:
+        acts: What it can have done.
+        session_id: Chosen before the server is asked.
+    """
+
+    ended_is_no: ClassVar[bool] = False
+
+    def __init__(self, acts: Acts, session_id: str) -> None:
+        self.session_id = session_id
+        self._acts = acts
+        self._ttl_s = 0.0
+        self._armed: dict[str, frozenset[str]] = {}  # by the contender's id: what joining watched
+        self._rewritten: dict[str, int] = {}  # by id: how often, as far as the server has said
+        self._twice: set[str] = set()  # ids of contenders whose joining was asked again
+        self._receipts = Receipts()
+
+    # The session.
+
+    def open(self, op: Open, context: RequestContext) -> Steps[Opened]:
+        """Begin the session, and tidy a little."""
+        del context
+        self._ttl_s = op.ttl_s
+        yield Transact(partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6)))
+        yield Transact(self._acts.tidy)
+        return Opened(self.session_id, op.ttl_s)
+
+    def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
+        """Renew the session's lease, and see which contenders stand."""
+        del context
+        found = yield Transact(self._acts.renew)
+        standing = set(found)
+        missing = (entry for entry in op.entries if (entry.ticket.queue, entry.token) not in standing)
+        return Renewal(self._ttl_s, tuple(missing))
+
+    def end(self, op: End, context: RequestContext) -> Steps[None]:
+        """Delete all that this session has."""
+        del op, context
+        yield Transact(self._acts.end)
+
+    # The queue.
+
+    def enqueue(self, op: Enqueue, context: RequestContext) -> Steps[Snapshot]:
+        """Join the queue, once, and watch what blocks."""
+        blocking = op.rule.depth if op.rule.weight is None else 1  # what takes permits watches the one ahead
+        arm = blocking if blocking <= DEEPEST else 0
+        snapshot: Snapshot = yield self._joining(op.ticket, op.rule, context, arm=arm)
+        assert snapshot.mine is not None, "who has joined stands"
+        others = (one for one in snapshot.ahead[:arm] if one.session != self.session_id)
+        self._armed[op.ticket.id] = frozenset(one.ref for one in others)
+        if not op.rule.blockers(snapshot.ahead):
+            return snapshot
+        told = yield Listen((snapshot.mine.ref,), context.mailbox)
+        return _timed(snapshot, told=told)
+
+    def probe(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
+        """Join, and undo that if somebody blocks."""
+        snapshot: Snapshot = yield self._joining(op.ticket, op.rule, context, only_free=True)
+        if snapshot.mine is None and not context.again:  # else the earlier try may land yet
+            return None
+        return snapshot
+
+    def _joining(self, ticket: Ticket, rule: Rule, context: RequestContext, **more: Any) -> Transact:
+        if context.again:
+            self._twice.add(ticket.id)
+        return Transact(partial(self._acts.join, ticket=ticket, rule=rule, **more), joins=True)
+
+    def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
+        """Watch; what joining has watched was heard of since."""
+        armed = self._armed.pop(op.mine.ticket.id, frozenset())
+        refs = tuple(target.ref for target in op.targets)
+        if all(ref in armed for ref in refs):
+            yield Listen(refs, context.mailbox)
+            return True
+        _, found = yield from self._present(op, context, watch=True)
+        return len(found) == len(op.targets)
+
+    def look(self, op: Look, context: RequestContext) -> Steps[Snapshot]:
+        """Watch and read in one step; a look that has nothing to watch or delete only reads."""
+        armed = self._armed.pop(op.mine.ticket.id, frozenset())
+        refs = tuple(target.ref for target in op.targets)
+        told = yield Listen((op.mine.ref, *refs), context.mailbox, afresh=True)
+        if not told or all(ref in armed for ref in refs):
+            glance = partial(self._acts.glance, mine=op.mine, rule=op.rule)
+            snapshot: Snapshot | None = yield Transact(glance, reads=True)
+            if snapshot is not None:
+                return _timed(snapshot, told=told)
+        looking = partial(self._acts.look, mine=op.mine, rule=op.rule, targets=op.targets)
+        snapshot = yield Transact(looking, joins=True)
+        assert snapshot is not None, "a look sees something"
+        return _timed(snapshot, told=told)
+
+    def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
+        """Read the own contender and these others."""
+        mine, found = yield from self._present(op, context, watch=op.evidence is None)
+        return Checked(mine, frozenset(found))
+
+    def _present(
+        self, op: Watch | Check, context: RequestContext, *, watch: bool
+    ) -> Steps[tuple[bool, list[str]]]:
+        watch = watch and bool(op.targets)
+        if watch:
+            yield Listen(tuple(target.ref for target in op.targets), context.mailbox, afresh=True)
+        looking = partial(self._acts.present, mine=op.mine, targets=op.targets, watch=watch)
+        found: tuple[bool, list[str]] = yield Transact(looking, reads=not watch)
+        return found
+
+    def withdraw(self, op: Withdraw, context: RequestContext) -> Steps[bool]:
+        """Remove the own contender; asked again, the first try may have done it."""
+        one = op.ticket.id
+        self._armed.pop(one, None)
+        self._rewritten.pop(one, None)
+        token = None if op.entry is None else op.entry.token
+        bury = token is None or one in self._twice
+        removing = partial(self._acts.remove, queue=op.ticket.queue, one=one, token=token, bury=bury)
+        removed: bool = yield Transact(removing)
+        self._twice.discard(one)  # not before: asked again, it has to bury it again
+        return removed or context.again
+
+    def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
+        """Remove another's contender; asked again, the first try may have done it."""
+        removed: bool = yield Transact(partial(self._acts.expel, queue=op.queue, token=op.token))
+        return removed or context.again
+
+    def rewrite(self, op: Rewrite, context: RequestContext) -> Steps[int | None]:
+        """Write the own contender's mark and data; a copy that arrives after the next one is not done."""
+        del context
+        one = op.entry.ticket.id
+        while True:
+            version = self._rewritten.get(one, 0) if op.version is None else op.version
+            writing = partial(self._acts.rewrite, entry=op.entry, mark=op.mark, data=op.data, version=version)
+            found: tuple[int, bool] | None = yield Transact(writing)
+            if found is None:
+                return None
+            now, said = found
+            self._rewritten[one] = now
+            if now == version + 1 and said:
+                return now
+            if op.version is not None:
+                return None
+            if said:  # an earlier try did it
+                return now
+
+    # What is looked at from outside.
+
+    def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
+        """Read a queue from its head on."""
+        told = True
+        if op.watch:
+            told = yield Listen((op.queue,), context.mailbox, afresh=True)
+        found: Listing | None = None
+        if not (op.watch and told):
+            found = yield Transact(partial(self._acts.peek, queue=op.queue, most=op.most), reads=True)
+        if found is None:
+            listing = partial(self._acts.listing, queue=op.queue, most=op.most, watch=op.watch)
+            found = yield Transact(listing)
+        assert found is not None, "a listing shows something"
+        return found if told else Listing(found.contenders, _sooner(found.due_s, OBSERVE_S))
+
+    def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
+        """Read the names of queues in which anybody stands."""
+        del context
+        found: tuple[str, ...] = yield Transact(partial(self._acts.queues, most=op.most), reads=True)
+        return found
+
+    def read(self, op: Read, context: RequestContext) -> Steps[Stored]:
+        """Read a value, and watch it if asked to."""
+        told = True
+        if op.watch:
+            told = yield Listen((op.key,), context.mailbox, afresh=True)
+        watch = op.watch and told
+        stored: Stored = yield Transact(partial(self._acts.read, key=op.key, watch=watch), reads=not watch)
+        return stored if told else Stored(stored.data, stored.version, OBSERVE_S)
+
+    def write(self, op: Write, context: RequestContext) -> Steps[Written]:
+        """Write with a receipt; a copy of it may arrive late."""
+        return (yield from write_once(self._receipts, op, self._put, again=context.again))
+
+    def settle(self, op: Settle, context: RequestContext) -> Steps[bool]:
+        """Write the receipt alone."""
+        del context
+        return (yield from settle_once(self._receipts, op.write, self._put))
+
+    def _put(self, exchange: Exchange) -> Steps[Exchanged]:
+        found: Exchanged = yield Transact(partial(self._acts.put, put=Put(exchange)))
+        return found
+
+
+def _timed(snapshot: Snapshot, *, told: bool) -> Snapshot:
+    """Return a snapshot that says when to look again."""
+    if told or snapshot.mine is None:
+        return snapshot
+    again_s = min(NEXT_S * max(1, snapshot.position), LONGEST_S)
+    return _replaced(snapshot, _sooner(snapshot.due_s, again_s))
+
+
+def _replaced(snapshot: Snapshot, due_s: float) -> Snapshot:
+    one = snapshot
+    return Snapshot(one.mine, one.ahead, one.complete, one.position, one.as_of, one.cheap, due_s)
+
+
+def _sooner(due_s: float | None, other_s: float) -> float:
+    return other_s if due_s is None else min(due_s, other_s)

@@ -1,0 +1,82 @@
+"""What a database is asked: acts, each one transaction of statements; and to listen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from recipes._contract.connection import Mailbox, Request
+from recipes._contract.record import record
+from recipes._contract.wakeups import Changed, Gone
+
+__all__ = ["Act", "Ask", "Listen", "Transact", "Work"]
+
+T = TypeVar("T")
+
+
+@record
+class Ask:
+    """One statement of an act, with its values; the reply is its rows, or how many it changed.
+
+    Attributes:
+        statement: As SQLAlchemy has it.
+        values: By the names of its parameters.
+    """
+
+    statement: Any
+    values: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Work:
+    """One run of an act.
+
+    Attributes:
+        starting_until_us: Until when, by the server's clock, nothing is granted.
+        news: What the calls of this very session are notified of once it is committed.
+        undo: It is not committed, but rolled back.
+    """
+
+    starting_until_us: int = 0
+    news: list[Gone | Changed] = field(default_factory=list)
+    undo: bool = False
+
+
+Act = Callable[[Work], Generator[tuple[Ask, ...], list[Any], T]]
+"""Begins a run: a pure generator that yields statements to be carried out together, and is sent their replies.
+
+It is begun again if the database says that the transaction was not done.
+"""
+
+
+@record
+class Transact(Request[Any]):
+    """Carry out an act in one transaction, whose isolation is READ COMMITTED; the reply is what the act returns.
+
+    Attributes:
+        act: What to do.
+        reads: It has one statement, which only reads: no transaction is needed.
+        joins: It may wait for others: what renews and releases does not wait behind it.
+    """
+
+    act: Act[Any]
+    reads: bool = False
+    joins: bool = False
+
+
+@record
+class Listen(Request[bool]):
+    """Have ``mailbox`` notified of ``refs`` from here on, also of what was heard of them a moment ago.
+
+    Nothing is sent. The reply says whether the server notifies this session; if not, the time has to be seen to.
+
+    Attributes:
+        refs: Contenders, or the queue.
+        mailbox: Which is notified.
+        afresh: They are looked at after this: what was heard earlier does not count.
+    """
+
+    refs: tuple[str, ...]
+    mailbox: Mailbox
+    afresh: bool = False

@@ -1,0 +1,494 @@
+"""The statements, each once for all databases; what an act is made of.
+
+Names in them: ``queue`` and ``name`` are keys, ``me`` is the session that asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    String,
+    and_,
+    bindparam,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import mysql, postgresql
+
+from recipes.stores.sql.requests import Ask
+from recipes.stores.sql.tables import OBSERVERS, Clock, Tables
+
+__all__ = ["Statements"]
+
+
+def _given(name: str) -> Any:
+    """Return a parameter; SQLAlchemy keeps the plain names for columns."""
+    return bindparam(f"{name}_")
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    return {f"{name}_": value for name, value in row.items()}
+
+
+class Statements:
+    """All statements, for one set of tables and one dialect; each method binds the values of one.
+
+    Args:
+        tables: The tables.
+        dialect: "postgresql", or "mysql", which MariaDB is too.
+
+    Attributes:
+        notifies: Whether the server can notify sessions.
+    """
+
+    def __init__(self, tables: Tables, dialect: str) -> None:
+        self.tables = tables
+        self.notifies = dialect == "postgresql"
+        self._insert: Any = postgresql.insert if self.notifies else mysql.insert
+        self._make_queue()
+        self._make_sessions()
+        self._make_contenders()
+        self._make_values()
+        self._make_tidying()
+
+    # The order of all acts on a queue, and its tokens.
+
+    def _make_queue(self) -> None:
+        queue, named, server = self.tables.queue, self.tables.named, self.tables.server
+        self._lock = self._upsert(queue, {"name": _given("queue"), "token": 0}, {"token": queue.c.token})
+        self._draw, self._draw_named = (
+            self._upsert(table, {"name": _given("queue"), "token": Clock()}, {"token": self._next(table)})
+            for table in (queue, named)
+        )
+        self._token = select(queue.c.token).where(queue.c.name == _given("queue"))
+        self._token_named = select(named.c.token).where(named.c.name == _given("queue"))
+        self._first_life = self._upsert(
+            server,
+            {
+                "only_row": 1,
+                "life": _given("life"),
+                "since_us": 0,
+                "grace_us": _given("grace_us"),
+                "tidied_to": "",
+            },
+            {"life": server.c.life},
+        )
+        self._life = select(server.c.life, server.c.since_us, server.c.grace_us, Clock().label("now"))
+        self._next_life = update(server).values(life=_given("life"), since_us=Clock())
+
+    def _next(self, table: Any) -> Any:
+        """Return a token that is larger than any before, also after a failover that lost some."""
+        return func.greatest(table.c.token + 1, Clock())
+
+    def _upsert(self, table: Any, row: dict[str, Any], then: dict[str, Any]) -> Any:
+        made = self._insert(table).values(row)
+        if self.notifies:
+            return made.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=then)
+        return made.on_duplicate_key_update(then)
+
+    def lock(self, queue: str) -> Ask:
+        """Wait until no other act is under way on this queue; the first statement of each act."""
+        return Ask(self._lock, {"queue_": queue})
+
+    def draw(self, queue: str) -> Ask:
+        """Do as `lock` does, and draw the next token."""
+        return Ask(self._draw, {"queue_": queue})
+
+    def token(self, queue: str) -> Ask:
+        """Read the token that was drawn last."""
+        return Ask(self._token, {"queue_": queue})
+
+    def draw_named(self, name: str) -> Ask:
+        """Lock the row of a name for the rest of the transaction, and draw its next token."""
+        return Ask(self._draw_named, {"queue_": name})
+
+    def token_named(self, name: str) -> Ask:
+        """Read the token of a name."""
+        return Ask(self._token_named, {"queue_": name})
+
+    def first_life(self, life: str, grace_us: int) -> Ask:
+        """Note which server this is, unless one is noted; locks that row."""
+        return Ask(self._first_life, {"life_": life, "grace_us_": grace_us})
+
+    def life(self) -> Ask:
+        """Read which server is noted, since when, the grace that all have agreed about, and the time."""
+        return Ask(self._life, {})
+
+    def next_life(self, life: str) -> Ask:
+        """Note that it is another server, since now."""
+        return Ask(self._next_life, {"life_": life})
+
+    # Sessions.
+
+    def _make_sessions(self) -> None:
+        session, contender, receipt = self.tables.session, self.tables.contender, self.tables.receipt
+        mine = session.c.id == _given("me")
+        self._begin_session = self._upsert(
+            session,
+            {"id": _given("me"), "ttl_us": _given("ttl_us"), "expires_at": Clock() + _given("ttl_us")},
+            {"ttl_us": _given("ttl_us")},
+        )
+        self._renew = (
+            update(session)
+            .where(mine, session.c.expires_at > Clock())
+            .values(expires_at=Clock() + session.c.ttl_us)
+        )
+        self._mine = select(contender.c.queue, contender.c.token).where(contender.c.session == _given("me"))
+        self._end_session = delete(session).where(mine)
+        self._end_receipts = delete(receipt).where(receipt.c.session == _given("me"))
+        self._alive = select(session.c.id).where(mine, session.c.expires_at > Clock())
+        over = session.c.id.in_(bindparam("ids_", expanding=True))
+        self._dead = (
+            select(session.c.id)
+            .where(over, session.c.expires_at <= Clock())
+            .with_for_update(skip_locked=True)
+        )
+        self._kill = update(session).where(over).values(expires_at=0)
+
+    def begin_session(self, me: str, ttl_us: int) -> Ask:
+        """Begin a session."""
+        return Ask(self._begin_session, {"me_": me, "ttl_us_": ttl_us})
+
+    def renew(self, me: str) -> Ask:
+        """Renew a session that is not over."""
+        return Ask(self._renew, {"me_": me})
+
+    def mine(self, me: str) -> Ask:
+        """Read where a session stands."""
+        return Ask(self._mine, {"me_": me})
+
+    def end_session(self, me: str) -> tuple[Ask, ...]:
+        """Delete a session and its receipts."""
+        return Ask(self._end_receipts, {"me_": me}), Ask(self._end_session, {"me_": me})
+
+    def alive(self, me: str) -> Ask:
+        """Read whether a session lives."""
+        return Ask(self._alive, {"me_": me})
+
+    def dead(self, ids: list[str]) -> Ask:
+        """Lock, and return, those of these sessions that are over, but for those that somebody else has locked."""
+        return Ask(self._dead, {"ids_": ids})
+
+    def kill(self, ids: list[str]) -> Ask:
+        """Have these sessions be dead for good."""
+        return Ask(self._kill, {"ids_": ids})
+
+    # Contenders.
+
+    def _make_contenders(self) -> None:
+        queue, session, contender, buried = (
+            self.tables.queue,
+            self.tables.session,
+            self.tables.contender,
+            self.tables.buried,
+        )
+        there = contender.c.queue == _given("queue")
+        same = and_(there, contender.c.id == _given("id"))
+        given = ("id", "kind", "session", "mark", "owner", "data")
+        row = [
+            bindparam("me_" if one == "session" else f"{one}_", type_=contender.c[one].type) for one in given
+        ]
+        drawn = queue.join(session, session.c.id == _given("me"))
+        fresh = select(queue.c.name, queue.c.token, *row, literal(0, BigInteger)).select_from(drawn)
+        fresh = fresh.where(
+            queue.c.name == _given("queue"),
+            session.c.expires_at > Clock(),
+            ~exists().where(buried.c.id == _given("id")),
+            ~exists().where(same),
+        )
+        self._join = insert(contender).from_select(["queue", "token", *given, "version"], fresh)
+        self._buried = select(buried.c.id).where(buried.c.id == _given("id"))
+        self._bury = self._upsert(
+            buried,
+            {"id": _given("id"), "until_us": Clock() + _given("for_us")},
+            {"until_us": buried.c.until_us},
+        )
+        own = select(contender.c.token).where(same).scalar_subquery()
+        seen = (
+            contender.c.token,
+            contender.c.kind,
+            contender.c.session,
+            contender.c.id,
+            contender.c.mark,
+            contender.c.version,
+            session.c.expires_at,
+            Clock().label("now"),
+        )
+        beside = contender.outerjoin(session, session.c.id == contender.c.session)
+        some = select(*seen).select_from(beside).where(there).limit(_given("most"))
+        shown = some.order_by(contender.c.token.desc()).where(contender.c.token <= own)
+        counts = or_(contender.c.kind != "R", contender.c.id == _given("id"))
+        self._shown = {False: shown, True: shown.where(counts)}
+        before = select(func.count()).where(there, contender.c.token < _given("token"))
+        self._count = {False: before, True: before.where(contender.c.kind != "R")}
+        self._head = some.add_columns(contender.c.owner, contender.c.data).order_by(contender.c.token)
+        one = and_(there, contender.c.token == _given("token"))
+        tokens = contender.c.token.in_(bindparam("tokens_", expanding=True))
+        self._some = select(*seen).select_from(beside).where(there, tokens)
+        self._free = (
+            select(contender.c.token)
+            .where(there, contender.c.session.in_(bindparam("ids_", expanding=True)))
+            .with_for_update(skip_locked=True)
+        )
+        self._delete = delete(contender).where(there, tokens)
+        self._remove = delete(contender).where(same, contender.c.session == _given("me"))
+        self._find = select(contender.c.token).where(same, contender.c.session == _given("me"))
+        rewritten = (
+            update(contender)
+            .where(one, contender.c.session == _given("me"), contender.c.version == _given("version"))
+            .values(mark=_given("mark"), data=bindparam("data_", type_=contender.c.data.type))
+        )
+        self._rewrite = rewritten.values(version=contender.c.version + 1)
+        self._written = select(contender.c.version, contender.c.mark, contender.c.data).where(
+            one, contender.c.session == _given("me")
+        )
+        self._guard = (
+            select(contender.c.token, contender.c.mark)
+            .where(one, contender.c.session == _given("me"))
+            .where(exists().where(session.c.id == _given("me"), session.c.expires_at > Clock()))
+            .with_for_update(read=True)
+        )
+        living = select(contender.c.queue).join(session, session.c.id == contender.c.session)
+        self._queues = (
+            living.where(contender.c.queue >= _given("low"), contender.c.queue < _given("high"))
+            .where(session.c.expires_at > Clock())
+            .distinct()
+            .order_by(contender.c.queue)
+            .limit(_given("most"))
+        )
+        if self.notifies:
+            self._make_watches()
+
+    def _make_watches(self) -> None:
+        watch = self.tables.watch
+        added = postgresql.insert(watch).values(
+            queue=_given("queue"), token=_given("token"), session=_given("me")
+        )
+        self._watch = added.on_conflict_do_nothing()
+        heard = (
+            delete(watch)
+            .where(watch.c.queue == _given("queue"), watch.c.token.in_(bindparam("tokens_", expanding=True)))
+            .returning(watch.c.session, watch.c.token)
+            .cte("heard")
+        )
+        ref = _given("queue").concat("/").concat(cast(heard.c.token, String))
+        payload = case(
+            (heard.c.token == OBSERVERS, literal("q").concat(_given("queue"))),
+            else_=_given("what").concat(ref),
+        )
+        bell = _given("bell").concat(heard.c.session)
+        self._ring = select(func.pg_notify(bell, payload)).select_from(heard)
+        self._notify = select(func.pg_notify(_given("channel"), _given("said")))
+        self._unwatch = delete(watch).where(watch.c.session == _given("me"))
+
+    def join(self, queue: str, me: str, **row: Any) -> Ask:
+        """Have a contender stand with the token that was drawn, unless it does, is buried, or the session is over."""
+        return Ask(self._join, {"queue_": queue, "me_": me, **_named(row)})
+
+    def buried(self, one: str) -> Ask:
+        """Read whether a contender must not come to stand."""
+        return Ask(self._buried, {"id_": one})
+
+    def bury(self, one: str, for_us: int) -> Ask:
+        """Have a contender not come to stand any more."""
+        return Ask(self._bury, {"id_": one, "for_us_": for_us})
+
+    def shown(self, queue: str, one: str, most: int, *, exclusive_only: bool) -> Ask:
+        """Read a contender and the nearest ahead of it; first itself, nothing if it does not stand."""
+        return Ask(self._shown[exclusive_only], {"queue_": queue, "id_": one, "most_": most})
+
+    def count(self, queue: str, token: int, *, exclusive_only: bool) -> Ask:
+        """Read how many are ahead."""
+        return Ask(self._count[exclusive_only], {"queue_": queue, "token_": token})
+
+    def head(self, queue: str, most: int) -> Ask:
+        """Read a queue from its head on."""
+        return Ask(self._head, {"queue_": queue, "most_": most})
+
+    def some(self, queue: str, tokens: list[int]) -> Ask:
+        """Read these contenders."""
+        return Ask(self._some, {"queue_": queue, "tokens_": tokens})
+
+    def free(self, queue: str, ids: list[str]) -> Ask:
+        """Lock, and return, the contenders of these sessions, but for those that a guard has locked."""
+        return Ask(self._free, {"queue_": queue, "ids_": ids})
+
+    def delete(self, queue: str, tokens: list[int]) -> Ask:
+        """Delete these contenders."""
+        return Ask(self._delete, {"queue_": queue, "tokens_": tokens})
+
+    def remove(self, queue: str, one: str, me: str) -> Ask:
+        """Delete the own contender."""
+        return Ask(self._remove, {"queue_": queue, "id_": one, "me_": me})
+
+    def find(self, queue: str, one: str, me: str) -> Ask:
+        """Read the token of the own contender."""
+        return Ask(self._find, {"queue_": queue, "id_": one, "me_": me})
+
+    def rewrite(self, queue: str, me: str, **row: Any) -> Ask:
+        """Write mark and data of the own contender, if it has this version."""
+        return Ask(self._rewrite, {"queue_": queue, "me_": me, **_named(row)})
+
+    def written(self, queue: str, token: int, me: str) -> Ask:
+        """Read version, mark and data of the own contender."""
+        return Ask(self._written, {"queue_": queue, "token_": token, "me_": me})
+
+    def guard(self, queue: str, token: int, me: str) -> Ask:
+        """Read the own contender if it stands and its session lives, and have it stand until the transaction ends."""
+        return Ask(self._guard, {"queue_": queue, "token_": token, "me_": me})
+
+    def queues(self, low: str, high: str, most: int) -> Ask:
+        """Read the keys of queues in which a living session stands."""
+        return Ask(self._queues, {"low_": low, "high_": high, "most_": most})
+
+    def watch(self, queue: str, token: int, me: str) -> Ask:
+        """Have a session notified, once, of a contender, or of the queue (`OBSERVERS`)."""
+        return Ask(self._watch, {"queue_": queue, "token_": token, "me_": me})
+
+    def ring(self, bell: str, queue: str, tokens: list[int], what: str) -> Ask:
+        """Notify, at the commit, all that watch these."""
+        return Ask(self._ring, {"bell_": bell, "queue_": queue, "tokens_": tokens, "what_": what})
+
+    def notify(self, channel: str, said: str) -> Ask:
+        """Notify one channel, at the commit."""
+        return Ask(self._notify, {"channel_": channel, "said_": said})
+
+    def unwatch(self, me: str) -> Ask:
+        """Have a session notified of nothing any more."""
+        return Ask(self._unwatch, {"me_": me})
+
+    # Values.
+
+    def _make_values(self) -> None:
+        value, receipt = self.tables.value, self.tables.receipt
+        there = value.c.name == _given("queue")
+        data, said = (bindparam(f"{one}_", type_=value.c.data.type) for one in ("data", "said"))
+        self._read = select(value.c.data, value.c.version).where(there)
+        self._version = select(value.c.version).where(there)
+        self._set = self._upsert(
+            value,
+            {"name": _given("queue"), "version": _given("version"), "data": data},
+            {"version": _given("version"), "data": data},
+        )
+        self._erase = delete(value).where(there)
+        self._said = select(receipt.c.version, receipt.c.said).where(
+            receipt.c.session == _given("me"), receipt.c.name == _given("queue")
+        )
+        self._say = self._upsert(
+            receipt,
+            {"session": _given("me"), "name": _given("queue"), "version": _given("version"), "said": said},
+            {"version": _given("version"), "said": said},
+        )
+
+    def read(self, name: str) -> Ask:
+        """Read a value and its version."""
+        return Ask(self._read, {"queue_": name})
+
+    def version(self, name: str) -> Ask:
+        """Read the version of a value."""
+        return Ask(self._version, {"queue_": name})
+
+    def set(self, name: str, version: int, data: bytes) -> Ask:
+        """Write a value."""
+        return Ask(self._set, {"queue_": name, "version_": version, "data_": data})
+
+    def erase(self, name: str) -> Ask:
+        """Delete a value."""
+        return Ask(self._erase, {"queue_": name})
+
+    def said(self, name: str, me: str) -> Ask:
+        """Read a receipt."""
+        return Ask(self._said, {"queue_": name, "me_": me})
+
+    def say(self, name: str, me: str, version: int, said: bytes) -> Ask:
+        """Write a receipt."""
+        return Ask(self._say, {"queue_": name, "me_": me, "version_": version, "said_": said})
+
+    # What is over for long.
+
+    def _make_tidying(self) -> None:
+        tables = self.tables
+        queue, session, contender, buried, value = (
+            tables.queue,
+            tables.session,
+            tables.contender,
+            tables.buried,
+            tables.value,
+        )
+        ids, names = (bindparam(f"{one}_", expanding=True) for one in ("ids", "names"))
+        long_ago = Clock() - _given("past_us")
+        self._stale = select(session.c.id).where(session.c.expires_at < long_ago).limit(_given("most"))
+        self._where = select(contender.c.queue, contender.c.token).where(contender.c.session.in_(ids))
+        self._forget = [
+            delete(tables.receipt).where(tables.receipt.c.session.in_(ids)),
+            delete(session).where(session.c.id.in_(ids), session.c.expires_at < long_ago),
+        ]
+        self._old_graves = select(buried.c.id).where(buried.c.until_us < Clock()).limit(_given("most"))
+        self._dig = delete(buried).where(buried.c.id.in_(ids))
+        self._tidied_to = select(tables.server.c.tidied_to).with_for_update(skip_locked=True)
+        self._names = (
+            select(queue.c.name)
+            .where(queue.c.name > _given("queue"))
+            .order_by(queue.c.name)
+            .limit(_given("most"))
+        )
+        idle = and_(
+            queue.c.name.in_(names),
+            queue.c.token < long_ago,
+            ~exists().where(contender.c.queue == queue.c.name),
+            ~exists().where(value.c.name == queue.c.name),
+        )
+        self._drop_idle = delete(queue).where(idle)
+        self._idle = select(queue.c.name).where(idle).with_for_update(skip_locked=True)
+        self._tidy_to = update(tables.server).values(tidied_to=_given("queue"))
+
+    def stale(self, most: int, past_us: int) -> Ask:
+        """Read sessions that were over long ago."""
+        return Ask(self._stale, {"most_": most, "past_us_": past_us})
+
+    def where(self, ids: list[str]) -> Ask:
+        """Read where these sessions stand."""
+        return Ask(self._where, {"ids_": ids})
+
+    def forget(self, ids: list[str], past_us: int) -> tuple[Ask, ...]:
+        """Delete sessions that were over long ago, and their receipts."""
+        receipts, sessions = self._forget
+        return Ask(receipts, {"ids_": ids}), Ask(sessions, {"ids_": ids, "past_us_": past_us})
+
+    def old_graves(self, most: int) -> Ask:
+        """Read tombstones that are over."""
+        return Ask(self._old_graves, {"most_": most})
+
+    def dig(self, ids: list[str]) -> Ask:
+        """Delete tombstones."""
+        return Ask(self._dig, {"ids_": ids})
+
+    def tidied_to(self) -> Ask:
+        """Lock the place up to which idle queues were tidied; nothing if another session is at it."""
+        return Ask(self._tidied_to, {})
+
+    def names(self, after: str, most: int) -> Ask:
+        """Read the keys of the queues behind one."""
+        return Ask(self._names, {"queue_": after, "most_": most})
+
+    def idle(self, names: list[str], past_us: int) -> Ask:
+        """Lock, and return, those of these queues that were used long ago and by nobody now."""
+        return Ask(self._idle, {"names_": names, "past_us_": past_us})
+
+    def drop_idle(self, names: list[str], past_us: int) -> Ask:
+        """Delete them."""
+        return Ask(self._drop_idle, {"names_": names, "past_us_": past_us})
+
+    def tidy_to(self, name: str) -> Ask:
+        """Note up to where idle queues were tidied."""
+        return Ask(self._tidy_to, {"queue_": name})

@@ -1,0 +1,163 @@
+"""The tables, as SQLAlchemy has them: what is the same in PostgreSQL, MySQL and MariaDB, and the little that differs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateTable
+from sqlalchemy.sql.functions import FunctionElement
+
+__all__ = ["OBSERVERS", "PREFIX", "Clock", "Tables", "dialect_of"]
+
+PREFIX = "recipes_"
+OBSERVERS = 0
+"""Who watches this token watches the whole queue; no contender has it."""
+KEY_LENGTH = 1100
+"""Of a queue or a value: the root, a recipe, and a name of 1 024 bytes, all ASCII."""
+ID_LENGTH = 64
+
+
+class Clock(FunctionElement[int]):
+    """The server's wall clock in microseconds, read when the statement starts or later; never the transaction's start."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(Clock, "postgresql")
+def _of_postgresql(*_: Any, **__: Any) -> str:
+    return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+
+
+@compiles(Clock, "mysql")
+@compiles(Clock, "mariadb")
+def _of_mysql(*_: Any, **__: Any) -> str:
+    return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+
+def _ascii(length: int) -> Any:
+    """Return a text that is compared byte by byte: `reports` and `Reports` are two names."""
+    plain = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
+    return (
+        String(length)
+        .with_variant(plain, "mysql", "mariadb")
+        .with_variant(postgresql.VARCHAR(length, collation="C"), "postgresql")
+    )
+
+
+def _text() -> Any:
+    return Text().with_variant(
+        mysql.MEDIUMTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
+    )
+
+
+def _bytes() -> Any:
+    return LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+
+
+class Tables:
+    """The tables of one prefix.
+
+    Attributes:
+        queue: One row for each queue and each value: its lock puts all acts on it in one order; the last token.
+        session: Until when each session lives, by the server's clock in microseconds; 0: it is dead, for good.
+        contender: Who stands in which queue.
+        watch: Which sessions are notified of what; lost by a crash, as their connections are.
+        buried: Contenders that must not come to stand any more.
+        value: What is stored; a deleted value keeps its version in the row of its queue.
+        receipt: Which writes of a session were done.
+        server: One row: which server it was, since when, and how far idle queues were tidied.
+        named: One row for each name that `recipes.sql.locked` has locked.
+    """
+
+    def __init__(self, prefix: str = PREFIX) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", prefix):
+            raise ValueError(f"tables={prefix!r}: at most 31 of a-z 0-9 _, a letter first")
+        self.prefix = prefix
+        self.metadata = MetaData()
+        number = lambda name, **more: Column(name, BigInteger, nullable=False, autoincrement=False, **more)  # noqa: E731
+        key = lambda name, **more: Column(name, _ascii(KEY_LENGTH), nullable=False, **more)  # noqa: E731
+        one = lambda name, **more: Column(name, _ascii(ID_LENGTH), nullable=False, **more)  # noqa: E731
+        self.queue = self._table("queue", key("name", primary_key=True), number("token"))
+        self.session = self._table(
+            "session", one("id", primary_key=True), number("ttl_us"), number("expires_at")
+        )
+        self.contender = self._table(
+            "contender",
+            key("queue"),
+            number("token"),
+            one("id"),
+            Column("kind", _ascii(16), nullable=False),
+            one("session"),
+            Column("mark", _text(), nullable=False),
+            Column("owner", _text(), nullable=False),
+            Column("data", _bytes(), nullable=False),
+            number("version"),
+            PrimaryKeyConstraint("queue", "token"),
+            UniqueConstraint("queue", "id"),
+            UniqueConstraint("session", "queue", "token"),  # what is a session's, and where
+        )
+        self.watch = self._table(
+            "watch", key("queue"), number("token"), one("session"),
+            PrimaryKeyConstraint("queue", "token", "session"), prefixes=["UNLOGGED"],
+        )  # fmt: skip
+        self.buried = self._table("buried", one("id", primary_key=True), number("until_us"))
+        self.value = self._table(
+            "value",
+            key("name", primary_key=True),
+            number("version"),
+            Column("data", _bytes(), nullable=False),
+        )
+        self.receipt = self._table(
+            "receipt", one("session"), key("name"), number("version"), Column("said", _bytes(), nullable=False),
+            PrimaryKeyConstraint("session", "name"),
+        )  # fmt: skip
+        self.server = self._table(
+            "server", Column("only_row", SmallInteger, primary_key=True, autoincrement=False),
+            Column("life", _ascii(200), nullable=False), number("since_us"), number("grace_us"),
+            key("tidied_to"),
+        )  # fmt: skip
+        self.named = self._table("named", key("name", primary_key=True), number("token"))
+
+    def _table(self, name: str, *columns: Any, **more: Any) -> Table:
+        return Table(
+            f"{self.prefix}{name}",
+            self.metadata,
+            *columns,
+            mysql_engine="InnoDB",
+            mariadb_engine="InnoDB",
+            **more,
+        )
+
+    def of(self, dialect: str) -> list[Table]:
+        """Return the tables that a dialect needs: who is notified only where servers notify."""
+        return [
+            one for one in self.metadata.sorted_tables if dialect == "postgresql" or one is not self.watch
+        ]
+
+    def ddl(self, dialect: str) -> Iterator[str]:
+        """Yield the statements that make the tables, if they are not there."""
+        speaking = dialect_of(dialect)
+        for table in self.of(dialect):
+            yield str(CreateTable(table, if_not_exists=True).compile(dialect=speaking)).strip()
+
+
+def dialect_of(name: str) -> Any:
+    """Return SQLAlchemy's dialect of a name."""
+    return postgresql.dialect() if name == "postgresql" else mysql.dialect()
