@@ -1,11 +1,11 @@
 """What each operation does to the tables: acts, pure generators of statements; each is one transaction.
 
-The first statement of an act that writes locks the row of its queue, and what it reads it reads behind that, in
-statements of their own: a statement that locks and reads sees the tables as they were before it waited, and of two
-transactions the later token might be committed first.
+The first statement of an act that writes locks the row of its queue. What the act reads it reads behind
+that, in statements of their own: a statement that locks and reads sees the tables as they were before it
+waited. Without the lock the later of two tokens might be committed first.
 
-An act that only reads needs no lock. Whoever stands ahead of a contender was committed before it: each drew its
-token under the lock.
+An act that only reads needs no lock. Whoever stands ahead of a contender was committed before it, for each
+drew its token under the lock.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Acts:
             yield from self._delete(work, name, tokens)
 
     def tidy(self, work: Work) -> Steps[None]:
-        """Delete a little of what was over long ago: sessions and where they stand, tombstones, idle queues."""
+        """Delete a little of what was over long ago: sessions, where they stand, tombstones, idle queues."""
         say = self._say
         (stale,) = yield (say.stale(STALE_AT_ONCE, DAY_US),)
         ids = [one for (one,) in stale]
@@ -205,7 +205,7 @@ class Acts:
     def _living(
         self, work: Work, name: str, one: str, rule: Rule, rows: Sequence[Sequence[Any]]
     ) -> Steps[list[Seen]]:
-        """Return who is shown, without those who are dead and could be deleted; what somebody has locked stands."""
+        """Return who is shown without the dead; one that somebody has locked stands."""
         while True:
             seen = [Seen(*row) for row in rows]
             if not (yield from self._sweep(work, name, seen[1:])):
@@ -295,7 +295,7 @@ class Acts:
     def rewrite(
         self, work: Work, entry: Entry, mark: str, data: bytes, version: int
     ) -> Steps[tuple[int, bool] | None]:
-        """Write mark and data if it has this version; returns its version now, and whether it says this then."""
+        """Write mark and data if it has this version; returns its version now, and whether it says this."""
         say, name, token = self._say, self._key(entry.ticket.queue), entry.token
         _, alive, changed, found = yield (
             say.lock(name),
@@ -392,7 +392,7 @@ class Acts:
     # The server.
 
     def enter(self, work: Work, life: str, grace_us: int) -> Steps[tuple[int, int]]:
-        """Note which server this is; returns until when nothing is granted, and the grace that is agreed about."""
+        """Note which server this is; returns until when nothing is granted, and the grace agreed about."""
         say = self._say
         _, ((known, since_us, agreed_us, _),) = yield (say.first_life(life, grace_us), say.life())
         if known != life:

@@ -1,4 +1,4 @@
-"""Carrying out an act on a connection of SQLAlchemy: the same code for threads and, by greenlets, for asyncio."""
+"""Carrying out an act on a connection of SQLAlchemy; by greenlets the same code serves asyncio."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 Three things are the store's own:
 
-* A session has a lease, by the server's clock, and its contenders go with it. Who acts on a queue deletes those
-  whose session is over; so a snapshot says when to look again.
-* Not every server notifies. Where it does not, a contender looks again after a time that grows with the number
-  of those ahead of it: the next in line soon, and a thousand that wait ask no more often than a few together.
+* A session has a lease, by the server's clock, and its contenders go with it. Who acts on a queue deletes
+  those whose session is over; so a snapshot says when to look again.
+* Not every server notifies. Where it does not, a contender looks again after a time that grows with the
+  number of those ahead of it: the next in line soon, and a thousand ask little more often than a few.
 * A request may be carried out long after it was given up, as one sent in one piece is: what joins is buried
   when it is withdrawn, and a write in place compares the version.
 """
@@ -53,7 +53,7 @@ __all__ = ["SqlProtocol"]
 DEEPEST = 16
 """So many of those ahead are watched in the step that joins; a recipe that sees more watches by itself."""
 NEXT_S = 0.01
-"""Unless the server notifies: after so many seconds the next in line looks again, and others after so many times that."""
+"""Unless the server notifies, the next in line looks again after so many seconds, the n-th after n times."""
 LONGEST_S = 2.0
 OBSERVE_S = 0.2
 """The same for who observes a queue or a value."""
