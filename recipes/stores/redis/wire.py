@@ -24,6 +24,7 @@ from recipes._run.clock import boot_time
 from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.redis.access import Access
 from recipes.stores.redis.bells import INVALIDATE, Bells
+from recipes.stores.redis.codec import facts
 from recipes.stores.redis.places import Address, Ask, Finding, One, Place
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track, Word
 from recipes.stores.sockets import describe
@@ -443,19 +444,18 @@ class Wire:
             return
         asked = [("INFO", "server"), ("INFO", "replication"), ("TIME",)]
         said = self._accepted(link, (yield from self._sent(link, asked, unsent=True)))
-        facts = _facts(said[0]) | _facts(said[1])
+        known = facts(said[0]) | facts(said[1])
         now_us = int(said[2][0]) * 1_000_000 + int(said[2][1])
-        if facts["role"] != "master":
+        if known["role"] != "master":
             link.close()
             self._lost(link.address)
             raise StoreUnavailable(self._settings.label, "the server is a replica now", unsent=True)
-        if facts.get("master_replid2", NEVER) == NEVER:
-            since_us = (
-                now_us - (int(facts["uptime_in_seconds"]) - 1) * 1_000_000
-            )  # whole seconds, rounded down
+        if known.get("master_replid2", NEVER) == NEVER:
+            up_s = int(known["uptime_in_seconds"])  # rounded down
+            since_us = now_us - (up_s - 1) * 1_000_000
         else:
             key = f"{self._settings.prefix}~life:{self._place.tag_of(link.address)}"
-            field = f"{facts['run_id']}:{facts['master_replid']}"
+            field = f"{known['run_id']}:{known['master_replid']}"
             noted = [("HSETNX", key, field, now_us), ("HGET", key, field)]
             since_us = int(self._accepted(link, (yield from self._sent(link, noted, unsent=True)))[1])
         link.not_before_us = since_us + grace_us
@@ -545,11 +545,6 @@ def _words(part: Run | Command, link: Link, script: str) -> Words:
         return part.words
     kind = "EVALSHA" if script is SHA else "EVAL"
     return (kind, script, len(part.keys), *part.keys, link.not_before_us, *part.words)
-
-
-def _facts(info: bytes) -> dict[str, str]:
-    lines = (line.partition(":") for line in info.decode("utf-8", "replace").splitlines())
-    return {name: value for name, mark, value in lines if mark}
 
 
 _WORDS: dict[type[Exception], str] = {
