@@ -54,6 +54,8 @@ IDLE_S = 1.0
 """After how long a connection learns anew which server it speaks to, where another may have taken over."""
 SCANNED = 1000
 RETRY_S = 0.2
+MARGIN_S = 0.5
+"""How much earlier than its request ``WAIT`` ends: a server answers it up to 0.1 s late."""
 NEWS_S = 1.0
 NEVER = "0" * 40
 
@@ -286,8 +288,9 @@ class Wire:
         if manner.asking:
             sent = [one for command in commands for one in (("ASKING",), command)]
         if manner.wants:
-            left_ms = max(int((manner.until - boot_time()) * 900), 1)
-            sent = [*sent, ("WAIT", manner.wants, left_ms)]
+            left_s = manner.until - boot_time()
+            within_ms = max(int(max(left_s - MARGIN_S, left_s / 2) * 1000), 1)
+            sent = [*sent, ("WAIT", manner.wants, within_ms)]
         replies = yield from self._sent(link, sent)
         if manner.wants:
             found = replies.pop()

@@ -349,6 +349,15 @@ def test_what_has_to_be_sure_waits_for_all_replicas(
         assert len(redis.heard_first("WAIT")) == 1, "what need not be sure waits for none"
 
 
+@pytest.mark.parametrize(("timeout_s", "least", "most"), [(5.0, 2000, 4500), (0.8, 1, 400)])
+def test_the_server_is_given_less_time_than_there_is_for_its_answer_to_arrive(
+    connect: Connect, timeout_s: float, least: int, most: int
+) -> None:
+    with Redis(WAIT=2) as redis:
+        connect(redis.port, replicas=2).ask(Sure((GET,)), timeout_s)
+        assert least <= int(redis.heard_first("WAIT")[0][2]) <= most
+
+
 def test_a_script_that_had_to_be_sent_whole_is_waited_for_again(connect: Connect) -> None:
     waits = iter([2, 1])
     with Redis(WAIT=lambda peer, words: next(waits), EVALSHA="-NOSCRIPT no", EVAL="done") as redis:
