@@ -149,6 +149,27 @@ def test_a_session_whose_key_is_gone_has_ended(redis: RedisProtocol) -> None:
         feed(redis.renew(Renew((), 1.0), CONTEXT), (0,))
 
 
+class Busy(dict[str, Any]):
+    """What another thread takes one from while it is read."""
+
+    def items(self) -> Any:
+        for at, item in enumerate(super().items()):
+            if at == 1:
+                del self[next(iter(self))]
+            yield item
+
+
+@pytest.mark.parametrize("op", ["renew", "end"])
+def test_what_is_withdrawn_by_another_thread_meanwhile_fails_nothing(redis: RedisProtocol, op: str) -> None:
+    for name in "xyz":
+        joined(redis, ticket=Ticket(name, "lock", name))
+    redis._stands = Busy(redis._stands)
+    if op == "end":
+        assert len(feed(redis.end(End(), CONTEXT), (1, 1, 1, 1))[0].parts) == 4
+    else:
+        assert len(feed(redis.renew(Renew((), 1.0), CONTEXT), (1, [1], [1], [1]))[0].parts) == 4
+
+
 def test_a_contender_that_is_alone_needs_nothing_else(redis: RedisProtocol) -> None:
     asked = feed(redis.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT), ALONE)
     assert arguments(asked[0]) == ("a1", "W", "me", b"d", 0, 2, 1, "", "")

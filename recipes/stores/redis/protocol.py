@@ -123,7 +123,8 @@ class RedisProtocol(StoreProtocol):
         mine = self._keys.session(self.session_id)
         entries = (*op.entries, *op.waiting, *op.resting)
         asked: dict[str, list[str]] = {}
-        for one, (queue, token) in [*self._stands.items(), *((e.ticket.id, _place(e)) for e in entries)]:
+        places = [*self._stands.copy().items(), *((entry.ticket.id, _place(entry)) for entry in entries)]
+        for one, (queue, token) in places:
             asked.setdefault(queue, []).append(f"i:{one}" if token is None else str(token))
         runs, words = [], []
         for queue, tokens in asked.items():
@@ -144,7 +145,7 @@ class RedisProtocol(StoreProtocol):
         del op, context
         mine = self._keys.session(self.session_id)
         parts: list[Request[Any]] = [
-            self._remove(queue, one, token) for one, (queue, token) in self._stands.items()
+            self._remove(queue, one, token) for one, (queue, token) in self._stands.copy().items()
         ]
         # From here on a copy that arrives late finds what is no receipt, and is refused.
         settled = [self._receipt(key) for key, unanswered in self._written.items() if not unanswered]

@@ -130,6 +130,22 @@ def test_a_key_that_is_invalidated_as_another_tracks_it_is_tracked_by_that_one(
     assert other.events == [Changed("a/-2")]
 
 
+def test_a_key_that_is_tracked_again_while_its_change_is_said_fails_nothing(rung: Bells) -> None:
+    """By another thread, which has looked the key up just before."""
+
+    class Tracking(Mail):
+        def post(self, event: Event) -> None:
+            super().post(event)
+            known["a/-9"] = None
+
+    mail = Tracking()
+    rung.track(mail, "lock:a", "a/-1")
+    rung.track(mail, "lock:a", "a/-2")
+    known = rung._tracked[b"lock:a"]
+    say(rung, [b"lock:a"], INVALIDATE)
+    assert mail.events == [Changed("a/-1"), Changed("a/-2")]
+
+
 def test_a_disturbance_reaches_all_once_and_empties_the_book(rung: Bells, mail: Mail) -> None:
     rung.listen(mail, ["a/1"])
     say(rung, b"a g9")
