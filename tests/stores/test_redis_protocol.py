@@ -406,6 +406,29 @@ def test_the_end_removes_all_but_what_refuses_late_copies(redis: RedisProtocol) 
     assert session.words == ("DEL", "lock:~session:1f")
 
 
+@pytest.mark.parametrize("how", ["asked again", "settled"])
+def test_the_end_refuses_late_copies_of_a_write_whose_answer_was_lost(redis: RedisProtocol, how: str) -> None:
+    write = Write(KEY, b"new", 1)
+    with pytest.raises(StoreUnavailable):
+        feed(redis.write(write, CONTEXT), CUT)
+    assert len(feed(redis.end(End(), CONTEXT), (1,))[0].parts) == 1, "it may be asked yet what came of it"
+    late = redis.write(write, AGAIN) if how == "asked again" else redis.settle(Settle(write), CONTEXT)
+    feed(late, [1, b"9", b"1", b"new", b"9", 1])
+    receipt, _ = feed(redis.end(End(), CONTEXT), (1, 1))[0].parts
+    assert receipt.words[:2] == ("SET", "{lock:~value/v}:receipt:1f")
+
+
+def test_of_very_many_values_the_end_knows_the_last(
+    redis: RedisProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KNOWN", 10)
+    for number in range(30):
+        write = Write(f"~value/{number}", b"new", number)
+        feed(redis.write(write, CONTEXT), [1, b"9", b"%d" % number, b"new", b"9", 1])
+    *receipts, _ = feed(redis.end(End(), CONTEXT), (1,) * 11)[0].parts
+    assert [one.key for one in receipts] == [f"{{lock:~value/{n}}}:receipt:1f" for n in range(20, 30)]
+
+
 def test_the_end_removes_what_a_withdrawal_that_is_on_its_way_may_leave(redis: RedisProtocol) -> None:
     joined(redis)
     leaving = redis.withdraw(Withdraw(TICKET, MINE), CONTEXT)

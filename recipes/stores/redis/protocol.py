@@ -89,7 +89,6 @@ class RedisProtocol(StoreProtocol):
         self._stands: dict[str, tuple[str, int | None]] = {}  # by id: the queue, and the token once known
         self._rewritten: dict[str, int] = {}  # by id: how often, as far as the server has said
         self._twice: set[str] = set()  # ids of contenders whose joining was asked again
-        self._written: dict[str, int] = {}  # by value: how many writes of it were not answered
 
     # The session.
 
@@ -148,7 +147,7 @@ class RedisProtocol(StoreProtocol):
             self._remove(queue, one, token) for one, (queue, token) in self._stands.copy().items()
         ]
         # From here on a copy that arrives late finds what is no receipt, and is refused.
-        settled = [self._receipt(key) for key, unanswered in self._written.items() if not unanswered]
+        settled = [self._receipt(key) for key in self._receipts.settled()]
         parts += [Command(("SET", key, "", "XX", "PX", LATE_MS), key) for key in settled]
         yield from Batch((*parts, Command(("DEL", mine), mine)))
 
@@ -369,10 +368,7 @@ class RedisProtocol(StoreProtocol):
             *(token for _, token in guards),
             keys=keys,
         )
-        self._written[write.key] = self._written.get(write.key, 0) + 1
-        reply = yield run
-        self._written[write.key] -= 1
-        done, version, receipt, data, stored, guarded = self._checked(reply)
+        done, version, receipt, data, stored, guarded = self._checked((yield run))
         return Exchanged(bool(done), int(version), receipt, Stored(data, int(stored)), guarded=bool(guarded))
 
     def _asked(
