@@ -38,7 +38,7 @@ from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.redis.keys import Keys
-from recipes.stores.redis.protocol import DEEPEST, MOST_TOUCHED, RedisProtocol
+from recipes.stores.redis.protocol import AT_ONCE, DEEPEST, MOST_TOUCHED, RedisProtocol
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
 from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, feed
 
@@ -349,9 +349,30 @@ def test_a_queue_is_listed_with_all_that_is_known(redis: RedisProtocol) -> None:
 
 def test_the_queues_are_found_by_their_keys(redis: RedisProtocol) -> None:
     keys = {"{lock:b}:queue", "{lock:a/c}:queue", "{lock:~election/e}:queue"}
-    asked = feed(redis.queues(Queues(2), CONTEXT), keys)
-    assert asked == [Scan("{lock:*}:queue")]
+    head = [[OTHER], 900]
+    asked = feed(redis.queues(Queues(2), CONTEXT), keys, (head, head))
+    assert asked[0] == Scan("{lock:*}:queue")
+    assert [(one.words[:2], arguments(one)) for one in asked[1].parts] == [
+        (("list", "a%2Fc"), (1, 0)),
+        (("list", "b"), (1, 0)),
+    ]
     assert asked.result == ("a%2Fc", "b")
+
+
+def test_a_queue_in_which_only_the_dead_stand_is_not_found(redis: RedisProtocol) -> None:
+    keys = {"{lock:a}:queue", "{lock:b}:queue"}
+    assert feed(redis.queues(Queues(1), CONTEXT), keys, ([[], -1], [[OTHER], 900])).result == ("b",)
+    assert feed(redis.queues(Queues(1), CONTEXT), keys, ([[], -1], [[], -1])).result == ()
+    with pytest.raises(StoreUnavailable):
+        feed(redis.queues(Queues(1), CONTEXT), keys, ([[], -1], CUT))
+
+
+def test_of_many_queues_some_are_read_at_a_time_and_no_more_than_wanted(redis: RedisProtocol) -> None:
+    keys = {f"{{lock:{number:03}}}:queue" for number in range(3 * AT_ONCE)}
+    nobody, somebody = ([[], -1],) * AT_ONCE, ([[OTHER], 900],) * AT_ONCE
+    asked = feed(redis.queues(Queues(2), CONTEXT), keys, nobody, somebody)
+    assert [len(one.parts) for one in asked[1:]] == [AT_ONCE, AT_ONCE]
+    assert asked.result == ("100", "101")
 
 
 def test_a_value_is_read_and_watched(redis: RedisProtocol) -> None:

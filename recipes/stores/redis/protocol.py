@@ -56,6 +56,7 @@ WITHDRAWN = "its contender was withdrawn"
 DEEPEST = 16
 """So many of those ahead are watched in the step that joins; a recipe that sees more watches by itself."""
 MOST_TOUCHED = 500
+AT_ONCE = 100  # queues that are read together
 LATE_MS = 3_600_000
 """So long a copy of a write may be on its way; the script keeps receipts and tombstones for as long."""
 POLL_S = 0.1
@@ -152,11 +153,7 @@ class RedisProtocol(StoreProtocol):
         yield from Batch((*parts, Command(("DEL", mine), mine)))
 
     def _sure(self, *parts: Request[Any], bell: str = "") -> Steps[tuple[Any, ...]]:
-        found: tuple[Any, ...] = yield from Sure(parts, bell)
-        for one in found:
-            if isinstance(one, Exception):
-                raise one
-        return found
+        return _all_of((yield from Sure(parts, bell)))
 
     # The queue.
 
@@ -310,10 +307,19 @@ class RedisProtocol(StoreProtocol):
         return Listing(found, self._due_s(due_ms, found))
 
     def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
-        """Read the names of queues in which there is anybody."""
+        """Find the queues of locks by their keys, and read the head of each until enough are taken.
+
+        A queue in which only the dead stand has its keys yet: reading it drops them.
+        """
         del context
         keys: set[str] = yield from Scan(self._keys.queues)
-        return tuple(sorted(self._keys.queue_of(key) for key in keys)[: op.most])
+        waiting = sorted(name for name in map(self._keys.queue_of, keys) if not name.startswith("~"))
+        found: list[str] = []
+        while waiting and len(found) < op.most:
+            some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+            heads = yield from Batch(tuple(self._run(name, "list", 1, 0) for name in some))
+            found += [name for name, (rows, _) in zip(some, _all_of(heads), strict=True) if rows]
+        return tuple(found[: op.most])
 
     def read(self, op: Read, context: RequestContext) -> Steps[Stored]:
         """Read a value, and watch it if asked to."""
@@ -431,6 +437,14 @@ class RedisProtocol(StoreProtocol):
 
     def _receipt(self, key: str) -> str:
         return self._keys.beside(key, f"receipt:{self.session_id}")
+
+
+def _all_of(replies: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return replies, unless one of these is an error."""
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
 
 
 def _place(entry: Entry) -> tuple[str, int | None]:
