@@ -356,6 +356,9 @@ class Wire:
                 reply = yield from self._answer(finding.send(reply))
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            said = f"what it says of its servers is not understood: {error}"
+            raise StoreUnavailable(self._settings.label, said, unsent=True) from None
 
     def _answer(self, ask: Ask) -> Steps[Any]:
         link = None
@@ -488,14 +491,19 @@ class Wire:
         """Listen on a connection, and on others when it is lost, until closed."""
         while link is not None:
             self._hears = link.hears
+            broken = False
             try:
                 yield from self._hear(link)
-            except (OSError, exceptions.RedisError):
+            except OSError:
                 pass
+            except Exception:  # what arrives is no message: the server, or something in between, is broken
+                broken = True
             finally:
                 self._hears = 0
                 link.close()
             self._disturb()
+            if broken and not self.closed:
+                yield Pause(RETRY_S)
             link = yield from self._reconnected()
             self._disturb()
 

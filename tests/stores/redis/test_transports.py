@@ -15,6 +15,7 @@ from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted
 from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.credentials import Credentials
 from recipes.stores.redis.access import Access
+from recipes.stores.redis.places import Sentinels
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
 from recipes.stores.redis.wire import SCRIPT, SHA
 from tests.pace import taking
@@ -244,6 +245,16 @@ def test_a_connection_that_breaks_is_no_answer(connect: Connect, how: str) -> No
         error = raised(connect(redis.port), GET)
     assert isinstance(error, StoreUnavailable)
     assert not error.unsent
+
+
+@pytest.mark.parametrize("said", [7, [], ["host", "port"]])
+def test_a_sentinel_whose_reply_is_not_understood_is_no_answer(connect: Connect, said: Any) -> None:
+    with Redis(SENTINEL=said) as redis:
+        place = Sentinels([("127.0.0.1", redis.port)], "main", (Access(),))
+        error = raised(connect(redis.port, place=place), GET)
+    assert isinstance(error, StoreUnavailable)
+    assert error.unsent
+    assert "not understood" in error.detail
 
 
 def test_a_server_that_is_not_there_is_no_answer_and_nothing_was_sent(connect: Connect) -> None:
@@ -491,6 +502,40 @@ def test_a_listener_that_is_cut_disturbs_and_listens_again(connect: Connect) -> 
         assert api.event(box) == Disturbed(), "it may have been missed just before"
         peer = api.listener(redis)
         found = Disturbed()
+        while found == Disturbed():
+            api.ask(Listen(("a/1",), box))
+            peer.ring("a g1")
+            found = api.event(box)
+        assert found == Gone("a/1")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b":many\r\n",
+        b":7\r\n",
+        b"*0\r\n",
+        b"*1\r\n$7\r\nmessage\r\n",
+        b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n:7\r\n",
+        b"*3\r\n$7\r\nmessage\r\n*0\r\n*1\r\n*0\r\n",
+        b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n:7\r\n",
+        b"-ERR odd\r\n",
+        b"*1\r\n" * 5000,
+    ],
+)
+def test_a_listener_that_hears_no_message_disturbs_and_listens_again(
+    connect: Connect, garbage: bytes
+) -> None:
+    box = Box()
+    with Redis() as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+        peer.sock.sendall(garbage)
+        assert api.event(box) == Disturbed()
+        peer, found = api.listener(redis), Disturbed()
         while found == Disturbed():
             api.ask(Listen(("a/1",), box))
             peer.ring("a g1")
