@@ -7,7 +7,6 @@ commands and read their replies. The same holds for the listener, which goes on 
 from __future__ import annotations
 
 import hashlib
-import ssl
 import weakref
 from collections import deque
 from collections.abc import Generator, Sequence
@@ -15,7 +14,6 @@ from importlib import resources
 from typing import Any, Protocol, TypeVar
 
 from redis import exceptions
-from redis.asyncio import SSLConnection
 
 from recipes._contract.connection import Batch, Request
 from recipes._contract.record import record
@@ -40,7 +38,6 @@ __all__ = [
     "Step",
     "Steps",
     "Wire",
-    "context_of",
     "login_of",
     "meaning",
 ]
@@ -167,14 +164,6 @@ class _Manner:
     wants: int = 0
     redirected: bool = False
     asking: bool = False
-
-
-def context_of(access: Access) -> ssl.SSLContext | None:
-    """Return what to encrypt with; None: nothing."""
-    if access.context is not None or not access.options.get("ssl"):
-        return access.context
-    said = {name: value for name, value in access.options.items() if name.startswith("ssl_")}
-    return SSLConnection(**said).ssl_context.get()
 
 
 def login_of(access: Access) -> dict[str, Any]:

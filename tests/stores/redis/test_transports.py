@@ -6,6 +6,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from recipes.stores.redis.places import Sentinels
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
 from recipes.stores.redis.wire import SCRIPT, SHA
 from tests.pace import taking
-from tests.stores.etcd.fakes import Server, closed_port, trusting
+from tests.stores.etcd.fakes import PEM, Server, closed_port, trusting
 from tests.stores.redis.fakes import BEGIN, GET, NOTHING, RUN, Box, Peer, Redis, hang
 
 Connect = Callable[..., Any]
@@ -323,6 +324,17 @@ def test_tls_is_spoken_and_a_server_that_is_not_trusted_is_refused(connect: Conn
     with Redis() as redis:
         error = raised(connect(redis.port, access=Access(context=trusting())), GET, 1.0)
         assert error.unsent
+
+
+def test_the_files_of_a_users_own_client_are_read_once(connect: Connect, tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(PEM.read_bytes())
+    access = Access(options={"ssl": True, "ssl_ca_certs": str(ca)})
+    with Redis(tls=True, GET="secret") as redis:
+        assert connect(redis.port, access=access).ask(GET) == b"secret"
+        ca.unlink()
+        assert connect(redis.port, access=access).ask(GET) == b"secret"
+        assert redis.connections == 2
 
 
 def test_a_certificate_that_is_not_trusted_is_an_error_of_its_own(connect: Connect) -> None:
