@@ -28,6 +28,8 @@ __all__ = [
 STORE_VARIABLE = "RECIPES_STORE"
 OPTIONS_VARIABLE = "RECIPES_STORE_OPTIONS"
 GIVEN = "recipes.store options"
+NUMBERS = {"replicas", "restart_grace", "session_timeout", "request_timeout"}
+"""Options of `connect` that are no text."""
 COMPLETE_WITHIN_S = 0.5
 COMPLETE_FROM = 200
 if TYPE_CHECKING:  # generic since click 8.4
@@ -63,7 +65,7 @@ def _noted(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
         name, is_given, value = one.partition("=")
         if not (name and is_given):
             raise click.BadParameter(f"it is written NAME=VALUE, not {one!r}", ctx, param)
-        found[name] = _number(value)
+        found[name] = _number(value) if name in NUMBERS else value
     ctx.meta[GIVEN] = found
 
 
@@ -218,6 +220,6 @@ def store_option(function: Function) -> Function:
         is_eager=True,
         expose_value=False,
         callback=_noted,
-        help="An option of connect(), such as replicas=2 or ca_file=/etc/ca.pem; more than once for several.",
+        help="An option of connect(), such as replicas=2 or tls_ca=/etc/ca.pem; more than once for several.",
     )
     return option(options(function))

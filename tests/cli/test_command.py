@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -149,7 +150,7 @@ def test_options_of_the_store_are_passed_on(monkeypatch: pytest.MonkeyPatch, by_
 
     monkeypatch.setattr(recipes, "connect", connect)
     monkeypatch.setenv("RECIPES_STORE", "redis+sentinel://s1/mymaster")
-    given = ["replicas=2", "restart_grace=1.5", "prefix=a="]
+    given = ["replicas=2", "restart_grace=1.5", "prefix=a=", "username=7"]
     if by_variable:
         monkeypatch.setenv("RECIPES_STORE_OPTIONS", " ".join(given))
         arguments = []
@@ -157,7 +158,21 @@ def test_options_of_the_store_are_passed_on(monkeypatch: pytest.MonkeyPatch, by_
         arguments = [word for one in given for word in ("--store-option", one)]
     with pytest.raises(recipes.StoreUnavailable):
         main(["ping", *arguments])
-    assert made == [{"replicas": 2, "restart_grace": 1.5, "prefix": "a=", "require": "many_processes"}]
+    options = {"replicas": 2, "restart_grace": 1.5, "prefix": "a=", "username": "7"}
+    assert made == [{**options, "require": "many_processes"}]
+
+
+def test_the_options_that_help_names_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "--help"]) == 0
+    said = re.search(r"An option of connect\(\), such as (\w+)=\S+ or (\w+)=", _unwrapped(capsys))
+    assert said is not None
+    for name in said.groups():
+        assert main(["ls", "--store", "rediss://127.0.0.1:1", "--store-option", f"{name}=no"]) == 2
+        assert "does not know" not in _unwrapped(capsys)
+
+
+def _unwrapped(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join("".join(capsys.readouterr()).split())
 
 
 @pytest.mark.parametrize("command", ["run", "elect"])
