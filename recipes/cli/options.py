@@ -21,7 +21,9 @@ __all__ = [
     "Store",
     "Token",
     "connected",
+    "given_for_store",
     "store_option",
+    "store_options",
     "without_secret",
 ]
 
@@ -44,16 +46,20 @@ def without_secret(url: str) -> str:
     return re.sub(r"(?<=://)[^/@]*@", "", url)
 
 
+def given_for_store() -> dict[str, Any]:
+    """Return the options that the command line gives for the store."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta.get(GIVEN, {})
+
+
 def connected(store: str, **options: Any) -> recipes.Client:
     """Return a client of a store, made with the options that the command line gives for it.
 
     Raises:
         click.UsageError: They do not fit the store, or each other.
     """
-    context = click.get_current_context(silent=True)
-    given = {} if context is None else context.meta.get(GIVEN, {})
     try:
-        return recipes.connect(store, **given, **options)
+        return recipes.connect(store, **given_for_store(), **options)
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
 
@@ -201,7 +207,7 @@ class Seconds(_Kind):
 
 
 def store_option(function: Function) -> Function:
-    """Add ``--store``, and ``--store-option``."""
+    """Add ``--store``, and what `store_options` adds."""
     option = click.option(
         "--store",
         type=Store(),
@@ -211,7 +217,12 @@ def store_option(function: Function) -> Function:
         help="The store: sqlite:///path, etcd://host:port/prefix, zookeeper://host:port/root"
         " or redis://host:port/db/prefix.",
     )
-    options = click.option(
+    return option(store_options(function))
+
+
+def store_options(function: Function) -> Function:
+    """Add ``--store-option``; `connected` has them."""
+    option = click.option(
         "--store-option",
         metavar="NAME=VALUE",
         multiple=True,
@@ -222,4 +233,4 @@ def store_option(function: Function) -> Function:
         callback=_noted,
         help="An option of connect(), such as replicas=2 or tls_ca=/etc/ca.pem; more than once for several.",
     )
-    return option(options(function))
+    return option(function)

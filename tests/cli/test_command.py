@@ -47,6 +47,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         (["--store", "etcd://host/?x=1"], "no ?query"),
         (["--store", ""], "unknown store ''"),
         (["--store", "etcd"], "unknown store ''"),
+        (["--store", "redis://h", "--ttl", "60"], "session_timeout=60 is longer than restart_grace=20"),
+        (["--store", "redis+cluster://h"], "replicas= is missing"),
         (["--unheard-of"], "No such option"),
         (["more"], "unexpected extra argument"),
     ],
@@ -55,7 +57,7 @@ def test_wrong_arguments_are_refused_before_anything_starts(
     planned: list[Plan], capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     assert main(["demo", *arguments]) == 2
-    assert complaint in capsys.readouterr().err
+    assert complaint in _unwrapped(capsys)
     assert planned == []
 
 
@@ -73,6 +75,13 @@ def test_wrong_arguments_are_refused_before_anything_starts(
 def test_arguments_become_a_plan(planned: list[Plan], arguments: list[str], plan: dict[str, Any]) -> None:
     assert main(["demo", *arguments]) == 0
     assert {name: getattr(planned[0], name) for name in plan} == plan
+
+
+def test_a_demo_takes_the_options_of_its_store(planned: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["demo", "--store", "redis://h", "--store-option", "prefix=7"]) == 0
+    monkeypatch.setenv("RECIPES_STORE_OPTIONS", "prefix=7")
+    assert main(["demo"]) == 0, "on a file of its own"
+    assert [plan.options for plan in planned] == [{"prefix": "7"}, {}]
 
 
 def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
