@@ -69,6 +69,16 @@ def test_of_several_events_about_one_the_last_is_kept(rung: Bells, mail: Mail) -
     assert mail.events == [Gone("a/1")]
 
 
+def test_an_event_that_one_call_has_got_is_kept_for_another_whose_reply_is_on_its_way(
+    rung: Bells, mail: Mail
+) -> None:
+    late = Mail()
+    rung.listen(mail, ["a/5"])
+    say(rung, b"a g5")
+    rung.listen(late, ["a/5"])
+    assert mail.events == late.events == [Gone("a/5")]
+
+
 def test_a_call_that_looks_next_is_not_bothered_with_what_was_before(rung: Bells, mail: Mail) -> None:
     say(rung, b"a g1")
     rung.listen(mail, ["a/1"], afresh=True)

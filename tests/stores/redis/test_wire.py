@@ -20,23 +20,33 @@ class Link:
         pass
 
 
-def lost(how: Any) -> Any:
+def does(*heard: Any) -> Any:
     """Return what a listener does next when it hears this, or this is raised."""
     steps = Wire(settings_for(1)).listen(Link())
-    assert isinstance(next(steps), Hear)
-    next_one = steps.throw(how) if isinstance(how, Exception) else steps.send(how)
+    step = next(steps)
+    for one in heard:
+        assert isinstance(step, Hear)
+        step = steps.throw(one) if isinstance(one, Exception) else steps.send(one)
+        if isinstance(step, Exchange):
+            assert (list(step.commands), step.replies) == ([("PING",)], 0)
+            step = steps.send([])
     steps.close()
-    return next_one
+    return step
 
 
 def test_a_listener_that_is_cut_connects_at_once() -> None:
-    assert isinstance(lost(OSError("cut")), Dial)
+    assert isinstance(does(OSError("cut")), Dial)
 
 
 @pytest.mark.parametrize("how", [7, [], [b"message", b"a"], ValueError("no reply")])
 def test_a_listener_that_hears_no_message_pauses_before_it_connects(how: Any) -> None:
-    assert lost(how) == Pause(RETRY_S)
+    assert does(how) == Pause(RETRY_S)
 
 
-def test_a_listener_that_hears_nothing_asks() -> None:
-    assert isinstance(lost(None), Exchange)
+@pytest.mark.parametrize("answer", [[b"pong", b""], [b"message", b"lock:~bell:me", b"a g1"]])
+def test_a_listener_that_hears_nothing_asks_and_is_content_with_any_answer(answer: Any) -> None:
+    assert isinstance(does(None, answer, None, answer, None), Hear)
+
+
+def test_a_listener_whose_question_is_not_answered_connects_anew() -> None:
+    assert isinstance(does(None, [b"pong", b""], None, None), Dial)
