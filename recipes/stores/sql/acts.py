@@ -86,16 +86,21 @@ class Acts:
     def __init__(self, statements: Statements, root: str, bell: str, me: str) -> None:
         self._say, self._root, self._bell, self._me = statements, f"{root}:", bell, me
 
+    @property
+    def channel(self) -> str:
+        """What the session is notified on; empty if the server notifies nobody."""
+        return self._bell + self._me if self._say.notifies else ""
+
     def _key(self, queue: str) -> str:
         return self._root + queue
 
     # Sessions.
 
     def open(self, work: Work, ttl_us: int) -> Steps[None]:
-        """Begin a session, and tidy a little of what others have left."""
+        """Begin a session, and notify it: so it is known whether it can be."""
         say = self._say
-        channel = [say.notify(self._bell + self._me, "open")] if say.notifies else []
-        yield (say.begin_session(self._me, ttl_us), *channel)
+        said = [say.notify(self.channel, "")] if say.notifies else []
+        yield (say.begin_session(self._me, ttl_us), *said)
 
     def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:
         """Renew the session, and return where it stands."""
@@ -394,9 +399,12 @@ class Acts:
     def enter(self, work: Work, life: str, grace_us: int) -> Steps[tuple[int, int]]:
         """Note which server this is; returns until when nothing is granted, and the grace agreed about."""
         say = self._say
-        _, ((known, since_us, agreed_us, _),) = yield (say.first_life(life, grace_us), say.life())
-        if known != life:
-            _, ((_, since_us, agreed_us, _),) = yield (say.next_life(life), say.life())
+        (found,) = yield (say.life(),)
+        if not found or found[0][0] != life:
+            _, found = yield (say.first_life(life, grace_us), say.life())
+        if found[0][0] != life:
+            _, found = yield (say.next_life(life), say.life())
+        _, since_us, agreed_us, _ = found[0]
         return (since_us + agreed_us if since_us else 0), agreed_us
 
 

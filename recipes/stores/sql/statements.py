@@ -48,11 +48,12 @@ class Statements:
         dialect: "postgresql", or "mysql", which MariaDB is too.
 
     Attributes:
+        dialect: As given.
         notifies: Whether the server can notify sessions.
     """
 
     def __init__(self, tables: Tables, dialect: str) -> None:
-        self.tables = tables
+        self.tables, self.dialect = tables, dialect
         self.notifies = dialect == "postgresql"
         self._insert: Any = postgresql.insert if self.notifies else mysql.insert
         self._make_queue()
