@@ -1,11 +1,11 @@
 """What each operation does to the tables: acts, pure generators of statements; each is one transaction.
 
-The first statement of an act that writes locks the row of its queue, and what it reads it reads behind that, in
-statements of their own: a statement that locks and reads sees the tables as they were before it waited, and of two
-transactions the later token might be committed first.
+The first statement of an act that writes locks the row of its queue. What the act reads it reads behind
+that, in statements of their own: a statement that locks and reads sees the tables as they were before it
+waited. Without the lock the later of two tokens might be committed first.
 
-An act that only reads needs no lock. Whoever stands ahead of a contender was committed before it: each drew its
-token under the lock.
+An act that only reads needs no lock. Whoever stands ahead of a contender was committed before it, for each
+drew its token under the lock.
 """
 
 from __future__ import annotations
@@ -86,16 +86,21 @@ class Acts:
     def __init__(self, statements: Statements, root: str, bell: str, me: str) -> None:
         self._say, self._root, self._bell, self._me = statements, f"{root}:", bell, me
 
+    @property
+    def channel(self) -> str:
+        """What the session is notified on; empty if the server notifies nobody."""
+        return self._bell + self._me if self._say.notifies else ""
+
     def _key(self, queue: str) -> str:
         return self._root + queue
 
     # Sessions.
 
     def open(self, work: Work, ttl_us: int) -> Steps[None]:
-        """Begin a session, and tidy a little of what others have left."""
+        """Begin a session, and notify it: so it is known whether it can be."""
         say = self._say
-        channel = [say.notify(self._bell + self._me, "open")] if say.notifies else []
-        yield (say.begin_session(self._me, ttl_us), *channel)
+        said = [say.notify(self.channel, "")] if say.notifies else []
+        yield (say.begin_session(self._me, ttl_us), *said)
 
     def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:
         """Renew the session, and return where it stands."""
@@ -122,7 +127,7 @@ class Acts:
             yield from self._delete(work, name, tokens)
 
     def tidy(self, work: Work) -> Steps[None]:
-        """Delete a little of what was over long ago: sessions and where they stand, tombstones, idle queues."""
+        """Delete a little of what was over long ago: sessions, where they stand, tombstones, idle queues."""
         say = self._say
         (stale,) = yield (say.stale(STALE_AT_ONCE, DAY_US),)
         ids = [one for (one,) in stale]
@@ -205,7 +210,7 @@ class Acts:
     def _living(
         self, work: Work, name: str, one: str, rule: Rule, rows: Sequence[Sequence[Any]]
     ) -> Steps[list[Seen]]:
-        """Return who is shown, without those who are dead and could be deleted; what somebody has locked stands."""
+        """Return who is shown without the dead; one that somebody has locked stands."""
         while True:
             seen = [Seen(*row) for row in rows]
             if not (yield from self._sweep(work, name, seen[1:])):
@@ -295,7 +300,7 @@ class Acts:
     def rewrite(
         self, work: Work, entry: Entry, mark: str, data: bytes, version: int
     ) -> Steps[tuple[int, bool] | None]:
-        """Write mark and data if it has this version; returns its version now, and whether it says this then."""
+        """Write mark and data if it has this version; returns its version now, and whether it says this."""
         say, name, token = self._say, self._key(entry.ticket.queue), entry.token
         _, alive, changed, found = yield (
             say.lock(name),
@@ -392,11 +397,14 @@ class Acts:
     # The server.
 
     def enter(self, work: Work, life: str, grace_us: int) -> Steps[tuple[int, int]]:
-        """Note which server this is; returns until when nothing is granted, and the grace that is agreed about."""
+        """Note which server this is; returns until when nothing is granted, and the grace agreed about."""
         say = self._say
-        _, ((known, since_us, agreed_us, _),) = yield (say.first_life(life, grace_us), say.life())
-        if known != life:
-            _, ((_, since_us, agreed_us, _),) = yield (say.next_life(life), say.life())
+        (found,) = yield (say.life(),)
+        if not found or found[0][0] != life:
+            _, found = yield (say.first_life(life, grace_us), say.life())
+        if found[0][0] != life:
+            _, found = yield (say.next_life(life), say.life())
+        _, since_us, agreed_us, _ = found[0]
         return (since_us + agreed_us if since_us else 0), agreed_us
 
 

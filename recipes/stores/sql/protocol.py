@@ -2,10 +2,10 @@
 
 Three things are the store's own:
 
-* A session has a lease, by the server's clock, and its contenders go with it. Who acts on a queue deletes those
-  whose session is over; so a snapshot says when to look again.
-* Not every server notifies. Where it does not, a contender looks again after a time that grows with the number
-  of those ahead of it: the next in line soon, and a thousand that wait ask no more often than a few together.
+* A session has a lease, by the server's clock, and its contenders go with it. Who acts on a queue deletes
+  those whose session is over; so a snapshot says when to look again.
+* Not every server notifies. Where it does not, a contender looks again after a time that grows with the
+  number of those ahead of it: the next in line soon, and a thousand ask little more often than a few.
 * A request may be carried out long after it was given up, as one sent in one piece is: what joins is buried
   when it is withdrawn, and a write in place compares the version.
 """
@@ -53,7 +53,7 @@ __all__ = ["SqlProtocol"]
 DEEPEST = 16
 """So many of those ahead are watched in the step that joins; a recipe that sees more watches by itself."""
 NEXT_S = 0.01
-"""Unless the server notifies: after so many seconds the next in line looks again, and others after so many times that."""
+"""Unless the server notifies, the next in line looks again after so many seconds, the n-th after n times."""
 LONGEST_S = 2.0
 OBSERVE_S = 0.2
 """The same for who observes a queue or a value."""
@@ -84,14 +84,15 @@ class SqlProtocol(StoreProtocol):
         """Begin the session, and tidy a little."""
         del context
         self._ttl_s = op.ttl_s
-        yield Transact(partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6)))
+        opening = partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6))
+        yield Transact(opening, session=True, channel=self._acts.channel)
         yield Transact(self._acts.tidy)
         return Opened(self.session_id, op.ttl_s)
 
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
         """Renew the session's lease, and see which contenders stand."""
         del context
-        found = yield Transact(self._acts.renew)
+        found = yield Transact(self._acts.renew, session=True)
         standing = set(found)
         missing = (entry for entry in op.entries if (entry.ticket.queue, entry.token) not in standing)
         return Renewal(self._ttl_s, tuple(missing))
@@ -99,7 +100,7 @@ class SqlProtocol(StoreProtocol):
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Delete all that this session has."""
         del op, context
-        yield Transact(self._acts.end)
+        yield Transact(self._acts.end, session=True)
 
     # The queue.
 

@@ -44,7 +44,7 @@ class Work:
 
 
 Act = Callable[[Work], Generator[tuple[Ask, ...], list[Any], T]]
-"""Begins a run: a pure generator that yields statements to be carried out together, and is sent their replies.
+"""Begins a run: a pure generator that yields statements to carry out together, and is sent the replies.
 
 It is begun again if the database says that the transaction was not done.
 """
@@ -52,24 +52,28 @@ It is begun again if the database says that the transaction was not done.
 
 @record
 class Transact(Request[Any]):
-    """Carry out an act in one transaction, whose isolation is READ COMMITTED; the reply is what the act returns.
+    """Carry out an act in one transaction, which is READ COMMITTED; the reply is what the act returns.
 
     Attributes:
         act: What to do.
         reads: It has one statement, which only reads: no transaction is needed.
         joins: It may wait for others: what renews and releases does not wait behind it.
+        session: It is about the session: it waits behind nothing else.
+        channel: What the session is notified on, from its beginning on; only with what begins it.
     """
 
     act: Act[Any]
     reads: bool = False
     joins: bool = False
+    session: bool = False
+    channel: str = ""
 
 
 @record
 class Listen(Request[bool]):
     """Have ``mailbox`` notified of ``refs`` from here on, also of what was heard of them a moment ago.
 
-    Nothing is sent. The reply says whether the server notifies this session; if not, the time has to be seen to.
+    Nothing is sent. The reply says whether the server notifies this session; if not, look again in time.
 
     Attributes:
         refs: Contenders, or the queue.

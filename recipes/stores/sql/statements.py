@@ -48,11 +48,12 @@ class Statements:
         dialect: "postgresql", or "mysql", which MariaDB is too.
 
     Attributes:
+        dialect: As given.
         notifies: Whether the server can notify sessions.
     """
 
     def __init__(self, tables: Tables, dialect: str) -> None:
-        self.tables = tables
+        self.tables, self.dialect = tables, dialect
         self.notifies = dialect == "postgresql"
         self._insert: Any = postgresql.insert if self.notifies else mysql.insert
         self._make_queue()
@@ -176,7 +177,7 @@ class Statements:
         return Ask(self._alive, {"me_": me})
 
     def dead(self, ids: list[str]) -> Ask:
-        """Lock, and return, those of these sessions that are over, but for those that somebody else has locked."""
+        """Lock, and return, those of these sessions that are over, but for those that somebody has locked."""
         return Ask(self._dead, {"ids_": ids})
 
     def kill(self, ids: list[str]) -> Ask:
@@ -292,7 +293,7 @@ class Statements:
         self._unwatch = delete(watch).where(watch.c.session == _given("me"))
 
     def join(self, queue: str, me: str, **row: Any) -> Ask:
-        """Have a contender stand with the token that was drawn, unless it does, is buried, or the session is over."""
+        """Have a contender stand with the token drawn, unless it does, is buried, or the session is over."""
         return Ask(self._join, {"queue_": queue, "me_": me, **_named(row)})
 
     def buried(self, one: str) -> Ask:
@@ -344,7 +345,7 @@ class Statements:
         return Ask(self._written, {"queue_": queue, "token_": token, "me_": me})
 
     def guard(self, queue: str, token: int, me: str) -> Ask:
-        """Read the own contender if it stands and its session lives, and have it stand until the transaction ends."""
+        """Read the own contender if it stands and its session lives; it stands until the transaction ends."""
         return Ask(self._guard, {"queue_": queue, "token_": token, "me_": me})
 
     def queues(self, low: str, high: str, most: int) -> Ask:
@@ -425,7 +426,8 @@ class Statements:
             tables.buried,
             tables.value,
         )
-        ids, names = (bindparam(f"{one}_", expanding=True) for one in ("ids", "names"))
+        ids: Any = bindparam("ids_", expanding=True)
+        names: Any = bindparam("names_", expanding=True)
         long_ago = Clock() - _given("past_us")
         self._stale = select(session.c.id).where(session.c.expires_at < long_ago).limit(_given("most"))
         self._where = select(contender.c.queue, contender.c.token).where(contender.c.session.in_(ids))

@@ -1,4 +1,4 @@
-"""The tables, as SQLAlchemy has them: what is the same in PostgreSQL, MySQL and MariaDB, and the little that differs."""
+"""The tables, as SQLAlchemy has them: what is the same in all databases, and the little that differs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ID_LENGTH = 64
 
 
 class Clock(FunctionElement[int]):
-    """The server's wall clock in microseconds, read when the statement starts or later; never the transaction's start."""
+    """The server's wall clock in microseconds, read when the statement starts, or later."""
 
     type = BigInteger()
     inherit_cache = True
@@ -67,16 +67,28 @@ def _text() -> Any:
     )
 
 
-def _bytes() -> Any:
-    return LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+def _blob(name: str) -> Column[Any]:
+    return Column(name, LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb"), nullable=False)
+
+
+def _number(name: str) -> Column[Any]:
+    return Column(name, BigInteger, nullable=False, autoincrement=False)
+
+
+def _key(name: str, **more: Any) -> Column[Any]:
+    return Column(name, _ascii(KEY_LENGTH), nullable=False, **more)
+
+
+def _one(name: str, **more: Any) -> Column[Any]:
+    return Column(name, _ascii(ID_LENGTH), nullable=False, **more)
 
 
 class Tables:
     """The tables of one prefix.
 
     Attributes:
-        queue: One row for each queue and each value: its lock puts all acts on it in one order; the last token.
-        session: Until when each session lives, by the server's clock in microseconds; 0: it is dead, for good.
+        queue: One row for each queue and each value, with the last token; its lock puts all acts in order.
+        session: Until when each lives, by the server's clock in microseconds; 0: it is dead for good.
         contender: Who stands in which queue.
         watch: Which sessions are notified of what; lost by a crash, as their connections are.
         buried: Contenders that must not come to stand any more.
@@ -91,49 +103,46 @@ class Tables:
             raise ValueError(f"tables={prefix!r}: at most 31 of a-z 0-9 _, a letter first")
         self.prefix = prefix
         self.metadata = MetaData()
-        number = lambda name, **more: Column(name, BigInteger, nullable=False, autoincrement=False, **more)  # noqa: E731
-        key = lambda name, **more: Column(name, _ascii(KEY_LENGTH), nullable=False, **more)  # noqa: E731
-        one = lambda name, **more: Column(name, _ascii(ID_LENGTH), nullable=False, **more)  # noqa: E731
-        self.queue = self._table("queue", key("name", primary_key=True), number("token"))
+        self.queue = self._table("queue", _key("name", primary_key=True), _number("token"))
         self.session = self._table(
-            "session", one("id", primary_key=True), number("ttl_us"), number("expires_at")
+            "session", _one("id", primary_key=True), _number("ttl_us"), _number("expires_at")
         )
         self.contender = self._table(
             "contender",
-            key("queue"),
-            number("token"),
-            one("id"),
+            _key("queue"),
+            _number("token"),
+            _one("id"),
             Column("kind", _ascii(16), nullable=False),
-            one("session"),
+            _one("session"),
             Column("mark", _text(), nullable=False),
             Column("owner", _text(), nullable=False),
-            Column("data", _bytes(), nullable=False),
-            number("version"),
+            _blob("data"),
+            _number("version"),
             PrimaryKeyConstraint("queue", "token"),
             UniqueConstraint("queue", "id"),
             UniqueConstraint("session", "queue", "token"),  # what is a session's, and where
         )
         self.watch = self._table(
-            "watch", key("queue"), number("token"), one("session"),
+            "watch", _key("queue"), _number("token"), _one("session"),
             PrimaryKeyConstraint("queue", "token", "session"), prefixes=["UNLOGGED"],
         )  # fmt: skip
-        self.buried = self._table("buried", one("id", primary_key=True), number("until_us"))
+        self.buried = self._table("buried", _one("id", primary_key=True), _number("until_us"))
         self.value = self._table(
             "value",
-            key("name", primary_key=True),
-            number("version"),
-            Column("data", _bytes(), nullable=False),
+            _key("name", primary_key=True),
+            _number("version"),
+            _blob("data"),
         )
         self.receipt = self._table(
-            "receipt", one("session"), key("name"), number("version"), Column("said", _bytes(), nullable=False),
+            "receipt", _one("session"), _key("name"), _number("version"), _blob("said"),
             PrimaryKeyConstraint("session", "name"),
         )  # fmt: skip
         self.server = self._table(
             "server", Column("only_row", SmallInteger, primary_key=True, autoincrement=False),
-            Column("life", _ascii(200), nullable=False), number("since_us"), number("grace_us"),
-            key("tidied_to"),
+            Column("life", _ascii(200), nullable=False), _number("since_us"), _number("grace_us"),
+            _key("tidied_to"),
         )  # fmt: skip
-        self.named = self._table("named", key("name", primary_key=True), number("token"))
+        self.named = self._table("named", _key("name", primary_key=True), _number("token"))
 
     def _table(self, name: str, *columns: Any, **more: Any) -> Table:
         return Table(
@@ -155,9 +164,11 @@ class Tables:
         """Yield the statements that make the tables, if they are not there."""
         speaking = dialect_of(dialect)
         for table in self.of(dialect):
-            yield str(CreateTable(table, if_not_exists=True).compile(dialect=speaking)).strip()
+            made = CreateTable(table, if_not_exists=True)
+            yield str(made.compile(dialect=speaking)).strip()
 
 
 def dialect_of(name: str) -> Any:
     """Return SQLAlchemy's dialect of a name."""
-    return postgresql.dialect() if name == "postgresql" else mysql.dialect()
+    known: dict[str, Any] = {"postgresql": postgresql.dialect, "mysql": mysql.dialect}
+    return known[name]()
