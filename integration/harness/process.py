@@ -201,10 +201,19 @@ class Server(ABC):
             self._process.send_signal(number)  # which does nothing once the process was waited for
 
 
+_PLACES = {
+    "redis": ("", "0/"),
+    "rediss": ("", "0/"),
+    "postgresql": ("app:app@", "app/"),
+    "mysql": ("app:app@", "app/"),
+}
+"""By the scheme: who connects, and to which database."""
+
+
 def url_of(scheme: str, addresses: Sequence[str], prefix: str) -> str:
-    """Return the URL of one server or of the members of a cluster; of Redis, of the database 0 there."""
-    path = f"0/{prefix}" if scheme in ("redis", "rediss") else prefix
-    return f"{scheme}://{','.join(addresses)}/{path.strip('/')}"
+    """Return the URL of one server or of the members of a cluster, with user and database."""
+    user, database = _PLACES.get(scheme, ("", ""))
+    return f"{scheme}://{user}{','.join(addresses)}/{f'{database}{prefix}'.strip('/')}"
 
 
 @atexit.register

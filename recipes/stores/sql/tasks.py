@@ -192,7 +192,7 @@ class AsyncSqlConnection(AsyncConnection):
 
     async def _listen(self, progress: _Progress, ready: asyncio.Event) -> None:
         """Listen, on one connection after the other, until closed."""
-        while not self._closed:
+        while True:
             try:
                 await self._hear(progress, ready)
             except Exception as error:
@@ -202,6 +202,8 @@ class AsyncSqlConnection(AsyncConnection):
                 progress.raw = None
                 self._wire.hearing.lost()
                 ready.set()
+            if self._closed:
+                return
             await asyncio.sleep(RETRY_S)
 
     async def _hear(self, progress: _Progress, ready: asyncio.Event) -> None:
