@@ -47,7 +47,7 @@ async def _of_psycopg(raw: Any, channel: str, hear: Callable[[str], None]) -> As
             pgconn.consume_input()
             while (notified := pgconn.notifies()) is not None:
                 hear(notified.extra.decode("utf-8", "replace"))
-        except Exception:  # noqa: BLE001 - psycopg's own, which may not be installed
+        except Exception:
             loop.remove_reader(number)
             deaf.set_result(None)
 
