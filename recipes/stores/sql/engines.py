@@ -64,7 +64,6 @@ _BLOCKING = {
 _ASYNCIO = {
     "psycopg": Driver("postgresql", "psycopg", "psycopg[binary]", asynchronous=True),
     "asyncpg": Driver("postgresql", "asyncpg", "asyncpg", asynchronous=True),
-    "aiomysql": Driver("mysql", "aiomysql", "aiomysql", asynchronous=True),
     "asyncmy": Driver("mysql", "asyncmy", "asyncmy", asynchronous=True),
 }
 
@@ -78,7 +77,7 @@ def driver_of(scheme: str, *, asynchronous: bool) -> Driver:
     """
     store, _, name = scheme.partition("+")
     if not name:
-        name = "psycopg" if store == "postgresql" else "aiomysql" if asynchronous else "pymysql"
+        name = "psycopg" if store == "postgresql" else "asyncmy" if asynchronous else "pymysql"
     driver = (_ASYNCIO if asynchronous else _BLOCKING).get(name)
     if driver is None:
         given, wanted = ("asyncio", "connect_async()") if not asynchronous else ("threads", "connect()")
@@ -219,7 +218,6 @@ _ARGUMENTS: dict[str, Callable[[Target], dict[str, Any]]] = {
     "psycopg": _of_psycopg,
     "asyncpg": _of_asyncpg,
     "pymysql": _of_mysql,
-    "aiomysql": partial(_of_mysql, database="db"),
     "asyncmy": _of_mysql,
 }
 
