@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from integration.harness.clock import Clock
 from integration.harness.throwaway import ServerUnavailable, memory_directory, tethered, wait_ready
 
 __all__ = ["Server", "ServerUnavailable", "eventually"]
@@ -53,6 +54,9 @@ class Server(ABC):
     scheme: str
     """The scheme of its URLs."""
 
+    ends_by: ClassVar[signal.Signals] = signal.SIGTERM
+    """The signal that asks it to end."""
+
     def __init__(self, label: str, port: int) -> None:
         self.label = label
         self.host = "127.0.0.1"
@@ -60,6 +64,7 @@ class Server(ABC):
         self.port = port
         self.home = Path(tempfile.mkdtemp(prefix=f"recipes-{label}-", dir=memory_directory()))
         self.log_path = self.home / "log"
+        self.clock: Clock | None = None
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         _alive.add(self)
@@ -114,7 +119,7 @@ class Server(ABC):
         with self.log_path.open("ab") as log:
             self._process = _starter.submit(
                 subprocess.Popen,
-                tethered([*inside, *self.command()]),
+                tethered([*inside, *(self.clock.words if self.clock else ()), *self.command()]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -130,10 +135,10 @@ class Server(ABC):
         wait_ready(self._process, self.healthy, log=self.log_path, within_s=within_s)
 
     def stop(self, within_s: float = 30) -> None:
-        """Ask the server to end (SIGTERM) and wait for it; kill it if it does not."""
+        """Ask the server to end and wait for it; kill it if it does not."""
         if self._process is None:
             return
-        self._signal(signal.SIGTERM)
+        self._signal(self.ends_by)
         self.resume()  # a paused process hears nothing but SIGKILL
         try:
             self._process.wait(within_s)
@@ -145,6 +150,13 @@ class Server(ABC):
         if self._process is not None:
             self._signal(signal.SIGKILL)
             self._process.wait()
+
+    def set_clock(self, ahead_s: int) -> None:
+        """Have its wall clock be so many seconds ahead of this machine's; say so once before its start."""
+        if self.clock is None:
+            assert not self.running, f"{self.label} should be given a clock before it starts"
+            self.clock = Clock(self.home)
+        self.clock.set(ahead_s)
 
     def pause(self) -> None:
         """Stop the process in its tracks (SIGSTOP): its sockets stay open and silent."""
@@ -170,6 +182,8 @@ class Server(ABC):
             return
         self.kill()
         shutil.rmtree(self.home, ignore_errors=True)
+        if self.clock is not None:
+            self.clock.close()
         _alive.discard(self)
 
     def __enter__(self) -> Self:
@@ -187,10 +201,19 @@ class Server(ABC):
             self._process.send_signal(number)  # which does nothing once the process was waited for
 
 
+_PLACES = {
+    "redis": ("", "0/"),
+    "rediss": ("", "0/"),
+    "postgresql": ("app:app@", "app/"),
+    "mysql": ("app:app@", "app/"),
+}
+"""By the scheme: who connects, and to which database."""
+
+
 def url_of(scheme: str, addresses: Sequence[str], prefix: str) -> str:
-    """Return the URL of one server or of the members of a cluster; of Redis, of the database 0 there."""
-    path = f"0/{prefix}" if scheme in ("redis", "rediss") else prefix
-    return f"{scheme}://{','.join(addresses)}/{path.strip('/')}"
+    """Return the URL of one server or of the members of a cluster, with user and database."""
+    user, database = _PLACES.get(scheme, ("", ""))
+    return f"{scheme}://{user}{','.join(addresses)}/{f'{database}{prefix}'.strip('/')}"
 
 
 @atexit.register

@@ -86,7 +86,8 @@ class SqlProtocol(StoreProtocol):
         """Begin the session, and tidy a little."""
         del context
         self._ttl_s = op.ttl_s
-        yield Transact(partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6)))
+        opening = partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6))
+        yield Transact(opening, session=True, channel=self._acts.channel)
         with suppress(StoreUnavailable):  # the next that opens may do it
             yield Transact(self._acts.tidy)
         return Opened(self.session_id, op.ttl_s)
@@ -94,7 +95,7 @@ class SqlProtocol(StoreProtocol):
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
         """Renew the session's lease, and see which contenders stand."""
         del context
-        found = yield Transact(self._acts.renew)
+        found = yield Transact(self._acts.renew, session=True)
         standing = set(found)
         missing = (entry for entry in op.entries if (entry.ticket.queue, entry.token) not in standing)
         return Renewal(self._ttl_s, tuple(missing))
@@ -102,7 +103,7 @@ class SqlProtocol(StoreProtocol):
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Delete all that this session has."""
         del op, context
-        yield Transact(self._acts.end)
+        yield Transact(self._acts.end, session=True)
 
     # The queue.
 
