@@ -12,6 +12,7 @@ Three things are the store's own:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._contract.rule import Rule
+from recipes.errors import StoreUnavailable
 from recipes.stores._kit.queue import Put
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 from recipes.stores.sql.acts import Acts
@@ -85,7 +87,8 @@ class SqlProtocol(StoreProtocol):
         del context
         self._ttl_s = op.ttl_s
         yield Transact(partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6)))
-        yield Transact(self._acts.tidy)
+        with suppress(StoreUnavailable):  # the next that opens may do it
+            yield Transact(self._acts.tidy)
         return Opened(self.session_id, op.ttl_s)
 
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
