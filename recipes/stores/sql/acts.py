@@ -97,18 +97,18 @@ class Acts:
         channel = [say.notify(self._bell + self._me, "open")] if say.notifies else []
         yield (say.begin_session(self._me, ttl_us), *channel)
 
-    def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:
+    def renew(self, work: Work) -> Steps[list[tuple[str, int, str]]]:
         """Renew the session, and return where it stands."""
         (renewed,) = yield (self._say.renew(self._me),)
         if not renewed:
             raise SessionLost(ENDED)
         (found,) = yield (self._say.mine(self._me),)  # a statement of its own: see the head of this file
-        return [(name.removeprefix(self._root), token) for name, token in found]
+        return [(name.removeprefix(self._root), token, one) for name, token, one in found]
 
     def end(self, work: Work) -> Steps[None]:
         """Delete the session and all that is its own."""
         (found,) = yield (self._say.mine(self._me),)
-        yield from self._clear(work, found)
+        yield from self._clear(work, [(name, token) for name, token, _ in found])
         unwatch = [self._say.unwatch(self._me)] if self._say.notifies else []
         yield (*unwatch, *self._say.end_session(self._me))
 

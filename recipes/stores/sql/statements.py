@@ -143,7 +143,9 @@ class Statements:
             .where(mine, session.c.expires_at > Clock())
             .values(expires_at=Clock() + session.c.ttl_us)
         )
-        self._mine = select(contender.c.queue, contender.c.token).where(contender.c.session == _given("me"))
+        self._mine = select(contender.c.queue, contender.c.token, contender.c.id).where(
+            contender.c.session == _given("me")
+        )
         self._end_session = delete(session).where(mine)
         self._end_receipts = delete(receipt).where(receipt.c.session == _given("me"))
         self._alive = select(session.c.id).where(mine, session.c.expires_at > Clock())
