@@ -268,10 +268,10 @@ def server_killed(injector: Injector) -> Any:
 
 
 def standby(injector: Injector) -> Any:
-    """Have a standby take over, which lacks the last of what was committed, or nothing."""
+    """Have a standby take over, which lacks the last of what was committed; it knows what was there at first."""
     store, rng = injector.scene.store, injector.rng
     has = len(store.db.log)
-    upto = max(0, has - rng.choice((0, 1, 2, 3, 5, 10, 40)))
+    upto = max(1, has - rng.choice((0, 1, 2, 3, 5, 10, 40)))
     store.promote(upto)
     return has - upto
 

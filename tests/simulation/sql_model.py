@@ -294,7 +294,7 @@ class Database:
         return session is not None and session.expires_at > self.clock(t)
 
     def mine(self, t: Transaction, me_: str) -> Any:
-        return [(one.queue, one.token) for one in t.all("contender").values() if one.session == me_]
+        return [(one.queue, one.token, one.id) for one in t.all("contender").values() if one.session == me_]
 
     def end_session(self, t: Transaction, me_: str) -> Waiting:
         return self.change(t, "session", [me_], _any, _none)
