@@ -17,6 +17,8 @@ __all__ = ["Contender", "Database", "Deadlock", "Duplicate", "Session", "Transac
 
 TABLES = ("queue", "session", "contender", "watch", "buried", "value", "receipt", "server")
 UNLOGGED = "watch"
+KEYS = "session keys"
+"""Not a table: locks on the keys of sessions, which exclude that they are deleted."""
 Row = tuple[str, Any]
 """A table, and the key of a row in it."""
 Waiting = Generator[set["Transaction"], None, Any]
@@ -297,7 +299,8 @@ class Database:
         return [(one.queue, one.token, one.id) for one in t.all("contender").values() if one.session == me_]
 
     def end_session(self, t: Transaction, me_: str) -> Waiting:
-        return self.change(t, "session", [me_], _any, _none)
+        yield from self.lock_row(t, (KEYS, me_))
+        return (yield from self.change(t, "session", [me_], _any, _none))
 
     def end_receipts(self, t: Transaction, me_: str) -> Waiting:
         keys = [key for key in t.all("receipt") if key[0] == me_]
@@ -305,6 +308,13 @@ class Database:
 
     def alive(self, t: Transaction, me_: str) -> Any:
         return [(me_,)] if self.lives(t, t.get("session", me_)) else []
+
+    def stays(self, t: Transaction, me_: str) -> Waiting:
+        if self.lives(t, t.get("session", me_)):
+            # PostgreSQL locks the key alone, and the row may be renewed.
+            table = KEYS if self.notifies else "session"
+            yield from self.lock_row(t, (table, me_), exclusive=False)
+        return [(me_,)] if self.lives(t, t.newest("session", me_)) else []
 
     def dead_(self, t: Transaction, ids_: list[str]) -> Any:
         over = lambda row: row.expires_at <= self.clock(t)  # noqa: E731

@@ -617,8 +617,8 @@ class SqlStore(Fates):
         return found
 
     def has_session(self, session: int) -> bool:
-        """Whether a session lasts: what it leaves is deleted by those that find it."""
-        return True
+        """Whether a session lasts; contenders that it leaves are deleted by those that find them."""
+        return self.by is None or self.by.write is None or self._known(f"{session:x}")
 
     def _lives(self, session: str) -> bool:
         row = self.db.tables["session"].get(session)

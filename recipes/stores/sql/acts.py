@@ -378,7 +378,9 @@ class Acts:
             (rows,) = yield (say.read(name),)
             return Exchanged(False, receipt, bytes(text), _stored(rows), guarded)
         now = drawn[0][0]
-        yield (say.say(name, self._me, now, exchange.receipt),)
+        lives, _ = yield (say.stays(self._me), say.say(name, self._me, now, exchange.receipt))
+        if not lives:  # a late copy: nobody would delete its receipt
+            raise SessionLost(ENDED)
         if exchange.settles:
             return Exchanged(True, now, exchange.receipt)
         if write.data is None:
