@@ -181,10 +181,14 @@ class Database:
 
     def begin_statement(self, t: Transaction, ask: Ask) -> Any:
         """Begin a statement: its reply, or a generator if it may wait."""
-        t.seen = None
+        self.look_anew(t)
         t.began_us = self.now_us()
         method, more = METHODS[id(ask.statement)]
         return getattr(self, method)(t, **ask.values, **more)
+
+    def look_anew(self, t: Transaction) -> None:
+        """Have the next statement see what is committed now."""
+        t.seen = None
 
     def clock(self, t: Transaction) -> int:
         """Return the time, as a statement has it."""
@@ -211,7 +215,7 @@ class Database:
                 raise Deadlock
             yield others
         if not self.notifies:
-            t.seen = None
+            self.look_anew(t)
         self.take(t, row, exclusive=exclusive)
 
     def leads_to(self, one: Transaction, other: Transaction) -> bool:

@@ -21,7 +21,7 @@ from tests.simulation.fates import DOUBLED, VERY_LATE, Fates
 from tests.simulation.moving import Asked, Gate, Pipe
 from tests.simulation.sql_model import STATEMENTS, Database, Deadlock, Duplicate, Transaction
 from tests.simulation.standing import Stands
-from tests.simulation.world import NEVER, World
+from tests.simulation.world import NEVER, Violation, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,6 +271,7 @@ class Message:
         if self.work.undo:
             self.roll_back()
         else:
+            store.sees(self, t)
             for channel, said in self.db.commit(t):
                 store.ring(channel, said)
             if t.wrote:
@@ -305,6 +306,7 @@ class SqlConnection:
         self.client = client
         self.world: World = client.world
         self.acts: Any = None
+        self.session = ""
         self.life, self.starting_until_us = "", 0
         self.deaf = not store.notifies or store.world.random() < 0.1
         self.hears_of: Database | None = store.db
@@ -419,6 +421,7 @@ class SqlStore(Fates):
 
     Attributes:
         db: The server that takes writes.
+        swept: The sessions whose contenders were deleted as the dead's are.
         lost_us: What was granted up to here may have been lost, by the server's clock.
         deadlocks: How many there were.
     """
@@ -443,6 +446,7 @@ class SqlStore(Fates):
         self.version = self.lost_us = 0
         self._us = 0
         self._seen: dict[str, tuple[int, list[Stands]]] = {}
+        self.swept: set[str] = set()
         self.db = self.server()
         self.operator = Acts(self.statements, ROOT, BELL, "operator")
         world.timers.append(self.next_arrival)
@@ -459,6 +463,7 @@ class SqlStore(Fates):
         self.sessions += 1
         session = f"{self.sessions:x}"
         connection = self.listeners[session] = client.connections[-1]
+        connection.session = session
         connection.acts = Acts(self.statements, ROOT, BELL, session)
         return Patient(connection.acts, session)
 
@@ -487,12 +492,26 @@ class SqlStore(Fates):
             act()
         self.by = None
 
+    def sees(self, message: Message, t: Transaction) -> None:
+        """Look at what is about to be committed: dead is dead for good.
+
+        The clocks of clients leave a margin, so that this alone would seldom show in what is granted.
+        """
+        me, expels = message.connection.session, name_of(message.request) == "expel"
+        for (table, key), row in t.wrote.items():
+            if table == "contender" and row is None and not expels:
+                was = self.db.tables[table].get(key)
+                if was is not None and was.session != me:
+                    self.swept.add(was.session)
+            elif table == "session" and row is not None and key in self.swept:
+                if row.expires_at > self.world.now * self.rate * 1e6:
+                    raise Violation(f"D1: session {key} lives, and its contenders were deleted as the dead's are")
+
     # What strikes it.
 
     def restart(self) -> None:
         """End the server as a crash does, and start it again."""
         old = self.db
-        self.lives -= 1
         self.db = Database(self.tick_us, notifies=self.notifies, life=old.life, log=old.log)
         self._leave(old)
 
@@ -502,6 +521,7 @@ class SqlStore(Fates):
         if upto < len(old.log):
             self.lost_us, self.lost_at = self.tick_us(), self.world.now
         self.db = self.server(upto)
+        self.swept.clear()
         self.grants_from = self.world.now + self.grace_us / self.rate / 1e6 + REACHED_S
         self._leave(old)
 
