@@ -58,6 +58,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         "curator": lambda: finding.find_curator(install=False).classpath,
         "go": lambda: finding.find_go(install=False).path,
         "postgres": lambda: finding.find_postgres(install=False),
+        "pgbouncer": lambda: finding.find_pgbouncer(install=False),
+        "mariadb": lambda: finding.find_mariadb(install=False),
         "redis-7": lambda: finding.find_redis(install=False),
     }
     return [f"{name}: {_or_reason(find)}" for name, find in found.items()]
@@ -93,6 +95,19 @@ def zookeeper(pytestconfig: pytest.Config) -> Iterator[servers.ZooKeeper]:
 def postgres(pytestconfig: pytest.Config) -> Iterator[servers.Postgres]:
     """Yield a PostgreSQL, started once."""
     with _running("postgres", servers.postgres, pytestconfig) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def postgres_server(postgres: servers.Postgres) -> servers.Postgres:
+    """Return the same PostgreSQL, as the store that it is."""
+    return postgres
+
+
+@pytest.fixture(scope="session")
+def mariadb(pytestconfig: pytest.Config) -> Iterator[servers.MariaDb]:
+    """Yield a MariaDB, started once."""
+    with _running("mariadb", servers.mariadb, pytestconfig) as one:
         yield one
 
 

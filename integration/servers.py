@@ -22,12 +22,16 @@ from integration.harness.finding import (
     find_etcd_34,
     find_etcd_35,
     find_etcdctl,
+    find_mariadb,
+    find_pgbouncer,
     find_postgres,
     find_redis,
     find_zookeeper,
 )
 from integration.harness.leftovers import Leftovers, clean, kazoo_client, leftovers, sessions, settle
-from integration.harness.postgres import Postgres
+from integration.harness.mariadb import MariaDb
+from integration.harness.pgbouncer import PgBouncer
+from integration.harness.postgres import Postgres, PostgresPair
 from integration.harness.process import Server, ServerUnavailable, eventually
 from integration.harness.redis import Redis, RedisCluster, RedisReplicas, RedisSentinels
 from integration.harness.zookeeper import Java, ZooKeeper, ZooKeeperCluster
@@ -39,7 +43,10 @@ __all__ = [
     "Files",
     "Java",
     "Leftovers",
+    "MariaDb",
+    "PgBouncer",
     "Postgres",
+    "PostgresPair",
     "Promised",
     "Redis",
     "RedisCluster",
@@ -56,7 +63,10 @@ __all__ = [
     "find_etcdctl",
     "kazoo_client",
     "leftovers",
+    "mariadb",
+    "pgbouncer",
     "postgres",
+    "postgres_pair",
     "redis",
     "redis_cluster",
     "redis_replicas",
@@ -82,9 +92,32 @@ def zookeeper_38(*, install: bool = True, tick_ms: int = 500) -> ZooKeeper:
     return ZooKeeper("zookeeper-3.8", find_zookeeper(install=install), tick_ms=tick_ms)
 
 
-def postgres(*, install: bool = True) -> Postgres:
-    """Return a PostgreSQL, for what the tests protect with a lock; not yet started."""
-    return Postgres("postgres", find_postgres(install=install))
+def postgres(
+    *, install: bool = True, keeps: bool = False, settings: Mapping[str, str] | None = None
+) -> Postgres:
+    """Return a PostgreSQL, not yet started; with ``keeps`` it keeps over a kill what was committed."""
+    return Postgres("postgres", find_postgres(install=install), keeps=keeps, settings=settings)
+
+
+def postgres_pair(
+    *, install: bool = True, keeps: bool = False, settings: Mapping[str, str] | None = None
+) -> PostgresPair:
+    """Return a primary and a standby, not yet started."""
+    return PostgresPair("postgres-pair", find_postgres(install=install), keeps=keeps, settings=settings)
+
+
+def pgbouncer(
+    server: Postgres, *, install: bool = True, mode: str = "transaction", pool: int = 100
+) -> PgBouncer:
+    """Return a PgBouncer before a PostgreSQL, not yet started; ``mode`` is ``transaction`` or ``session``."""
+    return PgBouncer(f"pgbouncer-{mode}", find_pgbouncer(install=install), server, mode=mode, pool=pool)
+
+
+def mariadb(
+    *, install: bool = True, keeps: bool = False, settings: Mapping[str, str] | None = None
+) -> MariaDb:
+    """Return a MariaDB, not yet started; with ``keeps`` it keeps over a kill what was committed."""
+    return MariaDb("mariadb", find_mariadb(install=install), keeps=keeps, settings=settings)
 
 
 def redis(*, install: bool = True, keeps: bool = False) -> Redis:

@@ -1,7 +1,7 @@
 """Where the servers of the tests come from: named in the environment, installed, or installed now.
 
-Debian packages bring etcd 3.4, etcdctl, ZooKeeper, PostgreSQL and Redis (as root, never with a
-service started), and what the clients of other kinds are compiled with; a wheel brings etcd 3.5.
+Debian packages bring etcd 3.4, etcdctl, ZooKeeper, PostgreSQL, PgBouncer, MariaDB and Redis (as root,
+never with a service started), and what the clients of other kinds are compiled with; a wheel brings etcd 3.5.
 ``integration/README.md`` says it for people.
 """
 
@@ -31,6 +31,8 @@ __all__ = [
     "find_etcdctl",
     "find_faketime",
     "find_go",
+    "find_mariadb",
+    "find_pgbouncer",
     "find_postgres",
     "find_redis",
     "find_zookeeper",
@@ -54,7 +56,16 @@ GOPATH = Path("/usr/share/gocode")
 POSTGRES = Path("/usr/lib/postgresql")
 """Where Debian keeps the programs of each version of PostgreSQL."""
 
-SERVICES = {"etcd-server": "etcd", "postgresql": "postgresql", "redis-server": "redis-server"}
+SERVERS = "/usr/sbin"
+"""Where Debian keeps servers; it is not on the ``PATH`` of every user."""
+
+SERVICES = {
+    "etcd-server": "etcd",
+    "mariadb-server": "mariadb",
+    "pgbouncer": "pgbouncer",
+    "postgresql": "postgresql",
+    "redis-server": "redis-server",
+}
 """The services that packages bring along."""
 
 
@@ -79,7 +90,8 @@ def main() -> int:
     """Find or install everything, before any test's time is measured; 1 if something is missing in CI."""
     missing = 0
     stores = (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper)
-    for find in (*stores, find_go, find_curator, find_faketime, find_postgres, find_redis):
+    databases = (find_postgres, find_pgbouncer, find_mariadb, find_redis)
+    for find in (*stores, find_go, find_curator, find_faketime, *databases):
         try:
             _say(f"found {find()}")
         except ServerUnavailable as reason:
@@ -108,14 +120,7 @@ def find_etcd_35(*, install: bool = True) -> Path:
 
 def find_etcdctl(*, install: bool = True) -> Path:
     """Return an ``etcdctl``: ``RECIPES_TEST_ETCDCTL``, the one on ``PATH``, or Debian's."""
-
-    def look() -> Path:
-        found = shutil.which("etcdctl")
-        if found is None:
-            raise ServerUnavailable("no etcdctl on the PATH")
-        return Path(found)
-
-    return _named("RECIPES_TEST_ETCDCTL") or _found_or_installed(look, ["etcd-client"], install=install)
+    return _program("RECIPES_TEST_ETCDCTL", "etcdctl", "etcd-client", install=install)
 
 
 def find_zookeeper(*, install: bool = True) -> Java:
@@ -179,16 +184,31 @@ def find_postgres(*, install: bool = True) -> Path:
     return _found_or_installed(look, ["postgresql"], install=install and not named)
 
 
+def find_pgbouncer(*, install: bool = True) -> Path:
+    """Return a PgBouncer: ``RECIPES_TEST_PGBOUNCER``, the one on ``PATH``, or Debian's."""
+    return _program("RECIPES_TEST_PGBOUNCER", "pgbouncer", "pgbouncer", install=install)
+
+
+def find_mariadb(*, install: bool = True) -> Path:
+    """Return a MariaDB server: ``RECIPES_TEST_MARIADB``, the one on ``PATH``, or Debian's."""
+    return _program("RECIPES_TEST_MARIADB", "mariadbd", "mariadb-server", install=install)
+
+
 def find_redis(*, install: bool = True) -> Path:
     """Return a Redis server: ``RECIPES_TEST_REDIS``, the one on ``PATH``, or Debian's."""
+    return _program("RECIPES_TEST_REDIS", "redis-server", "redis-server", install=install)
+
+
+def _program(variable: str, program: str, package: str, *, install: bool) -> Path:
+    """Return a program: the one a variable names, the one on ``PATH`` or in Debian's place, or Debian's."""
 
     def look() -> Path:
-        found = shutil.which("redis-server")
+        found = shutil.which(program) or shutil.which(program, path=SERVERS)
         if found is None:
-            raise ServerUnavailable("no redis-server on the PATH")
+            raise ServerUnavailable(f"no {program} on the PATH")
         return Path(found)
 
-    return _named("RECIPES_TEST_REDIS") or _found_or_installed(look, ["redis-server"], install=install)
+    return _named(variable) or _found_or_installed(look, [package], install=install)
 
 
 def is_version(wanted: str) -> Callable[[str], bool]:

@@ -1,75 +1,75 @@
-"""A PostgreSQL server, which refuses to run as root: it then runs as a user that has less to lose."""
+"""PostgreSQL servers: one, and a primary with a standby."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pwd
-import shutil
 import signal
-import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Self
 
-from integration.harness.process import Server, ServerUnavailable
-from integration.harness.throwaway import free_ports
+import psycopg
 
-__all__ = ["Postgres"]
+from integration.harness.cluster import Cluster
+from integration.harness.database import CONNECTIONS, Database
+from integration.harness.demoted import demoted
+from integration.harness.process import eventually, url_of
 
-USERS = ("postgres", "nobody")
-"""Whom a server of root's runs as: the first there is."""
+__all__ = ["Postgres", "PostgresPair"]
+
+ACCESS = """
+host all app all scram-sha-256
+host all all all trust
+host replication all all trust
+"""
+"""Who may connect: the superuser needs no password."""
+
+FIRST = """
+CREATE ROLE app LOGIN PASSWORD 'app';
+CREATE DATABASE app OWNER app;
+"""
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+FROZEN = {"T", "t", "Z", ""}
+GONE = {"Z", ""}
 
 
-class Postgres(Server):
-    """One PostgreSQL on loopback, with durability given up for speed; its superuser needs no password."""
+class Postgres(Database):
+    """One PostgreSQL on loopback; its superuser ``postgres`` needs no password."""
 
     scheme = "postgresql"
+    users = ("postgres",)
+    ends_by = signal.SIGINT  # else it waits for its clients to leave
 
-    def __init__(self, label: str, programs: Path) -> None:
-        super().__init__(label, *free_ports(1))
-        self.programs = programs
-        self.data = self.home / "data"
-        self._user = _unprivileged() if os.geteuid() == 0 else None
-
-    def prepare(self) -> None:
-        if self.data.exists():
-            return
-        if self._user is not None:
-            os.chown(self.home, self._user.pw_uid, self._user.pw_gid)
-        initdb = [self.programs / "initdb", "--no-sync", "--auth=trust", "--username=postgres"]
-        words = [*map(str, initdb), "--locale=C", "--encoding=UTF8", "--pgdata", str(self.data)]
-        done = subprocess.run(
-            [*self._demoted(), *words], capture_output=True, text=True, timeout=60, cwd=self.home, check=False
-        )
-        if done.returncode:
-            raise ServerUnavailable(f"initdb failed: {done.stderr.strip()}")
+    def initialise(self, folder: Path) -> None:
+        initdb = ["--no-sync", "--auth=trust", "--username=postgres", "--locale=C", "--encoding=UTF8"]
+        self.run([self.programs / "initdb", *initdb, "--pgdata", folder / "data"], folder=folder)
+        (folder / "data" / "pg_hba.conf").write_text(ACCESS)
+        single = [self.programs / "postgres", "--single", "-c", "fsync=off", "-D", folder / "data"]
+        self.run([*single, "postgres"], folder=folder, given=FIRST)
 
     def command(self) -> Sequence[str]:
         settings = {
             "listen_addresses": self.host,
             "port": str(self.port),
             "unix_socket_directories": "",
-            "fsync": "off",
-            "synchronous_commit": "off",
-            "full_page_writes": "off",
+            **({} if self.keeps else FAST),
             "shared_buffers": "16MB",
-            "max_connections": "50",
+            "max_connections": str(CONNECTIONS),
             "dynamic_shared_memory_type": "mmap",  # in the data directory, where it goes with the rest
+            **self.settings,
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        # A change of user drops the tether, so it is said again: with SIGINT, to leave no memory behind.
-        tether = [*self._demoted(), "--pdeathsig", "INT"] if self._user is not None else []
-        return [*tether, str(self.programs / "postgres"), "-D", str(self.data), *options]
+        # With SIGINT as its tether, to leave no memory behind.
+        return demoted(self.user, [self.programs / "postgres", "-D", self.data, *options], tether="INT")
 
     def healthy(self) -> bool:
-        """Whether it answers (no, to a request for TLS), and has said that it is ready."""
-        request = (8).to_bytes(4) + (80877103).to_bytes(4)
+        """Whether it lets the superuser in."""
         try:
-            with socket.create_connection((self.host, self.port), 0.5) as connection:
-                connection.sendall(request)
-                return connection.recv(1) in (b"N", b"S") and "ready to accept" in self.log_path.read_text()
-        except OSError:
+            with self.connect("postgres", connect_timeout=2):
+                return True
+        except psycopg.Error:
             return False
 
     def version(self) -> str:
@@ -78,33 +78,204 @@ class Postgres(Server):
         )
         return said.stdout.split()[2]
 
-    def url(self, prefix: str = "postgres") -> str:
-        """Return the URL of one database, as libpq and psycopg take it."""
-        return f"postgresql://postgres@{self.address}/{prefix}"
+    def connect(self, database: str = "app", **options: Any) -> psycopg.Connection[Any]:
+        """Return a connection of the superuser's, without transactions; close it."""
+        place = {"host": self.host, "port": self.port, "user": "postgres", "dbname": database}
+        return psycopg.connect(**{**place, "autocommit": True, "connect_timeout": 5, **options})
+
+    def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that a query of the superuser's finds in the database ``app``."""
+        with self.connect() as connection:
+            cursor = connection.execute(query, values or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def one(self, query: str, *values: object) -> Any:
+        """Return the only value that a query finds."""
+        ((value,),) = self.ask(query, *values)
+        return value
+
+    def terminate(self) -> int:
+        """End the connections of all clients, as an operator does; return how many there were."""
+        ended = self.ask(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        return len(ended)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says that it is no standby."""
+        return not self.one("SELECT pg_is_in_recovery()")
+
+    def follow(self, primary: Postgres) -> None:
+        """Become a standby of a primary that runs, with a new copy of its data; this one should not run."""
+        self.own_home()
+        self.run(["rm", "-rf", self.data])
+        backup = ["--checkpoint=fast", "--no-sync", "--write-recovery-conf", "--pgdata", self.data]
+        self.run([self.programs / "pg_basebackup", *backup, "--dbname", primary.conninfo])
+
+    @property
+    def conninfo(self) -> str:
+        """Return where a standby finds it."""
+        return f"host={self.host} port={self.port} user=postgres"
+
+    def pause(self) -> None:
+        """Stop all its processes in their tracks (SIGSTOP)."""
+        super().pause()  # the first, so that it starts no others
+        for child in self._children():
+            _send(child, signal.SIGSTOP)
+        assert eventually(lambda: {_state(child) for child in self._children()} <= FROZEN, 10, every_s=0.005)
+
+    def resume(self) -> None:
+        """Let all its processes go on (SIGCONT)."""
+        for child in self._children():
+            _send(child, signal.SIGCONT)
+        super().resume()
 
     def kill(self) -> None:
-        """End the server, fast but in good order: killed, it would leave shared memory behind."""
-        if self._process is not None:
-            self._signal(signal.SIGINT)
-            self.resume()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(10)
+        """End all its processes at once (SIGKILL), paused or not."""
+        if not self.running:
+            return
+        super().pause()
+        children = self._children()
         super().kill()
+        for child in children:
+            _send(child, signal.SIGKILL)
+        assert eventually(lambda: {_state(child) for child in children} <= GONE, 10, every_s=0.005)
+        self._remove_shared_memory()
 
-    def _demoted(self) -> list[str]:
-        """Return what runs a command as the user, if it has to be another."""
-        if self._user is None:
+    def _children(self) -> list[int]:
+        if not self.running:
             return []
-        setpriv = shutil.which("setpriv")
-        if setpriv is None:
-            raise ServerUnavailable("PostgreSQL does not run as root, and there is no setpriv to change user")
-        return [setpriv, f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", "--clear-groups"]
+        with contextlib.suppress(OSError):
+            return list(map(int, Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()))
+        return []
+
+    def _remove_shared_memory(self) -> None:
+        """Remove the segment that a killed server leaves behind."""
+        with contextlib.suppress(OSError, ValueError):
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+            if int(lines[0]) == self.pid and len(lines) > 6:
+                subprocess.run(["ipcrm", "-m", lines[6].split()[1]], capture_output=True, check=False)
 
 
-def _unprivileged() -> pwd.struct_passwd:
-    for name in USERS:
-        with contextlib.suppress(KeyError):
-            return pwd.getpwnam(name)
-    raise ServerUnavailable(
-        "PostgreSQL does not run as root, and there is neither a user postgres nor nobody"
-    )
+class PostgresPair(Cluster[Postgres]):
+    """A primary, and a standby to which it streams asynchronously; the standby is promoted by hand."""
+
+    def __init__(
+        self, label: str, programs: Path, *, keeps: bool = False, settings: Mapping[str, str] | None = None
+    ) -> None:
+        more = {"wal_keep_size": "256MB", **(settings or {})}
+        super().__init__(
+            [Postgres(f"{label}-{number}", programs, keeps=keeps, settings=more) for number in (1, 2)]
+        )
+        self.current = self.members[0]
+        """The primary now."""
+        self._follows = True
+
+    @property
+    def standby(self) -> Postgres:
+        """Return the other one: the standby, or what was the primary before the last promotion."""
+        return self.others(self.current)[0]
+
+    def start(self) -> Self:
+        """Start the primary, and the standby unless it was left; wait until it receives what is written."""
+        with self._starting:
+            self.current.resume()
+            self.current.start()
+            if not self._follows:
+                return self
+            self.standby.resume()
+            if not self.standby.data.exists():
+                self.standby.follow(self.current)
+            self.standby.start()
+            assert eventually(self.streams, 60), "the standby should follow the primary"
+        return self
+
+    def url(self, prefix: str = "") -> str:
+        """Return the URL that names both."""
+        first, *others = (member.address for member in self.members)
+        return url_of(self.scheme, [f"app:app@{first}", *others], f"app/{prefix}")
+
+    def leads(self, member: Postgres) -> bool:
+        try:
+            return member.leads
+        except psycopg.Error:
+            return False
+
+    def streams(self) -> bool:
+        """Whether the standby receives what the primary writes."""
+        return self.standby.ask("SELECT status FROM pg_stat_wal_receiver") == [("streaming",)]
+
+    def catch_up(self) -> None:
+        """Wait until the standby has all that was committed up to now."""
+        with self.current.connect(options="-c synchronous_commit=local") as connection:
+            ((written,),) = connection.execute("SELECT pg_logical_emit_message(true, 'here', '')")
+        has = "SELECT coalesce(pg_last_wal_replay_lsn() >= %s, false)"
+        assert eventually(lambda: self.standby.one(has, written), 60), "the standby should catch up"
+
+    def cut(self) -> None:
+        """End the replication: the standby receives nothing more, and both go on."""
+        self._receive_from("")
+        assert eventually(lambda: not self.standby.ask("SELECT 1 FROM pg_stat_wal_receiver"), 60)
+
+    def heal(self) -> None:
+        """Go on with the replication after a `cut`."""
+        self._receive_from(self.current.conninfo)
+        assert eventually(self.streams, 60), "the standby should follow the primary again"
+
+    def _receive_from(self, conninfo: str) -> None:
+        with self.standby.connect() as connection:
+            connection.execute(f"ALTER SYSTEM SET primary_conninfo = '{conninfo}'")
+            connection.execute("SELECT pg_reload_conf()")
+
+    def promote(self) -> Postgres:
+        """Make the standby a primary and return it; the former primary may go on, and nobody follows it."""
+        promoted = self.standby
+        assert promoted.one("SELECT pg_promote(true, 60)"), "the standby should be promoted"
+        self.current, self._follows = promoted, False
+        return promoted
+
+    def fail_over(self, *, lose: int = 1, meanwhile: Callable[[], object] | None = None) -> Postgres:
+        """Kill the primary and promote the standby; return it.
+
+        Args:
+            lose: How many transactions that wrote, at least, the primary has committed and the standby
+                lacks. With 0 it has received all of before the call.
+            meanwhile: Called when the standby receives nothing more, before the kill; by default other
+                clients have to write.
+        """
+        former = self.current
+        self.cut() if lose else self.catch_up()
+        begin = self._committed()
+        if meanwhile is not None:
+            meanwhile()
+        if lose:
+            enough = eventually(lambda: self._committed() >= begin + lose, 60, every_s=0.005)
+            assert enough, "the primary should have committed what the standby lacks"
+        former.kill()
+        return self.promote()
+
+    def _committed(self) -> int:
+        """Return how many transactions that wrote there have been on the primary."""
+        return int(self.current.one("SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
+
+    def rejoin(self) -> None:
+        """Have the former primary follow the one of now, with a new copy of its data."""
+        self.standby.kill()
+        self.standby.follow(self.current)
+        self._follows = True
+        self.start()
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _state(pid: int) -> str:
+    """Return the state of a process, a letter, or nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -52,6 +52,9 @@ class Server(ABC):
 
     scheme: str
     """The scheme of its URLs."""
+
+    ends_by: ClassVar[signal.Signals] = signal.SIGTERM
+    """The signal that asks it to end."""
 
     def __init__(self, label: str, port: int) -> None:
         self.label = label
@@ -130,10 +133,10 @@ class Server(ABC):
         wait_ready(self._process, self.healthy, log=self.log_path, within_s=within_s)
 
     def stop(self, within_s: float = 30) -> None:
-        """Ask the server to end (SIGTERM) and wait for it; kill it if it does not."""
+        """Ask the server to end and wait for it; kill it if it does not."""
         if self._process is None:
             return
-        self._signal(signal.SIGTERM)
+        self._signal(self.ends_by)
         self.resume()  # a paused process hears nothing but SIGKILL
         try:
             self._process.wait(within_s)
