@@ -146,6 +146,7 @@ class Statements:
         self._mine = select(contender.c.queue, contender.c.token).where(contender.c.session == _given("me"))
         self._end_session = delete(session).where(mine)
         self._end_receipts = delete(receipt).where(receipt.c.session == _given("me"))
+        self._begun = select(session.c.id).where(mine)
         self._alive = select(session.c.id).where(mine, session.c.expires_at > Clock())
         over = session.c.id.in_(bindparam("ids_", expanding=True))
         self._dead = (
@@ -174,6 +175,10 @@ class Statements:
     def alive(self, me: str) -> Ask:
         """Read whether a session lives."""
         return Ask(self._alive, {"me_": me})
+
+    def begun(self, me: str) -> Ask:
+        """Read whether a session was begun here, dead or alive."""
+        return Ask(self._begun, {"me_": me})
 
     def dead(self, ids: list[str]) -> Ask:
         """Lock, and return, those of these sessions that are over, but for those that somebody has locked."""
