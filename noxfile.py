@@ -108,7 +108,8 @@ PACKAGE = 95
 PURE = 100
 PURE_FILES = (
     "recipes/_contract/*,recipes/_rules/*,recipes/_programs/*,recipes/stores/receipts.py,"
-    "recipes/stores/_kit/*,recipes/stores/*/*protocol*.py,recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
+    "recipes/stores/_kit/*,recipes/stores/*/*protocol*.py,recipes/stores/*/*acts*.py,"
+    "recipes/stores/*/*layout*.py,recipes/stores/*/*codec*.py"
 )
 
 

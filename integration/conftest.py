@@ -13,7 +13,7 @@ from integration.counting import kind, no_periodic_reading  # noqa: F401 - fixtu
 from integration.harness import finding
 from integration.needing import needed
 from integration.proxy import Proxy
-from integration.stores import ServerStore, store_on
+from integration.stores import ServerStore, make_tables, store_on
 from recipes.stores.redis import GRACE_S
 from tests.contract.fixtures import api, side, world  # noqa: F401 - fixtures
 from tests.foreground import as_in_the_foreground
@@ -29,16 +29,19 @@ FIGURES = pytest.StashKey[list[str]]()
 AGAIN = {"TestWritersInterrupts", "TestPermitsInterrupts", "TestMultiLocksInterrupts", "TestWritersExclusion"}
 """Parts of the contract with the locks of other recipes."""
 
+ONCE = {"redis-7", "postgres-15", "mariadb-10.11"}
+"""Where these, and another event loop, are tried only if that is asked for."""
+
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before what is deselected is
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run on one store less by default what differs in its programs, and not by store."""
+    """Run on some stores by default only once what differs in its programs, and not by store."""
     for item in items:
         spec = getattr(item, "callspec", None)
-        if spec is not None and spec.params.get("server") == "redis-7" and _repeats(item):
+        if spec is not None and spec.params.get("server") in ONCE and _repeats(item):
             item.add_marker(pytest.mark.long)
 
 
@@ -122,6 +125,8 @@ FIXTURES = {
     "etcd-3.5": "etcd35",
     "zookeeper-3.8": "zookeeper",
     "redis-7": "redis_server",
+    "postgres-15": "postgres_server",
+    "mariadb-10.11": "mariadb",
 }
 
 
@@ -133,6 +138,8 @@ def server(request: pytest.FixtureRequest) -> servers.Server:
     one.start()
     if isinstance(one, servers.Redis):  # which grants nothing at first
         assert servers.eventually(lambda: one.info("server")["uptime_in_seconds"] > GRACE_S + 1, 60)
+    if isinstance(one, servers.Database):
+        make_tables(one)
     return one
 
 

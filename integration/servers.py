@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from integration.harness.database import Database
 from integration.harness.etcd import Etcd, EtcdCluster
 from integration.harness.files import Files
 from integration.harness.finding import (
@@ -38,6 +39,7 @@ from integration.harness.zookeeper import Java, ZooKeeper, ZooKeeperCluster
 
 __all__ = [
     "ALL",
+    "Database",
     "Etcd",
     "EtcdCluster",
     "Files",

@@ -6,20 +6,42 @@ import contextlib
 import hashlib
 import time
 import uuid
+from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
+import sqlalchemy
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from sqlalchemy.pool import NullPool
 
 from integration import servers
 from integration.proxy import Proxy
 from recipes._contract.names import encode
+from recipes._contract.operations import Ticket
+from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores.redis.keys import Keys
+from recipes.stores.sql.acts import Acts
+from recipes.stores.sql.carrying import carry_out
+from recipes.stores.sql.requests import Act, Work
+from recipes.stores.sql.settings import BELL
+from recipes.stores.sql.statements import Statements
+from recipes.stores.sql.tables import PREFIX, Tables
 from tests.contract.stores import Line, Store, queue_of
 from tests.contract.tap import Tap
 
-__all__ = ["EtcdStore", "RedisGroupStore", "RedisStore", "ServerStore", "ZooKeeperStore", "store_on"]
+__all__ = [
+    "EtcdStore",
+    "RedisGroupStore",
+    "RedisStore",
+    "ServerStore",
+    "SqlStore",
+    "ZooKeeperStore",
+    "engine_of",
+    "make_tables",
+    "store_on",
+]
 
 FOREIGN = "6f1d5e0c"
 SCRIPT = (files("recipes.stores.redis") / "queue.lua").read_text()
@@ -286,10 +308,90 @@ class RedisGroupStore(RedisStore):
         return Store.line(self, tap)
 
 
+class SqlStore(ServerStore):
+    """A root in a database; what it shows is asked for in SQL, and changed by the acts of other sessions."""
+
+    server: servers.Database
+    has_foreign = False  # nobody else's layout is there
+    tables = "contract_"
+    restart_grace = 60  # the longest session of a test; clients that disagree have other tables
+
+    def __init__(self, server: Any, prefix: str) -> None:
+        super().__init__(server, prefix)
+        self.options = {**server.options, "tables": self.tables, "restart_grace": self.restart_grace}
+        make_tables(server, self.tables)
+
+    def below(self, name: str) -> str:
+        return self.url()
+
+    def contenders(self, name: str) -> list[str]:
+        start = f"{queue_of(name)}/"
+        return [contender for contender in self.everything() if contender.startswith(start)]
+
+    def everything(self) -> list[str]:
+        found = self.server.contenders(self.prefix, tables=self.tables)
+        return [contender.removeprefix(f"{self.prefix}:") for contender in found]
+
+    def sessions(self) -> set[str]:
+        return self.server.sessions(tables=self.tables)
+
+    def receipts(self) -> list[str]:
+        found = self.server.ask(f"SELECT name, session FROM {self.tables}receipt")
+        return [f"{name} of {session}" for name, session in found if name.startswith(f"{self.prefix}:")]
+
+    def remove(self, contender: str) -> None:
+        queue, _, token = contender.rpartition("/")
+        self._act("operator", lambda acts: partial(acts.expel, queue=queue, token=int(token)))
+
+    def remove_directory(self, name: str) -> None:
+        key = f"{self.prefix}:{queue_of(name)}"
+        self.server.ask(f"DELETE FROM {self.tables}queue WHERE name = %s", key)
+
+    def plant(self, name: str, kind: str) -> str:
+        queue, session = encode(name), uuid.uuid4().hex
+        ticket = Ticket(queue, "W" if kind == "orphan" else kind, str(uuid.uuid4()))
+        self._act(session, lambda acts: partial(acts.open, ttl_us=60_000_000))
+        joined = self._act(session, lambda acts: partial(acts.join, ticket=ticket, rule=EXCLUSIVE))
+        return str(joined.mine.ref)
+
+    def end_session(self, client: Any) -> None:
+        self._act(client.session.id, lambda acts: acts.end)
+
+    def close(self) -> None:
+        """End the proxies, and delete what is in the root."""
+        self.open.close()
+        self.server.clean(self.prefix, tables=self.tables)
+
+    def _act(self, session: str, act: Callable[[Acts], Act[Any]]) -> Any:
+        """Carry out an act of any session."""
+        engine = engine_of(self.server)
+        statements = Statements(Tables(self.tables), engine.dialect.name)
+        with engine.connect() as connection:
+            return carry_out(connection, act(Acts(statements, self.prefix, BELL, session)), Work())
+
+
+_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+
+
+def engine_of(server: servers.Database) -> sqlalchemy.Engine:
+    """Return an engine for the database of the tests, which keeps no connection."""
+    place = server.url().replace(server.scheme, _DRIVERS[server.scheme], 1)
+    return sqlalchemy.create_engine(place, poolclass=NullPool, isolation_level="READ COMMITTED")
+
+
+def make_tables(server: servers.Database, prefix: str = PREFIX) -> None:
+    """Make the tables of one prefix, unless they are there; they are those of the user of the tests."""
+    with engine_of(server).begin() as connection:
+        for statement in Tables(prefix).ddl(server.scheme):
+            connection.execute(sqlalchemy.text(statement))
+
+
 STORES: dict[type[servers.Server], type[ServerStore]] = {
     servers.Etcd: EtcdStore,
     servers.ZooKeeper: ZooKeeperStore,
     servers.Redis: RedisStore,
+    servers.Postgres: SqlStore,
+    servers.MariaDb: SqlStore,
 }
 
 

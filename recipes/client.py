@@ -55,6 +55,9 @@ def connect(
     prefix: str | None = None,
     restart_grace: float | None = None,
     replicas: int | None = None,
+    tables: str | None = None,
+    create_tables: bool | None = None,
+    root: str | None = None,
     **unknown: Never,
 ) -> Client:
     """Return a client of the store at ``url``; validates, and does no I/O.
@@ -66,12 +69,15 @@ def connect(
         url: ``zookeeper://host:port,host:port/root``, ``etcd://host:port,.../prefix``,
             ``redis://host:port/db/prefix``, ``redis+sentinel://host:port,.../master/db/prefix``,
             ``redis+cluster://host:port,.../prefix`` (``zookeepers``, ``etcds``, ``rediss``,
-            ``rediss+sentinel`` and ``rediss+cluster`` for TLS), ``sqlite:///path/to/file`` (the processes
-            of one machine), ``memory://`` (private) or ``memory://name`` (shared in the process).
+            ``rediss+sentinel`` and ``rediss+cluster`` for TLS), ``postgresql://host:port/database/root``,
+            ``mysql://...`` (also ``mariadb``, and with ``+driver``), ``sqlite:///path/to/file`` (the
+            processes of one machine), ``memory://`` (private) or ``memory://name`` (shared in the process).
             The path keeps this application's locks apart from others'. Instead of a URL, a client of
             redis-py: blocking for `connect`, asyncio for `connect_async`; of one server, of Sentinel
             (``master_for``) or of a cluster. Its servers, user and TLS are taken from it; connections are
-            made anew, and the client is never closed.
+            made anew, and the client is never closed. Or an engine of SQLAlchemy for PostgreSQL, MySQL or
+            MariaDB: an ``Engine`` for `connect`, an ``AsyncEngine`` for `connect_async`. Its pool is used,
+            and it is never disposed of.
         session_timeout: Seconds after which the store frees what this client holds, if it
             hears nothing; what is asked for (`Session.timeout` is what was granted). At
             least 2.
@@ -97,11 +103,15 @@ def connect(
         prefix: For Redis, what each key begins with: the lock ``reports`` is the key ``lock:reports``
             by default, and ``app:reports`` with ``redis://host/0/app``. Another program that locks the
             same key excludes, and is excluded.
-        restart_grace: For Redis, the seconds for which nothing is granted after a restart or a failover,
-            so that no second holder gets in; at least the longest session timeout, and the same for
-            every client. None: 20; 0 turns it off.
+        restart_grace: For Redis, the seconds for which nothing is granted after a restart or a failover
+            (for SQL: a failover), so that no second holder gets in; at least the longest session timeout,
+            and the same for every client. None: 20; 0 turns it off.
         replicas: For Redis, how many replicas the master has (each master, of a cluster); a renewal counts
             only if all of them acknowledge it. Required for Sentinel and clusters; None: 0.
+        tables: For SQL, what the names of the tables begin with. None: ``recipes_``.
+        create_tables: For SQL, whether tables that are missing are made; else that is `StoreRefused`.
+        root: For an engine of SQLAlchemy, what a URL has behind the database: it keeps this application's
+            names apart from others'.
         unknown: There are no other options.
 
     Raises:
@@ -109,7 +119,8 @@ def connect(
         ValueError: An unknown scheme, an option that is unknown, missing or not for this store, a URL or
             a duration that does not fit.
         TypeError: A value of the wrong type, or a client that is for the other API.
-        ImportError: For Redis, redis-py is not installed (``coordination-recipes[redis]``).
+        ImportError: For Redis, redis-py is not installed (``coordination-recipes[redis]``); for SQL,
+            SQLAlchemy or a driver (``[postgresql]``, ``[mysql]``).
         RuntimeError: eventlet has patched this process; gevent may.
     """
     url, options = apart(
@@ -126,6 +137,9 @@ def connect(
             "prefix": prefix,
             "restart_grace": restart_grace,
             "replicas": replicas,
+            "tables": tables,
+            "create_tables": create_tables,
+            "root": root,
             **unknown,
         },
     )

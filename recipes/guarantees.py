@@ -74,6 +74,12 @@ class Guarantees:
                 return found
 
 
+_SQL_SURVIVES = (
+    "the death of any client, a restart and a kill of the server; after a failover nothing is granted for"
+    " restart_grace, but one that loses commits, with the old primary alive, may let a second holder in,"
+    " with a larger token"
+)
+
 STORES: Mapping[str, Guarantees] = MappingProxyType(
     {
         "zookeeper": Guarantees(
@@ -99,6 +105,30 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             values=True,
             survives="the loss of a minority of the servers",
             timeout="the servers end the lease about a second after it, later after a change of leader",
+        ),
+        "postgresql": Guarantees(
+            linearizable=True,
+            fencing=True,
+            scope="cluster",
+            durable=True,
+            order="arrival",
+            shared=True,
+            proven=True,
+            values=True,
+            survives=_SQL_SURVIVES,
+            timeout="by the server's wall clock: a jump forward frees early",
+        ),
+        "mysql": Guarantees(
+            linearizable=True,
+            fencing=True,
+            scope="cluster",
+            durable=True,
+            order="arrival",
+            shared=True,
+            proven=True,
+            values=True,
+            survives=_SQL_SURVIVES,
+            timeout="by the server's wall clock: a jump forward frees early",
         ),
         "redis": Guarantees(
             linearizable=False,
@@ -140,7 +170,8 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
         ),
     }
 )
-"""Every store, by the scheme of its URLs, the strongest first; ``etcds`` is as ``etcd``.
+"""Every store, by the scheme of its URLs, the strongest first; ``etcds`` is as ``etcd``, and ``mariadb`` as
+``mysql``.
 
 What ``redis`` survives is said for one server with the options as they are by default: with ``replicas`` it
 survives a failover too, and without ``restart_grace`` not even a restart. `Client.guarantees` says it for

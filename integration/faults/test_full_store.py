@@ -8,10 +8,8 @@ to grow. Then what holds for a store that is away holds here.
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +18,7 @@ from integration import servers
 from integration.faults.labs import Lab, at_once
 from integration.faults.looking import hold_fault, taking
 from integration.harness import finding
+from integration.harness.disk import fill, on_small_disk
 from integration.needing import needed
 from integration.proxy import Proxy
 from recipes._run.clock import boot_time
@@ -221,20 +220,8 @@ def disk(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
     """Yield a server whose data are on a small disk of its own."""
     name = request.param
     one = needed(name, servers.ALL[name].make)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISKS[name]}", "tmpfs", str(one.home)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        one.close()
-        needed("root, to mount a small disk", refuse)
-    try:
-        yield one.start()
-    finally:
-        one.kill()
-        subprocess.run(["umount", "--lazy", str(one.home)], check=True)
-        one.close()
-
-
-def refuse() -> None:
-    raise servers.ServerUnavailable("mount was refused")
+    with contextlib.ExitStack() as stack:
+        yield needed("a small disk", lambda: stack.enter_context(on_small_disk(one, DISKS[name])))
 
 
 @pytest.mark.parametrize("disk", list(DISKS), indirect=True)
@@ -270,16 +257,3 @@ def test_fault_21_disk_without_a_byte(
         assert again.release() is True
     finally:
         one.close()
-
-
-def fill(home: Path) -> Path:
-    """Leave not a byte."""
-    file = home / "filler"
-    with file.open("wb", buffering=0) as filler:
-        for size in (65536, 4096, 1):
-            try:
-                while True:
-                    filler.write(b"x" * size)
-            except OSError:
-                pass
-    return file

@@ -11,16 +11,18 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from integration.harness.demoted import demoted, unprivileged
-from integration.harness.process import Server, ServerUnavailable, url_of
+from integration.harness.process import Server, ServerUnavailable
 from integration.harness.throwaway import free_ports, memory_directory
 
-__all__ = ["CONNECTIONS", "Database"]
+__all__ = ["CONNECTIONS", "TABLES", "Database"]
 
 CONNECTIONS = 300
 """How many clients each server accepts."""
+TABLES = "recipes_"
+"""What the names of the package's tables begin with."""
 
 _templates: dict[tuple[type[Database], Path], Path] = {}
 _preparing = threading.Lock()
@@ -40,6 +42,8 @@ class Database(Server):
 
     users: ClassVar[tuple[str, ...]]
     """The users a server of root's runs as: the first that exists."""
+    now: ClassVar[str]
+    """Its time in microseconds, as it is asked for."""
 
     def __init__(
         self, label: str, programs: Path, *, keeps: bool = False, settings: Mapping[str, str] | None = None
@@ -50,10 +54,6 @@ class Database(Server):
         self.settings = dict(settings or {})
         self.data = self.home / "data"
         self.user = unprivileged(*self.users)
-
-    def url(self, prefix: str = "") -> str:
-        """Return the URL of the database ``app``, and of a prefix there."""
-        return url_of(self.scheme, [f"app:app@{self.address}"], f"app/{prefix}")
 
     def prepare(self) -> None:
         self.own_home()
@@ -66,6 +66,30 @@ class Database(Server):
         """Give the directory to the user of the server."""
         if self.user is not None:
             os.chown(self.home, self.user.pw_uid, self.user.pw_gid)
+
+    @abstractmethod
+    def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that a query of the administrator's finds."""
+
+    def contenders(self, root: str = "", *, tables: str = TABLES) -> tuple[str, ...]:
+        """Return who stands in the queues of a root, as ``root:queue/token``: those whose session lives."""
+        found = self.ask(
+            f"SELECT queue, token FROM {tables}contender JOIN {tables}session"
+            f" ON {tables}session.id = session WHERE expires_at > {self.now} ORDER BY queue, token"
+        )
+        start = f"{root}:" if root else ""
+        return tuple(f"{queue}/{token}" for queue, token in found if queue.startswith(start))
+
+    def sessions(self, *, tables: str = TABLES) -> set[str]:
+        """Return the sessions that live."""
+        return {one for (one,) in self.ask(f"SELECT id FROM {tables}session WHERE expires_at > {self.now}")}
+
+    def clean(self, root: str, *, tables: str = TABLES) -> None:
+        """Delete the queues and values of a root, and who stands there."""
+        of = {"contender": "queue", "value": "name", "receipt": "name", "queue": "name"}
+        for table, name in of.items():
+            within = f"{name} >= %s AND {name} < %s"
+            self.ask(f"DELETE FROM {tables}{table} WHERE {within}", f"{root}:", f"{root};")
 
     @abstractmethod
     def initialise(self, folder: Path) -> None:

@@ -13,6 +13,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 from integration.harness.cluster import Cluster
+from integration.harness.database import Database
 from integration.harness.etcd import Etcd
 from integration.harness.files import Files
 from integration.harness.process import Server, eventually
@@ -52,6 +53,8 @@ def leftovers(server: Server | Cluster[Any], prefix: str) -> Leftovers:
         return Leftovers((*standing, *server.keys(SESSIONS + prefix)))
     if isinstance(server, Files):
         return Leftovers(server.contenders(prefix))
+    if isinstance(server, Database):
+        return Leftovers(server.contenders(prefix))
     if isinstance(server, Redis):
         return Leftovers((*server.contenders(prefix), *server.sessions(prefix)))
     with kazoo_client(server) as client:
@@ -67,7 +70,7 @@ def sessions(server: Server | Cluster[Any]) -> set[str]:
     server = _asked(server)
     if isinstance(server, Etcd):
         return server.leases()
-    if isinstance(server, Files | Redis):
+    if isinstance(server, Database | Files | Redis):
         return server.sessions()
     assert isinstance(server, ZooKeeper)
     return server.sessions()
@@ -86,7 +89,7 @@ def clean(server: Server | Cluster[Any], prefix: str) -> None:
         server.delete(prefix)
         server.delete(SESSIONS + prefix)
         return
-    if isinstance(server, Files | Redis):
+    if isinstance(server, Database | Files | Redis):
         server.clean(prefix)
         return
     with kazoo_client(server) as client, contextlib.suppress(NoNodeError):

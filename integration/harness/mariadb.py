@@ -32,6 +32,7 @@ class MariaDb(Database):
 
     scheme = "mysql"
     users = ("mysql",)
+    now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
     def initialise(self, folder: Path) -> None:
         beside = os.pathsep.join([str(self.programs.parent), str(self.programs.parent.parent / "bin")])

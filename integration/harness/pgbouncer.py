@@ -10,7 +10,7 @@ import psycopg
 
 from integration.harness.demoted import demoted, unprivileged
 from integration.harness.postgres import Postgres
-from integration.harness.process import Server, url_of
+from integration.harness.process import Server
 from integration.harness.throwaway import free_ports
 
 __all__ = ["PgBouncer"]
@@ -88,7 +88,3 @@ class PgBouncer(Server):
         place = {"host": self.host, "port": self.port, "user": "postgres", "dbname": "pgbouncer"}
         with psycopg.connect(**place, autocommit=True, connect_timeout=2) as connection:  # type: ignore[arg-type]
             return list(connection.execute(f"SHOW {what}").fetchall())
-
-    def url(self, prefix: str = "") -> str:
-        """Return the URL of the database ``app`` behind it, and of a prefix there."""
-        return url_of(self.scheme, [f"app:app@{self.address}"], f"app/{prefix}")

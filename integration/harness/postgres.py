@@ -15,7 +15,7 @@ import psycopg
 from integration.harness.cluster import Cluster
 from integration.harness.database import CONNECTIONS, Database
 from integration.harness.demoted import demoted
-from integration.harness.process import eventually, url_of
+from integration.harness.process import eventually
 
 __all__ = ["Postgres", "PostgresPair"]
 
@@ -40,6 +40,7 @@ class Postgres(Database):
 
     scheme = "postgresql"
     users = ("postgres",)
+    now = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)"
     ends_by = signal.SIGINT  # else it waits for its clients to leave
 
     def initialise(self, folder: Path) -> None:
@@ -191,11 +192,6 @@ class PostgresPair(Cluster[Postgres]):
             self.standby.start()
             assert eventually(self.streams, 60), "the standby should follow the primary"
         return self
-
-    def url(self, prefix: str = "") -> str:
-        """Return the URL that names both."""
-        first, *others = (member.address for member in self.members)
-        return url_of(self.scheme, [f"app:app@{first}", *others], f"app/{prefix}")
 
     def leads(self, member: Postgres) -> bool:
         try:

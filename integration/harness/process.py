@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from integration.harness.clock import Clock
 from integration.harness.throwaway import ServerUnavailable, memory_directory, tethered, wait_ready
 
 __all__ = ["Server", "ServerUnavailable", "eventually"]
@@ -63,6 +64,7 @@ class Server(ABC):
         self.port = port
         self.home = Path(tempfile.mkdtemp(prefix=f"recipes-{label}-", dir=memory_directory()))
         self.log_path = self.home / "log"
+        self.clock: Clock | None = None
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         _alive.add(self)
@@ -117,7 +119,7 @@ class Server(ABC):
         with self.log_path.open("ab") as log:
             self._process = _starter.submit(
                 subprocess.Popen,
-                tethered([*inside, *self.command()]),
+                tethered([*inside, *(self.clock.words if self.clock else ()), *self.command()]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -149,6 +151,13 @@ class Server(ABC):
             self._signal(signal.SIGKILL)
             self._process.wait()
 
+    def set_clock(self, ahead_s: int) -> None:
+        """Have its wall clock be so many seconds ahead of this machine's; say so once before its start."""
+        if self.clock is None:
+            assert not self.running, f"{self.label} should be given a clock before it starts"
+            self.clock = Clock(self.home)
+        self.clock.set(ahead_s)
+
     def pause(self) -> None:
         """Stop the process in its tracks (SIGSTOP): its sockets stay open and silent."""
         self._signal(signal.SIGSTOP)
@@ -173,6 +182,8 @@ class Server(ABC):
             return
         self.kill()
         shutil.rmtree(self.home, ignore_errors=True)
+        if self.clock is not None:
+            self.clock.close()
         _alive.discard(self)
 
     def __enter__(self) -> Self:
@@ -190,10 +201,19 @@ class Server(ABC):
             self._process.send_signal(number)  # which does nothing once the process was waited for
 
 
+_PLACES = {
+    "redis": ("", "0/"),
+    "rediss": ("", "0/"),
+    "postgresql": ("app:app@", "app/"),
+    "mysql": ("app:app@", "app/"),
+}
+"""By the scheme: who connects, and to which database."""
+
+
 def url_of(scheme: str, addresses: Sequence[str], prefix: str) -> str:
-    """Return the URL of one server or of the members of a cluster; of Redis, of the database 0 there."""
-    path = f"0/{prefix}" if scheme in ("redis", "rediss") else prefix
-    return f"{scheme}://{','.join(addresses)}/{path.strip('/')}"
+    """Return the URL of one server or of the members of a cluster, with user and database."""
+    user, database = _PLACES.get(scheme, ("", ""))
+    return f"{scheme}://{user}{','.join(addresses)}/{f'{database}{prefix}'.strip('/')}"
 
 
 @atexit.register

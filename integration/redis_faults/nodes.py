@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from integration.harness.finding import find_redis
-from integration.harness.process import Server, ServerUnavailable, eventually
+from integration.harness.process import Server, eventually
 from integration.harness.redis import Redis
 from integration.harness.throwaway import free_ports
 
@@ -22,7 +20,6 @@ __all__ = ["Clocked", "Kept", "Sentinel", "becomes"]
 
 ANSWER_S = 1.0
 SOON_S = 60.0
-AHEAD = struct.Struct("=q")
 
 
 class Kept(Redis):
@@ -113,29 +110,8 @@ class Clocked(Kept):
     """A Redis whose wall clock can be set; it needs a C compiler."""
 
     def __init__(self, label: str = "redis-7", **settings: object) -> None:
-        compiler = shutil.which("cc")
-        if compiler is None:
-            raise ServerUnavailable("a clock that can be set needs a C compiler (Debian: gcc)")
         super().__init__(label, **settings)
-        self._ahead = Path(f"{self.home}.clock")
-        self._library = Path(f"{self.home}.so")
-        source = Path(__file__).with_name("clock.c")
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", self._library, source], check=True, timeout=60)
-        self._ahead.write_bytes(AHEAD.pack(0))
-
-    def set_clock(self, ahead_s: int) -> None:
-        """Have its clock be so many seconds ahead of this machine's."""
-        with self._ahead.open("r+b") as file:
-            file.write(AHEAD.pack(ahead_s))
-
-    def command(self) -> Sequence[str]:
-        preloaded = [f"LD_PRELOAD={self._library}", f"CLOCK_AHEAD={self._ahead}"]
-        return ["env", *preloaded, *super().command()]
-
-    def close(self) -> None:
-        super().close()
-        for path in (self._ahead, self._library):
-            path.unlink(missing_ok=True)
+        self.set_clock(0)
 
 
 class Sentinel(Server):

@@ -31,17 +31,32 @@ LONGEST_OWNER = 200
 _OPTIONAL = frozenset(
     (
         *("username", "password", "tls_ca", "tls_cert", "tls_key", "ssl_context", "sasl", "acl"),
-        *("prefix", "restart_grace", "replicas"),
+        *("prefix", "restart_grace", "replicas", "tables", "create_tables", "root"),
     )
 )
 """The options that are not given where they are None; what nobody knows is refused, None or not."""
 
 
-class StoreClient(Protocol):
+class RedisClient(Protocol):
     """A client of redis-py, blocking or asyncio, of one server, of Sentinel or of a cluster."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send a command; nothing of it is called."""
+
+
+class Engine(Protocol):
+    """An engine of SQLAlchemy, blocking or asyncio."""
+
+    @property
+    def dialect(self) -> Any:
+        """What the database speaks."""
+
+    def connect(self) -> Any:
+        """Return a connection."""
+
+
+StoreClient = RedisClient | Engine
+"""What a program has already, and is connected by."""
 
 
 def checked(
@@ -58,6 +73,7 @@ def checked(
     given = {name: value for name, value in options.items() if value is not None or name not in _OPTIONAL}
     backend = from_client(url, given, asynchronous=asynchronous) or from_url(url, given)
     guarantees.require(require, backend.guarantees, f"{backend.label.partition(':')[0]}://")
+    backend.check_api(asynchronous=asynchronous)
     settings = _settings(session_timeout, request_timeout, owner)
     backend.check_session(settings.session_timeout_s)
     return backend, settings

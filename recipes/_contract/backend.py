@@ -41,6 +41,14 @@ class Backend(ABC):
             ValueError: It does not.
         """
 
+    def check_api(self, *, asynchronous: bool) -> None:  # noqa: B027 - most stores have both
+        """Refuse a driver that is for the other API, or is not installed.
+
+        Raises:
+            ValueError: It is for the other one.
+            ImportError: It is not installed.
+        """
+
     @abstractmethod
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection, not connected yet."""

@@ -30,6 +30,17 @@ SCHEMES = {
     "rediss+sentinel": "recipes.stores.redis:backend",
     "redis+cluster": "recipes.stores.redis:backend",
     "rediss+cluster": "recipes.stores.redis:backend",
+    "postgresql": "recipes.stores.sql:backend",
+    "postgresql+psycopg": "recipes.stores.sql:backend",
+    "postgresql+asyncpg": "recipes.stores.sql:backend",
+    "mysql": "recipes.stores.sql:backend",
+    "mysql+pymysql": "recipes.stores.sql:backend",
+    "mysql+aiomysql": "recipes.stores.sql:backend",
+    "mysql+asyncmy": "recipes.stores.sql:backend",
+    "mariadb": "recipes.stores.sql:backend",
+    "mariadb+pymysql": "recipes.stores.sql:backend",
+    "mariadb+aiomysql": "recipes.stores.sql:backend",
+    "mariadb+asyncmy": "recipes.stores.sql:backend",
     "sqlite": "recipes.stores.sqlite:backend",
     "memory": "recipes.stores.memory:backend",
 }
@@ -38,7 +49,10 @@ SCHEMES = {
 What each store can do is `recipes.guarantees.STORES`.
 """
 
-CLIENTS = {"redis": "recipes.stores.redis:backend_of_client"}
+CLIENTS = {
+    "redis": "recipes.stores.redis:backend_of_client",
+    "sqlalchemy": "recipes.stores.sql:backend_of_engine",
+}
 """What makes a backend of a client, ``"module:factory"``, by the package that the client is of."""
 
 ClientFactory = Callable[[Any, dict[str, Any], bool], tuple[Backend, set[str]]]

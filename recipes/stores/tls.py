@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from recipes.stores.urls import encrypted, encrypts
 
-__all__ = ["CLOSED", "FileContext", "context_for", "refused_by_tls", "tls_text", "tls_words"]
+__all__ = ["CLOSED", "FileContext", "context_for", "given", "refused_by_tls", "tls_text", "tls_words"]
 
 NAMES = frozenset(("ssl_context", "tls_ca", "tls_cert", "tls_key"))
 """The options."""
@@ -58,6 +58,24 @@ def context_for(scheme: str, options: Mapping[str, Any]) -> ssl.SSLContext | Non
                 f"{scheme}:// does not encrypt: {next(iter(given))}= needs {encrypted(scheme)}://"
             )
         return None
+    return _context(given)
+
+
+def given(options: Mapping[str, Any]) -> tuple[ssl.SSLContext | None, dict[str, str]]:
+    """Return the context that options ask for, and the files that they name; no context: they say nothing.
+
+    Raises:
+        ValueError: Options that do not fit each other, or files that cannot be used.
+        TypeError: No ``SSLContext``, or no path.
+    """
+    said = {name: options[name] for name in sorted(NAMES) if options.get(name) is not None}
+    if not said:
+        return None, {}
+    context = _context(dict(said))
+    return context, {name: _path(name, value) for name, value in said.items() if name != "ssl_context"}
+
+
+def _context(given: dict[str, Any]) -> ssl.SSLContext:
     context = given.pop("ssl_context", None)
     if context is None:
         return FileContext(**{name: _path(name, value) for name, value in given.items()})

@@ -1,22 +1,17 @@
-"""The bell of a session: what arrives on its channel, as events for the calls that wait.
-
-An event may arrive before the reply of the step that made the server send it, when no call listens to it
-yet; or only another one does. So the last ones are kept, and delivered to each call that begins to listen.
-"""
+"""The bell of a session: what arrives on its channel, and what a server says that tracks keys for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from recipes._contract.connection import Mailbox
 from recipes._contract.wakeups import Changed, Gone, Granted
+from recipes.stores._kit import bells
 from recipes.stores._kit.queue import ref_of
-from recipes.stores._kit.subscriptions import Subscriptions
 
 __all__ = ["INVALIDATE", "Bells", "events_of"]
 
-MOST_KEPT = 1000
 INVALIDATE = b"__redis__:invalidate"
 """The channel on which a server that tracks keys says which of them changed."""
 _KINDS: dict[str, type[Gone | Changed | Granted]] = {"h": Granted, "g": Gone, "c": Changed}
@@ -34,21 +29,12 @@ def events_of(message: bytes) -> list[Gone | Changed | Granted]:
     return found
 
 
-class Bells:
-    """Which calls of one session listen to what; safe from any thread without a lock, as `Subscriptions`."""
+class Bells(bells.Bells):
+    """Those of Redis, which says of tracked keys only that they changed."""
 
     def __init__(self) -> None:
-        self._waiting = Subscriptions()
-        self._kept: dict[str, Gone | Changed | Granted] = {}  # by reference: the last
+        super().__init__()
         self._tracked: dict[bytes, dict[str, None]] = {}  # by key: what stands for who holds it
-
-    def listen(self, mailbox: Mailbox, refs: Iterable[str], *, afresh: bool = False) -> None:
-        """Have ``mailbox`` notified of these, also of what is kept; ``afresh``: they are looked at next."""
-        for ref in refs:
-            self._waiting.add(mailbox, ref)
-            event = None if afresh else self._kept.get(ref)
-            if event is not None:
-                self._waiting.post(event)
 
     def track(self, mailbox: Mailbox, key: str, ref: str) -> None:
         """Have ``mailbox`` notified that ``ref`` changed when the server says that the key did."""
@@ -58,10 +44,6 @@ class Bells:
             refs[ref] = None
             if self._tracked.get(key.encode()) is refs:
                 return
-
-    def forget(self, mailbox: Mailbox) -> None:
-        """Notify this mailbox no more."""
-        self._waiting.forget(mailbox)
 
     def hear(self, message: Sequence[Any]) -> None:
         """Notify of a message of the server: its kind, its channel, and its content."""
@@ -73,15 +55,9 @@ class Bells:
                 for ref in self._tracked.pop(key, ()):
                     self._waiting.post(Changed(ref))
             return
-        for event in events_of(content):
-            self._kept.pop(event.ref, None)  # it is the last now
-            self._kept[event.ref] = event  # also if a call listens: the reply of another may be on its way
-            self._waiting.post(event)
-        for ref in list(self._kept)[:-MOST_KEPT]:
-            self._kept.pop(ref, None)
+        self.post(events_of(content))
 
     def disturb(self) -> None:
-        """Notify all that something may have been missed; what was kept is of no use any more."""
-        self._kept.clear()
+        """Notify all that something may have been missed; nothing is tracked any more."""
         self._tracked.clear()
-        self._waiting.disturb()
+        super().disturb()

@@ -86,16 +86,21 @@ class Acts:
     def __init__(self, statements: Statements, root: str, bell: str, me: str) -> None:
         self._say, self._root, self._bell, self._me = statements, f"{root}:", bell, me
 
+    @property
+    def channel(self) -> str:
+        """What the session is notified on; empty if the server notifies nobody."""
+        return self._bell + self._me if self._say.notifies else ""
+
     def _key(self, queue: str) -> str:
         return self._root + queue
 
     # Sessions.
 
     def open(self, work: Work, ttl_us: int) -> Steps[None]:
-        """Begin a session, and tidy a little of what others have left."""
+        """Begin a session, and notify it: so it is known whether it can be."""
         say = self._say
-        channel = [say.notify(self._bell + self._me, "open")] if say.notifies else []
-        yield (say.begin_session(self._me, ttl_us), *channel)
+        said = [say.notify(self.channel, "")] if say.notifies else []
+        yield (say.begin_session(self._me, ttl_us), *said)
 
     def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:
         """Renew the session, and return where it stands."""
@@ -125,16 +130,16 @@ class Acts:
         """Delete a little of what was over long ago: sessions, where they stand, tombstones, idle queues."""
         say = self._say
         (stale,) = yield (say.stale(STALE_AT_ONCE, DAY_US),)
-        ids = [one for (one,) in stale]
+        ids = yield from self._kill([one for (one,) in stale])
         if ids:
             (places,) = yield (say.where(ids),)
             yield from self._clear(work, places)
-            yield say.forget(ids, DAY_US)
+            yield say.forget(ids)
         graves, here = yield (say.old_graves(NAMES_AT_ONCE), say.tidied_to())
         if graves:
             yield (say.dig([one for (one,) in graves]),)
         if here:
-            ((names,),) = ((yield (say.names(here[0][0], NAMES_AT_ONCE),)),)
+            (names,) = yield (say.names(here[0][0], NAMES_AT_ONCE),)
             known = [name for (name,) in names]
             (idle,) = (yield (say.idle(known, DAY_US),)) if known else ([],)
             if idle:
@@ -217,17 +222,23 @@ class Acts:
         over = {one.session: one for one in seen if one.over}
         if not over:
             return False
-        say = self._say
-        (found,) = yield (say.dead(list(over)),)
-        dead = [one for (one,) in found]
-        if dead:
-            yield (say.kill(dead),)
+        dead = yield from self._kill(list(over))
         dead += [one.session for one in over.values() if one.expires_at is None]
         if not dead:
             return False
-        (tokens,) = yield (say.free(name, dead),)
+        (tokens,) = yield (self._say.free(name, dead),)
         yield from self._delete(work, name, [token for (token,) in tokens])
         return bool(tokens)
+
+    def _kill(self, ids: list[str]) -> Steps[list[str]]:
+        """Have those of these sessions that are over be dead for good, but for those that somebody renews."""
+        if not ids:
+            return []
+        (found,) = yield (self._say.dead(ids),)
+        dead = [one for (one,) in found]
+        if dead:
+            yield (self._say.kill(dead),)
+        return dead
 
     def _snapshot(self, ticket: Ticket, name: str, rule: Rule, seen: list[Seen]) -> Steps[Snapshot]:
         if not seen or seen[0].id != ticket.id or seen[0].session != self._me or seen[0].over:
@@ -363,12 +374,15 @@ class Acts:
         """Write a value and its receipt, or the receipt alone, if all is as expected."""
         say, exchange, write = self._say, put.exchange, put.exchange.write
         name = self._key(write.key)
-        _, drawn, said, version = yield (
+        _, alive, drawn, said, version = yield (
             say.draw(name),
+            say.alive(self._me),
             say.token(name),
             say.said(name, self._me),
             say.version(name),
         )
+        if not alive:  # its receipts may be gone: a late copy of a first write would find all as expected
+            raise SessionLost(ENDED)
         receipt, text = said[0] if said else (0, b"")
         guarded = True
         for guard in write.guards:
@@ -394,9 +408,12 @@ class Acts:
     def enter(self, work: Work, life: str, grace_us: int) -> Steps[tuple[int, int]]:
         """Note which server this is; returns until when nothing is granted, and the grace agreed about."""
         say = self._say
-        _, ((known, since_us, agreed_us, _),) = yield (say.first_life(life, grace_us), say.life())
-        if known != life:
-            _, ((_, since_us, agreed_us, _),) = yield (say.next_life(life), say.life())
+        (found,) = yield (say.life(),)
+        if not found or found[0][0] != life:
+            _, found = yield (say.first_life(life, grace_us), say.life())
+        if found[0][0] != life:
+            _, found = yield (say.next_life(life), say.life())
+        _, since_us, agreed_us, _ = found[0]
         return (since_us + agreed_us if since_us else 0), agreed_us
 
 

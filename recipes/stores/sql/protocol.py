@@ -12,6 +12,7 @@ Three things are the store's own:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._contract.rule import Rule
+from recipes.errors import StoreUnavailable
 from recipes.stores._kit.queue import Put
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 from recipes.stores.sql.acts import Acts
@@ -84,14 +86,16 @@ class SqlProtocol(StoreProtocol):
         """Begin the session, and tidy a little."""
         del context
         self._ttl_s = op.ttl_s
-        yield Transact(partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6)))
-        yield Transact(self._acts.tidy)
+        opening = partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6))
+        yield Transact(opening, session=True, channel=self._acts.channel)
+        with suppress(StoreUnavailable):  # the next that opens may do it
+            yield Transact(self._acts.tidy)
         return Opened(self.session_id, op.ttl_s)
 
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
         """Renew the session's lease, and see which contenders stand."""
         del context
-        found = yield Transact(self._acts.renew)
+        found = yield Transact(self._acts.renew, session=True)
         standing = set(found)
         missing = (entry for entry in op.entries if (entry.ticket.queue, entry.token) not in standing)
         return Renewal(self._ttl_s, tuple(missing))
@@ -99,7 +103,7 @@ class SqlProtocol(StoreProtocol):
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Delete all that this session has."""
         del op, context
-        yield Transact(self._acts.end)
+        yield Transact(self._acts.end, session=True)
 
     # The queue.
 

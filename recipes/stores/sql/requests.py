@@ -58,11 +58,15 @@ class Transact(Request[Any]):
         act: What to do.
         reads: It has one statement, which only reads: no transaction is needed.
         joins: It may wait for others: what renews and releases does not wait behind it.
+        session: It is about the session: it waits behind nothing else.
+        channel: What the session is notified on, from its beginning on; only with what begins it.
     """
 
     act: Act[Any]
     reads: bool = False
     joins: bool = False
+    session: bool = False
+    channel: str = ""
 
 
 @record

@@ -48,11 +48,12 @@ class Statements:
         dialect: "postgresql", or "mysql", which MariaDB is too.
 
     Attributes:
+        dialect: As given.
         notifies: Whether the server can notify sessions.
     """
 
     def __init__(self, tables: Tables, dialect: str) -> None:
-        self.tables = tables
+        self.tables, self.dialect = tables, dialect
         self.notifies = dialect == "postgresql"
         self._insert: Any = postgresql.insert if self.notifies else mysql.insert
         self._make_queue()
@@ -437,7 +438,7 @@ class Statements:
         self._where = select(contender.c.queue, contender.c.token).where(contender.c.session.in_(ids))
         self._forget = [
             delete(tables.receipt).where(tables.receipt.c.session.in_(ids)),
-            delete(session).where(session.c.id.in_(ids), session.c.expires_at < long_ago),
+            delete(session).where(session.c.id.in_(ids)),
         ]
         self._old_graves = select(buried.c.id).where(buried.c.until_us < Clock()).limit(_given("most"))
         self._dig = delete(buried).where(buried.c.id.in_(ids))
@@ -466,10 +467,10 @@ class Statements:
         """Read where these sessions stand."""
         return Ask(self._where, {"ids_": ids})
 
-    def forget(self, ids: list[str], past_us: int) -> tuple[Ask, ...]:
-        """Delete sessions that were over long ago, and their receipts."""
+    def forget(self, ids: list[str]) -> tuple[Ask, ...]:
+        """Delete sessions that are dead for good, and their receipts."""
         receipts, sessions = self._forget
-        return Ask(receipts, {"ids_": ids}), Ask(sessions, {"ids_": ids, "past_us_": past_us})
+        return Ask(receipts, {"ids_": ids}), Ask(sessions, {"ids_": ids})
 
     def old_graves(self, most: int) -> Ask:
         """Read tombstones that are over."""

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted
-from recipes.stores.redis.bells import INVALIDATE, MOST_KEPT, Bells, events_of
+from recipes.stores._kit.bells import MOST_KEPT
+from recipes.stores.redis.bells import INVALIDATE, Bells, events_of
 
 
 class Mail:

@@ -1,0 +1,237 @@
+"""Engines of SQLAlchemy: those that a client makes for itself, from a URL and options."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from sqlalchemy import URL, create_engine, event
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.util import await_only
+
+from recipes.errors import StoreDenied
+from recipes.stores.credentials import Credentials
+from recipes.stores.secret import Secret
+from recipes.stores.streams import told
+
+__all__ = ["IDLE_S", "LOCK_WAIT_S", "Driver", "Target", "driver_of"]
+
+LOCK_WAIT_S = 2
+"""So long an act waits for a row that somebody else has locked."""
+IDLE_S = 5
+"""So long a transaction may stand still before the server ends it: its process was stopped, or cut off."""
+CONNECT_S = 5
+MOST_CONNECTIONS = 10
+RECYCLE_S = 30
+"""How old a connection to MySQL may become, which ends those that were idle for twice as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """What speaks to a database.
+
+    Attributes:
+        dialect: "postgresql" or "mysql".
+        name: As SQLAlchemy has it, and as it is imported.
+        package: As it is installed.
+        asynchronous: Whether it is for asyncio.
+    """
+
+    dialect: str
+    name: str
+    package: str
+    asynchronous: bool
+
+    @property
+    def installed(self) -> bool:
+        """Whether it can be imported."""
+        return find_spec(self.name) is not None
+
+    @property
+    def listens(self) -> bool:
+        """Whether what the server notifies can be heard through it."""
+        return self.name in ("psycopg", "asyncpg")
+
+
+_BLOCKING = {
+    "psycopg": Driver("postgresql", "psycopg", "psycopg[binary]", asynchronous=False),
+    "pymysql": Driver("mysql", "pymysql", "pymysql", asynchronous=False),
+}
+_ASYNCIO = {
+    "psycopg": Driver("postgresql", "psycopg", "psycopg[binary]", asynchronous=True),
+    "asyncpg": Driver("postgresql", "asyncpg", "asyncpg", asynchronous=True),
+    "aiomysql": Driver("mysql", "aiomysql", "aiomysql", asynchronous=True),
+    "asyncmy": Driver("mysql", "asyncmy", "asyncmy", asynchronous=True),
+}
+
+
+def driver_of(scheme: str, *, asynchronous: bool) -> Driver:
+    """Return what a URL with this scheme is spoken to by.
+
+    Raises:
+        ValueError: The driver that it names is not for this API.
+        ImportError: It is not installed.
+    """
+    store, _, name = scheme.partition("+")
+    if not name:
+        name = "psycopg" if store == "postgresql" else "aiomysql" if asynchronous else "pymysql"
+    driver = (_ASYNCIO if asynchronous else _BLOCKING).get(name)
+    if driver is None:
+        given, wanted = ("asyncio", "connect_async()") if not asynchronous else ("threads", "connect()")
+        raise ValueError(f"{scheme}:// is for {given}: use it with {wanted}, or {store}:// here")
+    for needed in ("sqlalchemy", driver.name, *(["greenlet"] if asynchronous else [])):
+        if find_spec(needed) is None:
+            extra = (
+                driver.dialect
+                if driver.name not in ("asyncpg", "asyncmy")
+                else f"{driver.dialect},{driver.name}"
+            )
+            raise ImportError(
+                f"{scheme}:// needs {needed}: pip install 'coordination-recipes[{extra}]'", name=needed
+            )
+    return driver
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The database that a URL names.
+
+    Attributes:
+        label: Where it is, for errors.
+        hosts: Its servers; of several the one that takes writes.
+        database: Its name.
+        credentials: How to log in; None: as the driver does by itself.
+        context: What to encrypt with; None: nothing is said about that.
+        files: The same as the options say it.
+    """
+
+    label: str
+    hosts: tuple[tuple[str, int], ...]
+    database: str
+    credentials: Credentials | None
+    context: ssl.SSLContext | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def engine(self, driver: Driver) -> Any:
+        """Return a new engine, connected to nothing yet: an `AsyncEngine` for asyncio.
+
+        Its connections are as acts need them.
+        """
+        url = URL.create(f"{driver.dialect}+{driver.name}")
+        options: dict[str, Any] = {
+            "isolation_level": "READ COMMITTED",
+            "connect_args": _ARGUMENTS[driver.name](self),
+            "pool_size": MOST_CONNECTIONS,
+            "max_overflow": 0,
+            "pool_timeout": CONNECT_S,
+            "pool_reset_on_return": None,  # each act ends its transaction
+            "hide_parameters": True,
+        }
+        if driver.dialect == "mysql":
+            options["pool_recycle"] = RECYCLE_S
+        if driver.asynchronous:
+            made: Any = create_async_engine(url, **options)
+            engine = made.sync_engine
+        else:
+            made = engine = create_engine(url, **options)
+        if self.credentials is not None:
+            event.listen(engine, "do_connect", partial(self._log_in, driver))
+        if driver.dialect == "mysql":
+            event.listen(engine, "connect", _prepare_mysql)
+        return made
+
+    def _log_in(self, driver: Driver, dialect: Any, record: Any, args: Any, options: dict[str, Any]) -> None:
+        """Fill in the password, asked for anew; before each connection."""
+        del dialect, record, args
+        assert self.credentials is not None, "there should be somebody to log in as"
+        if not driver.asynchronous:
+            options["password"] = str(self.credentials.asker.within(self.label, CONNECT_S))
+            return
+        found: Secret | StoreDenied = await_only(told(partial(self.credentials.asker.ask, self.label)))
+        if isinstance(found, StoreDenied):
+            raise found
+        options["password"] = str(found)
+
+    @property
+    def username(self) -> dict[str, str]:
+        """Whom to log in as, as the drivers take it."""
+        return {} if self.credentials is None else {"user": self.credentials.username}
+
+
+def _of_psycopg(target: Target) -> dict[str, Any]:
+    names = {"tls_ca": "sslrootcert", "tls_cert": "sslcert", "tls_key": "sslkey"}
+    encrypted: dict[str, str] = {}
+    if target.context is not None:
+        files = {names[one]: path for one, path in target.files.items()}
+        if "sslcert" in files:
+            files.setdefault("sslkey", files["sslcert"])
+        encrypted = {"sslmode": "verify-full", "sslrootcert": "system", **files}
+    hosts, ports = zip(*target.hosts, strict=True)
+    return {
+        "host": ",".join(hosts),
+        "port": ",".join(map(str, ports)),
+        "dbname": target.database,
+        **({"target_session_attrs": "read-write"} if len(hosts) > 1 else {}),
+        "connect_timeout": CONNECT_S if len(hosts) == 1 else 2,
+        "application_name": "recipes",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 2,
+        "tcp_user_timeout": 20_000,
+        "prepare_threshold": None,  # a proxy may give each transaction another connection
+        **encrypted,
+        **target.username,
+    }
+
+
+def _of_asyncpg(target: Target) -> dict[str, Any]:
+    hosts, ports = (list(one) for one in zip(*target.hosts, strict=True))
+    return {
+        "host": hosts,
+        "port": ports,
+        "database": target.database,
+        **({"target_session_attrs": "read-write"} if len(hosts) > 1 else {}),
+        "timeout": CONNECT_S,
+        "server_settings": {"application_name": "recipes"},
+        **({} if target.context is None else {"ssl": target.context}),
+        **target.username,
+    }
+
+
+def _of_mysql(target: Target, *, database: str = "database") -> dict[str, Any]:
+    ((host, port),) = target.hosts
+    return {
+        "host": host,
+        "port": port,
+        database: target.database,
+        "connect_timeout": CONNECT_S,
+        "charset": "utf8mb4",
+        **({} if target.context is None else {"ssl": target.context}),
+        **target.username,
+    }
+
+
+_ARGUMENTS: dict[str, Callable[[Target], dict[str, Any]]] = {
+    "psycopg": _of_psycopg,
+    "asyncpg": _of_asyncpg,
+    "pymysql": _of_mysql,
+    "aiomysql": partial(_of_mysql, database="db"),
+    "asyncmy": _of_mysql,
+}
+
+
+def _prepare_mysql(connection: Any, record: Any) -> None:
+    """Have the server end what stands still: transactions of MariaDB soon, connections to MySQL later."""
+    del record
+    cursor = connection.cursor()
+    cursor.execute("SELECT VERSION()")
+    ((version,),) = cursor.fetchall()
+    ends = f", idle_transaction_timeout = {IDLE_S}" if "MariaDB" in version else ""
+    said = f"innodb_lock_wait_timeout = {LOCK_WAIT_S}, wait_timeout = {2 * RECYCLE_S}{ends}"
+    cursor.execute(f"SET SESSION {said}")
+    cursor.close()
+    connection.commit()

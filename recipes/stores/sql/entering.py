@@ -1,0 +1,104 @@
+"""Which server a connection leads to, learned before it is used for the first time; and making the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from recipes.errors import StoreError, StoreRefused, StoreUnavailable
+from recipes.stores.sql.acts import Acts
+from recipes.stores.sql.carrying import carry_out
+from recipes.stores.sql.meaning import Again, is_already_there, is_missing, meaning
+from recipes.stores.sql.requests import Work
+from recipes.stores.sql.settings import Settings
+
+__all__ = ["entered"]
+
+_POSTGRESQL = text(
+    "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'),"
+    " has_function_privilege('pg_control_system()', 'EXECUTE')"
+)
+_PLACE = text("SELECT pg_walfile_name(pg_current_wal_lsn())")
+_SYSTEM = text("SELECT system_identifier FROM pg_control_system()")
+_MYSQL = text(
+    "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'hostname', 'port',"
+    " 'server_id', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on')"
+)
+READ_ONLY = "the server is a standby, or takes no writes now"
+
+
+def entered(connection: Connection, settings: Settings) -> int:
+    """Return until when nothing is granted there, by the server's clock in microseconds.
+
+    Raises:
+        StoreUnavailable: It is a standby.
+        StoreRefused: It cannot be used.
+    """
+    key = "recipes", settings.statements.tables.prefix, settings.grace_us
+    until_us: int | None = connection.info.get(key)
+    if until_us is None:
+        until_us = connection.info[key] = _enter(connection, settings)
+    return until_us
+
+
+def _enter(connection: Connection, settings: Settings) -> int:
+    life = (_postgresql if settings.statements.notifies else _mysql)(connection, settings.label)
+    entering = partial(Acts(settings.statements, "", "", "").enter, life=life, grace_us=settings.grace_us)
+    try:
+        until_us, agreed_us = carry_out(connection, entering, Work())
+    except DBAPIError as error:
+        if not (settings.create_tables and is_missing(error)):
+            raise
+        _create(connection, settings)
+        until_us, agreed_us = carry_out(connection, entering, Work())
+    if agreed_us != settings.grace_us:
+        theirs_s, ours_s = agreed_us / 1e6, settings.grace_us / 1e6
+        raise StoreRefused(
+            settings.label,
+            f"restart_grace is {theirs_s:g} for the other clients and {ours_s:g} for this one; use the same, or"
+            f" delete the row of {settings.statements.tables.server.name} while no client runs",
+        )
+    return int(until_us)
+
+
+def _postgresql(connection: Connection, label: str) -> str:
+    """Return what changes when another server takes over, and not when this one restarts."""
+    with connection.begin():
+        standby, read_only, known = connection.execute(_POSTGRESQL).one()
+        if standby or read_only == "on":
+            raise _read_only(connection, label)
+        timeline = connection.execute(_PLACE).scalar_one()[:8]  # of the checkpoint it is behind a promotion
+        system = connection.execute(_SYSTEM).scalar_one() if known else 0
+    return f"{system}/{timeline}"
+
+
+def _mysql(connection: Connection, label: str) -> str:
+    with connection.begin():
+        facts: Mapping[str, str] = {name: value for name, value in connection.execute(_MYSQL)}  # noqa: C416 - rows are no pairs
+    if any(facts.get(f"{one}read_only", "OFF") == "ON" for one in ("", "super_", "innodb_")):
+        raise _read_only(connection, label)
+    if facts.get("wsrep_on", "OFF") == "ON":
+        raise StoreRefused(label, "this is Galera: the lock of a row does not hold on its other servers")
+    own = facts.get("server_uuid") or facts.get("server_uid")
+    return own or "/".join(facts.get(one, "") for one in ("hostname", "port", "server_id"))
+
+
+def _read_only(connection: Connection, label: str) -> StoreError:
+    connection.invalidate()  # the next one may lead to another server
+    return StoreUnavailable(label, READ_ONLY, unsent=True)
+
+
+def _create(connection: Connection, settings: Settings) -> None:
+    """Make the tables that are missing; another client may do so at the same time."""
+    for statement in settings.statements.tables.ddl(settings.statements.dialect):
+        try:
+            with connection.begin():
+                connection.exec_driver_sql(statement)
+        except DBAPIError as error:
+            if not is_already_there(error) and not isinstance(
+                meaning(error, settings.label, sent=False), Again
+            ):
+                raise

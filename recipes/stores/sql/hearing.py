@@ -1,0 +1,93 @@
+"""What a session hears on its channel of PostgreSQL, and whether it hears at all.
+
+That the server accepts LISTEN proves nothing: behind a proxy that gives each transaction another connection
+nothing arrives. So a session notifies itself, from another connection, as it begins and with its renewals.
+"""
+
+from __future__ import annotations
+
+from recipes._contract.wakeups import Changed, Disturbed, Gone
+from recipes._run.clock import boot_time
+from recipes.stores._kit.bells import Bells
+from recipes.stores.sql.requests import Listen
+
+__all__ = ["Hearing", "event_of"]
+
+PROVE_S = 2.0
+"""Prove it again with the first renewal after so long."""
+LATE_S = 2.0
+"""What was notified and not heard for so long will not be."""
+NEWS_S = 1.0
+_KINDS: dict[str, type[Gone | Changed]] = {"g": Gone, "c": Changed}
+
+
+def event_of(payload: str) -> Gone | Changed | None:
+    """Return what a notification says; None: that it was heard."""
+    kind, ref = payload[:1], payload[1:].partition(":")[2]
+    if kind == "q":
+        return Changed(ref)
+    return _KINDS[kind](ref) if kind in _KINDS else None
+
+
+class Hearing:
+    """Which calls listen to what, and whether what the server notifies arrives.
+
+    Attributes:
+        bells: Those of the session.
+        channel: Of the session; empty: nothing is notified.
+    """
+
+    def __init__(self) -> None:
+        self.bells = Bells()
+        self.channel = ""
+        self._connected = False
+        self._heard = False  # on this connection
+        self._asked_at = self._heard_at = self._disturbed_at = -LATE_S
+
+    @property
+    def works(self) -> bool:
+        """Whether what the server notifies is heard, as far as one can know."""
+        return self._connected and self._heard and not self.overdue
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a notification was not heard that should have been."""
+        return self._heard_at < self._asked_at < boot_time() - LATE_S
+
+    def to_prove(self) -> bool:
+        """Whether to notify oneself; then `asked` once that is committed."""
+        return self._connected and boot_time() - max(self._asked_at, self._heard_at) >= PROVE_S
+
+    def asked(self, at: float) -> None:
+        """Note that the session has notified itself: at that moment or later."""
+        self._asked_at = at
+
+    def connected(self) -> None:
+        """Note that the server accepts LISTEN."""
+        self._heard, self._asked_at = False, self._heard_at
+        self._connected = True
+        self._disturb()
+
+    def lost(self) -> None:
+        """Note that nothing is heard any more."""
+        self._connected = self._heard = False
+        self._disturb()
+
+    def hear(self, payload: str) -> None:
+        """Notify of what has arrived."""
+        self._heard_at = boot_time()
+        self._heard = True
+        event = event_of(payload)
+        if event is not None:
+            self.bells.post((event,))
+
+    def listen(self, request: Listen) -> bool:
+        """Carry out the request."""
+        self.bells.listen(request.mailbox, request.refs, afresh=request.afresh)
+        if boot_time() - self._disturbed_at < NEWS_S:  # what was missed may be about these
+            request.mailbox.post(Disturbed())
+        return self.works
+
+    def _disturb(self) -> None:
+        self._disturbed_at = boot_time()
+        self.bells.disturb()

@@ -1,0 +1,589 @@
+"""The acts on SQL tables, stepped by hand: which statements are carried out, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recipes._contract.contenders import DOWNGRADED, Contender
+from recipes._contract.operations import Entry, Listing, Snapshot, Stored, Ticket, Write
+from recipes._contract.rule import Nearest, Rule
+from recipes._contract.wakeups import Changed, Gone
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._rules.readwrite import SHARED
+from recipes.errors import SessionLost
+from recipes.stores._kit.queue import Put
+from recipes.stores.receipts import Exchange, Exchanged
+from recipes.stores.sql.acts import DAY_US, GRAVE_US, NAMES_AT_ONCE, STALE_AT_ONCE, Acts, Starting
+from recipes.stores.sql.requests import Ask, Work
+from recipes.stores.sql.statements import Statements
+from recipes.stores.sql.tables import OBSERVERS, Tables
+from tests.stores.stepping import feed
+
+TICKET = Ticket("x", "lock", "a1", owner="o", data=b"d")
+MINE = Entry(TICKET, "x/7", 7)
+NOW = 1_000_000
+WRITE = Write("~value/v", b"new", 1, if_version=3)
+DIALECTS = ("postgresql", "mysql")
+
+
+class Session:
+    """The acts of the session `me`, and the statements that they are made of."""
+
+    def __init__(self, dialect: str = "postgresql") -> None:
+        self.say = Statements(Tables(), dialect)
+        self.acts = Acts(self.say, "app", "recipes_", "me")
+        self.work = Work()
+
+    def shown(self, rule: Rule = EXCLUSIVE) -> Ask:
+        return self.say.shown("app:x", "a1", rule.reach + 2, exclusive_only=rule.exclusive_only)
+
+    def join(self, *replies: Any, ticket: Ticket = TICKET, rule: Rule = EXCLUSIVE, **more: Any) -> Any:
+        return feed(self.acts.join(self.work, ticket, rule, **more), *replies)
+
+    def look(self, *replies: Any, rule: Rule = EXCLUSIVE, targets: tuple[Contender, ...] = ()) -> Any:
+        return feed(self.acts.look(self.work, MINE, rule, targets), *replies)
+
+
+@pytest.fixture
+def one() -> Session:
+    return Session()
+
+
+def row(token: int, session: str = "other", *, left_us: int | None = 5_000_000, **more: Any) -> list[Any]:
+    """Return a contender as the tables show it, and for how much longer its session lives."""
+    expires_at = None if left_us is None else NOW + left_us
+    fields = {"kind": "W", "id": f"b{token}", "mark": "", "version": 0, **more}
+    found = [token, fields["kind"], session, fields["id"], fields["mark"], fields["version"], expires_at, NOW]
+    return found + ([more["owner"], more["data"]] if "owner" in more else [])
+
+
+OWN = row(7, "me", id="a1")
+
+
+def of(asked: Any) -> list[Ask]:
+    """Return the statements, one after another."""
+    return [ask for asks in asked for ask in asks]
+
+
+ACTS: dict[str, tuple[Callable[[Session], Any], list[list[Any]]]] = {
+    "join": (lambda one: one.acts.join(one.work, TICKET, EXCLUSIVE), [[1, 1, [OWN]], [[]]]),
+    "look": (lambda one: one.acts.look(one.work, MINE, EXCLUSIVE, ()), [[1], [[OWN]]]),
+    "remove": (lambda one: one.acts.remove(one.work, "x", "a1", 7, bury=False), [[1, 0]]),
+    "remove, unseen": (lambda one: one.acts.remove(one.work, "x", "a1", None, bury=False), [[1, []]]),
+    "expel": (lambda one: one.acts.expel(one.work, "x", 5), [[1, []]]),
+    "rewrite": (lambda one: one.acts.rewrite(one.work, MINE, "m", b"", 0), [[1, [], 0, []]]),
+    "listing": (lambda one: one.acts.listing(one.work, "x", 9, watch=False), [[1], [[]]]),
+    "present": (
+        lambda one: one.acts.present(one.work, MINE, (Contender("x/5"),), watch=True),
+        [[1, 1], [[]]],
+    ),
+    "put": (
+        lambda one: one.acts.put(one.work, Put(Exchange(WRITE, 0, b"1"))),
+        [[1, [("me",)], [(9,)], [], []], [[]]],
+    ),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_writes_first_locks_the_row_of_its_queue(one: Session, act: str) -> None:
+    begun, replies = ACTS[act]
+    first = of(feed(begun(one), *replies))[0]
+    queue = "app:~value/v" if act == "put" else "app:x"
+    assert first in (one.say.lock(queue), one.say.draw(queue))
+
+
+# Sessions.
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_to_open_begins_a_session_and_tries_whether_it_is_notified(dialect: str) -> None:
+    one = Session(dialect)
+    asked = feed(one.acts.open(one.work, 15_000_000), [1, []])
+    begun = one.say.begin_session("me", 15_000_000)
+    assert of(asked) == ([begun, one.say.notify("recipes_me", "open")] if one.say.notifies else [begun])
+
+
+def test_a_renewal_reads_where_it_stands_in_a_statement_behind_that_which_renews(one: Session) -> None:
+    asked = feed(one.acts.renew(one.work), [1], [[("app:x", 7), ("app:~value/v", 8)]])
+    assert asked == [(one.say.renew("me"),), (one.say.mine("me"),)]
+    assert asked.result == [("x", 7), ("~value/v", 8)]
+
+
+def test_a_session_that_is_over_is_not_renewed(one: Session) -> None:
+    with pytest.raises(SessionLost):
+        feed(one.acts.renew(one.work), [0])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_to_end_locks_its_queues_in_the_order_of_their_names_and_then_its_own_row(dialect: str) -> None:
+    one = Session(dialect)
+    places = [("app:y", 3), ("app:x", 9), ("app:x", 7)]
+    rung = [[None]] if one.say.notifies else []
+    asked = feed(one.acts.end(one.work), [places], [1], [2], *rung, [1], [1], *rung, [1, 1, 1])
+    locks = [ask for ask in of(asked) if ask in (one.say.lock("app:x"), one.say.lock("app:y"))]
+    assert locks == [one.say.lock("app:x"), one.say.lock("app:y")]
+    assert one.say.delete("app:x", [7, 9]) in of(asked)
+    assert of(asked)[-2:] == list(one.say.end_session("me"))
+    assert (one.say.notifies and one.say.unwatch("me") in of(asked)) == one.say.notifies
+    assert one.work.news == [Gone("x/7"), Gone("x/9"), Changed("x"), Gone("y/3"), Changed("y")]
+
+
+# To join.
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_contender_that_is_alone_stands_and_its_queue_has_changed(dialect: str) -> None:
+    one = Session(dialect)
+    asked = one.join([1, 1, [OWN]], *([[None]] if one.say.notifies else []))
+    given = {"id": "a1", "kind": "W", "mark": "", "owner": "o", "data": b"d"}
+    rung = [one.say.ring("recipes_", "app:x", [OBSERVERS], "c")] if one.say.notifies else []
+    assert of(asked) == [
+        one.say.draw("app:x"), one.say.join("app:x", "me", **given), one.shown(), *rung,
+    ]  # fmt: skip
+    assert asked.result == Snapshot(MINE, (), complete=True, position=0, cheap=True)
+    assert one.work.news == [Changed("x")]
+
+
+def test_a_contender_that_stood_before_changes_nothing(one: Session) -> None:
+    asked = one.join([1, 0, [OWN]])
+    assert asked.result.mine == MINE
+    assert not one.work.news
+
+
+def test_the_nearest_ahead_are_watched_but_for_those_of_the_same_session(one: Session) -> None:
+    asked = one.join(
+        [1, 1, [OWN, row(6, "me"), row(5), row(4)]],
+        [[(3,)]],
+        [None],
+        [1],
+        rule=Rule("W", Nearest(), depth=1),
+        arm=2,
+    )
+    assert asked[-1] == (one.say.watch("app:x", 5, "me"),)
+    assert [one.ref for one in asked.result.ahead] == ["x/6", "x/5"]
+    assert asked.result.due_s == 5.0
+
+
+@pytest.mark.parametrize("dialect", ["mysql"])
+def test_nobody_is_watched_where_the_server_does_not_notify(dialect: str) -> None:
+    one = Session(dialect)
+    asked = one.join([1, 1, [OWN, row(5)]], arm=2)
+    assert len(asked) == 1
+
+
+def test_of_many_ahead_the_others_are_counted(one: Session) -> None:
+    ahead = [row(token) for token in (6, 5, 4)]
+    asked = one.join([1, 0, [OWN, *ahead]], [[(11,)]])
+    assert asked[-1] == (one.say.count("app:x", 7, exclusive_only=False),)
+    assert (asked.result.complete, asked.result.position) == (False, 11)
+    assert [one.ref for one in asked.result.ahead] == ["x/6", "x/5"]
+
+
+def test_a_reader_is_shown_those_that_exclude_alone(one: Session) -> None:
+    reader = Ticket("x", "R", "a1", minds_marks=True)
+    asked = one.join(
+        [1, 0, [row(7, "me", id="a1", kind="R"), row(5, mark=DOWNGRADED)]], ticket=reader, rule=SHARED
+    )
+    assert of(asked)[2] == one.shown(SHARED)
+    assert of(asked)[2].statement is not one.shown().statement
+    assert asked.result.ahead == (Contender("x/5", "b5", "W", "other", DOWNGRADED),)
+
+
+def test_a_try_that_finds_somebody_is_rolled_back_and_nobody_hears_of_it(one: Session) -> None:
+    asked = one.join([1, 1, [OWN, row(5)]], only_free=True)
+    assert len(asked) == 1
+    assert asked.result == Snapshot(None, (), complete=True, position=0)
+    assert one.work.undo
+    assert not one.work.news
+
+
+def test_a_try_that_finds_nobody_stands(one: Session) -> None:
+    assert one.join([1, 1, [OWN]], [None], only_free=True).result.mine == MINE
+    assert not one.work.undo
+
+
+def test_a_contender_that_was_withdrawn_does_not_come_to_stand(one: Session) -> None:
+    with pytest.raises(SessionLost, match="withdrawn"):
+        one.join([1, 0, []], [[("a1",)]])
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [row(7, "me", id="a1", left_us=0)], [row(7, "me", id="a1", left_us=None)]]
+)
+def test_a_session_that_is_over_does_not_come_to_stand(one: Session, rows: list[Any]) -> None:
+    with pytest.raises(SessionLost, match="ended"):
+        one.join([1, 0, rows], [[]])
+
+
+def test_nothing_is_granted_a_while_after_another_server_took_over(one: Session) -> None:
+    one.work.starting_until_us = NOW + 2_500_000
+    with pytest.raises(Starting) as raised:
+        one.join([1, 1, [OWN]])
+    assert raised.value.left_us == 2_500_000
+
+
+# The dead.
+
+
+def test_the_dead_are_killed_for_good_before_any_of_theirs_is_deleted(one: Session) -> None:
+    asked = one.join(
+        [1, 0, [OWN, row(6, "dead", left_us=0), row(5, "dead", left_us=0), row(4)]],
+        [[("dead",)]], [1], [[(5,), (6,)]], [2], [[None]], [[OWN, row(4)]],
+    )  # fmt: skip
+    assert of(asked)[3:] == [
+        one.say.dead(["dead"]),
+        one.say.kill(["dead"]),
+        one.say.free("app:x", ["dead"]),
+        one.say.delete("app:x", [5, 6]),
+        one.say.ring("recipes_", "app:x", [5, 6, OBSERVERS], "g"),
+        one.shown(),
+    ]
+    assert [one.ref for one in asked.result.ahead] == ["x/4"]
+    assert one.work.news == [Gone("x/5"), Gone("x/6"), Changed("x")]
+
+
+def test_one_whose_session_is_over_and_is_being_renewed_stands(one: Session) -> None:
+    asked = one.join([1, 0, [OWN, row(5, "late", left_us=-1)]], [[]])
+    assert of(asked)[3:] == [one.say.dead(["late"])], "time alone deletes nobody"
+    assert [one.ref for one in asked.result.ahead] == ["x/5"]
+    assert asked.result.due_s == 0.001, "look again soon"
+
+
+def test_one_that_a_guard_has_locked_stands_although_its_session_is_dead(one: Session) -> None:
+    asked = one.join([1, 0, [OWN, row(5, "dead", left_us=-1)]], [[("dead",)]], [1], [[]])
+    assert of(asked)[-1] == one.say.free("app:x", ["dead"])
+    assert [one.ref for one in asked.result.ahead] == ["x/5"]
+
+
+def test_one_without_a_session_is_deleted(one: Session) -> None:
+    """Its session ended while it joined; no renewal comes any more."""
+    asked = one.join([1, 0, [OWN, row(5, "ended", left_us=None)]], [[]], [[(5,)]], [1], [[None]], [[OWN]])
+    assert of(asked)[4] == one.say.free("app:x", ["ended"])
+    assert asked.result.ahead == ()
+
+
+# To look.
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_to_look_watches_before_it_reads(dialect: str) -> None:
+    one = Session(dialect)
+    watched = [[1]] if one.say.notifies else []
+    asked = one.look([1], *watched, [[OWN, row(5)]], targets=(Contender("x/5"),))
+    armed = [one.say.watch("app:x", 5, "me")] if one.say.notifies else []
+    assert of(asked) == [one.say.lock("app:x"), *armed, one.shown()]
+    assert asked.result.position == 1
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [row(7, "other", id="a1")], [row(7, "me", id="a1", left_us=0)], [row(5)]]
+)
+def test_a_look_shows_no_entry_that_does_not_stand(one: Session, rows: list[Any]) -> None:
+    assert one.look([1], [rows]).result.mine is None
+
+
+def test_a_glance_reads_without_a_lock(one: Session) -> None:
+    asked = feed(one.acts.glance(one.work, MINE, EXCLUSIVE), [[OWN, row(5)]])
+    assert of(asked) == [one.shown()]
+    assert asked.result.position == 1
+
+
+@pytest.mark.parametrize(
+    "rows", [[OWN, row(5, left_us=0)], [OWN, row(6), row(5), row(4)]], ids=["somebody dead", "many"]
+)
+def test_a_glance_leaves_to_a_look_what_is_more_than_reading(one: Session, rows: list[Any]) -> None:
+    assert feed(one.acts.glance(one.work, MINE, EXCLUSIVE), [rows]).result is None
+
+
+@pytest.mark.parametrize("act", ["glance", "look"])
+def test_neither_grants_while_the_server_starts(one: Session, act: str) -> None:
+    one.work.starting_until_us = NOW + 1
+    if act == "look":
+        steps, locked = one.acts.look(one.work, MINE, EXCLUSIVE, ()), [[1]]
+    else:
+        steps, locked = one.acts.glance(one.work, MINE, EXCLUSIVE), []
+    with pytest.raises(Starting):
+        feed(steps, *locked, [[OWN]])
+
+
+# Who is there.
+
+
+def test_present_is_who_stands_as_it_was_seen(one: Session) -> None:
+    mine = Entry(Ticket("x", "R", "a1", minds_marks=True), "x/7", 7)
+    targets = (Contender("x/5"), Contender("x/4", mark="m"), Contender("x/3"))
+    rows = [OWN, row(5, mark=DOWNGRADED), row(4, mark="m")]
+    asked = feed(one.acts.present(one.work, mine, targets, watch=False), [rows])
+    assert of(asked) == [one.say.some("app:x", [7, 5, 4, 3])]
+    assert asked.result == (True, ["x/4"])
+
+
+def test_a_mark_is_no_matter_to_one_that_does_not_mind(one: Session) -> None:
+    rows = [OWN, row(5, mark=DOWNGRADED)]
+    asked = feed(one.acts.present(one.work, MINE, (Contender("x/5"),), watch=False), [rows])
+    assert asked.result == (True, ["x/5"])
+
+
+@pytest.mark.parametrize("rows", [[], [row(7, "other")], [row(7, "me", left_us=0)]])
+def test_the_own_contender_is_not_there_if_it_is_gone_or_over(one: Session, rows: list[Any]) -> None:
+    assert feed(one.acts.present(one.work, MINE, (), watch=False), [rows]).result == (False, [])
+
+
+def test_what_is_watched_is_looked_at_afterwards(one: Session) -> None:
+    targets = (Contender("x/5"), Contender("x/4"))
+    asked = feed(one.acts.present(one.work, MINE, targets, watch=True), [1, 1, 1], [[OWN]])
+    watched = [one.say.watch("app:x", token, "me") for token in (5, 4)]
+    assert of(asked) == [one.say.lock("app:x"), *watched, one.say.some("app:x", [7, 5, 4])]
+
+
+@pytest.mark.parametrize(("dialect", "targets"), [("mysql", (Contender("x/5"),)), ("postgresql", ())])
+def test_where_there_is_nothing_to_watch_only_a_read_is_left(dialect: str, targets: Any) -> None:
+    one = Session(dialect)
+    assert len(of(feed(one.acts.present(one.work, MINE, targets, watch=True), [[OWN]]))) == 1
+
+
+# To leave.
+
+
+def test_what_is_removed_is_known_to_those_that_watch_it(one: Session) -> None:
+    asked = feed(one.acts.remove(one.work, "x", "a1", 7, bury=False), [1, 1], [[None]])
+    assert of(asked) == [
+        one.say.lock("app:x"),
+        one.say.remove("app:x", "a1", "me"),
+        one.say.ring("recipes_", "app:x", [7, OBSERVERS], "g"),
+    ]
+    assert asked.result
+    assert one.work.news == [Gone("x/7"), Changed("x")]
+
+
+def test_what_was_gone_is_not_removed_and_can_be_buried(one: Session) -> None:
+    asked = feed(one.acts.remove(one.work, "x", "a1", 7, bury=True), [1, 0], [1])
+    assert of(asked)[-1] == one.say.bury("a1", GRAVE_US)
+    assert not asked.result
+    assert not one.work.news
+
+
+def test_one_whose_token_is_not_known_is_found_by_its_id(one: Session) -> None:
+    asked = feed(one.acts.remove(one.work, "x", "a1", None, bury=True), [1, [(7,)]], [1], [[None]], [1])
+    assert of(asked)[1:3] == [one.say.find("app:x", "a1", "me"), one.say.delete("app:x", [7])]
+    assert asked.result
+    assert one.work.news == [Gone("x/7"), Changed("x")]
+
+
+def test_to_evict_deletes_what_has_still_this_token(one: Session) -> None:
+    asked = feed(one.acts.expel(one.work, "x", 5), [1, [row(5)]], [1], [[None]])
+    assert of(asked)[1:3] == [one.say.some("app:x", [5]), one.say.delete("app:x", [5])]
+    assert asked.result
+    assert not feed(one.acts.expel(one.work, "x", 5), [1, []]).result
+
+
+# In place.
+
+
+def test_to_write_in_place_compares_the_version_and_the_session(one: Session) -> None:
+    asked = feed(
+        one.acts.rewrite(one.work, MINE, "m", b"n", 3), [1, [("me",)], 1, [(4, "m", b"n")]], [[None]]
+    )
+    assert of(asked) == [
+        one.say.lock("app:x"),
+        one.say.alive("me"),
+        one.say.rewrite("app:x", "me", token=7, mark="m", data=b"n", version=3),
+        one.say.written("app:x", 7, "me"),
+        one.say.ring("recipes_", "app:x", [7, OBSERVERS], "c"),
+    ]
+    assert asked.result == (4, True)
+    assert one.work.news == [Changed("x/7"), Changed("x")]
+
+
+@pytest.mark.parametrize(
+    ("now", "same"), [((5, "m", b"n"), True), ((5, "m", b"z"), False), ((5, "", b"n"), False)]
+)
+def test_another_version_is_left_as_it_is(one: Session, now: Any, same: bool) -> None:
+    asked = feed(one.acts.rewrite(one.work, MINE, "m", b"n", 3), [1, [("me",)], 0, [now]])
+    assert asked.result == (5, same)
+    assert not one.work.news
+    assert not one.work.undo
+
+
+@pytest.mark.parametrize(("alive", "found"), [([], [(4, "m", b"")]), ([("me",)], [])], ids=["dead", "gone"])
+def test_a_dead_session_writes_nothing_in_place(one: Session, alive: Any, found: Any) -> None:
+    asked = feed(one.acts.rewrite(one.work, MINE, "m", b"", 3), [1, alive, 1, found])
+    assert asked.result is None
+    assert one.work.undo
+
+
+# From outside.
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_listing_shows_all_of_each_and_no_dead(dialect: str) -> None:
+    one = Session(dialect)
+    dead = row(3, "dead", left_us=0, owner="", data=b"")
+    alive = row(5, mark="m", version=2, owner="o", data=memoryview(b"d"))
+    rung = [[None]] if one.say.notifies else []
+    watched = [[1]] if one.say.notifies else []
+    asked = feed(
+        one.acts.listing(one.work, "x", 9, watch=True),
+        [1], *watched, [[dead, alive]], [[("dead",)]], [1], [[(3,)]], [1], *rung, [[alive]],
+    )  # fmt: skip
+    armed = [one.say.watch("app:x", OBSERVERS, "me")] if one.say.notifies else []
+    assert of(asked)[: 2 + len(armed)] == [one.say.lock("app:x"), *armed, one.say.head("app:x", 9)]
+    shown = Contender("x/5", "b5", "W", "other", "m", 5, "o", b"d", 2)
+    assert asked.result == Listing((shown,), 5.0)
+
+
+def test_a_peek_shows_nothing_if_somebody_is_dead(one: Session) -> None:
+    alive = row(5, owner="o", data=b"d")
+    assert feed(one.acts.peek(one.work, "x", 9), [[alive]]).result.contenders[0].data == b"d"
+    assert feed(one.acts.peek(one.work, "x", 9), [[]]).result == Listing(())
+    assert feed(one.acts.peek(one.work, "x", 9), [[alive, row(6, left_us=0)]]).result is None
+
+
+def test_queues_are_those_of_the_own_root(one: Session) -> None:
+    asked = feed(one.acts.queues(one.work, 9), [[("app:x",), ("app:~semaphore/y",)]])
+    assert of(asked) == [one.say.queues("app:", "app;", 9)]
+    assert asked.result == ("x", "~semaphore/y")
+
+
+# Values.
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_value_is_watched_before_it_is_read(dialect: str) -> None:
+    one = Session(dialect)
+    watched = [[1, 1]] if one.say.notifies else []
+    asked = feed(one.acts.read(one.work, "~value/v", watch=True), *watched, [[(b"v", 3)]])
+    key = "app:~value/v"
+    armed = [one.say.lock(key), one.say.watch(key, OBSERVERS, "me")] if one.say.notifies else []
+    assert of(asked) == [*armed, one.say.read(key)]
+    assert asked.result == Stored(b"v", 3)
+
+
+def test_a_value_that_there_is_not_has_no_version(one: Session) -> None:
+    assert feed(one.acts.read(one.work, "~value/v", watch=False), [[]]).result == Stored()
+
+
+@pytest.mark.parametrize(
+    ("data", "written", "stored"),
+    [(b"new", "set", Stored(b"new", 9)), (None, "erase", Stored())],
+)
+def test_a_write_and_its_receipt_are_one_act(one: Session, data: Any, written: str, stored: Stored) -> None:
+    put = Put(Exchange(Write("~value/v", data, 1, if_version=3), 6, b"1"))
+    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]], [1], [1], [[None]])
+    key = "app:~value/v"
+    value = one.say.set(key, 9, b"new") if written == "set" else one.say.erase(key)
+    assert of(asked)[5:7] == [one.say.say(key, "me", 9, b"1"), value]
+    assert asked.result == Exchanged(True, 9, b"1", stored)
+    assert one.work.news == [Changed("~value/v")]
+
+
+def test_to_settle_writes_the_receipt_alone(one: Session) -> None:
+    put = Put(Exchange(WRITE, 0, b"", settles=True))
+    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], [(4,)]], [1])
+    assert of(asked)[-1] == one.say.say("app:~value/v", "me", 9, b"")
+    assert asked.result == Exchanged(True, 9, b"")
+    assert not one.work.news
+
+
+@pytest.mark.parametrize(
+    ("said", "version"), [([(6, b"2")], [(3,)]), ([], [(4,)]), ([], [])], ids=["receipt", "value", "no value"]
+)
+def test_a_write_that_finds_another_version_writes_nothing(one: Session, said: Any, version: Any) -> None:
+    asked = feed(
+        one.acts.put(one.work, Put(Exchange(WRITE, 0, b"1"))),
+        [1, [("me",)], [(9,)], said, version],
+        [[(b"v", 4)]],
+    )
+    receipt, text = said[0] if said else (0, b"")
+    assert asked.result == Exchanged(False, receipt, text, Stored(b"v", 4))
+    assert not one.work.news
+
+
+@pytest.mark.parametrize("rows", [[[(7, "")], [(8, "")]], [[], [(8, "")]], [[(7, "")], []]])
+def test_all_that_guard_a_write_have_to_stand(one: Session, rows: Any) -> None:
+    guards = (MINE, Entry(Ticket("y", "lock", "a2"), "y/8", 8))
+    put = Put(Exchange(Write("~value/v", b"new", 1, guards=guards), 0, b"1"))
+    replies = [[1], [1], [[None]]] if all(rows) else [[[]]]
+    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [rows[0]], [rows[1]], *replies)
+    assert of(asked)[5:7] == [one.say.guard("app:x", 7, "me"), one.say.guard("app:y", 8, "me")]
+    assert (asked.result.done, asked.result.guarded) == (all(rows), all(rows))
+
+
+def test_a_session_that_is_over_writes_nothing(one: Session) -> None:
+    """Its receipts may be deleted: a late copy of its first write would find all as expected."""
+    with pytest.raises(SessionLost):
+        feed(one.acts.put(one.work, Put(Exchange(WRITE, 0, b"1"))), [1, [], [(9,)], [], [(3,)]])
+
+
+# What was over long ago.
+
+
+def test_to_tidy_kills_before_it_deletes_and_locks_in_the_order_of_names(one: Session) -> None:
+    asked = feed(
+        one.acts.tidy(one.work),
+        [[("s1",), ("s2",)]], [[("s1",)]], [1], [[("r:y", 3), ("app:x", 7)]],
+        [1], [1], [[None]], [1], [1], [[None]], [1, 1],
+        [[("a0",)], []], [1],
+    )  # fmt: skip
+    assert of(asked) == [
+        one.say.stale(STALE_AT_ONCE, DAY_US),
+        one.say.dead(["s1", "s2"]),
+        one.say.kill(["s1"]),
+        one.say.where(["s1"]),
+        one.say.lock("app:x"),
+        one.say.delete("app:x", [7]),
+        one.say.ring("recipes_", "app:x", [7, OBSERVERS], "g"),
+        one.say.lock("r:y"),
+        one.say.delete("r:y", [3]),
+        one.say.ring("recipes_", "r:y", [3, OBSERVERS], "g"),
+        *one.say.forget(["s1"]),
+        one.say.old_graves(NAMES_AT_ONCE),
+        one.say.tidied_to(),
+        one.say.dig(["a0"]),
+    ]
+
+
+def test_sessions_that_somebody_else_tidies_are_left_alone(one: Session) -> None:
+    asked = feed(one.acts.tidy(one.work), [[("s1",)]], [[]], [[], []])
+    assert of(asked)[-2:] == [one.say.old_graves(NAMES_AT_ONCE), one.say.tidied_to()]
+
+
+def test_idle_queues_are_dropped_some_at_a_time(one: Session) -> None:
+    names = [(f"app:{number:04}",) for number in range(NAMES_AT_ONCE)]
+    known = [name for (name,) in names]
+    asked = feed(one.acts.tidy(one.work), [[]], [[], [("app:",)]], [names], [names[:2]], [2], [1])
+    assert of(asked)[3:] == [
+        one.say.names("app:", NAMES_AT_ONCE),
+        one.say.idle(known, DAY_US),
+        one.say.drop_idle(known[:2], DAY_US),
+        one.say.tidy_to(known[-1]),
+    ]
+
+
+@pytest.mark.parametrize("names", [[], [("app:x",)]])
+def test_behind_the_last_queue_it_begins_anew(one: Session, names: list[Any]) -> None:
+    idle = [[[]]] if names else []
+    asked = feed(one.acts.tidy(one.work), [[]], [[], [("app:w",)]], [names], *idle, [1])
+    assert of(asked)[-1] == one.say.tidy_to("")
+
+
+# The server.
+
+
+def test_the_first_server_grants_at_once(one: Session) -> None:
+    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [1, [("s1", 0, 20_000_000, NOW)]])
+    assert of(asked) == [one.say.first_life("s1", 20_000_000), one.say.life()]
+    assert asked.result == (0, 20_000_000)
+
+
+def test_another_server_grants_after_the_grace_that_was_agreed_about(one: Session) -> None:
+    asked = feed(
+        one.acts.enter(one.work, "s2", 5_000_000),
+        [1, [("s1", 0, 20_000_000, NOW)]],
+        [1, [("s2", NOW, 20_000_000, NOW)]],
+    )
+    assert of(asked)[2:] == [one.say.next_life("s2"), one.say.life()]
+    assert asked.result == (NOW + 20_000_000, 20_000_000)
