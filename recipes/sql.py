@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from recipes._contract.deadline import duration
 from recipes._programs.hold import SHARED
 from recipes.stores._kit.queue import target_of
+from recipes.stores.sql import SqlBackend
 from recipes.stores.sql.handed import run_awaited, run_blocking
 from recipes.stores.sql.inside import Standing, guarding, locking, row_of, tables_of
 from recipes.stores.sql.inside import schema as _schema
@@ -142,8 +143,6 @@ def _locking(name: str, timeout: float | None, nowait: bool, tables: str) -> Any
 
 def _standing(grant: Grant | AsyncGrant) -> Standing:
     """Return what the database is to look for; no I/O."""
-    from recipes.stores.sql import SqlBackend  # noqa: PLC0415 - TODO
-
     hold: HeldState = grant._hold  # noqa: SLF001 - the two are one package
     if hold not in hold.parts:
         raise TypeError("a multi-lock's grant is of several contenders: guard each grant[lock]")
@@ -154,8 +153,8 @@ def _standing(grant: Grant | AsyncGrant) -> Standing:
     queue, token = target_of(hold.entry.ref)
     return Standing(
         store=backend.dialect,
-        tables=backend.tables,
-        queue=f"{backend.root}:{queue}",
+        tables=backend.given.tables,
+        queue=f"{backend.given.root}:{queue}",
         token=token,
         session=hold.session.id,
         name=hold.labels["name"],

@@ -10,12 +10,14 @@ import argparse
 import secrets
 import sys
 from collections.abc import Sequence
+from itertools import product
 
 from integration.sql.places import ISOLATIONS, STORES, WAYS
 from integration.sql.transfers import Plan, run
 from integration.sql.worker import PROTECTIONS
 
 RIGHT = ("locked", "guard")
+NUMBERS = ("processes", "transfers", "kills", "stops", "ends")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,30 +28,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--way", action="append", choices=list(WAYS), help="may be repeated; sqlalchemy")
     parser.add_argument("--isolation", choices=ISOLATIONS, default=ISOLATIONS[0])
     parser.add_argument("--protection", action="append", choices=PROTECTIONS, help="may be repeated; locked")
-    for name in ("processes", "transfers", "kills", "stops", "ends"):
+    for name in NUMBERS:
         parser.add_argument(f"--{name}", type=int, default=getattr(Plan, name))
     parser.add_argument("--stop-s", type=float, default=Plan.stop_s)
     parser.add_argument("--seed", help="what faults are drawn from; a new one by default, and printed")
     asked = parser.parse_args(arguments)
     seed = asked.seed or secrets.token_hex(4)
-    sizes = {
-        name: getattr(asked, name) for name in ("processes", "transfers", "kills", "stops", "ends", "stop_s")
-    }
+    sizes = {name: getattr(asked, name) for name in (*NUMBERS, "stop_s")}
     good = True
     for store in asked.store or STORES:
         with STORES[store]() as server:
-            for way in asked.way or ["sqlalchemy"]:
-                for protection in asked.protection or ["locked"]:
-                    plan = Plan(way, asked.isolation, protection, **sizes, seed=seed)
-                    result = run(server, plan)
-                    good = good and (not result.wrong) == (protection in RIGHT)
-                    print(
-                        f"{store}, {way}, {asked.isolation}, {protection}, seed {seed}: {result.done} transfers"
-                        f" in {result.seconds} s, sum {result.found} of {result.expected}, {result.off} accounts"
-                        f" off, {result.repeated} tokens repeated, {dict(result.faults)}, {result.again} again:"
-                        f" {result.wrong or 'right'}",
-                        flush=True,
-                    )
+            for way, protection in product(asked.way or ["sqlalchemy"], asked.protection or ["locked"]):
+                plan = Plan(way, asked.isolation, protection, **sizes, seed=seed)
+                result = run(server, plan)
+                good = good and (not result.wrong) == (protection in RIGHT)
+                print(f"{store}: {result}", flush=True)
     return int(not good)
 
 

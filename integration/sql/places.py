@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from integration import servers
 from recipes import sql
 
-__all__ = ["ISOLATIONS", "STORES", "WAYS", "Run", "Way", "make_tables", "plain"]
+__all__ = ["ISOLATIONS", "STORES", "WAYS", "Run", "Way", "by_cursor", "make_tables", "plain"]
 
 STORES: dict[str, Callable[[], servers.Postgres | servers.MariaDb]] = {
     "postgresql": servers.postgres,

@@ -81,12 +81,12 @@ class Result:
     """
 
     plan: Plan
-    found: int
-    expected: int
-    off: int
-    done: int
-    repeated: int
-    seconds: float
+    found: int = 0
+    expected: int = 0
+    off: int = 0
+    done: int = 0
+    repeated: int = 0
+    seconds: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
     again: int = 0
 
@@ -99,13 +99,22 @@ class Result:
             return "loses money"
         return "repeats tokens" if self.repeated else ""
 
+    def __str__(self) -> str:
+        plan = self.plan
+        return (
+            f"{plan.way}, {plan.isolation}, {plan.protection}, seed {plan.seed}: {self.wrong or 'right'};"
+            f" {self.done} transfers by {plan.processes} in {self.seconds} s, sum {self.found} of"
+            f" {self.expected}, {self.off} accounts off, {self.repeated} tokens repeated;"
+            f" {dict(self.faults)}, {self.again} tried again"
+        )
+
 
 class Member:
     """A process with its part of the transfers."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the member
         self._start()
 
     def _start(self) -> None:
@@ -170,7 +179,7 @@ def run(server: servers.Postgres | servers.MariaDb, plan: Plan) -> Result:
     url = server.url()
     make_tables(url, tables)
     _prepare(url, tables, plan)
-    happened: Counter[str] = Counter()
+    result = Result(plan)
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         members = [stack.enter_context(contextlib.closing(Member(job))) for job in _jobs(url, tables, plan)]
@@ -183,10 +192,11 @@ def run(server: servers.Postgres | servers.MariaDb, plan: Plan) -> Result:
             running = _wait(server, tables, after, members)
             if not running:
                 break
-            happened[kind] += 1
+            result.faults[kind] += 1
             _strike(server, kind, chance.choice(running), plan)
-        again = sum(member.finish() for member in members)
-    return _judged(url, tables, plan, time.monotonic() - begun, happened, again)
+        result.again = sum(member.finish() for member in members)
+    result.seconds = round(time.monotonic() - begun, 1)
+    return _judge(url, tables, result)
 
 
 def _jobs(url: str, tables: str, plan: Plan) -> Iterator[Job]:
@@ -227,7 +237,8 @@ def _strike(server: servers.Postgres | servers.MariaDb, kind: str, member: Membe
         server.terminate()
 
 
-def _judged(url: str, tables: str, plan: Plan, seconds: float, happened: Counter[str], again: int) -> Result:
+def _judge(url: str, tables: str, result: Result) -> Result:
+    """Fill in what is found in the database."""
     with contextlib.closing(plain(url)) as connection:
         cursor = connection.cursor()
         cursor.execute(f"SELECT id, balance FROM {tables}account")
@@ -236,10 +247,10 @@ def _judged(url: str, tables: str, plan: Plan, seconds: float, happened: Counter
         done = list(cursor.fetchall())
     meant = dict.fromkeys(balances, FIRST)
     for number, _ in done:
-        source, target, amount = amounts(number, plan.accounts)
+        source, target, amount = amounts(number, len(balances))
         meant[source] -= amount
         meant[target] += amount
-    off = sum(balances[one] != meant[one] for one in balances)
-    repeated = len(done) - len({token for _, token in done})
-    found, expected = sum(balances.values()), FIRST * plan.accounts
-    return Result(plan, found, expected, off, len(done), repeated, round(seconds, 1), happened, again)
+    result.found, result.expected = sum(balances.values()), FIRST * len(balances)
+    result.off = sum(balances[one] != meant[one] for one in balances)
+    result.done, result.repeated = len(done), len(done) - len({token for _, token in done})
+    return result

@@ -12,9 +12,10 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from recipes.errors import StoreRefused
 from recipes.stores.sql.inside import NO_ATOMIC, Failed, Said, Words
+from recipes.stores.sql.meaning import code_of
 from recipes.stores.sql.tables import dialect_of
 
-__all__ = ["code_of", "run_awaited", "run_blocking"]
+__all__ = ["run_awaited", "run_blocking"]
 
 T = TypeVar("T")
 Begin = Callable[[Words], Generator[Said, Any, T]]
@@ -98,11 +99,8 @@ class _Turns(Generic[T]):
         self._go(lambda: self._steps.send(rows))
 
     def fail(self, error: Exception) -> None:
-        """Go on with what the database refused; anything else is raised."""
-        code = code_of(error)
-        if code is None:
-            raise error
-        self._go(lambda: self._steps.throw(Failed(code, error)))
+        """Go on with what a statement raised."""
+        self._go(lambda: self._steps.throw(Failed(_code_of(error), error)))
 
     def _go(self, on: Callable[[], Said]) -> None:
         try:
@@ -113,17 +111,11 @@ class _Turns(Generic[T]):
             raise failure.error from None
 
 
-def code_of(error: BaseException | None) -> str | int | None:
-    """Return the SQLSTATE, or MySQL's number, that an error of a driver has, or of what it was made of."""
-    while error is not None:
-        number = error.args[0] if error.args else None
-        if isinstance(number, int) and not isinstance(error, OSError):  # first: PyMySQL says both
-            return number
-        state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-        if isinstance(state, str):
-            return state
+def _code_of(error: BaseException | None) -> str | int | None:
+    """Return the code of an error of a driver, or of what was made of one."""
+    while error is not None and (code := code_of(error)) is None:
         error = getattr(error, "orig", None) or error.__cause__
-    return None
+    return None if error is None else code
 
 
 # Which connection it is.

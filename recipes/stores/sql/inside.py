@@ -1,7 +1,7 @@
 """What is said in a transaction of the user's: to lock a name, and to guard a grant. Pure generators.
 
-They yield one statement at a time and are sent its rows; what the database refuses is thrown in, as `Failed`,
-and what they do not catch is raised as the driver raised it.
+They yield one statement at a time and are sent its rows. If it fails, that is thrown in as `Failed`, and
+raised as the driver raised it if they let it out.
 
 A lock has two hazards. The transaction must not end with the statement, or the lock does: a savepoint shows
 that it does not. And it must not read what was there before it had the lock. PostgreSQL refuses by itself to
@@ -74,14 +74,14 @@ class Said:
 
 
 class Failed(Exception):
-    """The database refused a statement.
+    """A statement failed.
 
     Attributes:
-        code: The SQLSTATE, or MySQL's number.
+        code: The SQLSTATE, or MySQL's number; None: the connection may be lost.
         error: What the driver raised.
     """
 
-    def __init__(self, code: str | int, error: Exception) -> None:
+    def __init__(self, code: str | int | None, error: Exception) -> None:
         self.code, self.error = code, error
 
 
