@@ -149,6 +149,7 @@ class Statements:
         )
         self._end_session = delete(session).where(mine)
         self._end_receipts = delete(receipt).where(receipt.c.session == _given("me"))
+        self._begun = select(session.c.id).where(mine)
         self._alive = select(session.c.id).where(mine, session.c.expires_at > Clock())
         self._stays = self._alive.with_for_update(read=True, key_share=True)
         over = session.c.id.in_(bindparam("ids_", expanding=True))
@@ -182,6 +183,10 @@ class Statements:
     def stays(self, me: str) -> Ask:
         """Read whether a session lives; it is not deleted until the transaction ends."""
         return Ask(self._stays, {"me_": me})
+
+    def begun(self, me: str) -> Ask:
+        """Read whether a session was begun here, dead or alive."""
+        return Ask(self._begun, {"me_": me})
 
     def dead(self, ids: list[str]) -> Ask:
         """Lock, and return, those of these sessions that are over, but for those that somebody has locked."""
