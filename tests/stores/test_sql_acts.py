@@ -399,7 +399,7 @@ def test_to_write_in_place_compares_the_version_and_the_session(one: Session) ->
         one.say.written("app:x", 7, "me"),
         one.say.ring("recipes_", "app:x", [7, OBSERVERS], "c"),
     ]
-    assert asked.result == (4, True)
+    assert asked.result == (4, True, True)
     assert one.work.news == [Changed("x/7"), Changed("x")]
 
 
@@ -408,7 +408,7 @@ def test_to_write_in_place_compares_the_version_and_the_session(one: Session) ->
 )
 def test_another_version_is_left_as_it_is(one: Session, now: Any, same: bool) -> None:
     asked = feed(one.acts.rewrite(one.work, MINE, "m", b"n", 3), [1, [("me",)], 0, [now]])
-    assert asked.result == (5, same)
+    assert asked.result == (5, False, same)
     assert not one.work.news
     assert not one.work.undo
 
