@@ -29,6 +29,7 @@ ALONE = (
     "integration/test_bench.py",
     "integration/test_crowd.py",
     "integration/test_demo.py",
+    "integration/test_sqlite.py",
     "integration/test_sqlite_timing.py",
 )
 """Those that load the machine, or compare how long one thing takes with another: they run one at a time."""
@@ -82,9 +83,10 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
-    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "2")
-    measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest, ("tests/simulation", "-n", "2"))
+    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "4")
+    measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
     if not session.posargs:
+        session.run("pytest", "tests/simulation", *SHORT, "-n", "2")  # it computes, and a tracer slows that
         report(session)
 
 

@@ -27,18 +27,21 @@ FIGURES = pytest.StashKey[list[str]]()
 AGAIN = {"TestWritersInterrupts", "TestPermitsInterrupts", "TestMultiLocksInterrupts", "TestWritersExclusion"}
 """Parts of the contract with the locks of other recipes."""
 
+AGAIN_ON = {"etcd-3.5", "zookeeper-3.8"}
+"""Where these, and what is on another event loop, run by default: they do not differ by store."""
+
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before what is deselected is
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run on one store less what differs in its programs, and not by store; measure once more what fails."""
+    """Run on two stores by default what does not differ by store; measure once more what fails."""
     for item in items:
         if item.get_closest_marker("measured"):
             item.add_marker(pytest.mark.flaky(reruns=1))
         spec = getattr(item, "callspec", None)
-        if spec is not None and spec.params.get("server") == "redis-7" and _repeats(item):
+        if spec is not None and spec.params.get("server", "etcd-3.5") not in AGAIN_ON and _repeats(item):
             item.add_marker(pytest.mark.long)
 
 
