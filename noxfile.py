@@ -29,8 +29,7 @@ ALONE = (
     "integration/test_bench.py",
     "integration/test_crowd.py",
     "integration/test_demo.py",
-    "integration/test_sqlite.py",
-    "integration/test_sqlite_timing.py",
+    "integration/test_sqlite_crowd.py",
 )
 """Those that load the machine, or compare how long one thing takes with another: they run one at a time."""
 SHORT = ("-m", "not long")
@@ -136,9 +135,10 @@ def faults(session: nox.Session) -> None:
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *BESIDE)
-    others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *BESIDE)
-    unserved = ("tests", "-m", "long", *BESIDE)
+    few = ("-n", "3")  # many of the long ones start clusters, or crowds
+    beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *few)
+    others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *few)
+    unserved = ("tests", "-m", "long", *few)
     for run in (tuple(session.posargs),) if session.posargs else (beside, LOADED, others, unserved):
         session.run("pytest", *run)
     if not session.posargs:

@@ -16,6 +16,7 @@ MAY = (
     "integration/test_budget*.py",
     "integration/test_contract.py",  # one class of it
     "integration/test_cost.py",
+    "integration/test_sqlite_crowd.py",  # not what counts there
     "integration/test_sqlite_timing.py",
     "integration/peers/test_table.py",  # what is said of other packages
     "integration/**/test_docs*.py",

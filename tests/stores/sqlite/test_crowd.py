@@ -37,6 +37,6 @@ def test_waiting_is_cheap_and_ends_at_once(tmp_path: Path, capsys: pytest.Captur
     hands, cores = median(waits.handovers_s), median(waits.cores)
     with capsys.disabled():
         print(f"\n  hand-over after 2 s: p50 {hands * 1000:.2f} ms; waiting: {cores:.3%} of a core")
-    # 3 ms in integration/test_sqlite_timing.py: here others are at work.
+    # 3 ms in integration/test_sqlite_crowd.py: here others are at work.
     assert hands <= 0.01 + 4 * median(waits.wakes_s)
     assert cores < 0.01
