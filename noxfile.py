@@ -82,7 +82,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
-    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "4")
+    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "3")
     measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
     if not session.posargs:
         session.run("pytest", "tests/simulation", *SHORT, "-n", "2")  # it computes, and a tracer slows that
