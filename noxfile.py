@@ -25,6 +25,7 @@ HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.p
 BESIDE = ("-n", "8", "--dist", "worksteal")
 """Run tests beside each other: nearly all of them mostly wait, so many more than there are cores."""
 ALONE = (
+    "integration/differential",
     "integration/faults/test_interrupts.py",
     "integration/test_bench.py",
     "integration/test_crowd.py",
