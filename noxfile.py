@@ -27,9 +27,11 @@ BESIDE = ("-n", "8", "--dist", "worksteal")
 ALONE = (
     "integration/differential",
     "integration/faults/test_interrupts.py",
+    "integration/test_barrier.py",
     "integration/test_bench.py",
     "integration/test_crowd.py",
     "integration/test_demo.py",
+    "integration/test_multilock.py",
     "integration/test_sqlite_crowd.py",
 )
 """Those that load the machine, or compare how long one thing takes with another: they run one at a time."""
