@@ -99,7 +99,7 @@ class Acts:
     def open(self, work: Work, ttl_us: int) -> Steps[None]:
         """Begin a session, and notify it: so it is known whether it can be."""
         say = self._say
-        said = [say.notify(self.channel, "")] if say.notifies else []
+        said = [say.notify(self.channel, "open")] if say.notifies else []
         yield (say.begin_session(self._me, ttl_us), *said)
 
     def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:
@@ -305,8 +305,8 @@ class Acts:
 
     def rewrite(
         self, work: Work, entry: Entry, mark: str, data: bytes, version: int
-    ) -> Steps[tuple[int, bool] | None]:
-        """Write mark and data if it has this version; returns its version now, and whether it says this."""
+    ) -> Steps[tuple[int, bool, bool] | None]:
+        """Write mark and data if it has this version; returns that now, if it was done, and if it says this."""
         say, name, token = self._say, self._key(entry.ticket.queue), entry.token
         _, alive, changed, found = yield (
             say.lock(name),
@@ -320,7 +320,7 @@ class Acts:
         if changed:
             yield from self._ring(work, name, [token], Changed)
         now, said, held = found[0]
-        return int(now), said == mark and bytes(held) == data
+        return int(now), bool(changed), said == mark and bytes(held) == data
 
     def _ring(self, work: Work, name: str, tokens: list[int], what: type[Gone | Changed]) -> Steps[None]:
         """Notify all that watch these contenders or the queue, once it is committed."""

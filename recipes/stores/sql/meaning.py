@@ -24,6 +24,8 @@ _AGAIN = {"40001", "40P01", 1213, 1020}
 _MISSING = {"42P01", 1146}
 _DENIED = {"28000", "28P01", "42501", 1044, 1045, 1142, 1143, 1227, 1370, 1698}
 _OTHER_TABLES = {"42703", "42804", 1054, 1136, 1364}
+_MISTAKEN = {1064, 1264, 1366, 1406}
+"""Values or statements that no try will make right, as those of the classes 22 and 42 of SQLSTATE."""
 _NO_DATABASE = {"3D000", 1049}
 _FULL = {"53100", 28, 1021, 1041, 1114}
 _READ_ONLY = {"25006", 1290, 1792, 1836}
@@ -92,6 +94,8 @@ def _answer(label: str, code: object, said: str) -> StoreError | None:  # noqa: 
         return StoreRefused(label, f"{said}; create the database, or mend the path of the URL")
     if code in _FULL:
         return StoreFull(label, said)
+    if code in _MISTAKEN or (isinstance(code, str) and code[:2] in ("22", "42")):
+        return StoreRefused(label, said)
     if code in _READ_ONLY:
         what = f"the server is a standby, or takes no writes now ({said})"
     elif code in _WAITED:

@@ -196,17 +196,15 @@ class SqlProtocol(StoreProtocol):
         while True:
             version = self._rewritten.get(one, 0) if op.version is None else op.version
             writing = partial(self._acts.rewrite, entry=op.entry, mark=op.mark, data=op.data, version=version)
-            found: tuple[int, bool] | None = yield Transact(writing)
+            found: tuple[int, bool, bool] | None = yield Transact(writing)
             if found is None:
                 return None
-            now, said = found
+            now, written, same = found
             self._rewritten[one] = now
-            if now == version + 1 and said:
+            if written or (same and op.version is None):  # by an earlier try
                 return now
             if op.version is not None:
                 return None
-            if said:  # an earlier try did it
-                return now
 
     # What is looked at from outside.
 
