@@ -98,6 +98,11 @@ def test_what_writes_first_locks_the_row_of_its_queue(one: Session, act: str) ->
 # Sessions.
 
 
+@pytest.mark.parametrize(("dialect", "channel"), [("postgresql", "recipes_me"), ("mysql", "")])
+def test_a_session_has_a_channel_where_the_server_notifies(dialect: str, channel: str) -> None:
+    assert Session(dialect).acts.channel == channel
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_to_open_begins_a_session_and_tries_whether_it_is_notified(dialect: str) -> None:
     one = Session(dialect)
@@ -107,9 +112,9 @@ def test_to_open_begins_a_session_and_tries_whether_it_is_notified(dialect: str)
 
 
 def test_a_renewal_reads_where_it_stands_in_a_statement_behind_that_which_renews(one: Session) -> None:
-    asked = feed(one.acts.renew(one.work), [1], [[("app:x", 7), ("app:~value/v", 8)]])
+    asked = feed(one.acts.renew(one.work), [1], [[("app:x", 7, "a1"), ("app:~value/v", 8, "a2")]])
     assert asked == [(one.say.renew("me"),), (one.say.mine("me"),)]
-    assert asked.result == [("x", 7), ("~value/v", 8)]
+    assert asked.result == [("x", 7, "a1"), ("~value/v", 8, "a2")]
 
 
 def test_a_session_that_is_over_is_not_renewed(one: Session) -> None:
@@ -120,7 +125,7 @@ def test_a_session_that_is_over_is_not_renewed(one: Session) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_to_end_locks_its_queues_in_the_order_of_their_names_and_then_its_own_row(dialect: str) -> None:
     one = Session(dialect)
-    places = [("app:y", 3), ("app:x", 9), ("app:x", 7)]
+    places = [("app:y", 3, "a1"), ("app:x", 9, "a2"), ("app:x", 7, "a3")]
     rung = [[None]] if one.say.notifies else []
     asked = feed(one.acts.end(one.work), [places], [1], [2], *rung, [1], [1], *rung, [1, 1, 1])
     locks = [ask for ask in of(asked) if ask in (one.say.lock("app:x"), one.say.lock("app:y"))]
@@ -472,17 +477,17 @@ def test_a_value_that_there_is_not_has_no_version(one: Session) -> None:
 )
 def test_a_write_and_its_receipt_are_one_act(one: Session, data: Any, written: str, stored: Stored) -> None:
     put = Put(Exchange(Write("~value/v", data, 1, if_version=3), 6, b"1"))
-    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]], [1], [1], [[None]])
+    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]], [[("me",)], 1], [1], [[None]])
     key = "app:~value/v"
     value = one.say.set(key, 9, b"new") if written == "set" else one.say.erase(key)
-    assert of(asked)[5:7] == [one.say.say(key, "me", 9, b"1"), value]
+    assert of(asked)[5:8] == [one.say.stays("me"), one.say.say(key, "me", 9, b"1"), value]
     assert asked.result == Exchanged(True, 9, b"1", stored)
     assert one.work.news == [Changed("~value/v")]
 
 
 def test_to_settle_writes_the_receipt_alone(one: Session) -> None:
     put = Put(Exchange(WRITE, 0, b"", settles=True))
-    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], [(4,)]], [1])
+    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], [(4,)]], [[("me",)], 1])
     assert of(asked)[-1] == one.say.say("app:~value/v", "me", 9, b"")
     assert asked.result == Exchanged(True, 9, b"")
     assert not one.work.news
@@ -506,7 +511,7 @@ def test_a_write_that_finds_another_version_writes_nothing(one: Session, said: A
 def test_all_that_guard_a_write_have_to_stand(one: Session, rows: Any) -> None:
     guards = (MINE, Entry(Ticket("y", "lock", "a2"), "y/8", 8))
     put = Put(Exchange(Write("~value/v", b"new", 1, guards=guards), 0, b"1"))
-    replies = [[1], [1], [[None]]] if all(rows) else [[[]]]
+    replies = [[[("me",)], 1], [1], [[None]]] if all(rows) else [[[]]]
     asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [rows[0]], [rows[1]], *replies)
     assert of(asked)[5:7] == [one.say.guard("app:x", 7, "me"), one.say.guard("app:y", 8, "me")]
     assert (asked.result.done, asked.result.guarded) == (all(rows), all(rows))
@@ -516,6 +521,12 @@ def test_a_session_that_is_over_writes_nothing(one: Session) -> None:
     """Its receipts may be deleted: a late copy of its first write would find all as expected."""
     with pytest.raises(SessionLost):
         feed(one.acts.put(one.work, Put(Exchange(WRITE, 0, b"1"))), [1, [], [(9,)], [], [(3,)]])
+
+
+def test_a_session_that_ends_meanwhile_leaves_no_receipt(one: Session) -> None:
+    put = Put(Exchange(Write("~value/v", b"new", 1), 0, b"1"))
+    with pytest.raises(SessionLost):
+        feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [[], 1])
 
 
 # What was over long ago.
@@ -573,24 +584,33 @@ def test_behind_the_last_queue_it_begins_anew(one: Session, names: list[Any]) ->
 # The server.
 
 
-def test_the_first_server_grants_at_once(one: Session) -> None:
-    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [[]], [1, [("s1", 0, 20_000_000, NOW)]])
-    assert of(asked) == [one.say.life(), one.say.first_life("s1", 20_000_000), one.say.life()]
+@pytest.mark.parametrize("there", [True, False], ids=["known", "first"])
+def test_the_server_that_is_known_grants_at_once(one: Session, there: bool) -> None:
+    row = ("s1", 0, 20_000_000, NOW)
+    replies = [[[row]]] if there else [[[]], [1, [row]]]
+    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), *replies)
+    noted = [] if there else [one.say.first_life("s1", 20_000_000), one.say.life()]
+    assert of(asked) == [one.say.life(), *noted]
     assert asked.result == (0, 20_000_000)
 
 
-def test_a_server_that_is_known_is_only_looked_up(one: Session) -> None:
-    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [[("s1", NOW, 20_000_000, NOW)]])
-    assert of(asked) == [one.say.life()]
+def test_another_server_grants_after_the_grace_that_was_agreed_about(one: Session) -> None:
+    before = ("s1", 0, 20_000_000, NOW)
+    after = ("s2", NOW, 20_000_000, NOW)
+    asked = feed(one.acts.enter(one.work, "s2", 5_000_000), [[before]], [1, [before]], [1, [after]])
+    assert of(asked) == [
+        one.say.life(),
+        one.say.first_life("s2", 5_000_000),
+        one.say.life(),
+        one.say.next_life("s2"),
+        one.say.life(),
+    ]
     assert asked.result == (NOW + 20_000_000, 20_000_000)
 
 
-def test_another_server_grants_after_the_grace_that_was_agreed_about(one: Session) -> None:
-    asked = feed(
-        one.acts.enter(one.work, "s2", 5_000_000),
-        [[("s1", 0, 20_000_000, NOW)]],
-        [1, [("s1", 0, 20_000_000, NOW)]],
-        [1, [("s2", NOW, 20_000_000, NOW)]],
-    )
-    assert of(asked)[3:] == [one.say.next_life("s2"), one.say.life()]
+def test_what_another_client_has_noted_meanwhile_is_not_noted_again(one: Session) -> None:
+    """To note the first locks the row, so of several that enter one notes the next."""
+    before, after = ("s1", 0, 20_000_000, NOW), ("s2", NOW, 20_000_000, NOW)
+    asked = feed(one.acts.enter(one.work, "s2", 20_000_000), [[before]], [1, [after]])
+    assert len(of(asked)) == 3
     assert asked.result == (NOW + 20_000_000, 20_000_000)

@@ -154,6 +154,7 @@ def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
         say.lock("q"), say.draw("q"), say.token("q"), say.draw_named("q"), say.token_named("q"),
         say.first_life("s", 1), say.life(), say.next_life("s"),
         say.begin_session("me", 1), say.renew("me"), say.mine("me"), *say.end_session("me"), say.alive("me"),
+        say.stays("me"), say.begun("me"),
         say.dead(["s"]), say.kill(["s"]),
         say.join("q", "me", **row), say.buried("a1"), say.bury("a1", 1),
         say.shown("q", "a1", 2, exclusive_only=False), say.shown("q", "a1", 2, exclusive_only=True),

@@ -102,18 +102,18 @@ class Acts:
         said = [say.notify(self.channel, "open")] if say.notifies else []
         yield (say.begin_session(self._me, ttl_us), *said)
 
-    def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:
+    def renew(self, work: Work) -> Steps[list[tuple[str, int, str]]]:
         """Renew the session, and return where it stands."""
         (renewed,) = yield (self._say.renew(self._me),)
         if not renewed:
             raise SessionLost(ENDED)
         (found,) = yield (self._say.mine(self._me),)  # a statement of its own: see the head of this file
-        return [(name.removeprefix(self._root), token) for name, token in found]
+        return [(name.removeprefix(self._root), token, one) for name, token, one in found]
 
     def end(self, work: Work) -> Steps[None]:
         """Delete the session and all that is its own."""
         (found,) = yield (self._say.mine(self._me),)
-        yield from self._clear(work, found)
+        yield from self._clear(work, [(name, token) for name, token, _ in found])
         unwatch = [self._say.unwatch(self._me)] if self._say.notifies else []
         yield (*unwatch, *self._say.end_session(self._me))
 
@@ -392,7 +392,9 @@ class Acts:
             (rows,) = yield (say.read(name),)
             return Exchanged(False, receipt, bytes(text), _stored(rows), guarded)
         now = drawn[0][0]
-        yield (say.say(name, self._me, now, exchange.receipt),)
+        lives, _ = yield (say.stays(self._me), say.say(name, self._me, now, exchange.receipt))
+        if not lives:  # a late copy: nobody would delete its receipt
+            raise SessionLost(ENDED)
         if exchange.settles:
             return Exchanged(True, now, exchange.receipt)
         if write.data is None:

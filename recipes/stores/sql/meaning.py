@@ -13,7 +13,7 @@ from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, Sto
 from recipes.stores.sockets import describe
 from recipes.stores.tls import refused_by_tls, tls_words
 
-__all__ = ["Again", "is_already_there", "is_missing", "is_ours", "is_read_only", "meaning"]
+__all__ = ["Again", "code_of", "is_already_there", "is_missing", "is_ours", "is_read_only", "meaning"]
 
 
 class Again(Exception):
@@ -131,8 +131,8 @@ def is_read_only(error: BaseException) -> bool:
     return _code(getattr(error, "orig", None) or error) in _READ_ONLY
 
 
-def _code(error: Any) -> str | int | None:
-    """Return the SQLSTATE, or the number that MySQL gives an error; of what was met as it connected too."""
+def code_of(error: Any) -> str | int | None:
+    """Return the SQLSTATE, or the number that MySQL gives an error of a driver; None: it has none."""
     first = error.args[0] if getattr(error, "args", ()) else None
     if isinstance(first, int) and not isinstance(error, OSError):
         return first
@@ -140,6 +140,14 @@ def _code(error: Any) -> str | int | None:
         state = getattr(error, name, None)
         if isinstance(state, str):
             return state
+    return None
+
+
+def _code(error: Any) -> str | int | None:
+    """Return the same of what was met as it connected too."""
+    code = code_of(error)
+    if code is not None:
+        return code
     text = str(error)
     return next((code for words, code in _AT_LOGIN if re.search(words, text)), None)
 
