@@ -51,7 +51,7 @@ class _Progress(Progress):
 
 
 class AsyncSqlConnection(AsyncConnection):
-    """An ``AsyncConnection`` to a database, for one event loop; its arguments are those of ``SqlConnection``."""
+    """An ``AsyncConnection`` to a database, for one event loop; made as a ``SqlConnection`` is."""
 
     def __init__(self, settings: Settings, on_end: OnEnd) -> None:
         del on_end
