@@ -37,6 +37,7 @@ WAITING = (
     "integration/test_budget_partitions.py",
     "integration/test_budget_redis.py",
     "integration/test_budget_rwlock.py",
+    "integration/test_budget_sql.py",
     "integration/test_budget_values.py",
     "integration/test_budget_values_zookeeper.py",
     "integration/test_cost.py",

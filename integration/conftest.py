@@ -29,7 +29,14 @@ FIGURES = pytest.StashKey[list[str]]()
 AGAIN = {"TestWritersInterrupts", "TestPermitsInterrupts", "TestMultiLocksInterrupts", "TestWritersExclusion"}
 """Parts of the contract with the locks of other recipes."""
 
-ONCE = {"redis-7", "postgres-15", "mariadb-10.11"}
+DATABASES = {"postgres-15", "mariadb-10.11"}
+BESIDE = {
+    *("test_contract.py", "test_contract_uvloop.py", "test_budget_sql.py"),
+    *("test_docs.py", "test_gevent.py", "test_recipe.py", "test_telemetry.py"),
+}
+"""The tests of each server that run on databases too; others lose this or that request on the way."""
+
+ONCE = {"redis-7", *DATABASES}
 """Where these, and another event loop, are tried only if that is asked for."""
 
 SEEN = pytest.StashKey[dict[str, str]]()
@@ -39,10 +46,17 @@ SEEN = pytest.StashKey[dict[str, str]]()
 @pytest.hookimpl(tryfirst=True)  # before what is deselected is
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run on some stores by default only once what differs in its programs, and not by store."""
+    items[:] = [item for item in items if not _reads_along(item)]
     for item in items:
         spec = getattr(item, "callspec", None)
         if spec is not None and spec.params.get("server") in ONCE and _repeats(item):
             item.add_marker(pytest.mark.long)
+
+
+def _reads_along(item: pytest.Item) -> bool:
+    """Whether it would have to read along what a client and a database say to each other."""
+    spec = getattr(item, "callspec", None)
+    return spec is not None and spec.params.get("server") in DATABASES and item.path.name not in BESIDE
 
 
 def _repeats(item: pytest.Item) -> bool:
