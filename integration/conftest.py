@@ -30,6 +30,14 @@ AGAIN = {"TestWritersInterrupts", "TestPermitsInterrupts", "TestMultiLocksInterr
 AGAIN_ON = {"etcd-3.5", "zookeeper-3.8"}
 """Where these, and what is on another event loop, run by default: they do not differ by store."""
 
+DATABASES = {"postgres-15", "mariadb-10.11"}
+BESIDE = {
+    *("test_contract.py", "test_contract_uvloop.py", "test_budget_sql.py"),
+    *("test_docs.py", "test_gevent.py", "test_recipe.py", "test_telemetry.py"),
+}
+"""The tests of each server that run on databases too; others lose this or that request on the way."""
+
+
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
 
@@ -37,12 +45,19 @@ SEEN = pytest.StashKey[dict[str, str]]()
 @pytest.hookimpl(tryfirst=True)  # before what is deselected is
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run on two stores by default what does not differ by store; measure once more what fails."""
+    items[:] = [item for item in items if not _reads_along(item)]
     for item in items:
         if item.get_closest_marker("measured"):
             item.add_marker(pytest.mark.flaky(reruns=1))
         spec = getattr(item, "callspec", None)
         if spec is not None and spec.params.get("server", "etcd-3.5") not in AGAIN_ON and _repeats(item):
             item.add_marker(pytest.mark.long)
+
+
+def _reads_along(item: pytest.Item) -> bool:
+    """Whether it would have to read along what a client and a database say to each other."""
+    spec = getattr(item, "callspec", None)
+    return spec is not None and spec.params.get("server") in DATABASES and item.path.name not in BESIDE
 
 
 def _repeats(item: pytest.Item) -> bool:
