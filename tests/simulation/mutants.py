@@ -454,7 +454,7 @@ for _name, _where, _stores, _of, _plant, *_flavour in (
         ACTS,
         SQL,
         "mixed",
-        in_sql.dead_ones_are_deleted_and_not_killed,
+        in_sql.dead_ones_are_not_killed,
         AIMED,
     ),
     ("the dead stand", ACTS, SQL, "mixed", in_sql.dead_ones_stand),
