@@ -6,6 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
@@ -95,7 +96,14 @@ def test_a_database_has_a_user_with_a_password(own: Kind) -> None:
         assert own.healthy()
 
 
-def test_a_database_keeps_what_was_committed_over_a_kill(own: Kind) -> None:
+@pytest.mark.parametrize("name", list(MAKE))
+def test_a_database_keeps_what_was_committed_over_a_kill(name: str) -> None:
+    disk = Path(tempfile.gettempdir())  # in memory MariaDB keeps everything
+    with needed(name, lambda: MAKE[name](keeps=True, folder=disk)) as own:
+        kept_over_a_kill(own)
+
+
+def kept_over_a_kill(own: Kind) -> None:
     first = own.pid
     with contextlib.closing(enter(own)) as one:
         run(one, "CREATE TABLE a (n INT)")

@@ -36,15 +36,22 @@ class Database(Server):
         programs: The program, or the directory with the programs.
         keeps: Whether what was committed is kept over a kill; else durability is given up for speed.
         settings: More of its configuration.
+        folder: Where its data are made, on a disk say; by default in memory if there is room.
     """
 
     users: ClassVar[tuple[str, ...]]
     """The users a server of root's runs as: the first that exists."""
 
     def __init__(
-        self, label: str, programs: Path, *, keeps: bool = False, settings: Mapping[str, str] | None = None
+        self,
+        label: str,
+        programs: Path,
+        *,
+        keeps: bool = False,
+        settings: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
-        super().__init__(label, *free_ports(1))
+        super().__init__(label, *free_ports(1), folder=folder)
         self.programs = programs
         self.keeps = keeps
         self.settings = dict(settings or {})
