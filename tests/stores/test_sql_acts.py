@@ -574,16 +574,23 @@ def test_behind_the_last_queue_it_begins_anew(one: Session, names: list[Any]) ->
 
 
 def test_the_first_server_grants_at_once(one: Session) -> None:
-    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [1, [("s1", 0, 20_000_000, NOW)]])
-    assert of(asked) == [one.say.first_life("s1", 20_000_000), one.say.life()]
+    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [[]], [1, [("s1", 0, 20_000_000, NOW)]])
+    assert of(asked) == [one.say.life(), one.say.first_life("s1", 20_000_000), one.say.life()]
     assert asked.result == (0, 20_000_000)
+
+
+def test_a_server_that_is_known_is_only_looked_up(one: Session) -> None:
+    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [[("s1", NOW, 20_000_000, NOW)]])
+    assert of(asked) == [one.say.life()]
+    assert asked.result == (NOW + 20_000_000, 20_000_000)
 
 
 def test_another_server_grants_after_the_grace_that_was_agreed_about(one: Session) -> None:
     asked = feed(
         one.acts.enter(one.work, "s2", 5_000_000),
+        [[("s1", 0, 20_000_000, NOW)]],
         [1, [("s1", 0, 20_000_000, NOW)]],
         [1, [("s2", NOW, 20_000_000, NOW)]],
     )
-    assert of(asked)[2:] == [one.say.next_life("s2"), one.say.life()]
+    assert of(asked)[3:] == [one.say.next_life("s2"), one.say.life()]
     assert asked.result == (NOW + 20_000_000, 20_000_000)

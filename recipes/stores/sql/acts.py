@@ -99,7 +99,7 @@ class Acts:
     def open(self, work: Work, ttl_us: int) -> Steps[None]:
         """Begin a session, and notify it: so it is known whether it can be."""
         say = self._say
-        said = [say.notify(self.channel, "")] if say.notifies else []
+        said = [say.notify(self.channel, "open")] if say.notifies else []
         yield (say.begin_session(self._me, ttl_us), *said)
 
     def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -47,11 +48,6 @@ class Driver:
     asynchronous: bool
 
     @property
-    def installed(self) -> bool:
-        """Whether it can be imported."""
-        return find_spec(self.name) is not None
-
-    @property
     def listens(self) -> bool:
         """Whether what the server notifies can be heard through it."""
         return self.name in ("psycopg", "asyncpg")
@@ -69,7 +65,7 @@ _ASYNCIO = {
 
 
 def driver_of(scheme: str, *, asynchronous: bool) -> Driver:
-    """Return what a URL with this scheme is spoken to by.
+    """Return what a URL with this scheme is spoken to by; imports it, so that no request waits for that.
 
     Raises:
         ValueError: The driver that it names is not for this API.
@@ -92,6 +88,8 @@ def driver_of(scheme: str, *, asynchronous: bool) -> Driver:
             raise ImportError(
                 f"{scheme}:// needs {needed}: pip install 'coordination-recipes[{extra}]'", name=needed
             )
+    import_module(driver.name)
+    import_module(f"sqlalchemy.dialects.{driver.dialect}.{driver.name}")
     return driver
 
 

@@ -65,13 +65,14 @@ class Hearing:
     def connected(self) -> None:
         """Note that the server accepts LISTEN."""
         self._heard, self._asked_at = False, self._heard_at
-        self._connected = True
-        self._disturb()
+        self._connected = True  # who listened meanwhile looks by time
 
     def lost(self) -> None:
-        """Note that nothing is heard any more."""
-        self._connected = self._heard = False
-        self._disturb()
+        """Note that nothing is heard any more; what was notified a moment ago may have been missed."""
+        connected, self._connected, self._heard = self._connected, False, False
+        if connected:
+            self._disturbed_at = boot_time()
+            self.bells.disturb()
 
     def hear(self, payload: str) -> None:
         """Notify of what has arrived."""
@@ -87,7 +88,3 @@ class Hearing:
         if boot_time() - self._disturbed_at < NEWS_S:  # what was missed may be about these
             request.mailbox.post(Disturbed())
         return self.works
-
-    def _disturb(self) -> None:
-        self._disturbed_at = boot_time()
-        self.bells.disturb()
