@@ -16,11 +16,13 @@ from recipes._run.tasks import AsyncRuntime
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.requests import Post
 from recipes.stores.redis.requests import Command, Listen, Run, Sure
+from recipes.stores.sql import requests as sql
 from tests.contract.tap import PATIENCE_S, RECEIVE, Act, Tap
 
 __all__ = ["install"]
 
 SENT_TOGETHER = (Batch, Sure)
+LISTEN = (Listen, sql.Listen)
 LOSING = (Act.LOSE_REPLY, Act.LOSE_LAST_REPLY, Act.LOSE_LAST_REQUESTS)
 
 
@@ -64,6 +66,8 @@ def names_of(request: Request[Any]) -> tuple[str, ...]:
         return tuple(name for part in request.parts for name in names_of(part))
     if isinstance(request, Run | Command):
         return (str(request.words[0]),)
+    if isinstance(request, sql.Transact):
+        return (getattr(request.act, "func", request.act).__name__,)
     operation = getattr(request, "op", None)  # in memory, a request is an operation
     name = type(operation or request).__name__
     return (request.path if isinstance(request, Post) else name,)
@@ -131,7 +135,7 @@ class TappedConnection:
         self.forget, self.close = connection.forget, connection.close
 
     def ask(self, request: Any, timeout_s: float) -> Any:
-        if isinstance(request, Listen):  # nothing is sent
+        if isinstance(request, LISTEN):  # nothing is sent
             return self.inner.ask(request, timeout_s)
         act = self._tap.step(names_of(request), behind_in_thread())
         if self._tap.silent:
@@ -168,7 +172,7 @@ class AsyncTappedConnection:
         )
 
     async def ask(self, request: Any, timeout_s: float) -> Any:
-        if isinstance(request, Listen):
+        if isinstance(request, LISTEN):
             return await self.inner.ask(request, timeout_s)
         loop = asyncio.get_running_loop()
         act = self._tap.step(names_of(request), behind_in_task())

@@ -98,12 +98,17 @@ def test_what_writes_first_locks_the_row_of_its_queue(one: Session, act: str) ->
 # Sessions.
 
 
+@pytest.mark.parametrize(("dialect", "channel"), [("postgresql", "recipes_me"), ("mysql", "")])
+def test_a_session_has_a_channel_where_the_server_notifies(dialect: str, channel: str) -> None:
+    assert Session(dialect).acts.channel == channel
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_to_open_begins_a_session_and_tries_whether_it_is_notified(dialect: str) -> None:
     one = Session(dialect)
     asked = feed(one.acts.open(one.work, 15_000_000), [1, []])
     begun = one.say.begin_session("me", 15_000_000)
-    assert of(asked) == ([begun, one.say.notify("recipes_me", "open")] if one.say.notifies else [begun])
+    assert of(asked) == ([begun, one.say.notify("recipes_me", "")] if one.say.notifies else [begun])
 
 
 def test_a_renewal_reads_where_it_stands_in_a_statement_behind_that_which_renews(one: Session) -> None:
@@ -573,24 +578,33 @@ def test_behind_the_last_queue_it_begins_anew(one: Session, names: list[Any]) ->
 # The server.
 
 
-def test_the_first_server_grants_at_once(one: Session) -> None:
-    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [[]], [1, [("s1", 0, 20_000_000, NOW)]])
-    assert of(asked) == [one.say.life(), one.say.first_life("s1", 20_000_000), one.say.life()]
+@pytest.mark.parametrize("there", [True, False], ids=["known", "first"])
+def test_the_server_that_is_known_grants_at_once(one: Session, there: bool) -> None:
+    row = ("s1", 0, 20_000_000, NOW)
+    replies = [[[row]]] if there else [[[]], [1, [row]]]
+    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), *replies)
+    noted = [] if there else [one.say.first_life("s1", 20_000_000), one.say.life()]
+    assert of(asked) == [one.say.life(), *noted]
     assert asked.result == (0, 20_000_000)
 
 
-def test_a_server_that_is_known_is_only_looked_up(one: Session) -> None:
-    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [[("s1", NOW, 20_000_000, NOW)]])
-    assert of(asked) == [one.say.life()]
+def test_another_server_grants_after_the_grace_that_was_agreed_about(one: Session) -> None:
+    before = ("s1", 0, 20_000_000, NOW)
+    after = ("s2", NOW, 20_000_000, NOW)
+    asked = feed(one.acts.enter(one.work, "s2", 5_000_000), [[before]], [1, [before]], [1, [after]])
+    assert of(asked) == [
+        one.say.life(),
+        one.say.first_life("s2", 5_000_000),
+        one.say.life(),
+        one.say.next_life("s2"),
+        one.say.life(),
+    ]
     assert asked.result == (NOW + 20_000_000, 20_000_000)
 
 
-def test_another_server_grants_after_the_grace_that_was_agreed_about(one: Session) -> None:
-    asked = feed(
-        one.acts.enter(one.work, "s2", 5_000_000),
-        [[("s1", 0, 20_000_000, NOW)]],
-        [1, [("s1", 0, 20_000_000, NOW)]],
-        [1, [("s2", NOW, 20_000_000, NOW)]],
-    )
-    assert of(asked)[3:] == [one.say.next_life("s2"), one.say.life()]
+def test_what_another_client_has_noted_meanwhile_is_not_noted_again(one: Session) -> None:
+    """To note the first locks the row, so of several that enter one notes the next."""
+    before, after = ("s1", 0, 20_000_000, NOW), ("s2", NOW, 20_000_000, NOW)
+    asked = feed(one.acts.enter(one.work, "s2", 20_000_000), [[before]], [1, [after]])
+    assert len(of(asked)) == 3
     assert asked.result == (NOW + 20_000_000, 20_000_000)

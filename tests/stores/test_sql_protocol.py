@@ -93,13 +93,25 @@ def test_a_session_begins_and_tidies_a_little() -> None:
     assert asked.result == Opened("me", 15)
     assert acts(asked) == ["open", "tidy"]
     assert act(asked[0])[1] == {"ttl_us": 15_000_000}
+    assert asked[0].session
+    assert asked[0].channel == "", "nobody is notified"
+
+
+def test_the_channel_is_listened_to_from_the_beginning() -> None:
+    one = SqlProtocol(Acts(Statements(Tables(), "postgresql"), "app", "recipes_", "me"), "me")
+    assert feed(one.open(Open(15), CONTEXT), None, None)[0].channel == "recipes_me"
+
+
+def test_a_session_is_open_also_if_there_is_no_time_to_tidy() -> None:
+    one = SqlProtocol(Acts(Statements(Tables(), "mysql"), "app", "recipes_", "me"), "me")
+    assert feed(one.open(Open(15), CONTEXT), None, CUT).result == Opened("me", 15)
 
 
 def test_a_renewal_names_what_does_not_stand(sql: SqlProtocol) -> None:
     gone = Entry(Ticket("y", "lock", "a2"), "y/3", 3)
     asked = feed(sql.renew(Renew((MINE, gone), 1.0), CONTEXT), [("x", 7), ("y", 4)])
     assert acts(asked) == ["renew"]
-    assert not asked[0].joins, "it does not wait behind those that wait for a queue"
+    assert asked[0].session, "it waits behind nothing else"
     assert asked.result == Renewal(15, (gone,))
 
 
