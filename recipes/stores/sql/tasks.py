@@ -121,7 +121,9 @@ class AsyncSqlConnection(AsyncConnection):
             self._end(task)
         if task.done() and not task.cancelled():
             return task.result()
-        raise self._unavailable(CLOSED if self._closed else "no answer in time", unsent=unsent)
+        if self._closed:
+            raise self._unavailable(CLOSED, unsent=unsent)
+        raise self._wire.late(progress, unsent=unsent)
 
     def _start(self, what: Coroutine[Any, Any, Any], progress: _Progress) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(what, name="recipes-sql")
