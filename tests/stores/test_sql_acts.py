@@ -477,7 +477,13 @@ def test_a_value_that_there_is_not_has_no_version(one: Session) -> None:
 )
 def test_a_write_and_its_receipt_are_one_act(one: Session, data: Any, written: str, stored: Stored) -> None:
     put = Put(Exchange(Write("~value/v", data, 1, if_version=3), 6, b"1"))
-    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]], [[("me",)], 1], [1], [[None]])
+    asked = feed(
+        one.acts.put(one.work, put),
+        [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]],
+        [[("me",)], 1],
+        [1],
+        [[None]],
+    )
     key = "app:~value/v"
     value = one.say.set(key, 9, b"new") if written == "set" else one.say.erase(key)
     assert of(asked)[5:8] == [one.say.stays("me"), one.say.say(key, "me", 9, b"1"), value]
