@@ -18,6 +18,8 @@ URLS = {
     "zookeeper": "zookeeper://h/app",
     "etcd": "etcd://h/app",
     "etcds": "etcds://h/app",
+    "postgresql": "postgresql://h/d",
+    "mysql": "mysql://h/d",
     "redis": "redis://h/0/app",
     "sqlite": "sqlite:///nowhere/locks.db",
     "memory": "memory://",
@@ -36,15 +38,15 @@ def test_every_client_says_what_its_store_promises_without_io(connect: Any, sche
 @pytest.mark.parametrize(
     ("need", "stores"),
     [
-        ("fencing", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
-        ("linearizable", {"zookeeper", "etcd", "sqlite", "memory"}),
-        ("durable", {"zookeeper", "etcd", "redis", "sqlite"}),
-        ("many_processes", {"zookeeper", "etcd", "redis", "sqlite"}),
-        ("many_machines", {"zookeeper", "etcd", "redis"}),
-        ("fair", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
-        ("shared", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
-        ("proven", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
-        ("values", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
+        ("fencing", {"zookeeper", "etcd", "postgresql", "mysql", "redis", "sqlite", "memory"}),
+        ("linearizable", {"zookeeper", "etcd", "postgresql", "mysql", "sqlite", "memory"}),
+        ("durable", {"zookeeper", "etcd", "postgresql", "mysql", "redis", "sqlite"}),
+        ("many_processes", {"zookeeper", "etcd", "postgresql", "mysql", "redis", "sqlite"}),
+        ("many_machines", {"zookeeper", "etcd", "postgresql", "mysql", "redis"}),
+        ("fair", {"zookeeper", "etcd", "postgresql", "mysql", "redis", "sqlite", "memory"}),
+        ("shared", {"zookeeper", "etcd", "postgresql", "mysql", "redis", "sqlite", "memory"}),
+        ("proven", {"zookeeper", "etcd", "postgresql", "mysql", "redis", "sqlite", "memory"}),
+        ("values", {"zookeeper", "etcd", "postgresql", "mysql", "redis", "sqlite", "memory"}),
     ],
 )
 def test_which_store_meets_which_need(need: Any, stores: set[str]) -> None:
@@ -58,9 +60,10 @@ def test_a_store_that_is_too_weak_is_refused_before_any_io(connect: Any, tmp_pat
     with pytest.raises(TooWeak) as refused:
         connect(url, require=["fencing", "many_machines"])
     assert (refused.value.store, refused.value.missing) == ("sqlite://", ("many_machines",))
-    assert refused.value.use == ("zookeeper://", "etcd://", "redis://")
+    assert refused.value.use == ("zookeeper://", "etcd://", "postgresql://", "mysql://", "redis://")
     assert (
-        str(refused.value) == "sqlite:// does not give many_machines; use zookeeper:// or etcd:// or redis://"
+        str(refused.value) == "sqlite:// does not give many_machines; use zookeeper:// or etcd:// or"
+        " postgresql:// or mysql:// or redis://"
     )
     assert isinstance(refused.value, ValueError)
     assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
