@@ -192,14 +192,18 @@ class Acts:
             yield (self._say.watch(name, target_of(target.ref)[1], self._me),)
         (rows,) = yield (self._shown(name, mine.ticket.id, rule),)
         seen = yield from self._living(work, name, mine.ticket.id, rule, rows)
+        if not seen or seen[0].over:
+            (alive,) = yield (self._say.alive(self._me),)
+            if not alive:  # it is not the contender alone that is gone
+                raise SessionLost(ENDED)
         self._expect_started(work, seen)
         return (yield from self._snapshot(mine.ticket, name, rule, seen))
 
     def glance(self, work: Work, mine: Entry, rule: Rule) -> Steps[Snapshot | None]:
-        """Read the queue; None if there is more to do than to read: somebody ahead is dead, or many are."""
+        """Read the queue; None if there is more to do than to read: somebody is dead or gone, or many wait."""
         (rows,) = yield (self._shown(self._key(mine.ticket.queue), mine.ticket.id, rule),)
         seen = [Seen(*row) for row in rows]
-        if any(one.over for one in seen) or len(seen) > rule.reach + 1:
+        if not seen or any(one.over for one in seen) or len(seen) > rule.reach + 1:
             return None
         self._expect_started(work, seen)
         return (yield from self._snapshot(mine.ticket, "", rule, seen))
