@@ -84,6 +84,10 @@ class Proxy(Policy):
         """Return the URL by which a client goes through the proxy."""
         return url_of(self._scheme, [self.address], prefix)
 
+    def lead_to(self, server: Server) -> None:
+        """Have new connections lead to another server, as an address does that moves; the old ones stay."""
+        self._target = (server.host, server.port)
+
     # Faults.
 
     def cut(self) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from integration.harness.database import Database
 from integration.harness.etcd import Etcd, EtcdCluster
@@ -94,11 +95,9 @@ def zookeeper_38(*, install: bool = True, tick_ms: int = 500) -> ZooKeeper:
     return ZooKeeper("zookeeper-3.8", find_zookeeper(install=install), tick_ms=tick_ms)
 
 
-def postgres(
-    *, install: bool = True, keeps: bool = False, settings: Mapping[str, str] | None = None
-) -> Postgres:
-    """Return a PostgreSQL, not yet started; with ``keeps`` it keeps over a kill what was committed."""
-    return Postgres("postgres", find_postgres(install=install), keeps=keeps, settings=settings)
+def postgres(*, install: bool = True, **options: Any) -> Postgres:
+    """Return a PostgreSQL, not yet started; `Database` tells the options."""
+    return Postgres("postgres", find_postgres(install=install), **options)
 
 
 def postgres_pair(
@@ -115,11 +114,9 @@ def pgbouncer(
     return PgBouncer(f"pgbouncer-{mode}", find_pgbouncer(install=install), server, mode=mode, pool=pool)
 
 
-def mariadb(
-    *, install: bool = True, keeps: bool = False, settings: Mapping[str, str] | None = None
-) -> MariaDb:
-    """Return a MariaDB, not yet started; with ``keeps`` it keeps over a kill what was committed."""
-    return MariaDb("mariadb", find_mariadb(install=install), keeps=keeps, settings=settings)
+def mariadb(*, install: bool = True, **options: Any) -> MariaDb:
+    """Return a MariaDB, not yet started; `Database` tells the options."""
+    return MariaDb("mariadb", find_mariadb(install=install), **options)
 
 
 def redis(*, install: bool = True, keeps: bool = False) -> Redis:

@@ -38,6 +38,7 @@ class Database(Server):
         programs: The program, or the directory with the programs.
         keeps: Whether what was committed is kept over a kill; else durability is given up for speed.
         settings: More of its configuration.
+        folder: Where its data are made, on a disk say; by default in memory if there is room.
     """
 
     users: ClassVar[tuple[str, ...]]
@@ -46,9 +47,15 @@ class Database(Server):
     """Its time in microseconds, as it is asked for."""
 
     def __init__(
-        self, label: str, programs: Path, *, keeps: bool = False, settings: Mapping[str, str] | None = None
+        self,
+        label: str,
+        programs: Path,
+        *,
+        keeps: bool = False,
+        settings: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
-        super().__init__(label, *free_ports(1))
+        super().__init__(label, *free_ports(1), folder=folder)
         self.programs = programs
         self.keeps = keeps
         self.settings = dict(settings or {})

@@ -57,12 +57,12 @@ class Server(ABC):
     ends_by: ClassVar[signal.Signals] = signal.SIGTERM
     """The signal that asks it to end."""
 
-    def __init__(self, label: str, port: int) -> None:
+    def __init__(self, label: str, port: int, *, folder: Path | None = None) -> None:
         self.label = label
         self.host = "127.0.0.1"
         self.namespace: str | None = None
         self.port = port
-        self.home = Path(tempfile.mkdtemp(prefix=f"recipes-{label}-", dir=memory_directory()))
+        self.home = Path(tempfile.mkdtemp(prefix=f"recipes-{label}-", dir=folder or memory_directory()))
         self.log_path = self.home / "log"
         self.clock: Clock | None = None
         self._owner = os.getpid()

@@ -462,7 +462,7 @@ class Elections:
         a, b = world.client(), world.client()
         leadership = campaign(a)
         election = b.client.election(NAME)
-        b.tap.fail(Act.INTERRUPT_AFTER, 1, lambda asked: not asked.behind and asked.parts == (RECEIVE,))
+        b.tap.fail(Act.INTERRUPT_BEFORE, 1, lambda asked: not asked.behind and asked.parts == (RECEIVE,))
         with pytest.raises(world.api.interrupts):
             b.api.do(lambda: election.run(_never))
         assert b.wait_clean()

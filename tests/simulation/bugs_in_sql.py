@@ -1,4 +1,4 @@
-"""Bugs to plant in the SQL store: in what its statements do and see, in its acts, its protocol, its wake-ups."""
+"""Bugs to plant in the SQL store: in its statements and acts, its protocol, its wake-ups."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ def sessions_are_not_looked_at_by_writes() -> list[Any]:
 def dead_ones_are_passed_over() -> list[Any]:
     """By time alone: their rows stay, and their sessions may be renewed."""
 
-    def living(self: Any, work: Any, name: str, one: str, rule: Any, rows: Sequence[Any]) -> Any:
+    def living(self: Any, work: Any, *words: Any) -> Any:
+        rows: Sequence[Any] = words[-1]
         seen = [Seen(*row) for row in rows]
         return [*seen[:1], *(other for other in seen[1:] if not other.over)]
         yield
@@ -127,7 +128,7 @@ def dead_ones_are_passed_over() -> list[Any]:
     return swap(Acts, "_living", living)
 
 
-def dead_ones_are_deleted_and_not_killed() -> list[Any]:
+def dead_ones_are_not_killed() -> list[Any]:
     """The session stays as it is, and may be renewed beside it."""
 
     def sweep(self: Any, work: Any, name: str, seen: Sequence[Seen]) -> Any:
@@ -234,18 +235,18 @@ def versions_are_not_compared() -> list[Any]:
     return swap(
         Put,
         "fits",
-        lambda self, receipt, version, *, guarded: receipt == self.exchange.expected and (
-            self.exchange.settles or guarded
+        lambda self, receipt, version, *, guarded: (
+            receipt == self.exchange.expected and (self.exchange.settles or guarded)
         ),
     )
 
 
 def nothing_says_when_to_look_again() -> list[Any]:
-    return swap(protocol, "_timed", lambda snapshot, *, told: _never_due(snapshot))
+    return swap(protocol, "_timed", _never_due)
 
 
-def _never_due(one: Any) -> Any:
-    return replace(one, due_s=None)
+def _never_due(snapshot: Any, *, told: bool) -> Any:
+    return replace(snapshot, due_s=None)
 
 
 def what_was_joined_twice_is_not_buried() -> list[Any]:

@@ -321,7 +321,10 @@ class Acts:
     def rewrite(
         self, work: Work, entry: Entry, mark: str, data: bytes, version: int
     ) -> Steps[tuple[int, bool, bool] | None]:
-        """Write mark and data if it has this version; returns that now, if it was done, and if it says this."""
+        """Write mark and data if it has this version.
+
+        Returns its version now, whether this was done, and whether it says this now.
+        """
         say, name, token = self._say, self._key(entry.ticket.queue), entry.token
         _, alive, changed, found = yield (
             say.lock(name),

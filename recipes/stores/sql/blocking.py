@@ -71,7 +71,7 @@ class _Job:
         self._outcome = found, error
         self._answered.release()
 
-    def wait(self, label: str) -> Any:
+    def wait(self, wire: Wire) -> Any:
         """Return the answer, or raise, before the time is over."""
         try:
             answered = acquire(self._answered, max(0.0, self.until - boot_time()))
@@ -80,11 +80,10 @@ class _Job:
             raise
         if not answered:
             self._given_up = True
-            unsent = not self._begun
             with section.mark, self._using:
                 if self._hang_up is not None:
                     self._hang_up()
-            raise StoreUnavailable(label, "no answer in time", unsent=unsent or not self.progress.sent)
+            raise wire.late(self.progress, unsent=not self.progress.sent)
         found, error = self._outcome
         if error is not None:
             raise error
@@ -167,7 +166,7 @@ class SqlConnection(Connection):
         job = _Job(request, boot_time() + timeout_s)
         lane = self._session if request.session else self._joins if request.joins else self._others
         lane.put(job)
-        return job.wait(self._settings.label)
+        return job.wait(self._wire)
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``; never blocks, never raises."""

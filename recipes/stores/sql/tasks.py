@@ -122,7 +122,7 @@ class AsyncSqlConnection(AsyncConnection):
         if task.done() and not task.cancelled():
             return task.result()
         self._expect_open(unsent=unsent)
-        raise self._unavailable("no answer in time", unsent=unsent)
+        raise self._wire.late(progress, unsent=unsent)
 
     def _expect_open(self, *, unsent: bool = True) -> None:
         if self._closed:

@@ -22,6 +22,9 @@ from recipes.stores.sql.settings import Settings
 
 __all__ = ["Progress", "Wire"]
 
+LATE = "no answer in time"
+POOLED_LATE = "no connection in time: all of the engine's pool may be in use; give it a larger pool_size or max_overflow"
+
 PAUSE_S = 0.01
 _SAID = {
     "synchronous_commit": "on",
@@ -36,13 +39,14 @@ class Progress:
     """How far a request has come.
 
     Attributes:
+        connected: It has got a connection.
         sent: The end of its transaction was asked for.
     """
 
-    __slots__ = ("sent",)
+    __slots__ = ("connected", "sent")
 
     def __init__(self) -> None:
-        self.sent = False
+        self.connected = self.sent = False
 
     def ending(self) -> None:
         """Note that it is committed now."""
@@ -70,6 +74,11 @@ class Wire:
             return {"isolation_level": "AUTOCOMMIT"}
         return {} if self._settings.own else {"isolation_level": "READ COMMITTED"}
 
+    def late(self, progress: Progress, *, unsent: bool) -> StoreUnavailable:
+        """Return what a request met that was not done in time."""
+        detail = LATE if progress.connected or self._settings.own else POOLED_LATE
+        return StoreUnavailable(self._settings.label, detail, unsent=unsent)
+
     def transact(
         self,
         connection: Connection,
@@ -83,7 +92,7 @@ class Wire:
         Raises:
             StoreError: As `meaning` has it.
         """
-        label = self._settings.label
+        label, progress.connected = self._settings.label, True
         while True:
             progress.sent = False
             try:

@@ -1,0 +1,219 @@
+"""Connections that are ended, cut, shared among transactions, or used up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+import recipes
+from integration import servers
+from integration.faults.actors import Actor, Held
+from integration.faults.looking import hold_fault
+from integration.harness.process import eventually
+from integration.needing import needed
+from integration.sql_faults.conftest import PATIENT, SESSION_S, SOON_S, Lab, sync
+from recipes._run.clock import boot_time
+from recipes.stores.sql import hearing, protocol
+from tests.pace import Pace, taking
+
+LONG_S = PATIENT["session_timeout"]
+HEARD_S = 1.0
+"""What is notified arrives sooner."""
+LISTENS_S = 1.5
+"""A connection that listens is followed by another one within this time."""
+FOUND_S = hearing.PROVE_S + hearing.LATE_S + SESSION_S / 3 + 1
+"""A connection that is silent is found to be within this time: it is tried with renewals."""
+
+
+@pytest.fixture
+def only_notified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have waiters look by time so seldom that none is woken by that."""
+    monkeypatch.setattr(protocol, "NEXT_S", 1000.0)
+    monkeypatch.setattr(protocol, "LONGEST_S", 1000.0)
+
+
+def hand_over(lab: Lab, held: Held, waiter: Actor, *, within_s: float, grace_s: float = LONG_S) -> Held:
+    """Have a client wait for a lock that is then released; it is granted in time. Return that grant."""
+    waiting = waiter.start_acquire(lab.name)
+    assert lab.contenders_become(2, grace_s)
+    assert held.release()
+    with Pace() as pace:
+        began = boot_time()
+        granted = waiting.result(SOON_S)
+        assert boot_time() - began < within_s + pace.late_s(began)
+    assert granted.token > held.token
+    return granted
+
+
+def test_fault_51_all_connections_are_ended_by_an_operator(lab: Lab) -> None:
+    """What is asked is asked again, and who waits is woken."""
+    holder, waiter = lab.client(**PATIENT), lab.client(**PATIENT)
+    held = holder.acquire(lab.name)
+    waiting = waiter.start_acquire(lab.name)
+    assert lab.contenders_become(2, LONG_S)
+    assert lab.server.terminate()
+    assert held.verify()
+    assert holder.acquire("another", timeout=SOON_S).release()
+    assert lab.server.terminate()
+    assert held.release()
+    with Pace() as pace:
+        began = boot_time()
+        granted = waiting.result(SOON_S)
+        assert boot_time() - began < LISTENS_S + HEARD_S + pace.late_s(began)
+    assert granted.token > held.token
+    assert granted.verify()
+
+
+def test_fault_51_again_and_again_while_locks_are_acquired(lab: Lab) -> None:
+    """Nothing is lost, and nothing left."""
+    one = lab.client(**PATIENT)
+    kept = one.acquire("kept")
+    tokens = []
+    for _ in range(5):
+        going = one.start_acquire(lab.name)
+        lab.server.terminate()
+        granted = going.result(SOON_S)
+        tokens.append(granted.token)
+        assert granted.release()
+    assert tokens == sorted(set(tokens))
+    assert kept.verify()
+    assert lab.contenders_become(1, LONG_S)
+
+
+def test_fault_52_the_pool_is_used_up(lab: Lab) -> None:
+    """That is said, and passes; the session lives on if its renewals get a connection in time."""
+    engine = lab.engine(pool_size=1, max_overflow=0, pool_timeout=0.3)
+    one = lab.client(engine, **PATIENT)
+    held = one.acquire(lab.name)
+    with using_up(lab, one, engine):
+        with pytest.raises(recipes.StoreUnavailable, match="pool_size") as caught:
+            one.try_acquire("another")
+        assert caught.value.unsent
+        with pytest.raises(recipes.StoreUnavailable, match="pool_size"):
+            held.verify()
+        assert held.held
+    assert held.verify()
+    assert one.acquire("another", timeout=SOON_S).release()
+    assert held.release()
+
+
+def test_fault_52_a_pool_that_is_waited_for_is_named_too(lab: Lab) -> None:
+    """By default an engine waits for a connection for longer than a request lasts."""
+    engine = lab.engine(pool_size=1, max_overflow=0)
+    one = lab.client(engine, session_timeout=LONG_S, request_timeout=1.0)
+    with using_up(lab, one, engine), taking(1.5), pytest.raises(recipes.StoreUnavailable, match="pool"):
+        one.try_acquire("another")
+    assert one.acquire("another", timeout=SOON_S).release()
+
+
+def test_fault_52_for_longer_than_a_session(lab: Lab) -> None:
+    """The session is lost, and said to be, before another is granted."""
+    engine = lab.engine(pool_size=1, max_overflow=0, pool_timeout=0.3)
+    one, other = lab.client(engine), lab.client()
+    held = one.acquire(lab.name)
+    waiting = other.start_acquire(lab.name)
+    assert lab.contenders_become(2)
+    with using_up(lab, one, engine):
+        granted = waiting.result(SOON_S)
+        assert not held.held
+        assert granted.token > held.token
+    assert granted.release()
+    assert one.acquire(lab.name, timeout=SOON_S).token > granted.token
+
+
+@contextlib.contextmanager
+def using_up(lab: Lab, one: Actor, engine: Any) -> Iterator[None]:
+    """Use the only connection of the engine's pool."""
+
+    async def connect() -> Any:
+        return await engine.connect()
+
+    async def close() -> None:
+        await connection.close()
+
+    if lab.api == "blocking":
+        with engine.connect():
+            yield
+        return
+    connection = one.call(connect)
+    try:
+        yield
+    finally:
+        one.call(close)
+
+
+def test_fault_17_the_connection_that_listens_falls_silent(lab: Lab, only_notified: None) -> None:
+    """A waiter looks as soon as that is found, and hears again by another connection."""
+    if not lab.notifies:
+        pytest.skip("MariaDB notifies nobody: there is nothing to listen to")
+    proxy = lab.proxy()
+    engine = lab.engine()
+    made: list[Any] = []
+
+    @event.listens_for(sync(engine), "do_connect")
+    def by_the_proxy(dialect: Any, record: Any, args: Any, options: dict[str, Any]) -> None:
+        """Have the first one lead through the proxy: the one that listens is the first."""
+        del dialect, record, args
+        made.append(options)
+        if len(made) == 1:
+            options["port"] = proxy.port
+
+    holder, waiter = lab.client(), lab.client(engine)
+    assert proxy.connections == 1
+    held = hand_over(lab, holder.acquire(lab.name), waiter, within_s=HEARD_S, grace_s=5)
+    assert held.release()
+    before = len(made)
+    proxy.blackhole()
+    held = hand_over(lab, holder.acquire(lab.name), waiter, within_s=FOUND_S + 1, grace_s=5)
+    assert held.release()
+    assert eventually(lambda: len(made) > before, SOON_S)
+    hold_fault(LISTENS_S)
+    held = hand_over(lab, holder.acquire(lab.name), waiter, within_s=HEARD_S, grace_s=5)
+
+
+@pytest.fixture(params=["transaction", "session"])
+def pooled(request: pytest.FixtureRequest, lab: Lab) -> Iterator[servers.PgBouncer]:
+    """Yield a PgBouncer before the PostgreSQL, in each of its modes."""
+    if not lab.notifies:
+        pytest.skip("PgBouncer is for PostgreSQL")
+    assert isinstance(lab.server, servers.Postgres)
+    server = lab.server
+    with needed("pgbouncer", lambda: servers.pgbouncer(server, mode=request.param)) as one:
+        yield one
+
+
+class TestBouncers:
+    """A proxy that lends connections for a transaction, or for a session."""
+
+    def test_fault_54_a_client_works(self, lab: Lab, pooled: servers.PgBouncer) -> None:
+        """Waiters are granted soon by either: they hear it, or look by time."""
+        holder, waiter = (lab.client(pooled.url(lab.prefix), **PATIENT) for _ in range(2))
+        held = holder.acquire(lab.name)
+        value = holder.client.value("state")
+        holder.call(value.set, b"one")
+        granted = hand_over(lab, held, waiter, within_s=HEARD_S)
+        assert granted.verify()
+        assert granted.release()
+        assert holder.call(holder.client.counter("hits").add) == 1
+
+    def test_fault_54_what_is_notified_is_heard_by_sessions_only(
+        self, lab: Lab, pooled: servers.PgBouncer, only_notified: None
+    ) -> None:
+        """A client finds that out as it opens: without a look by time its waiter stays asleep."""
+        holder, waiter = (lab.client(pooled.url(lab.prefix), **PATIENT) for _ in range(2))
+        held = holder.acquire(lab.name)
+        if pooled.settings["pool_mode"] == "session":
+            hand_over(lab, held, waiter, within_s=HEARD_S)
+            return
+        waiting = waiter.start_acquire(lab.name)
+        assert lab.contenders_become(2, LONG_S)
+        assert held.release()
+        with pytest.raises(TimeoutError):
+            waiting.result(2 * HEARD_S)
+        waiter.close()
+        with pytest.raises((recipes.RecipesError, TimeoutError)):
+            waiting.result(SOON_S)
