@@ -54,7 +54,7 @@ class Plan:
     stops: int = 20
     ends: int = 5
     stop_s: float = 0.3
-    session_s: float = 2.0
+    session_s: float = 3.0
     seed: str = "1"
 
     def faults(self) -> Iterator[tuple[int, str]]:
