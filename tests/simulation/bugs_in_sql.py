@@ -275,16 +275,6 @@ def nothing_is_missing() -> list[Any]:
     return swap(SqlProtocol, "renew", renew)
 
 
-def own_contenders_count_as_watched() -> list[Any]:
-    def enqueue(self: Any, op: Any, context: Any) -> Any:
-        snapshot = yield from original(self, op, context)
-        self._armed[op.ticket.id] = frozenset(one.ref for one in snapshot.ahead)
-        return snapshot
-
-    original = SqlProtocol.enqueue
-    return swap(SqlProtocol, "enqueue", enqueue)
-
-
 # What listens.
 
 
