@@ -435,7 +435,6 @@ for _name, _where, _stores, _of, _plant, *_flavour in (
     ("a statement that locks reads", DATABASE, SQL, "mixed", in_sql.reads_what_was_there_before_the_lock),
     ("a read before the lock, REPEATABLE READ", DATABASE, SQL, "mixed", in_sql.repeatable_read),
     ("tokens are drawn from a sequence", DATABASE, SQL, "mixed", in_sql.tokens_are_drawn_from_a_sequence),
-    ("notified before the commit", DATABASE, NOTIFIED, "values", in_sql.notified_before_the_commit),
     ("tokens count", DATABASE, SQL, "mixed", in_sql.tokens_count),
     ("a session that is over is renewed", STATEMENTS, SQL, "mixed", in_sql.renews_what_is_over),
     ("a guard locks nothing", STATEMENTS, SQL, "values", in_sql.guard_locks_nothing),
