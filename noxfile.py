@@ -49,6 +49,7 @@ WAITING = (
     "integration/exactly_once",
     "integration/pausing",
     "integration/redis_faults",
+    "integration/sql_faults",
     "integration/sharing",
     "integration/test_redis_keys.py",
     "integration/test_redis_places.py",
@@ -86,7 +87,13 @@ WAITING = (
 )
 SHORT = ("-m", "not long")
 """The tests that run by default; ``nox -s faults`` runs the others too."""
-FAULTS = ("integration/faults", "integration/clusters", "integration/credentials", "integration/redis_faults")
+FAULTS = (
+    "integration/faults",
+    "integration/clusters",
+    "integration/credentials",
+    "integration/redis_faults",
+    "integration/sql_faults",
+)
 LOADED = ("integration/faults/test_many_waiters.py", "integration/faults/test_interrupts.py")
 """Those among them that load the machine: they run alone."""
 
