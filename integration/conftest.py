@@ -151,7 +151,6 @@ def server(request: pytest.FixtureRequest) -> servers.Server:
     one: servers.Server = request.getfixturevalue(FIXTURES[request.param])
     one.resume()
     one.start()
-        make_tables(one)
     if isinstance(one, servers.Redis) and "store" not in request.fixturenames:  # its clients have no grace
         one.wait_granting()
     if isinstance(one, servers.Database):
