@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,16 @@ from integration import servers
 from integration.sql.transfers import Plan, Result, run
 
 Database = servers.Postgres | servers.MariaDb
-SHORT = {"processes": 3, "transfers": 45, "accounts": 3, "kills": 1, "stops": 1, "ends": 1, "seed": "gate"}
-QUIET = {**SHORT, "kills": 0, "stops": 0, "ends": 0}
+SHORT: dict[str, Any] = {
+    "processes": 3,
+    "transfers": 45,
+    "accounts": 3,
+    "kills": 1,
+    "stops": 1,
+    "ends": 1,
+    "seed": "gate",
+}
+QUIET: dict[str, Any] = {**SHORT, "kills": 0, "stops": 0, "ends": 0}
 
 
 def judge(result: Result, figure: Callable[[str], None]) -> None:

@@ -23,6 +23,7 @@ __all__ = ["PROTECTIONS", "Job", "amounts", "main"]
 PROTECTIONS = ("locked", "nothing", "guard", "lock")
 NAME = "accounts"
 TRIES = 1000
+OURS: tuple[type[Exception], ...] = (recipes.LockError, recipes.SessionLost, recipes.StoreUnavailable)
 PAUSE_S = 0.004
 """For so long a transfer thinks between reading and writing."""
 
@@ -82,7 +83,7 @@ def carry_out(job: Job, way: Way, client: recipes.Client | None, number: int) ->
         try:
             with held(job, client) as grant, way.transaction() as (connection, run):
                 transfer(job, connection, run, grant, number)
-        except (recipes.LockError, recipes.SessionLost, recipes.StoreUnavailable, *way.errors) as error:
+        except (*OURS, *way.errors) as error:
             print(f"again {number} {error!r}", file=sys.stderr)
             way.close()
             time.sleep(0.01)
@@ -109,7 +110,9 @@ def transfer(job: Job, connection: Any, run: Run, grant: recipes.Grant | None, n
     if run(f"SELECT id FROM {table}transfer WHERE id = %s", number):
         return  # before the connection was lost
     source, target, amount = amounts(number, job.accounts)
-    balances = dict(run(f"SELECT id, balance FROM {table}account WHERE id IN (%s, %s)", source, target))
+    balances: dict[int, int] = dict(
+        run(f"SELECT id, balance FROM {table}account WHERE id IN (%s, %s)", source, target)
+    )
     time.sleep(PAUSE_S)
     balances[source] -= amount
     balances[target] += amount
