@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -42,6 +45,8 @@ class Job:
         numbers: Of its transfers: the first, the end, and the step.
         accounts: How many there are.
         session_s: The client's session timeout.
+        halts: At which transfers it is stopped at the worst moment, between reading and writing.
+        halt_s: For how long.
     """
 
     url: str
@@ -52,6 +57,8 @@ class Job:
     numbers: tuple[int, int, int]
     accounts: int
     session_s: float
+    halts: list[int]
+    halt_s: float
 
 
 def amounts(number: int, accounts: int) -> tuple[int, int, int]:
@@ -114,6 +121,9 @@ def transfer(job: Job, connection: Any, run: Run, grant: recipes.Grant | None, n
         run(f"SELECT id, balance FROM {table}account WHERE id IN (%s, %s)", source, target)
     )
     time.sleep(PAUSE_S)
+    if number in job.halts:
+        job.halts.remove(number)
+        halt(job.halt_s)
     balances[source] -= amount
     balances[target] += amount
     for one in sorted(balances):  # in this order, so that transfers without a lock do not deadlock
@@ -122,6 +132,13 @@ def transfer(job: Job, connection: Any, run: Run, grant: recipes.Grant | None, n
     if job.protection == "guard":
         assert grant is not None, "a guard is of a grant"
         sql.guard(connection, grant)
+
+
+def halt(seconds: float) -> None:
+    """Be stopped (SIGSTOP) for so long."""
+    goes_on = f"sleep {seconds}; kill -CONT {os.getpid()}"
+    with subprocess.Popen(["sh", "-c", goes_on]):
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def token_of(job: Job, connection: Any, run: Run, grant: recipes.Grant | None) -> int:
