@@ -105,11 +105,15 @@ def test_sentinels_say_where_to_connect(sentinels: servers.RedisSentinels, prefi
 def test_a_sentinel_that_is_away_is_passed_over(sentinels: servers.RedisSentinels, prefix: str) -> None:
     first = sentinels.sentinels[0]
     first.kill()
-    works(sentinels.url(prefix), **sentinels.options)
-    first.start()
+    try:
+        works(sentinels.url(prefix), **sentinels.options)
+    finally:
+        first.start()
     first.pause()
-    works(sentinels.url(prefix), request_timeout=1, **sentinels.options)
-    first.resume()
+    try:
+        works(sentinels.url(prefix), request_timeout=1, **sentinels.options)
+    finally:
+        first.resume()
 
 
 def test_a_master_that_no_sentinel_knows_is_refused(sentinels: servers.RedisSentinels) -> None:
@@ -157,9 +161,11 @@ def test_a_node_that_is_silent_is_passed_over(cluster: servers.RedisCluster, pre
     host = silent.address
     first = url.replace(host, "").replace(",,", ",").replace("//", f"//{host},").replace(",/", "/")
     silent.pause()
-    with recipes.connect(first, restart_grace=0, request_timeout=1, replicas=0) as client:
-        assert client.lock("a").try_acquire(timeout=5) is not None
-    silent.resume()
+    try:
+        with recipes.connect(first, restart_grace=0, request_timeout=1, replicas=0) as client:
+            assert client.lock("a").try_acquire(timeout=5) is not None
+    finally:
+        silent.resume()
 
 
 def test_a_client_goes_where_a_slot_has_moved(cluster: servers.RedisCluster, prefix: str) -> None:

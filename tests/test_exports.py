@@ -238,6 +238,7 @@ def test_locks_print_nothing_by_default() -> None:
     [
         *("etcd://127.0.0.1:1/app", "etcds://h/app", "zookeeper://127.0.0.1:1/app", "sqlite:///no/x"),
         *("redis://127.0.0.1:1/0/app", "rediss://h"),
+        *("postgresql://127.0.0.1:1/d/app", "mysql://127.0.0.1:1/d", "mariadb://h/d"),
     ],
 )
 def test_connect_does_no_io(api: Any, url: str) -> None:

@@ -19,9 +19,13 @@ URLS = {
     "etcd": "etcd://h/app",
     "etcds": "etcds://h/app",
     "redis": "redis://h/0/app",
+    "postgresql": "postgresql://h/d/app",
+    "mysql": "mysql://h/d/app",
+    "mariadb": "mariadb://h/d/app",
     "sqlite": "sqlite:///nowhere/locks.db",
     "memory": "memory://",
 }
+SQL = ("postgresql", "mysql")
 BOTH = pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
 
 
@@ -30,21 +34,21 @@ BOTH = pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_asyn
 def test_every_client_says_what_its_store_promises_without_io(connect: Any, scheme: str) -> None:
     given = connect(URLS[scheme]).guarantees
     assert isinstance(given, Guarantees)
-    assert given == STORES[scheme.removesuffix("s") if scheme == "etcds" else scheme]
+    assert given == STORES[{"etcds": "etcd", "mariadb": "mysql"}.get(scheme, scheme)]
 
 
 @pytest.mark.parametrize(
     ("need", "stores"),
     [
-        ("fencing", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
-        ("linearizable", {"zookeeper", "etcd", "sqlite", "memory"}),
-        ("durable", {"zookeeper", "etcd", "redis", "sqlite"}),
-        ("many_processes", {"zookeeper", "etcd", "redis", "sqlite"}),
-        ("many_machines", {"zookeeper", "etcd", "redis"}),
-        ("fair", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
-        ("shared", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
-        ("proven", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
-        ("values", {"zookeeper", "etcd", "redis", "sqlite", "memory"}),
+        ("fencing", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
+        ("linearizable", {"zookeeper", "etcd", *SQL, "sqlite", "memory"}),
+        ("durable", {"zookeeper", "etcd", *SQL, "redis", "sqlite"}),
+        ("many_processes", {"zookeeper", "etcd", *SQL, "redis", "sqlite"}),
+        ("many_machines", {"zookeeper", "etcd", *SQL, "redis"}),
+        ("fair", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
+        ("shared", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
+        ("proven", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
+        ("values", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
     ],
 )
 def test_which_store_meets_which_need(need: Any, stores: set[str]) -> None:
@@ -58,10 +62,9 @@ def test_a_store_that_is_too_weak_is_refused_before_any_io(connect: Any, tmp_pat
     with pytest.raises(TooWeak) as refused:
         connect(url, require=["fencing", "many_machines"])
     assert (refused.value.store, refused.value.missing) == ("sqlite://", ("many_machines",))
-    assert refused.value.use == ("zookeeper://", "etcd://", "redis://")
-    assert (
-        str(refused.value) == "sqlite:// does not give many_machines; use zookeeper:// or etcd:// or redis://"
-    )
+    others = ("zookeeper://", "etcd://", "postgresql://", "mysql://", "redis://")
+    assert refused.value.use == others
+    assert str(refused.value) == f"sqlite:// does not give many_machines; use {' or '.join(others)}"
     assert isinstance(refused.value, ValueError)
     assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
     assert list(tmp_path.iterdir()) == []

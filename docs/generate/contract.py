@@ -118,5 +118,5 @@ def _about(part: str) -> str:
 
 
 def _order(store: str) -> tuple[int, str]:
-    places = ["memory", "sqlite", "zookeeper", "etcd", "redis"]
+    places = ["memory", "sqlite", "zookeeper", "etcd", "postgres", "mariadb", "redis"]
     return places.index(store.partition("-")[0]), store

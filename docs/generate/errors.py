@@ -36,7 +36,7 @@ SAMPLES: dict[str, dict[str, object]] = {
     "TooWeak": {
         "store": "sqlite://",
         "missing": ("many_machines",),
-        "use": ("zookeeper://", "etcd://", "redis://"),
+        "use": ("zookeeper://", "etcd://", "postgresql://", "mysql://", "redis://"),
     },
     "UpgradeError": {"lock": "catalog", "token": 41},
     "WouldDeadlock": {"lock": "reports", "token": 41},

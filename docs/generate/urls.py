@@ -22,6 +22,15 @@ SAMPLES = {
     "rediss+sentinel": "rediss+sentinel://s1,s2,s3/mymaster/0/app",
     "redis+cluster": "redis+cluster://n1,n2,n3/app",
     "rediss+cluster": "rediss+cluster://n1,n2,n3/app",
+    "postgresql": "postgresql://db1/shop/app",
+    "postgresql+psycopg": "postgresql+psycopg://db1,db2/shop/app",
+    "postgresql+asyncpg": "postgresql+asyncpg://db1/shop/app",
+    "mysql": "mysql://db1/shop/app",
+    "mysql+pymysql": "mysql+pymysql://db1/shop/app",
+    "mysql+asyncmy": "mysql+asyncmy://db1/shop/app",
+    "mariadb": "mariadb://db1/shop/app",
+    "mariadb+pymysql": "mariadb+pymysql://db1/shop/app",
+    "mariadb+asyncmy": "mariadb+asyncmy://db1/shop/app",
     "sqlite": "sqlite:///var/lib/app/locks.db",
     "memory": "memory://name",
 }
@@ -31,7 +40,9 @@ def urls() -> str:
     """Return the table."""
     rows = []
     for scheme in SCHEMES:
-        given = {"replicas": 1} if "+" in scheme else {}  # which has to be said there
+        given = (
+            {"replicas": 1} if scheme.startswith(("redis+", "rediss+")) else {}
+        )  # which has to be said there
         backend, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), given)
         if not encrypts(scheme):
             options -= tls.NAMES  # refused there: nothing is encrypted

@@ -224,7 +224,8 @@ def end_of_theirs(ground: Ground, kind: type[Other], side: str) -> float:
     with ground.other(kind, name, 1) as theirs:
         took_at = time.perf_counter()
         assert theirs.acquire(0)
-    waiting = ground.queue(ours, name, side, behind=1)
+    lock = side_of(ours.client, name, side)
+    waiting = Waiting(ours, ours.start(lock.acquire, timeout=PATIENCE_S))  # in time or not: it shows how long
     grant = waiting.granted(SOON_S)
     assert grant.verify()
     assert grant.release()

@@ -10,6 +10,7 @@ from integration.sharing.meeting import Ground, fresh, start
 from integration.sharing.others import EmptyMulti, SetnxThenExpire
 
 SESSION_S = 2.0
+LONGER_S = 5.0  # its key is put off before it has expired
 LONG_BEFORE_S = 30.0
 """The key of the dead one has 60 s left, or is put off again."""
 
@@ -39,7 +40,7 @@ def test_waiters_that_put_the_expiry_off_do_not_keep_a_dead_holder_of_ours_alive
 def test_nor_a_dead_reader(ground: Ground) -> None:
     name = fresh("dead reader")
     ours = ground.actor("lock:")
-    with Worker("sharing.holder", ground.server.url(), name, "reader", SESSION_S) as holder:
+    with Worker("sharing.holder", ground.server.url(), name, "reader", LONGER_S) as holder:
         holder.kill()
         assert ground.operator.pexpire(f"lock:{name}", 60_000)  # as those waiters do
     grant = ground.acquire(ours, name, within_s=LONG_BEFORE_S)

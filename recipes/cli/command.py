@@ -15,6 +15,7 @@ from recipes.cli.looking.command import break_command, ls_command, watch_command
 from recipes.cli.looking.members import members_command
 from recipes.cli.ping import ping_command
 from recipes.cli.running.command import elect_command, run_command
+from recipes.cli.schema import store_command
 from recipes.cli.values import count_command, get_command, set_command, watch_value_command
 
 __all__ = ["root", "run"]
@@ -82,6 +83,7 @@ for command in (
     watch_value_command,
     count_command,
     ping_command,
+    store_command,
     timeline_command,
     stats_command,
     demo_command,

@@ -21,13 +21,17 @@ __all__ = [
     "Store",
     "Token",
     "connected",
+    "given_for_store",
     "store_option",
+    "store_options",
     "without_secret",
 ]
 
 STORE_VARIABLE = "RECIPES_STORE"
 OPTIONS_VARIABLE = "RECIPES_STORE_OPTIONS"
 GIVEN = "recipes.store options"
+NUMBERS = {"replicas", "restart_grace", "session_timeout", "request_timeout"}
+"""Options of `connect` that are no text."""
 COMPLETE_WITHIN_S = 0.5
 COMPLETE_FROM = 200
 if TYPE_CHECKING:  # generic since click 8.4
@@ -42,16 +46,20 @@ def without_secret(url: str) -> str:
     return re.sub(r"(?<=://)[^/@]*@", "", url)
 
 
+def given_for_store() -> dict[str, Any]:
+    """Return the options that the command line gives for the store."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta.get(GIVEN, {})
+
+
 def connected(store: str, **options: Any) -> recipes.Client:
     """Return a client of a store, made with the options that the command line gives for it.
 
     Raises:
         click.UsageError: They do not fit the store, or each other.
     """
-    context = click.get_current_context(silent=True)
-    given = {} if context is None else context.meta.get(GIVEN, {})
     try:
-        return recipes.connect(store, **given, **options)
+        return recipes.connect(store, **given_for_store(), **options)
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
 
@@ -63,7 +71,7 @@ def _noted(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
         name, is_given, value = one.partition("=")
         if not (name and is_given):
             raise click.BadParameter(f"it is written NAME=VALUE, not {one!r}", ctx, param)
-        found[name] = _number(value)
+        found[name] = _number(value) if name in NUMBERS else value
     ctx.meta[GIVEN] = found
 
 
@@ -199,7 +207,7 @@ class Seconds(_Kind):
 
 
 def store_option(function: Function) -> Function:
-    """Add ``--store``, and ``--store-option``."""
+    """Add ``--store``, and what `store_options` adds."""
     option = click.option(
         "--store",
         type=Store(),
@@ -209,7 +217,12 @@ def store_option(function: Function) -> Function:
         help="The store: sqlite:///path, etcd://host:port/prefix, zookeeper://host:port/root"
         " or redis://host:port/db/prefix.",
     )
-    options = click.option(
+    return option(store_options(function))
+
+
+def store_options(function: Function) -> Function:
+    """Add ``--store-option``; `connected` has them."""
+    option = click.option(
         "--store-option",
         metavar="NAME=VALUE",
         multiple=True,
@@ -218,6 +231,6 @@ def store_option(function: Function) -> Function:
         is_eager=True,
         expose_value=False,
         callback=_noted,
-        help="An option of connect(), such as replicas=2 or ca_file=/etc/ca.pem; more than once for several.",
+        help="An option of connect(), such as replicas=2 or tls_ca=/etc/ca.pem; more than once for several.",
     )
-    return option(options(function))
+    return option(function)

@@ -106,6 +106,11 @@ class Receipts:
         """Return the receipt of a value as this session knows it."""
         return self._known.get(key, NONE)
 
+    def settled(self) -> list[str]:
+        """Return the values whose receipts are known, and none of whose writes is under way."""
+        asked = {key for key, _ in self._asking.copy()}
+        return [key for key in self._known.copy() if key not in asked]
+
     def exchange(self, write: Write, known: Receipt, *, settles: bool = False) -> Exchange:
         """Return what to ask, in place of a receipt as it is ``known``."""
         asking = self._asking

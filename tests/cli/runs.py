@@ -14,9 +14,11 @@ from typing import Any, Self
 from integration import servers
 from recipes._run.clock import boot_time
 
-__all__ = ["RECIPES", "Run", "alive", "child", "recipes_run"]
+__all__ = ["RECIPES", "STRUCK", "Run", "alive", "child", "recipes_run"]
 
 RECIPES = [sys.executable, "-m", "recipes"]
+STRUCK = ["/usr/bin/env", "-u", "COVERAGE_PROCESS_CONFIG", "-u", "COVERAGE_PROCESS_START", *RECIPES]
+"""The same for one that is interrupted: not measured, as an interrupt leaves a lock of coverage taken."""
 CHILD = Path(__file__).with_name("child.py")
 WITHIN_S = 60.0
 
@@ -65,7 +67,7 @@ class Run:
         folder.mkdir(exist_ok=True)
         self.folder = folder
         report = ["--report", str(folder / "report")]
-        command = [*RECIPES, by, lock, "--store", url, *options, *report, "--", *child(folder, *words)]
+        command = [*STRUCK, by, lock, "--store", url, *options, *report, "--", *child(folder, *words)]
         with (folder / "stderr").open("w") as said:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True

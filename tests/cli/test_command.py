@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -46,6 +47,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         (["--store", "etcd://host/?x=1"], "no ?query"),
         (["--store", ""], "unknown store ''"),
         (["--store", "etcd"], "unknown store ''"),
+        (["--store", "redis://h", "--ttl", "60"], "session_timeout=60 is longer than restart_grace=20"),
+        (["--store", "redis+cluster://h"], "replicas= is missing"),
         (["--unheard-of"], "No such option"),
         (["more"], "unexpected extra argument"),
     ],
@@ -54,7 +57,7 @@ def test_wrong_arguments_are_refused_before_anything_starts(
     planned: list[Plan], capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     assert main(["demo", *arguments]) == 2
-    assert complaint in capsys.readouterr().err
+    assert complaint in _unwrapped(capsys)
     assert planned == []
 
 
@@ -72,6 +75,13 @@ def test_wrong_arguments_are_refused_before_anything_starts(
 def test_arguments_become_a_plan(planned: list[Plan], arguments: list[str], plan: dict[str, Any]) -> None:
     assert main(["demo", *arguments]) == 0
     assert {name: getattr(planned[0], name) for name in plan} == plan
+
+
+def test_a_demo_takes_the_options_of_its_store(planned: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["demo", "--store", "redis://h", "--store-option", "prefix=7"]) == 0
+    monkeypatch.setenv("RECIPES_STORE_OPTIONS", "prefix=7")
+    assert main(["demo"]) == 0, "on a file of its own"
+    assert [plan.options for plan in planned] == [{"prefix": "7"}, {}]
 
 
 def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +159,7 @@ def test_options_of_the_store_are_passed_on(monkeypatch: pytest.MonkeyPatch, by_
 
     monkeypatch.setattr(recipes, "connect", connect)
     monkeypatch.setenv("RECIPES_STORE", "redis+sentinel://s1/mymaster")
-    given = ["replicas=2", "restart_grace=1.5", "prefix=a="]
+    given = ["replicas=2", "restart_grace=1.5", "prefix=a=", "username=7"]
     if by_variable:
         monkeypatch.setenv("RECIPES_STORE_OPTIONS", " ".join(given))
         arguments = []
@@ -157,7 +167,21 @@ def test_options_of_the_store_are_passed_on(monkeypatch: pytest.MonkeyPatch, by_
         arguments = [word for one in given for word in ("--store-option", one)]
     with pytest.raises(recipes.StoreUnavailable):
         main(["ping", *arguments])
-    assert made == [{"replicas": 2, "restart_grace": 1.5, "prefix": "a=", "require": "many_processes"}]
+    options = {"replicas": 2, "restart_grace": 1.5, "prefix": "a=", "username": "7"}
+    assert made == [{**options, "require": "many_processes"}]
+
+
+def test_the_options_that_help_names_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "--help"]) == 0
+    said = re.search(r"An option of connect\(\), such as (\w+)=\S+ or (\w+)=", _unwrapped(capsys))
+    assert said is not None
+    for name in said.groups():
+        assert main(["ls", "--store", "rediss://127.0.0.1:1", "--store-option", f"{name}=no"]) == 2
+        assert "does not know" not in _unwrapped(capsys)
+
+
+def _unwrapped(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join("".join(capsys.readouterr()).split())
 
 
 @pytest.mark.parametrize("command", ["run", "elect"])

@@ -126,6 +126,19 @@ def test_a_worker_that_fails_says_why(folder: Path) -> None:
         heard(crew)
 
 
+def test_workers_are_given_the_options_of_the_store(folder: Path) -> None:
+    options = {"username": "me", "password": "secret"}
+    with (
+        Crew("etcd://127.0.0.1:1/x", folder, 1, 10.0, {**options, "colour": "red"}) as crew,
+        pytest.raises(CrewFailed, match="worker 1 ended with exit code 1"),
+    ):
+        heard(crew)
+    with Crew("etcd://127.0.0.1:1/x", folder, 1, 10.0, options) as crew:
+        assert "secret" not in str(crew.processes[1].args)
+        with pytest.raises(CrewFailed, match="worker 1 failed: no answer"):
+            heard(crew)
+
+
 def verdict(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return dict(json.loads(capsys.readouterr().out.splitlines()[-1]))
 

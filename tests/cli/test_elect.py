@@ -16,7 +16,7 @@ import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes
-from tests.cli.runs import RECIPES, Run, recipes_run
+from tests.cli.runs import STRUCK, Run, recipes_run
 
 SOON_S = 60.0
 
@@ -218,7 +218,7 @@ def test_what_cannot_be_run_is_said(url: str, words: list[str], code: int, said:
 
 
 def test_on_a_terminal_the_command_has_the_keys_each_time(url: str) -> None:
-    command = [*RECIPES, "elect", "x", "--ttl", "4", "--store", url, "--", "sh", "-c"]
+    command = [*STRUCK, "elect", "x", "--ttl", "4", "--store", url, "--", "sh", "-c"]
     reads = 'echo "reads under $RECIPES_TOKEN"; while read line; do echo "read <$line>"; done'
     with recipes.connect(url) as client:
         leadership = client.election("x").campaign()

@@ -21,7 +21,7 @@ from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes, main
 from recipes.cli.looking.queue import follow
-from tests.cli.runs import RECIPES, Run
+from tests.cli.runs import RECIPES, STRUCK, Run
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_who_is_a_member_and_who_waits_for_an_id(
 
 
 def test_members_are_shown_live_on_a_terminal_and_in_a_pipe(url: str) -> None:
-    watch = [*RECIPES, "members", "g", "--store", url, "--watch"]
+    watch = [*STRUCK, "members", "g", "--store", url, "--watch"]
     with recipes.connect(url) as client, contextlib.ExitStack() as stack:
         piped = stack.enter_context(subprocess.Popen(watch, stdout=subprocess.PIPE, text=True))
         as_json = stack.enter_context(subprocess.Popen([*watch, "--json"], stdout=subprocess.PIPE, text=True))
@@ -208,7 +208,7 @@ def test_members_are_shown_live_on_a_terminal_and_in_a_pipe(url: str) -> None:
 
 def test_members_that_are_there_as_the_watch_begins(url: str) -> None:
     with recipes.connect(url) as client, client.group("g").join(id="a"), client.group("g").join(id="b"):
-        watch = [*RECIPES, "members", "g", "--store", url, "--watch"]
+        watch = [*STRUCK, "members", "g", "--store", url, "--watch"]
         with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as piped:
             assert piped.stdout is not None
             assert piped.stdout.readline().endswith(" 2 members: a, b\n")
@@ -280,7 +280,7 @@ def test_break_takes_negative_tokens_as_strangers_have_them(
 def test_break_asks_and_not_without_a_terminal(queue: tuple[Run, recipes.Client], url: str) -> None:
     _, client = queue
     (holder,) = client.lock("x").holders()
-    command = [*RECIPES, "break", "x", "--token", str(holder.token), "--store", url]
+    command = [*STRUCK, "break", "x", "--token", str(holder.token), "--store", url]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (done.returncode, "say --yes" in done.stderr) == (2, True)
     for answer, code, left in ((b"n\n", 1, 1), (CTRL_C, 130, 1), (b"y\n", 0, 0)):
@@ -308,7 +308,7 @@ def test_watch_is_notified_of_changes_and_redraws_ages() -> None:
 
 
 def test_watch_on_a_terminal_and_in_a_pipe(url: str) -> None:
-    watch = [*RECIPES, "watch", "x", "--store", url, "--interval", "0.1"]
+    watch = [*STRUCK, "watch", "x", "--store", url, "--interval", "0.1"]
     with recipes.connect(url, owner="seen") as client:
         piped = subprocess.Popen(watch, stdout=subprocess.PIPE, text=True)
         assert piped.stdout is not None

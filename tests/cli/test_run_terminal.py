@@ -13,7 +13,7 @@ import pytest
 import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
-from tests.cli.runs import RECIPES, child
+from tests.cli.runs import STRUCK, child
 
 CTRL_Z = b"\x1a"
 QUIET = {"PS1": "$ ", "TERM": "dumb"}
@@ -26,7 +26,7 @@ def url(tmp_path: Path) -> str:
 
 def run(url: str, *words: str) -> list[str]:
     """Return the command line."""
-    return [*RECIPES, "run", "x", "--store", url, *words]
+    return [*STRUCK, "run", "x", "--store", url, *words]
 
 
 def stopped(pid: int) -> bool:

@@ -13,7 +13,7 @@ import pytest
 import recipes
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes, main
-from tests.cli.runs import RECIPES
+from tests.cli.runs import RECIPES, STRUCK
 
 NOT_UTF8 = b"\xff\x00\r\nend"
 
@@ -176,7 +176,7 @@ def test_a_sum_that_is_too_long_is_refused(url: str, capsys: pytest.CaptureFixtu
 
 
 def test_every_change_is_a_line_until_it_is_interrupted(url: str) -> None:
-    watch = [*RECIPES, "watch-value", "x"]
+    watch = [*STRUCK, "watch-value", "x"]
     with (
         recipes.connect(url) as client,
         subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as lines,
@@ -207,7 +207,7 @@ def test_every_change_is_a_line_until_it_is_interrupted(url: str) -> None:
 def test_a_change_is_shown_on_a_terminal_and_ctrl_c_ends_it(url: str) -> None:
     with (
         recipes.connect(url) as client,
-        Terminal([*RECIPES, "watch-value", "x"], environment={}) as terminal,
+        Terminal([*STRUCK, "watch-value", "x"], environment={}) as terminal,
     ):
         terminal.until("no value")
         client.value("x").set(b"seen")

@@ -17,6 +17,7 @@ from recipes._contract.operations import (
     List,
     Listing,
     Program,
+    Queues,
     Rewrite,
     StoreOp,
     Ticket,
@@ -29,7 +30,7 @@ from recipes._run.runtime import new_id
 from recipes.errors import SessionLost
 from tests.contract.apis import Running
 from tests.contract.tap import Act
-from tests.contract.world import Party, World
+from tests.contract.world import Party, World, until
 
 WITHIN_S = 25.0
 """For a whole call; longer than it takes until a wait without an event ends, so that this shows."""
@@ -219,6 +220,14 @@ class Listings:
         assert set(client.api.do(client.client.locks)) == {"x"}
         assert [one.token for one in listed(client, "x")] == [grant.token]
         assert [one_listed(client, name).ref for name in names] == [entry.ref for entry in entries]
+
+    def test_a_queue_in_which_only_the_dead_stand_is_not_listed(self, world: World) -> None:
+        a, b = world.client(frail=True, session_timeout=2), world.client(**LONG)
+        a.acquire("dead")
+        b.acquire("living")
+        a.line.silence()
+        assert until(lambda: ask(b, Queues(10)) == ("living",), WITHIN_S)
+        assert ask(b, Queues(1)) == ("living",)
 
     # What is rewritten.
 

@@ -25,7 +25,7 @@ from tests.simulation.quick import collect, hurry
 from tests.simulation.run import USES, Schedule, Verdict, run
 from tests.simulation.sweep import sweep
 
-STORES = ("etcd", "zookeeper", "redis")
+STORES = ("etcd", "zookeeper", "redis", "sql", "sql-polling")
 CHUNK = 100
 SMALLER = [(clients, rounds) for clients in (2, 3) for rounds in (1, 2)]
 

@@ -129,6 +129,8 @@ def end_session(injector: Injector) -> Any:
             store.server.revoke(lease)
     elif store.name == "redis":
         store.end(session.id)
+    elif store.name in SQL:
+        store.end_session(session.id)
     else:
         store.end(connection.session)
     return connection.client.name
@@ -153,7 +155,7 @@ def remove(store: Any, oracle: Any, token: int) -> None:
         for key, entry in list(store.server.keys.items()):
             if entry.created == token:
                 store.server.delete(key)
-    elif store.name == "redis":
+    elif store.name == "redis" or store.name in SQL:
         for queue in oracle.queues:
             store.expel(queue, token)
     else:
@@ -259,6 +261,30 @@ def stranger(injector: Injector) -> Any:
     return name, taken
 
 
+def server_killed(injector: Injector) -> Any:
+    """Kill the database, and start it again."""
+    injector.scene.store.restart()
+    return True
+
+
+def standby(injector: Injector) -> Any:
+    """Have a standby take over, which lacks the last of what was committed; it knows what was there at first."""
+    store, rng = injector.scene.store, injector.rng
+    has = len(store.db.log)
+    upto = max(1, has - rng.choice((0, 1, 2, 3, 5, 10, 40)))
+    store.promote(upto)
+    return has - upto
+
+
+def backend_terminated(injector: Injector) -> Any:
+    """End one transaction that is open, as an operator or a full disk does."""
+    db = injector.scene.store.db
+    if not db.open:
+        return None
+    db.end(injector.rng.choice(list(db.open)))
+    return True
+
+
 def cut_off_server(injector: Injector) -> Any:
     server = injector.rng.choice(injector.scene.store.servers[1:])
     if server.cut_off:
@@ -342,9 +368,9 @@ def pause_in_renewal(injector: Injector) -> Any:
     return client.name, injector.later(LONG, stopped(injector, client))
 
 
-ALL, ETCD, ZOOKEEPER = ("etcd", "zookeeper", "redis"), ("etcd",), ("zookeeper",)
-REDIS = ("redis",)
-APART = ("etcd", "redis")
+ETCD, ZOOKEEPER, REDIS, SQL = ("etcd",), ("zookeeper",), ("redis",), ("sql", "sql-polling")
+ALL = (*ETCD, *ZOOKEEPER, *REDIS, *SQL)
+APART = (*ETCD, *REDIS, *SQL)
 """Where requests go beside each other, and one may arrive long after those that were sent later."""
 FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "pause": (ALL, pause),
@@ -360,7 +386,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "contender removed": (ALL, remove_contender),
     "leader change": (ETCD, leader_change),
     "compaction": (ETCD, compaction),
-    "lossy watches": (APART, lossy),
+    "lossy watches": (("etcd", "redis", "sql"), lossy),
     "server cut off": (ZOOKEEPER, cut_off_server),
     "slow renewal": (ALL, slow_renewal),
     "renewed, then cut off": (ZOOKEEPER, cut_off_when_renewed),
@@ -372,10 +398,13 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "failover": (REDIS, failover),
     "flush": (REDIS, flush),
     "stranger": (REDIS, stranger),
+    "server killed": (SQL, server_killed),
+    "standby": (SQL, standby),
+    "backend terminated": (SQL, backend_terminated),
 }
 NUMBERS = {kind: number for number, kind in enumerate(FAULTS)}
 FATES = ("lost request", "lost reply", "late request", VERY_LATE, DOUBLED)
-LOSSES = ("restart without some data", "failover", "flush")
+LOSSES = ("restart without some data", "failover", "flush", "standby")
 AIM = ("slow renewal", "renewed, then cut off", "paused in a renewal", "late renewal")
 AIMED, KINDS = (
     {

@@ -14,7 +14,7 @@ from recipes.guarantees import STORES
 from recipes.stores.redis.bells import INVALIDATE, Bells
 from recipes.stores.redis.keys import Keys
 from recipes.stores.redis.protocol import RedisProtocol
-from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
+from recipes.stores.redis.requests import Command, Listen, Run, Sure, Track
 from tests.simulation.acts_model import RECEIPT_MS, Acts
 from tests.simulation.fates import DOUBLED, VERY_LATE, Fates
 from tests.simulation.moving import Asked, Gate, Pipe
@@ -37,7 +37,7 @@ REACHED_S = 2.0
 NEWS_S = 1.0
 """As in `recipes.stores.redis.wire`."""
 SESSION = KEYS.session("")
-KINDS = {kind: 40 + at for at, kind in enumerate((Run, Command, Sure, Scan, Track, Listen, Batch))}
+KINDS = {kind: 40 + at for at, kind in enumerate((Run, Command, Sure, Track, Listen, Batch))}
 IS_HEARD = 0.7
 """How often a caller whose write has gone astray hears that its connection broke; else it waits."""
 
@@ -82,10 +82,8 @@ class Node:
             return self.acts.run(until_us, request.keys, request.words)
         if type(request) is Command:
             return self.acts.command(request.words)
-        if type(request) is Track:
-            return self.acts.get(request.key)
-        assert type(request) is Scan, f"{request} should be known"
-        return {key for key, queue in self.acts.queues.items() if queue.standing}
+        assert type(request) is Track, f"{request} should be known"
+        return self.acts.get(request.key)
 
     def until_us(self, now_us: int) -> int:
         """Return until when nothing is granted."""

@@ -22,6 +22,7 @@ from tests.simulation.moving import Task
 from tests.simulation.multilock import MULTILOCK
 from tests.simulation.partitions import PARTITIONS
 from tests.simulation.redis_store import RedisStore
+from tests.simulation.sql_store import SqlStore
 from tests.simulation.users import FLAVOURS, flavour, user
 from tests.simulation.uses import LOCKS, MIXED_LOCKS, SEMAPHORES
 from tests.simulation.values import VALUES
@@ -300,5 +301,7 @@ def _store(schedule: Schedule, world: World, rng: random.Random) -> Any:
         return EtcdStore(world, rate=rate)
     if schedule.store == "redis":
         return RedisStore(world, rate=rate)
+    if schedule.store in {"sql", "sql-polling"}:
+        return SqlStore(world, rate=rate, notifies=schedule.store == "sql")
     counter = LAST - 3 if rng.random() < 0.1 else 0
     return ZooKeeperStore(world, rate=rate, counter=counter, wraps=rng.random() < 0.5)

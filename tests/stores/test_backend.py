@@ -46,7 +46,7 @@ def test_the_url_names_the_backend(url: str, kind: str, label: Any) -> None:
         ("", "unknown store ''"),
         (
             "mongodb://h",
-            r"use zookeeper://, zookeepers:// .*, rediss\+cluster:// \(with TLS\), sqlite:// or m",
+            r"use zookeeper://, zookeepers:// .*, rediss\+cluster:// \(with TLS\), postgresql://, .* or m",
         ),
         ("etcd://", "names no server; write for example etcd://host1:2379,host2:2379/app"),
         ("etcds:///app", "names no server; write for example etcds://host1:2379,host2:2379/app"),

@@ -38,7 +38,7 @@ from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores.redis.keys import Keys
-from recipes.stores.redis.protocol import DEEPEST, MOST_TOUCHED, RedisProtocol
+from recipes.stores.redis.protocol import AT_ONCE, DEEPEST, MOST_TOUCHED, RedisProtocol
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
 from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, feed
 
@@ -147,6 +147,27 @@ def test_a_renewal_of_many_names_so_many_at_a_time(redis: RedisProtocol) -> None
 def test_a_session_whose_key_is_gone_has_ended(redis: RedisProtocol) -> None:
     with pytest.raises(SessionLost):
         feed(redis.renew(Renew((), 1.0), CONTEXT), (0,))
+
+
+class Busy(dict[str, Any]):
+    """What another thread takes one from while it is read."""
+
+    def items(self) -> Any:
+        for at, item in enumerate(super().items()):
+            if at == 1:
+                del self[next(iter(self))]
+            yield item
+
+
+@pytest.mark.parametrize("op", ["renew", "end"])
+def test_what_is_withdrawn_by_another_thread_meanwhile_fails_nothing(redis: RedisProtocol, op: str) -> None:
+    for name in "xyz":
+        joined(redis, ticket=Ticket(name, "lock", name))
+    redis._stands = Busy(redis._stands)
+    if op == "end":
+        assert len(feed(redis.end(End(), CONTEXT), (1, 1, 1, 1))[0].parts) == 4
+    else:
+        assert len(feed(redis.renew(Renew((), 1.0), CONTEXT), (1, [1], [1], [1]))[0].parts) == 4
 
 
 def test_a_contender_that_is_alone_needs_nothing_else(redis: RedisProtocol) -> None:
@@ -328,9 +349,30 @@ def test_a_queue_is_listed_with_all_that_is_known(redis: RedisProtocol) -> None:
 
 def test_the_queues_are_found_by_their_keys(redis: RedisProtocol) -> None:
     keys = {"{lock:b}:queue", "{lock:a/c}:queue", "{lock:~election/e}:queue"}
-    asked = feed(redis.queues(Queues(2), CONTEXT), keys)
-    assert asked == [Scan("{lock:*}:queue")]
+    head = [[OTHER], 900]
+    asked = feed(redis.queues(Queues(2), CONTEXT), keys, (head, head))
+    assert asked[0] == Scan("{lock:*}:queue")
+    assert [(one.words[:2], arguments(one)) for one in asked[1].parts] == [
+        (("list", "a%2Fc"), (1, 0)),
+        (("list", "b"), (1, 0)),
+    ]
     assert asked.result == ("a%2Fc", "b")
+
+
+def test_a_queue_in_which_only_the_dead_stand_is_not_found(redis: RedisProtocol) -> None:
+    keys = {"{lock:a}:queue", "{lock:b}:queue"}
+    assert feed(redis.queues(Queues(1), CONTEXT), keys, ([[], -1], [[OTHER], 900])).result == ("b",)
+    assert feed(redis.queues(Queues(1), CONTEXT), keys, ([[], -1], [[], -1])).result == ()
+    with pytest.raises(StoreUnavailable):
+        feed(redis.queues(Queues(1), CONTEXT), keys, ([[], -1], CUT))
+
+
+def test_of_many_queues_some_are_read_at_a_time_and_no_more_than_wanted(redis: RedisProtocol) -> None:
+    keys = {f"{{lock:{number:03}}}:queue" for number in range(3 * AT_ONCE)}
+    nobody, somebody = ([[], -1],) * AT_ONCE, ([[OTHER], 900],) * AT_ONCE
+    asked = feed(redis.queues(Queues(2), CONTEXT), keys, nobody, somebody)
+    assert [len(one.parts) for one in asked[1:]] == [AT_ONCE, AT_ONCE]
+    assert asked.result == ("100", "101")
 
 
 def test_a_value_is_read_and_watched(redis: RedisProtocol) -> None:
@@ -383,6 +425,29 @@ def test_the_end_removes_all_but_what_refuses_late_copies(redis: RedisProtocol) 
     assert arguments(removed) == ("a1", 7, 0)
     assert receipt.words == ("SET", "{lock:~value/v}:receipt:1f", "", "XX", "PX", 3_600_000)
     assert session.words == ("DEL", "lock:~session:1f")
+
+
+@pytest.mark.parametrize("how", ["asked again", "settled"])
+def test_the_end_refuses_late_copies_of_a_write_whose_answer_was_lost(redis: RedisProtocol, how: str) -> None:
+    write = Write(KEY, b"new", 1)
+    with pytest.raises(StoreUnavailable):
+        feed(redis.write(write, CONTEXT), CUT)
+    assert len(feed(redis.end(End(), CONTEXT), (1,))[0].parts) == 1, "it may be asked yet what came of it"
+    late = redis.write(write, AGAIN) if how == "asked again" else redis.settle(Settle(write), CONTEXT)
+    feed(late, [1, b"9", b"1", b"new", b"9", 1])
+    receipt, _ = feed(redis.end(End(), CONTEXT), (1, 1))[0].parts
+    assert receipt.words[:2] == ("SET", "{lock:~value/v}:receipt:1f")
+
+
+def test_of_very_many_values_the_end_knows_the_last(
+    redis: RedisProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KNOWN", 10)
+    for number in range(30):
+        write = Write(f"~value/{number}", b"new", number)
+        feed(redis.write(write, CONTEXT), [1, b"9", b"%d" % number, b"new", b"9", 1])
+    *receipts, _ = feed(redis.end(End(), CONTEXT), (1,) * 11)[0].parts
+    assert [one.key for one in receipts] == [f"{{lock:~value/{n}}}:receipt:1f" for n in range(20, 30)]
 
 
 def test_the_end_removes_what_a_withdrawal_that_is_on_its_way_may_leave(redis: RedisProtocol) -> None:

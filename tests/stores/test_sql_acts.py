@@ -108,13 +108,13 @@ def test_to_open_begins_a_session_and_tries_whether_it_is_notified(dialect: str)
     one = Session(dialect)
     asked = feed(one.acts.open(one.work, 15_000_000), [1, []])
     begun = one.say.begin_session("me", 15_000_000)
-    assert of(asked) == ([begun, one.say.notify("recipes_me", "")] if one.say.notifies else [begun])
+    assert of(asked) == ([begun, one.say.notify("recipes_me", "open")] if one.say.notifies else [begun])
 
 
 def test_a_renewal_reads_where_it_stands_in_a_statement_behind_that_which_renews(one: Session) -> None:
-    asked = feed(one.acts.renew(one.work), [1], [[("app:x", 7), ("app:~value/v", 8)]])
+    asked = feed(one.acts.renew(one.work), [1], [[("app:x", 7, "a1"), ("app:~value/v", 8, "a2")]])
     assert asked == [(one.say.renew("me"),), (one.say.mine("me"),)]
-    assert asked.result == [("x", 7), ("~value/v", 8)]
+    assert asked.result == [("x", 7, "a1"), ("~value/v", 8, "a2")]
 
 
 def test_a_session_that_is_over_is_not_renewed(one: Session) -> None:
@@ -125,7 +125,7 @@ def test_a_session_that_is_over_is_not_renewed(one: Session) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_to_end_locks_its_queues_in_the_order_of_their_names_and_then_its_own_row(dialect: str) -> None:
     one = Session(dialect)
-    places = [("app:y", 3), ("app:x", 9), ("app:x", 7)]
+    places = [("app:y", 3, "a1"), ("app:x", 9, "a2"), ("app:x", 7, "a3")]
     rung = [[None]] if one.say.notifies else []
     asked = feed(one.acts.end(one.work), [places], [1], [2], *rung, [1], [1], *rung, [1, 1, 1])
     locks = [ask for ask in of(asked) if ask in (one.say.lock("app:x"), one.say.lock("app:y"))]
@@ -399,7 +399,7 @@ def test_to_write_in_place_compares_the_version_and_the_session(one: Session) ->
         one.say.written("app:x", 7, "me"),
         one.say.ring("recipes_", "app:x", [7, OBSERVERS], "c"),
     ]
-    assert asked.result == (4, True)
+    assert asked.result == (4, True, True)
     assert one.work.news == [Changed("x/7"), Changed("x")]
 
 
@@ -408,7 +408,7 @@ def test_to_write_in_place_compares_the_version_and_the_session(one: Session) ->
 )
 def test_another_version_is_left_as_it_is(one: Session, now: Any, same: bool) -> None:
     asked = feed(one.acts.rewrite(one.work, MINE, "m", b"n", 3), [1, [("me",)], 0, [now]])
-    assert asked.result == (5, same)
+    assert asked.result == (5, False, same)
     assert not one.work.news
     assert not one.work.undo
 
@@ -477,17 +477,17 @@ def test_a_value_that_there_is_not_has_no_version(one: Session) -> None:
 )
 def test_a_write_and_its_receipt_are_one_act(one: Session, data: Any, written: str, stored: Stored) -> None:
     put = Put(Exchange(Write("~value/v", data, 1, if_version=3), 6, b"1"))
-    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]], [1], [1], [[None]])
+    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]], [[("me",)], 1], [1], [[None]])
     key = "app:~value/v"
     value = one.say.set(key, 9, b"new") if written == "set" else one.say.erase(key)
-    assert of(asked)[5:7] == [one.say.say(key, "me", 9, b"1"), value]
+    assert of(asked)[5:8] == [one.say.stays("me"), one.say.say(key, "me", 9, b"1"), value]
     assert asked.result == Exchanged(True, 9, b"1", stored)
     assert one.work.news == [Changed("~value/v")]
 
 
 def test_to_settle_writes_the_receipt_alone(one: Session) -> None:
     put = Put(Exchange(WRITE, 0, b"", settles=True))
-    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], [(4,)]], [1])
+    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], [(4,)]], [[("me",)], 1])
     assert of(asked)[-1] == one.say.say("app:~value/v", "me", 9, b"")
     assert asked.result == Exchanged(True, 9, b"")
     assert not one.work.news
@@ -511,7 +511,7 @@ def test_a_write_that_finds_another_version_writes_nothing(one: Session, said: A
 def test_all_that_guard_a_write_have_to_stand(one: Session, rows: Any) -> None:
     guards = (MINE, Entry(Ticket("y", "lock", "a2"), "y/8", 8))
     put = Put(Exchange(Write("~value/v", b"new", 1, guards=guards), 0, b"1"))
-    replies = [[1], [1], [[None]]] if all(rows) else [[[]]]
+    replies = [[[("me",)], 1], [1], [[None]]] if all(rows) else [[[]]]
     asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [rows[0]], [rows[1]], *replies)
     assert of(asked)[5:7] == [one.say.guard("app:x", 7, "me"), one.say.guard("app:y", 8, "me")]
     assert (asked.result.done, asked.result.guarded) == (all(rows), all(rows))
@@ -521,6 +521,12 @@ def test_a_session_that_is_over_writes_nothing(one: Session) -> None:
     """Its receipts may be deleted: a late copy of its first write would find all as expected."""
     with pytest.raises(SessionLost):
         feed(one.acts.put(one.work, Put(Exchange(WRITE, 0, b"1"))), [1, [], [(9,)], [], [(3,)]])
+
+
+def test_a_session_that_ends_meanwhile_leaves_no_receipt(one: Session) -> None:
+    put = Put(Exchange(Write("~value/v", b"new", 1), 0, b"1"))
+    with pytest.raises(SessionLost):
+        feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [[], 1])
 
 
 # What was over long ago.

@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS recipes_contender (
     queue VARCHAR(1100) COLLATE "C" NOT NULL,
     token BIGINT NOT NULL,
     id VARCHAR(64) COLLATE "C" NOT NULL,
-    kind VARCHAR(16) COLLATE "C" NOT NULL,
+    kind VARCHAR(32) COLLATE "C" NOT NULL,
     session VARCHAR(64) COLLATE "C" NOT NULL,
     mark TEXT NOT NULL,
     owner TEXT NOT NULL,
@@ -110,7 +110,7 @@ def test_the_tables_of_mysql_differ_in_types_and_in_the_watches_that_it_has_no_u
         " queue VARCHAR(1100) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
         " token BIGINT NOT NULL,"
         " id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
-        " kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
+        " kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
         " session VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
         " mark MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,"
         " owner MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,"
@@ -154,6 +154,7 @@ def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
         say.lock("q"), say.draw("q"), say.token("q"), say.draw_named("q"), say.token_named("q"),
         say.first_life("s", 1), say.life(), say.next_life("s"),
         say.begin_session("me", 1), say.renew("me"), say.mine("me"), *say.end_session("me"), say.alive("me"),
+        say.stays("me"), say.begun("me"),
         say.dead(["s"]), say.kill(["s"]),
         say.join("q", "me", **row), say.buried("a1"), say.bury("a1", 1),
         say.shown("q", "a1", 2, exclusive_only=False), say.shown("q", "a1", 2, exclusive_only=True),

@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +23,15 @@ from recipes.cli.demo.crew import Crew, CrewFailed
 from recipes.cli.demo.scenes import SCENES, SIDES, Numbers, State
 from recipes.cli.demo.screen import Screen
 from recipes.cli.demo.verdict import Side, Verdict
-from recipes.cli.options import Count, Seconds, Store, without_secret
+from recipes.cli.options import (
+    Count,
+    Seconds,
+    Store,
+    connected,
+    given_for_store,
+    store_options,
+    without_secret,
+)
 
 __all__ = ["Plan", "demo_command", "show"]
 
@@ -56,6 +64,7 @@ class Plan:
     ttl: float = 10.0
     as_json: bool = False
     plain: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def orders(self, slow: int) -> Iterator[tuple[int, float]]:
         """Yield how many turns to order, and how long each takes; the first ones slowly."""
@@ -69,6 +78,7 @@ class Plan:
 
 @click.command("demo", short_help="Show what locks are for.", epilog=EXAMPLES)
 @click.option("--store", type=Store(), help="The URL of the store.  [default: a file, gone afterwards]")
+@store_options
 @click.option("--processes", type=Count(), default=5, show_default=True, help="Workers.")
 @click.option("--rounds", type=Count(), help=f"Turns of each worker.  [default: {ROUNDS}]")
 @click.option("--seconds", type=Seconds(), help="Work under each lock for so long instead.")
@@ -86,7 +96,10 @@ def demo_command(**options: Any) -> int:
     for one, other in (("rounds", "seconds"), ("as_json", "plain")):
         if options[one] and options[other]:
             raise click.UsageError(f"--{other} is not allowed with --{one.removeprefix('as_')}")
-    return show(Plan(**options))
+    if options["store"] is None:
+        return show(Plan(**options))
+    connected(options["store"], session_timeout=options["ttl"]).close()  # it refuses what does not fit
+    return show(Plan(**options, options=given_for_store()))
 
 
 def show(plan: Plan) -> int:
@@ -99,10 +112,12 @@ def show(plan: Plan) -> int:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recipes-demo-")))
             url = plan.store or f"sqlite://{quote(str(folder / 'store'))}"
             screen = Screen(without_secret(url), plan.processes, plain=plan.plain, quiet=plan.as_json)
-            with recipes.connect(url):  # if it cannot be reached, that is said once, not by every worker
+            # If it cannot be reached, that is said once, not by every worker.
+            with recipes.connect(url, **{"session_timeout": plan.ttl, **plan.options}):
                 pass
             try:
-                with Crew(url, folder, plan.processes, plan.ttl) as crew, screen.live or nullcontext():
+                crew = Crew(url, folder, plan.processes, plan.ttl, plan.options)
+                with crew, screen.live or nullcontext():
                     _play(plan, crew, folder, screen, verdict)
             except CrewFailed as failed:
                 verdict.failures.append(str(failed))

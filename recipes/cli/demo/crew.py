@@ -8,13 +8,15 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import recipes
 from recipes._run.clock import boot_time
+from recipes.cli.demo.worker import OPTIONS_VARIABLE
 
 __all__ = ["Crew", "CrewFailed", "Message"]
 
@@ -36,7 +38,15 @@ class Crew:
     All write to one pipe. If this process is killed, the pipe ends and their orders do: so do they.
     """
 
-    def __init__(self, url: str, folder: Path, size: int, session_s: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        size: int,
+        session_s: float,
+        options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self._env = {**os.environ, OPTIONS_VARIABLE: json.dumps(dict(options))}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         home = str(Path(recipes.__file__).parents[1])
         words = [home, str(os.getpid()), url, str(folder), str(session_s)]
@@ -50,6 +60,7 @@ class Crew:
             for number, words in self._words.items():
                 self.processes[number] = subprocess.Popen(  # noqa: S603 - the command is ours
                     [sys.executable, "-P", "-c", START, *words],
+                    env=self._env,
                     stdin=subprocess.PIPE,
                     stdout=theirs,
                     bufsize=0,

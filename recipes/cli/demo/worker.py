@@ -28,8 +28,10 @@ from recipes import events
 from recipes._run.clock import boot_time
 from recipes.cli.demo.scenes import COUNTER, SCENES, Numbers, Scene, name_of
 
-__all__ = ["Worker", "main"]
+__all__ = ["OPTIONS_VARIABLE", "Worker", "main"]
 
+OPTIONS_VARIABLE = "RECIPES_DEMO_OPTIONS"
+"""The options of the store as JSON, where no list of processes shows a password among them."""
 GIVE_UP_AFTER_S = 30.0  # a store that falls silent ends the demo
 
 
@@ -104,7 +106,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Work until the parent's orders end."""
     parent, url, folder, session_s, number = sys.argv[1:] if argv is None else argv
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # how the parent ends a worker
-    client = recipes.connect(url, session_timeout=float(session_s))
+    options = json.loads(os.environ.get(OPTIONS_VARIABLE, "{}"))
+    client = recipes.connect(url, **{"session_timeout": float(session_s), **options})
     worker = Worker(int(number), Path(folder), client)
     unsubscribe = events.subscribe(worker.on_transition)
     try:

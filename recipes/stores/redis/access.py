@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from redis.asyncio import SSLConnection
 
 from recipes.stores.secret import Secret
 
@@ -18,7 +21,7 @@ __all__ = ["Access"]
 _TAKEN = ("username", "password", "credential_provider")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Access:
     """What each connection is made with, besides the address of its server.
 
@@ -33,6 +36,14 @@ class Access:
     context: ssl.SSLContext | None = field(default=None, repr=False)
     credentials: Credentials | None = field(default=None, repr=False)
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def encryption(self) -> ssl.SSLContext | None:
+        """What to encrypt with, for all connections; None: nothing."""
+        if self.context is not None or not self.options.get("ssl"):
+            return self.context
+        said = {name: value for name, value in self.options.items() if name.startswith("ssl_")}
+        return SSLConnection(**said).ssl_context.get()
 
     @classmethod
     def of_client(cls, given: Mapping[str, Any], *, encrypted: bool) -> Access:

@@ -52,7 +52,7 @@ class Bells(bells.Bells):
         _, channel, content = message
         if channel == INVALIDATE:
             for key in list(self._tracked) if content is None else content:
-                for ref in self._tracked.pop(key, ()):
+                for ref in list(self._tracked.pop(key, ())):
                     self._waiting.post(Changed(ref))
             return
         self.post(events_of(content))

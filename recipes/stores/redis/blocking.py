@@ -28,7 +28,6 @@ from recipes.stores.redis.wire import (
     Steps,
     Wire,
     Words,
-    context_of,
     login_of,
 )
 from recipes.stores.sockets import Conn, dial
@@ -86,7 +85,7 @@ class _Link(redis.Connection):
 
     def __init__(self, step: Dial, label: str, deadline: float, stop: Callable[[], bool]) -> None:
         self.address, self.not_before_us, self.used_at, self.hears = step.address, 0, boot_time(), 0
-        self._dialing = Endpoint(*step.address), context_of(step.access), deadline, stop
+        self._dialing = Endpoint(*step.address), step.access.encryption, deadline, stop
         self._socket: _Socket | None = None
         self._replies = Replies()
         host, port = step.address

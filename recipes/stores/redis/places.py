@@ -149,7 +149,8 @@ class Sentinels(Place):
             elif _text(role[0]) != "master":
                 said = f"{named(address)}, which sentinel {named(sentinel)} names, is a {_text(role[0])}"
             else:
-                self.servers.sort(key=lambda one: one != sentinel)  # it is asked first from now on
+                # It is asked first from now on. A list that is sorted in place looks empty to other threads.
+                self.servers = sorted(self.servers, key=lambda one: one != sentinel)
                 self._now = address
                 return address
         self.servers = _rotated(self.servers)

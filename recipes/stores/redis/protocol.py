@@ -56,6 +56,7 @@ WITHDRAWN = "its contender was withdrawn"
 DEEPEST = 16
 """So many of those ahead are watched in the step that joins; a recipe that sees more watches by itself."""
 MOST_TOUCHED = 500
+AT_ONCE = 100  # queues that are read together
 LATE_MS = 3_600_000
 """So long a copy of a write may be on its way; the script keeps receipts and tombstones for as long."""
 POLL_S = 0.1
@@ -89,7 +90,6 @@ class RedisProtocol(StoreProtocol):
         self._stands: dict[str, tuple[str, int | None]] = {}  # by id: the queue, and the token once known
         self._rewritten: dict[str, int] = {}  # by id: how often, as far as the server has said
         self._twice: set[str] = set()  # ids of contenders whose joining was asked again
-        self._written: dict[str, int] = {}  # by value: how many writes of it were not answered
 
     # The session.
 
@@ -123,7 +123,8 @@ class RedisProtocol(StoreProtocol):
         mine = self._keys.session(self.session_id)
         entries = (*op.entries, *op.waiting, *op.resting)
         asked: dict[str, list[str]] = {}
-        for one, (queue, token) in [*self._stands.items(), *((e.ticket.id, _place(e)) for e in entries)]:
+        places = [*self._stands.copy().items(), *((entry.ticket.id, _place(entry)) for entry in entries)]
+        for one, (queue, token) in places:
             asked.setdefault(queue, []).append(f"i:{one}" if token is None else str(token))
         runs, words = [], []
         for queue, tokens in asked.items():
@@ -144,19 +145,15 @@ class RedisProtocol(StoreProtocol):
         del op, context
         mine = self._keys.session(self.session_id)
         parts: list[Request[Any]] = [
-            self._remove(queue, one, token) for one, (queue, token) in self._stands.items()
+            self._remove(queue, one, token) for one, (queue, token) in self._stands.copy().items()
         ]
         # From here on a copy that arrives late finds what is no receipt, and is refused.
-        settled = [self._receipt(key) for key, unanswered in self._written.items() if not unanswered]
+        settled = [self._receipt(key) for key in self._receipts.settled()]
         parts += [Command(("SET", key, "", "XX", "PX", LATE_MS), key) for key in settled]
         yield from Batch((*parts, Command(("DEL", mine), mine)))
 
     def _sure(self, *parts: Request[Any], bell: str = "") -> Steps[tuple[Any, ...]]:
-        found: tuple[Any, ...] = yield from Sure(parts, bell)
-        for one in found:
-            if isinstance(one, Exception):
-                raise one
-        return found
+        return _all_of((yield from Sure(parts, bell)))
 
     # The queue.
 
@@ -310,10 +307,19 @@ class RedisProtocol(StoreProtocol):
         return Listing(found, self._due_s(due_ms, found))
 
     def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
-        """Read the names of queues in which there is anybody."""
+        """Find the queues of locks by their keys, and read the head of each until enough are taken.
+
+        A queue in which only the dead stand has its keys yet: reading it drops them.
+        """
         del context
         keys: set[str] = yield from Scan(self._keys.queues)
-        return tuple(sorted(self._keys.queue_of(key) for key in keys)[: op.most])
+        waiting = sorted(name for name in map(self._keys.queue_of, keys) if not name.startswith("~"))
+        found: list[str] = []
+        while waiting and len(found) < op.most:
+            some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+            heads = yield from Batch(tuple(self._run(name, "list", 1, 0) for name in some))
+            found += [name for name, (rows, _) in zip(some, _all_of(heads), strict=True) if rows]
+        return tuple(found[: op.most])
 
     def read(self, op: Read, context: RequestContext) -> Steps[Stored]:
         """Read a value, and watch it if asked to."""
@@ -368,10 +374,7 @@ class RedisProtocol(StoreProtocol):
             *(token for _, token in guards),
             keys=keys,
         )
-        self._written[write.key] = self._written.get(write.key, 0) + 1
-        reply = yield run
-        self._written[write.key] -= 1
-        done, version, receipt, data, stored, guarded = self._checked(reply)
+        done, version, receipt, data, stored, guarded = self._checked((yield run))
         return Exchanged(bool(done), int(version), receipt, Stored(data, int(stored)), guarded=bool(guarded))
 
     def _asked(
@@ -434,6 +437,14 @@ class RedisProtocol(StoreProtocol):
 
     def _receipt(self, key: str) -> str:
         return self._keys.beside(key, f"receipt:{self.session_id}")
+
+
+def _all_of(replies: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return replies, unless one of these is an error."""
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
 
 
 def _place(entry: Entry) -> tuple[str, int | None]:

@@ -18,6 +18,7 @@ from recipes.stores.redis.requests import Word
 __all__ = ["CLOSED", "INCOMPLETE", "Replies", "packed"]
 
 CLOSED = "the server closed the connection"
+SHOWN = 80
 
 _error_of: Callable[[str], Exception] = BaseParser.parse_error
 
@@ -66,6 +67,9 @@ class Replies:
             reply, end = _reply(self._data, 0)
         except EOFError:
             return INCOMPLETE
+        except (ValueError, RecursionError):
+            said = f"the server does not speak RESP2: {bytes(self._data[:SHOWN])!r}"
+            raise InvalidResponse(said) from None
         del self._data[:end]
         return reply
 
@@ -95,7 +99,7 @@ def _reply(data: bytearray, start: int) -> tuple[Any, int]:
     if kind == 43:
         return bytes(said), end
     if kind != 45:
-        raise InvalidResponse(f"the server does not speak RESP2: {bytes(data[start:line])!r}")
+        raise ValueError("no reply begins so")
     error = _error_of(said.decode("utf-8", "replace"))
     if not isinstance(error, ResponseError):
         raise error

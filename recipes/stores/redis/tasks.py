@@ -27,7 +27,6 @@ from recipes.stores.redis.wire import (
     Steps,
     Wire,
     Words,
-    context_of,
     login_of,
 )
 from recipes.stores.secret import Secret
@@ -57,7 +56,7 @@ class _Link(redis.asyncio.Connection):
 
     def __init__(self, step: Dial, deadline: float) -> None:
         self.address, self.not_before_us, self.used_at, self.hears = step.address, 0, boot_time(), 0
-        self._dialing = Endpoint(*step.address), context_of(step.access), deadline
+        self._dialing = Endpoint(*step.address), step.access.encryption, deadline
         self._transport: Any = None
         self._replies = Replies()
         host, port = step.address

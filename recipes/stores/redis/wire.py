@@ -7,7 +7,6 @@ commands and read their replies. The same holds for the listener, which goes on 
 from __future__ import annotations
 
 import hashlib
-import ssl
 import weakref
 from collections import deque
 from collections.abc import Generator, Sequence
@@ -15,7 +14,6 @@ from importlib import resources
 from typing import Any, Protocol, TypeVar
 
 from redis import exceptions
-from redis.asyncio import SSLConnection
 
 from recipes._contract.connection import Batch, Request
 from recipes._contract.record import record
@@ -24,6 +22,7 @@ from recipes._run.clock import boot_time
 from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.redis.access import Access
 from recipes.stores.redis.bells import INVALIDATE, Bells
+from recipes.stores.redis.codec import facts
 from recipes.stores.redis.places import Address, Ask, Finding, One, Place
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track, Word
 from recipes.stores.sockets import describe
@@ -39,7 +38,6 @@ __all__ = [
     "Step",
     "Steps",
     "Wire",
-    "context_of",
     "login_of",
     "meaning",
 ]
@@ -53,6 +51,8 @@ IDLE_S = 1.0
 """After how long a connection learns anew which server it speaks to, where another may have taken over."""
 SCANNED = 1000
 RETRY_S = 0.2
+MARGIN_S = 0.5
+"""How much earlier than its request ``WAIT`` ends: a server answers it up to 0.1 s late."""
 NEWS_S = 1.0
 NEVER = "0" * 40
 
@@ -166,14 +166,6 @@ class _Manner:
     asking: bool = False
 
 
-def context_of(access: Access) -> ssl.SSLContext | None:
-    """Return what to encrypt with; None: nothing."""
-    if access.context is not None or not access.options.get("ssl"):
-        return access.context
-    said = {name: value for name, value in access.options.items() if name.startswith("ssl_")}
-    return SSLConnection(**said).ssl_context.get()
-
-
 def login_of(access: Access) -> dict[str, Any]:
     """Return what redis-py's connections take in order to log in."""
     given = {name: value for name, value in access.options.items() if not name.startswith("ssl")}
@@ -285,8 +277,9 @@ class Wire:
         if manner.asking:
             sent = [one for command in commands for one in (("ASKING",), command)]
         if manner.wants:
-            left_ms = max(int((manner.until - boot_time()) * 900), 1)
-            sent = [*sent, ("WAIT", manner.wants, left_ms)]
+            left_s = manner.until - boot_time()
+            within_ms = max(int(max(left_s - MARGIN_S, left_s / 2) * 1000), 1)
+            sent = [*sent, ("WAIT", manner.wants, within_ms)]
         replies = yield from self._sent(link, sent)
         if manner.wants:
             found = replies.pop()
@@ -352,6 +345,9 @@ class Wire:
                 reply = yield from self._answer(finding.send(reply))
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            said = f"what it says of its servers is not understood: {error}"
+            raise StoreUnavailable(self._settings.label, said, unsent=True) from None
 
     def _answer(self, ask: Ask) -> Steps[Any]:
         link = None
@@ -443,19 +439,18 @@ class Wire:
             return
         asked = [("INFO", "server"), ("INFO", "replication"), ("TIME",)]
         said = self._accepted(link, (yield from self._sent(link, asked, unsent=True)))
-        facts = _facts(said[0]) | _facts(said[1])
+        known = facts(said[0]) | facts(said[1])
         now_us = int(said[2][0]) * 1_000_000 + int(said[2][1])
-        if facts["role"] != "master":
+        if known["role"] != "master":
             link.close()
             self._lost(link.address)
             raise StoreUnavailable(self._settings.label, "the server is a replica now", unsent=True)
-        if facts.get("master_replid2", NEVER) == NEVER:
-            since_us = (
-                now_us - (int(facts["uptime_in_seconds"]) - 1) * 1_000_000
-            )  # whole seconds, rounded down
+        if known.get("master_replid2", NEVER) == NEVER:
+            up_s = int(known["uptime_in_seconds"])  # rounded down
+            since_us = now_us - (up_s - 1) * 1_000_000
         else:
             key = f"{self._settings.prefix}~life:{self._place.tag_of(link.address)}"
-            field = f"{facts['run_id']}:{facts['master_replid']}"
+            field = f"{known['run_id']}:{known['master_replid']}"
             noted = [("HSETNX", key, field, now_us), ("HGET", key, field)]
             since_us = int(self._accepted(link, (yield from self._sent(link, noted, unsent=True)))[1])
         link.not_before_us = since_us + grace_us
@@ -485,14 +480,19 @@ class Wire:
         """Listen on a connection, and on others when it is lost, until closed."""
         while link is not None:
             self._hears = link.hears
+            broken = False
             try:
                 yield from self._hear(link)
-            except (OSError, exceptions.RedisError):
+            except OSError:
                 pass
+            except Exception:  # what arrives is no message: the server, or something in between, is broken
+                broken = True
             finally:
                 self._hears = 0
                 link.close()
             self._disturb()
+            if broken and not self.closed:
+                yield Pause(RETRY_S)
             link = yield from self._reconnected()
             self._disturb()
 
@@ -545,11 +545,6 @@ def _words(part: Run | Command, link: Link, script: str) -> Words:
         return part.words
     kind = "EVALSHA" if script is SHA else "EVAL"
     return (kind, script, len(part.keys), *part.keys, link.not_before_us, *part.words)
-
-
-def _facts(info: bytes) -> dict[str, str]:
-    lines = (line.partition(":") for line in info.decode("utf-8", "replace").splitlines())
-    return {name: value for name, mark, value in lines if mark}
 
 
 _WORDS: dict[type[Exception], str] = {

@@ -202,13 +202,18 @@ class _Theirs:
 
 
 class SqlBackend(Backend):
-    """A database at a place, or behind an engine."""
+    """A database at a place, or behind an engine.
+
+    Attributes:
+        dialect: "postgresql" or "mysql".
+        given: What all clients of one deployment agree about.
+    """
 
     def __init__(self, label: str, dialect: str, given: Given, engines: _Own | _Theirs) -> None:
         from recipes.stores.sql.statements import Statements
         from recipes.stores.sql.tables import Tables
 
-        self.label, self._dialect, self._given, self._engines = label, dialect, given, engines
+        self.label, self.dialect, self.given, self._engines = label, dialect, given, engines
         survives = STORES[dialect].survives if given.grace_s else _WITHOUT_GRACE
         self.guarantees = replace(STORES[dialect], survives=survives)
         self._tables = Tables(given.tables)
@@ -220,7 +225,7 @@ class SqlBackend(Backend):
 
     def check_session(self, session_timeout_s: float) -> None:
         """Refuse a session that could outlive the time in which nothing is granted."""
-        grace_s = self._given.grace_s
+        grace_s = self.given.grace_s
         if 0 < grace_s < session_timeout_s:
             raise ValueError(
                 f"session_timeout={session_timeout_s:g} is longer than restart_grace={grace_s:g}: after a"
@@ -235,7 +240,7 @@ class SqlBackend(Backend):
         from recipes.stores.sql.settings import BELL
 
         session = secrets.token_hex(8)
-        return SqlProtocol(Acts(self._statements, self._given.root, BELL, session), session)
+        return SqlProtocol(Acts(self._statements, self.given.root, BELL, session), session)
 
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection."""
@@ -254,7 +259,7 @@ class SqlBackend(Backend):
 
         from recipes.stores.sql.settings import Settings
 
-        given, engines = self._given, self._engines
+        given, engines = self.given, self._engines
         return Settings(
             self.label,
             self._statements,

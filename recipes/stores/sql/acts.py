@@ -102,18 +102,18 @@ class Acts:
         said = [say.notify(self.channel, "open")] if say.notifies else []
         yield (say.begin_session(self._me, ttl_us), *said)
 
-    def renew(self, work: Work) -> Steps[list[tuple[str, int]]]:
+    def renew(self, work: Work) -> Steps[list[tuple[str, int, str]]]:
         """Renew the session, and return where it stands."""
         (renewed,) = yield (self._say.renew(self._me),)
         if not renewed:
             raise SessionLost(ENDED)
         (found,) = yield (self._say.mine(self._me),)  # a statement of its own: see the head of this file
-        return [(name.removeprefix(self._root), token) for name, token in found]
+        return [(name.removeprefix(self._root), token, one) for name, token, one in found]
 
     def end(self, work: Work) -> Steps[None]:
         """Delete the session and all that is its own."""
         (found,) = yield (self._say.mine(self._me),)
-        yield from self._clear(work, found)
+        yield from self._clear(work, [(name, token) for name, token, _ in found])
         unwatch = [self._say.unwatch(self._me)] if self._say.notifies else []
         yield (*unwatch, *self._say.end_session(self._me))
 
@@ -305,8 +305,8 @@ class Acts:
 
     def rewrite(
         self, work: Work, entry: Entry, mark: str, data: bytes, version: int
-    ) -> Steps[tuple[int, bool] | None]:
-        """Write mark and data if it has this version; returns its version now, and whether it says this."""
+    ) -> Steps[tuple[int, bool, bool] | None]:
+        """Write mark and data if it has this version; returns that now, if it was done, and if it says this."""
         say, name, token = self._say, self._key(entry.ticket.queue), entry.token
         _, alive, changed, found = yield (
             say.lock(name),
@@ -320,7 +320,7 @@ class Acts:
         if changed:
             yield from self._ring(work, name, [token], Changed)
         now, said, held = found[0]
-        return int(now), said == mark and bytes(held) == data
+        return int(now), bool(changed), said == mark and bytes(held) == data
 
     def _ring(self, work: Work, name: str, tokens: list[int], what: type[Gone | Changed]) -> Steps[None]:
         """Notify all that watch these contenders or the queue, once it is committed."""
@@ -392,7 +392,9 @@ class Acts:
             (rows,) = yield (say.read(name),)
             return Exchanged(False, receipt, bytes(text), _stored(rows), guarded)
         now = drawn[0][0]
-        yield (say.say(name, self._me, now, exchange.receipt),)
+        lives, _ = yield (say.stays(self._me), say.say(name, self._me, now, exchange.receipt))
+        if not lives:  # a late copy: nobody would delete its receipt
+            raise SessionLost(ENDED)
         if exchange.settles:
             return Exchanged(True, now, exchange.receipt)
         if write.data is None:

@@ -1,4 +1,4 @@
-"""What asyncio does with the connections of drivers themselves: hears what is notified there, and ends them."""
+"""What asyncio does with the connections of drivers: hears what is notified there, and ends them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hang_up(raw: Any) -> None:
             with socket.socket(fileno=os.dup(raw.fileno())) as same:
                 same.shutdown(socket.SHUT_RDWR)
         else:
-            getattr(raw, "terminate", raw.close)()
+            (raw.terminate if hasattr(raw, "terminate") else raw.close)()
 
 
 def ears_of(raw: Any, channel: str, hear: Callable[[str], None]) -> AbstractAsyncContextManager[Deaf]:

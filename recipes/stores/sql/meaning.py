@@ -13,7 +13,7 @@ from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, Sto
 from recipes.stores.sockets import describe
 from recipes.stores.tls import refused_by_tls, tls_words
 
-__all__ = ["Again", "is_already_there", "is_missing", "is_ours", "is_read_only", "meaning"]
+__all__ = ["Again", "code_of", "is_already_there", "is_missing", "is_ours", "is_read_only", "meaning"]
 
 
 class Again(Exception):
@@ -24,6 +24,8 @@ _AGAIN = {"40001", "40P01", 1213, 1020}
 _MISSING = {"42P01", 1146}
 _DENIED = {"28000", "28P01", "42501", 1044, 1045, 1142, 1143, 1227, 1370, 1698}
 _OTHER_TABLES = {"42703", "42804", 1054, 1136, 1364}
+_MISTAKEN = {1064, 1264, 1366, 1406}
+"""Values or statements that no try will make right, as those of the classes 22 and 42 of SQLSTATE."""
 _NO_DATABASE = {"3D000", 1049}
 _FULL = {"53100", 28, 1021, 1041, 1114}
 _READ_ONLY = {"25006", 1290, 1792, 1836}
@@ -99,6 +101,8 @@ def _answer(label: str, code: object, said: str) -> StoreError | None:  # noqa: 
         return StoreRefused(label, f"{said}; create the database, or mend the path of the URL")
     if code in _FULL:
         return StoreFull(label, said)
+    if code in _MISTAKEN or (isinstance(code, str) and code[:2] in ("22", "42")):
+        return StoreRefused(label, said)
     if code in _READ_ONLY:
         what = f"the server is a standby, or takes no writes now ({said})"
     elif code in _WAITED:
@@ -134,8 +138,8 @@ def is_read_only(error: BaseException) -> bool:
     return _code(getattr(error, "orig", None) or error) in _READ_ONLY
 
 
-def _code(error: Any) -> str | int | None:
-    """Return the SQLSTATE, or the number that MySQL gives an error; of what was met as it connected too."""
+def code_of(error: Any) -> str | int | None:
+    """Return the SQLSTATE, or the number that MySQL gives an error of a driver; None: it has none."""
     first = error.args[0] if getattr(error, "args", ()) else None
     if isinstance(first, int) and not isinstance(error, OSError):
         return first
@@ -143,6 +147,14 @@ def _code(error: Any) -> str | int | None:
         state = getattr(error, name, None)
         if isinstance(state, str):
             return state
+    return None
+
+
+def _code(error: Any) -> str | int | None:
+    """Return the same of what was met as it connected too."""
+    code = code_of(error)
+    if code is not None:
+        return code
     text = str(error)
     return next((code for words, code in _AT_LOGIN if re.search(words, text)), None)
 

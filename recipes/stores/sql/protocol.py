@@ -57,6 +57,7 @@ DEEPEST = 16
 NEXT_S = 0.01
 """Unless the server notifies, the next in line looks again after so many seconds, the n-th after n times."""
 LONGEST_S = 2.0
+MOST_LEFT = 1000
 OBSERVE_S = 0.2
 """The same for who observes a queue or a value."""
 
@@ -78,6 +79,7 @@ class SqlProtocol(StoreProtocol):
         self._armed: dict[str, frozenset[str]] = {}  # by the contender's id: what joining watched
         self._rewritten: dict[str, int] = {}  # by id: how often, as far as the server has said
         self._twice: set[str] = set()  # ids of contenders whose joining was asked again
+        self._left: dict[str, None] = {}  # ids of the last that were withdrawn
         self._receipts = Receipts()
 
     # The session.
@@ -96,7 +98,11 @@ class SqlProtocol(StoreProtocol):
         """Renew the session's lease, and see which contenders stand."""
         del context
         found = yield Transact(self._acts.renew, session=True)
-        standing = set(found)
+        standing = {(queue, token) for queue, token, _ in found}
+        for queue, token, one in found:
+            if one in self._left:  # a standby that took over did not have the withdrawal
+                with suppress(StoreUnavailable):
+                    yield self._removing(queue, one, token, bury=False)
         missing = (entry for entry in op.entries if (entry.ticket.queue, entry.token) not in standing)
         return Renewal(self._ttl_s, tuple(missing))
 
@@ -179,10 +185,15 @@ class SqlProtocol(StoreProtocol):
         self._rewritten.pop(one, None)
         token = None if op.entry is None else op.entry.token
         bury = token is None or one in self._twice
-        removing = partial(self._acts.remove, queue=op.ticket.queue, one=one, token=token, bury=bury)
-        removed: bool = yield Transact(removing)
+        removed: bool = yield self._removing(op.ticket.queue, one, token, bury=bury)
+        self._left[one] = None
+        if len(self._left) > MOST_LEFT:
+            self._left.pop(next(iter(self._left)), None)
         self._twice.discard(one)  # not before: asked again, it has to bury it again
         return removed or context.again
+
+    def _removing(self, queue: str, one: str, token: int | None, *, bury: bool) -> Transact:
+        return Transact(partial(self._acts.remove, queue=queue, one=one, token=token, bury=bury))
 
     def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
         """Remove another's contender; asked again, the first try may have done it."""
@@ -196,17 +207,15 @@ class SqlProtocol(StoreProtocol):
         while True:
             version = self._rewritten.get(one, 0) if op.version is None else op.version
             writing = partial(self._acts.rewrite, entry=op.entry, mark=op.mark, data=op.data, version=version)
-            found: tuple[int, bool] | None = yield Transact(writing)
+            found: tuple[int, bool, bool] | None = yield Transact(writing)
             if found is None:
                 return None
-            now, said = found
+            now, written, same = found
             self._rewritten[one] = now
-            if now == version + 1 and said:
+            if written or (same and op.version is None):  # by an earlier try
                 return now
             if op.version is not None:
                 return None
-            if said:  # an earlier try did it
-                return now
 
     # What is looked at from outside.
 

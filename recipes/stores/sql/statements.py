@@ -144,10 +144,14 @@ class Statements:
             .where(mine, session.c.expires_at > Clock())
             .values(expires_at=Clock() + session.c.ttl_us)
         )
-        self._mine = select(contender.c.queue, contender.c.token).where(contender.c.session == _given("me"))
+        self._mine = select(contender.c.queue, contender.c.token, contender.c.id).where(
+            contender.c.session == _given("me")
+        )
         self._end_session = delete(session).where(mine)
         self._end_receipts = delete(receipt).where(receipt.c.session == _given("me"))
+        self._begun = select(session.c.id).where(mine)
         self._alive = select(session.c.id).where(mine, session.c.expires_at > Clock())
+        self._stays = self._alive.with_for_update(read=True, key_share=True)
         over = session.c.id.in_(bindparam("ids_", expanding=True))
         self._dead = (
             select(session.c.id)
@@ -170,11 +174,19 @@ class Statements:
 
     def end_session(self, me: str) -> tuple[Ask, ...]:
         """Delete a session and its receipts."""
-        return Ask(self._end_receipts, {"me_": me}), Ask(self._end_session, {"me_": me})
+        return Ask(self._end_session, {"me_": me}), Ask(self._end_receipts, {"me_": me})
 
     def alive(self, me: str) -> Ask:
         """Read whether a session lives."""
         return Ask(self._alive, {"me_": me})
+
+    def stays(self, me: str) -> Ask:
+        """Read whether a session lives; it is not deleted until the transaction ends."""
+        return Ask(self._stays, {"me_": me})
+
+    def begun(self, me: str) -> Ask:
+        """Read whether a session was begun here, dead or alive."""
+        return Ask(self._begun, {"me_": me})
 
     def dead(self, ids: list[str]) -> Ask:
         """Lock, and return, those of these sessions that are over, but for those that somebody has locked."""

@@ -112,7 +112,7 @@ class Tables:
             _key("queue"),
             _number("token"),
             _one("id"),
-            Column("kind", _ascii(16), nullable=False),
+            Column("kind", _ascii(32), nullable=False),
             _one("session"),
             Column("mark", _text(), nullable=False),
             Column("owner", _text(), nullable=False),

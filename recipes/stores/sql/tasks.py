@@ -1,8 +1,8 @@
 """The asyncio way to a database: the same acts as the blocking one, by an engine of asyncio, on one loop.
 
 What is done with a connection is done in a task of its own. A driver may wait for the server also when it is
-cancelled, or when it closes a connection. So the caller leaves at once; the connection is ended behind it, and
-with it the task.
+cancelled, or when it closes a connection. So the caller leaves at once; the connection is ended behind it,
+and with it the task.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Progress(Progress):
 
 
 class AsyncSqlConnection(AsyncConnection):
-    """An ``AsyncConnection`` to a database, for one event loop; the arguments are those of ``SqlConnection``."""
+    """An ``AsyncConnection`` to a database, for one event loop; made as a ``SqlConnection`` is."""
 
     def __init__(self, settings: Settings, on_end: OnEnd) -> None:
         del on_end
@@ -99,10 +99,11 @@ class AsyncSqlConnection(AsyncConnection):
             self._end(task)
         await self._over(CLOSE_WITHIN_S)
         if self._made is not None and self._settings.own:
-            self._start(self._made.dispose(), _Progress())
+            disposing = self._start(self._made.dispose(), _Progress())
             await self._over(CLOSE_WITHIN_S)
-            for record in list(self._pooled):  # the server does not answer
-                hang_up(record.driver_connection)
+            if not disposing.done():  # the server does not answer
+                for record in list(self._pooled):
+                    hang_up(record.driver_connection)
         for task in self._under_way:
             task.cancel()
 
@@ -110,8 +111,7 @@ class AsyncSqlConnection(AsyncConnection):
 
     async def _have(self, request: Transact, within_s: float) -> Any:
         """Have a request carried out; leave when the time is over, and it sends nothing more."""
-        if self._closed:
-            raise self._unavailable(CLOSED)
+        self._expect_open()
         progress = _Progress()
         task = self._start(self._carry_out(request, progress, boot_time() + within_s), progress)
         try:
@@ -121,9 +121,12 @@ class AsyncSqlConnection(AsyncConnection):
             self._end(task)
         if task.done() and not task.cancelled():
             return task.result()
+        self._expect_open(unsent=unsent)
+        raise self._wire.late(progress, unsent=unsent)
+
+    def _expect_open(self, *, unsent: bool = True) -> None:
         if self._closed:
             raise self._unavailable(CLOSED, unsent=unsent)
-        raise self._wire.late(progress, unsent=unsent)
 
     def _start(self, what: Coroutine[Any, Any, Any], progress: _Progress) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(what, name="recipes-sql")
@@ -137,7 +140,7 @@ class AsyncSqlConnection(AsyncConnection):
             task.exception()  # its caller may have left
 
     def _end(self, task: asyncio.Task[Any]) -> None:
-        """Have a task end soon, and send nothing more; a driver that is cancelled might ask the server first."""
+        """Have a task end soon, and send nothing more; cancelled, a driver might ask the server first."""
         if task.done():
             return
         raw = self._under_way[task].raw

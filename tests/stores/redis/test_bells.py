@@ -70,6 +70,16 @@ def test_of_several_events_about_one_the_last_is_kept(rung: Bells, mail: Mail) -
     assert mail.events == [Gone("a/1")]
 
 
+def test_an_event_that_one_call_has_got_is_kept_for_another_whose_reply_is_on_its_way(
+    rung: Bells, mail: Mail
+) -> None:
+    late = Mail()
+    rung.listen(mail, ["a/5"])
+    say(rung, b"a g5")
+    rung.listen(late, ["a/5"])
+    assert mail.events == late.events == [Gone("a/5")]
+
+
 def test_a_call_that_looks_next_is_not_bothered_with_what_was_before(rung: Bells, mail: Mail) -> None:
     say(rung, b"a g1")
     rung.listen(mail, ["a/1"], afresh=True)
@@ -129,6 +139,22 @@ def test_a_key_that_is_invalidated_as_another_tracks_it_is_tracked_by_that_one(
     say(rung, [b"lock:a"], INVALIDATE)
     assert mail.events == [Changed("a/-1")]
     assert other.events == [Changed("a/-2")]
+
+
+def test_a_key_that_is_tracked_again_while_its_change_is_said_fails_nothing(rung: Bells) -> None:
+    """By another thread, which has looked the key up just before."""
+
+    class Tracking(Mail):
+        def post(self, event: Event) -> None:
+            super().post(event)
+            known["a/-9"] = None
+
+    mail = Tracking()
+    rung.track(mail, "lock:a", "a/-1")
+    rung.track(mail, "lock:a", "a/-2")
+    known = rung._tracked[b"lock:a"]
+    say(rung, [b"lock:a"], INVALIDATE)
+    assert mail.events == [Changed("a/-1"), Changed("a/-2")]
 
 
 def test_a_disturbance_reaches_all_once_and_empties_the_book(rung: Bells, mail: Mail) -> None:

@@ -69,6 +69,14 @@ def test_a_sentinel_that_names_a_former_master_is_not_believed() -> None:
     assert (found, asked[0].address) == (D, B), "the one that was right is asked first"
 
 
+def test_the_sentinels_that_another_thread_goes_through_stay_as_they_are() -> None:
+    place = watching(A, B)
+    seen = place.servers
+    drive(place.server_of("x"), replies({B: [b"c", b"3"], C: [b"master"]}))
+    assert seen == [A, B]
+    assert place.servers == [B, A]
+
+
 def test_a_sentinel_is_logged_in_to_only_if_it_wants_that() -> None:
     wants = AuthenticationError("Authentication required.")
     answer = replies({(A, NAMELESS): wants, (A, NAMED): [b"c", b"3"], C: [b"master"]})

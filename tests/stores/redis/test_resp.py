@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -36,6 +37,22 @@ def sent(reply: Any) -> bytes:
             return b"$%d\r\n%b\r\n" % (len(reply), reply)
         case _:
             return b"*%d\r\n" % len(reply) + b"".join(map(sent, reply))
+
+
+PIECES = st.one_of(
+    st.binary(max_size=20), st.sampled_from([b"*", b"$", b":", b"-", b"+", b"\r\n", b"1", b"-1", b"a\r\n"])
+)
+
+
+@given(st.lists(PIECES, max_size=30).map(b"".join))
+def test_of_any_bytes_replies_are_taken_or_nothing_is_to_come_or_it_is_not_understood(said: bytes) -> None:
+    reader = Replies()
+    reader.feed(said)
+    with contextlib.suppress(redis.RedisError):
+        for _ in range(len(said) + 1):
+            if reader.take() is INCOMPLETE:
+                return
+        raise AssertionError("each reply should take some of the bytes")
 
 
 @given(st.lists(REPLIES, min_size=1, max_size=3), st.data())
@@ -83,6 +100,11 @@ def test_an_error_is_a_reply(said: bytes, kind: type[Exception]) -> None:
     [
         (b"-LOADING the dataset\r\n", redis.exceptions.BusyLoadingError),
         (b"HTTP/1.1 400 Bad Request\r\n", redis.InvalidResponse),
+        (b":many\r\n", redis.InvalidResponse),
+        (b"$\r\n", redis.InvalidResponse),
+        (b"*1\r\n$-\r\n", redis.InvalidResponse),
+        (b"\r\n", redis.InvalidResponse),
+        (b"*1\r\n" * 5000, redis.InvalidResponse),
     ],
 )
 def test_a_server_that_cannot_serve_is_no_reply(said: bytes, kind: type[Exception]) -> None:

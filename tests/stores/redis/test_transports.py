@@ -6,6 +6,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +16,11 @@ from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted
 from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.credentials import Credentials
 from recipes.stores.redis.access import Access
+from recipes.stores.redis.places import Sentinels
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
 from recipes.stores.redis.wire import SCRIPT, SHA
 from tests.pace import taking
-from tests.stores.etcd.fakes import Server, closed_port, trusting
+from tests.stores.etcd.fakes import PEM, Server, closed_port, trusting
 from tests.stores.redis.fakes import BEGIN, GET, NOTHING, RUN, Box, Peer, Redis, hang
 
 Connect = Callable[..., Any]
@@ -246,6 +248,16 @@ def test_a_connection_that_breaks_is_no_answer(connect: Connect, how: str) -> No
     assert not error.unsent
 
 
+@pytest.mark.parametrize("said", [7, [], ["host", "port"]])
+def test_a_sentinel_whose_reply_is_not_understood_is_no_answer(connect: Connect, said: Any) -> None:
+    with Redis(SENTINEL=said) as redis:
+        place = Sentinels([("127.0.0.1", redis.port)], "main", (Access(),))
+        error = raised(connect(redis.port, place=place), GET)
+    assert isinstance(error, StoreUnavailable)
+    assert error.unsent
+    assert "not understood" in error.detail
+
+
 def test_a_server_that_is_not_there_is_no_answer_and_nothing_was_sent(connect: Connect) -> None:
     error = raised(connect(closed_port()), GET)
     assert isinstance(error, StoreUnavailable)
@@ -314,6 +326,17 @@ def test_tls_is_spoken_and_a_server_that_is_not_trusted_is_refused(connect: Conn
         assert error.unsent
 
 
+def test_the_files_of_a_users_own_client_are_read_once(connect: Connect, tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(PEM.read_bytes())
+    access = Access(options={"ssl": True, "ssl_ca_certs": str(ca)})
+    with Redis(tls=True, GET="secret") as redis:
+        assert connect(redis.port, access=access).ask(GET) == b"secret"
+        ca.unlink()
+        assert connect(redis.port, access=access).ask(GET) == b"secret"
+        assert redis.connections == 2
+
+
 def test_a_certificate_that_is_not_trusted_is_an_error_of_its_own(connect: Connect) -> None:
     import ssl
 
@@ -347,6 +370,15 @@ def test_what_has_to_be_sure_waits_for_all_replicas(
             assert "2" in found.detail
         assert api.ask(GET) == b"found"
         assert len(redis.heard_first("WAIT")) == 1, "what need not be sure waits for none"
+
+
+@pytest.mark.parametrize(("timeout_s", "least", "most"), [(5.0, 2000, 4500), (0.8, 1, 400)])
+def test_the_server_is_given_less_time_than_there_is_for_its_answer_to_arrive(
+    connect: Connect, timeout_s: float, least: int, most: int
+) -> None:
+    with Redis(WAIT=2) as redis:
+        connect(redis.port, replicas=2).ask(Sure((GET,)), timeout_s)
+        assert least <= int(redis.heard_first("WAIT")[0][2]) <= most
 
 
 def test_a_script_that_had_to_be_sent_whole_is_waited_for_again(connect: Connect) -> None:
@@ -489,32 +521,50 @@ def test_a_listener_that_is_cut_disturbs_and_listens_again(connect: Connect) -> 
         assert found == Gone("a/1")
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_a_listener_that_hears_nothing_asks_whether_it_is_heard(connect: Connect, answers: bool) -> None:
-    pinged = threading.Semaphore(0)
-
-    def answer(peer: Peer, words: list[str]) -> Any:
-        pinged.release()
-        return ["pong", ""] if answers else NOTHING
-
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b":many\r\n",
+        b":7\r\n",
+        b"*0\r\n",
+        b"*1\r\n$7\r\nmessage\r\n",
+        b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n:7\r\n",
+        b"*3\r\n$7\r\nmessage\r\n*0\r\n*1\r\n*0\r\n",
+        b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n:7\r\n",
+        b"-ERR odd\r\n",
+        b"*1\r\n" * 5000,
+    ],
+)
+def test_a_listener_that_hears_no_message_disturbs_and_listens_again(
+    connect: Connect, garbage: bytes
+) -> None:
     box = Box()
-    with Redis(PING=answer) as redis:
+    with Redis() as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+        peer.sock.sendall(garbage)
+        assert api.event(box) == Disturbed()
+        peer, found = api.listener(redis), Disturbed()
+        while found == Disturbed():
+            api.ask(Listen(("a/1",), box))
+            peer.ring("a g1")
+            found = api.event(box)
+        assert found == Gone("a/1")
+
+
+def test_a_listener_that_is_not_answered_disturbs_and_listens_again(connect: Connect) -> None:
+    box = Box()
+    with Redis(PING=NOTHING) as redis:
         api = connect(redis.port, silence_s=0.05)
         api.ask(BEGIN)
         api.listener(redis)
         api.ask(Listen(("a/1",), box))
-
-        class Twice:
-            def wait(self, timeout: float) -> bool:
-                return all(pinged.acquire(timeout=timeout) for _ in range(3))
-
-        if answers:
-            assert api.until(Twice())
-            assert box.events.empty()
-            assert redis.connections == 2
-        else:
-            assert api.event(box) == Disturbed()
-            assert api.listener(redis)
+        assert api.event(box) == Disturbed()
+        assert api.listener(redis)
+        assert redis.heard_first("PING")
 
 
 def test_a_half_message_is_read_to_its_end_later(connect: Connect) -> None:
@@ -526,7 +576,7 @@ def test_a_half_message_is_read_to_its_end_later(connect: Connect) -> None:
         return ["pong", ""]
 
     with Redis(PING=answer) as redis:
-        api = connect(redis.port, silence_s=0.1)
+        api = connect(redis.port, silence_s=1.0)
         api.ask(BEGIN)
         peer = api.listener(redis)
         api.ask(Listen(("a/1",), box))

@@ -1,0 +1,1 @@
+"""Locks and guards in transactions of the user's, on PostgreSQL and MariaDB."""

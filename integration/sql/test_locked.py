@@ -1,0 +1,217 @@
+"""A name is locked in a transaction of the user's, on real databases."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+import recipes
+from integration import servers
+from integration.sql.places import by_cursor
+from recipes import sql
+from recipes.stores.sql import inside
+
+Connect = Callable[..., Any]
+Database = servers.Postgres | servers.MariaDb
+SOON_S = 0.3
+
+
+def waits(database: Database, count: int = 1) -> None:
+    """Wait until so many transactions wait for a lock."""
+    asked = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        if isinstance(database, servers.Postgres)
+        else "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+    )
+    assert servers.eventually(lambda: database.one(asked) >= count, 60, every_s=0.01)
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as one:
+        yield one
+
+
+def test_it_is_held_until_the_transaction_ends(
+    database: Database, tables: str, connect: Connect, pool: ThreadPoolExecutor
+) -> None:
+    first, second = connect(), connect()
+    one = sql.locked(first, "a b/é", tables=tables)
+    waiting = pool.submit(sql.locked, second, "a b/é", timeout=60, tables=tables)
+    waits(database)
+    assert sql.locked(first, "a b/é", tables=tables) > one, "it may be locked again"
+    assert sql.locked(connect(), "another", nowait=True, tables=tables)
+    first.commit()
+    assert waiting.result(60) > one
+
+
+def test_tokens_rise_by_the_clock_that_is_read_behind_the_wait(
+    database: Database, tables: str, connect: Connect, pool: ThreadPoolExecutor
+) -> None:
+    first, second = connect(), connect()
+    sql.locked(first, "x", tables=tables)
+    waiting = pool.submit(sql.locked, second, "x", timeout=60, tables=tables)
+    waits(database)
+    later = sql.locked(first, "x", tables=tables)
+    first.rollback()  # and so is its token
+    assert waiting.result(60) > later
+
+
+@pytest.mark.parametrize("limit", [{"nowait": True}, {"timeout": 0}, {"timeout": SOON_S}])
+def test_it_times_out_and_the_transaction_goes_on(
+    database: Database, tables: str, connect: Connect, limit: dict[str, Any]
+) -> None:
+    first, second = connect(), connect()
+    sql.locked(first, "x", tables=tables)
+    token = sql.locked(second, "kept", tables=tables)
+    before = limits(database, second)
+    begun = time.monotonic()
+    with pytest.raises(recipes.LockTimeout) as caught:
+        sql.locked(second, "x", tables=tables, **limit)
+    assert time.monotonic() - begun >= limit.get("timeout", 0)
+    assert isinstance(caught.value, TimeoutError)
+    first.commit()
+    assert sql.locked(second, "x", tables=tables, **limit), "the transaction can go on"
+    assert limits(database, second) == before
+    second.commit()
+    assert by_cursor(second)(f"SELECT token FROM {tables}named WHERE name = 'kept'") == [(token,)]
+
+
+def limits(database: Database, connection: Any) -> list[tuple[Any, ...]]:
+    said = (
+        "current_setting('lock_timeout'), current_setting('statement_timeout')"
+        if isinstance(database, servers.Postgres)
+        else "@@innodb_lock_wait_timeout, @@max_statement_time"
+    )
+    return by_cursor(connection)(f"SELECT {said}")
+
+
+def test_the_timeout_is_for_the_whole_wait(
+    database: Database, tables: str, connect: Connect, pool: ThreadPoolExecutor
+) -> None:
+    """However often another transaction is quicker: PostgreSQL's lock_timeout begins anew each time."""
+    holder = connect()
+    sql.locked(holder, "x", tables=tables)
+    over = threading.Event()
+
+    def again_and_again() -> None:
+        one = connect()
+        while not over.is_set():
+            sql.locked(one, "x", timeout=60, tables=tables)
+            time.sleep(0.7)
+            one.commit()
+
+    others = [pool.submit(again_and_again) for _ in range(4)]
+    waits(database, 4)
+    last = connect()
+    begun = time.monotonic()
+    waiting = pool.submit(sql.locked, last, "x", timeout=1.0, tables=tables)
+    waits(database, 5)
+    holder.commit()
+    try:
+        waiting.result(60)
+    except recipes.LockTimeout:
+        assert time.monotonic() - begun < 2.0 + 1.0  # the machine may be slow
+    finally:
+        last.rollback()
+        over.set()
+        for other in others:
+            other.result(60)
+
+
+def test_what_another_stops_is_no_timeout(postgres: servers.Postgres, pool: ThreadPoolExecutor) -> None:
+    """Neither the user's own statement_timeout, if it is shorter, nor a cancellation."""
+    with postgres.connect() as admin:
+        for statement in sql.schema("postgresql", "stopped_"):
+            admin.execute(statement)
+        admin.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO app")
+    with psycopg.connect(postgres.url()) as first, psycopg.connect(postgres.url()) as second:
+        sql.locked(first, "x", tables="stopped_")
+        second.execute("SET LOCAL statement_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            sql.locked(second, "x", timeout=60, tables="stopped_")
+        second.rollback()
+        waiting = pool.submit(sql.locked, second, "x", timeout=60, tables="stopped_")
+        waits(postgres)
+        second.cancel_safe()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            waiting.result(60)
+        assert second.execute("SELECT 1").fetchone() == (1,), "the transaction can go on"
+
+
+def test_it_is_refused_where_nothing_would_be_locked(tables: str, connect: Connect) -> None:
+    with pytest.raises(recipes.StoreRefused, match="autocommit"):
+        sql.locked(connect(autocommit=True), "x", tables=tables)
+    with pytest.raises(recipes.StoreRefused, match="tables are missing"):
+        sql.locked(connect(), "x", tables="none_")
+
+
+def test_repeatable_read_works_or_is_refused(
+    database: Database, tables: str, connect: Connect, pool: ThreadPoolExecutor
+) -> None:
+    """What is read under the lock is never what was there before it."""
+    run = by_cursor(connect())
+    run(f"SELECT token FROM {tables}named")
+    early = connect("REPEATABLE READ")
+    assert sql.locked(early, "first", tables=tables), "it begins the transaction"
+    early.commit()
+    by_cursor(early)(f"SELECT count(*) FROM {tables}named")  # which fixes what it reads
+    other = connect()
+    sql.locked(other, "x", tables=tables)
+    other.commit()
+    if isinstance(database, servers.Postgres):
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            sql.locked(early, "x", tables=tables)
+    else:
+        with pytest.raises(recipes.StoreRefused, match="READ COMMITTED"):
+            sql.locked(early, "x", tables=tables)
+    early.rollback()
+    assert sql.locked(early, "x", tables=tables)
+
+
+def test_what_mysql_lacks_of_mariadb_is_done_without(
+    mariadb: servers.MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a MariaDB in the place of a MySQL."""
+    monkeypatch.setattr(inside, "MARIADB", "none is that")
+    with mariadb.connect() as admin:
+        for statement in sql.schema("mysql", "plain_"):
+            by_cursor(admin)(statement)
+    with mariadb.connect(autocommit=False) as first, mariadb.connect(autocommit=False) as second:
+        run = by_cursor(second)
+        run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        before = limits(mariadb, second)
+        sql.locked(first, "x", tables="plain_")
+        for limit in ({"nowait": True}, {"timeout": 0.2}):
+            with pytest.raises(recipes.LockTimeout):
+                sql.locked(second, "x", tables="plain_", **limit)
+        first.commit()
+        assert sql.locked(second, "x", nowait=True, tables="plain_")
+        assert sql.locked(second, "x", timeout=3, tables="plain_")
+        assert limits(mariadb, second) == before
+
+
+def test_it_excludes_with_select_for_update_both_ways(
+    database: Database, tables: str, connect: Connect, pool: ThreadPoolExecutor
+) -> None:
+    ours, theirs = connect(), connect()
+    sql.locked(ours, "orders/7", tables=tables)
+    ours.commit()
+    row = f"SELECT token FROM {tables}named WHERE name = 'orders/7' FOR UPDATE"
+    sql.locked(ours, "orders/7", tables=tables)
+    waiting = pool.submit(by_cursor(theirs), row)
+    waits(database)
+    ours.commit()
+    assert waiting.result(60)
+    with pytest.raises(recipes.LockTimeout):
+        sql.locked(ours, "orders/7", nowait=True, tables=tables)
+    mine = pool.submit(sql.locked, ours, "orders/7", timeout=60, tables=tables)
+    waits(database)
+    theirs.commit()
+    assert mine.result(60)

@@ -1,0 +1,40 @@
+"""``recipes store schema``: the statements that make the tables of a database."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import click
+
+from recipes.cli import codes
+
+__all__ = ["store_command"]
+
+SCHEMES = ("postgresql", "mysql", "mariadb")
+
+
+@click.group("store")
+def store_command() -> None:
+    """Prepare a store."""
+
+
+@store_command.command("schema", short_help="Print the statements that make the tables.")
+@click.option("--url", required=True, help="The store, such as postgresql://host/database; it is not asked.")
+@click.option("--tables", metavar="PREFIX", help="What the names of the tables begin with (recipes_).")
+def schema_command(*, url: str, tables: str | None) -> int:
+    """Print the statements that make the tables of a database, for a migration or an administrator."""
+    store = urlsplit(url).scheme.partition("+")[0]
+    if store not in SCHEMES:
+        known = " or ".join(f"{one}://" for one in SCHEMES)
+        raise click.BadParameter(f"a URL with {known} has tables, not {store or url!r}", param_hint="--url")
+    try:
+        from recipes.stores.sql.tables import PREFIX, Tables  # noqa: PLC0415 - needs SQLAlchemy
+    except ImportError:
+        raise click.UsageError(f"{store}:// needs SQLAlchemy: pip install 'sqlalchemy>=2'") from None
+    try:
+        made = Tables(PREFIX if tables is None else tables)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--tables") from None
+    for statement in made.ddl("postgresql" if store == "postgresql" else "mysql"):
+        click.echo(f"{statement};\n")
+    return codes.OK
