@@ -22,69 +22,19 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 CODE = ("recipes", "tests", "integration", "bench", "docs/conf.py", "docs/generate", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
-BESIDE = ("-n", "3")
-"""Run tests beside each other that mostly wait; others measure time, or load."""
-WAITING = (
-    "integration/test_contract.py",
-    "integration/test_contract_uvloop.py",
-    "integration/test_contract_kazoo.py",
-    "integration/test_budget.py",
-    "integration/test_counter.py",
-    "integration/test_budget_elections.py",
-    "integration/test_budget_group.py",
-    "integration/test_budget_lists.py",
-    "integration/test_budget_multilock.py",
-    "integration/test_budget_partitions.py",
-    "integration/test_budget_redis.py",
-    "integration/test_budget_rwlock.py",
-    "integration/test_budget_values.py",
-    "integration/test_budget_values_zookeeper.py",
-    "integration/test_cost.py",
-    "integration/test_docs.py",
-    "integration/test_docs_moving.py",
-    "integration/test_docs_redis.py",
-    "integration/test_docs_start.py",
-    "integration/fencing",
-    "integration/chaos",
-    "integration/exactly_once",
-    "integration/pausing",
-    "integration/redis_faults",
-    "integration/sql_faults",
-    "integration/sharing",
-    "integration/test_redis_keys.py",
-    "integration/test_redis_places.py",
-    "integration/test_telemetry.py",
-    "integration/test_gevent.py",
-    "integration/test_guards.py",
-    "integration/fleet",
-    "integration/peers",
-    "integration/clusters",
-    "integration/test_harness.py",
-    "integration/test_peers.py",
-    "integration/test_peers_elections.py",
-    "integration/test_peers_groups.py",
-    "integration/test_proxy.py",
-    "integration/test_proxy_wires.py",
-    "integration/test_recipe.py",
-    "integration/test_values_etcd.py",
-    "integration/test_values_zookeeper.py",
-    "integration/faults/test_clocks.py",
-    "integration/faults/test_connection.py",
-    "integration/faults/test_fork.py",
-    "integration/faults/test_full_store.py",
-    "integration/faults/test_holder_stops.py",
-    "integration/faults/test_lost_replies.py",
-    "integration/faults/test_names.py",
-    "integration/faults/test_network.py",
-    "integration/faults/test_promises.py",
-    "integration/faults/test_restored.py",
-    "integration/faults/test_release.py",
-    "integration/faults/test_sessions.py",
-    "integration/faults/test_watches.py",
-    "integration/credentials",
-    "integration/cli",
-    "integration/faults/test_stuck.py",
+BESIDE = ("-n", "8", "--dist", "worksteal")
+"""Run tests beside each other: nearly all of them mostly wait, so many more than there are cores."""
+ALONE = (
+    "integration/differential",
+    "integration/faults/test_interrupts.py",
+    "integration/test_barrier.py",
+    "integration/test_bench.py",
+    "integration/test_crowd.py",
+    "integration/test_demo.py",
+    "integration/test_multilock.py",
+    "integration/test_sqlite_crowd.py",
 )
+"""Those that load the machine, or compare how long one thing takes with another: they run one at a time."""
 SHORT = ("-m", "not long")
 """The tests that run by default; ``nox -s faults`` runs the others too."""
 FAULTS = (
@@ -101,6 +51,7 @@ EXAMPLES = (
     "integration/test_docs.py",
     "integration/test_docs_moving.py",
     "integration/test_docs_redis.py",
+    "integration/test_docs_sql.py",
     "integration/test_docs_start.py",
     "integration/credentials/test_docs_secured.py",
     "integration/fencing/test_docs.py",
@@ -142,9 +93,10 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
-    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "2")
-    measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest, ("tests/simulation", "-n", "2"))
+    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "3")
+    measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
     if not session.posargs:
+        session.run("pytest", "tests/simulation", *SHORT, "-n", "2")  # it computes, and a tracer slows that
         report(session)
 
 
@@ -154,8 +106,8 @@ def integration(session: nox.Session) -> None:
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    alone = ("integration", *(f"--ignore={path}" for path in WAITING))
-    short = ((*WAITING, *BESIDE, *SHORT), (*alone, *SHORT))
+    beside = ("integration", *(f"--ignore={path}" for path in ALONE))
+    short = ((*beside, *BESIDE, *SHORT), (*ALONE, *SHORT))
     for run in (tuple(session.posargs),) if session.posargs else short:
         session.run("pytest", *run)
 
@@ -194,9 +146,10 @@ def faults(session: nox.Session) -> None:
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *BESIDE)
-    others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *BESIDE)
-    unserved = ("tests", "-m", "long", *BESIDE)
+    few = ("-n", "3")  # many of the long ones start clusters, or crowds
+    beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *few)
+    others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *few)
+    unserved = ("tests", "-m", "long", *few)
     for run in (tuple(session.posargs),) if session.posargs else (beside, LOADED, others, unserved):
         session.run("pytest", *run)
     if not session.posargs:

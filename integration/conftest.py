@@ -14,10 +14,8 @@ from integration.harness import finding
 from integration.needing import needed
 from integration.proxy import Proxy
 from integration.stores import ServerStore, make_tables, store_on
-from recipes.stores.redis import GRACE_S
 from tests.contract.fixtures import api, side, world  # noqa: F401 - fixtures
 from tests.foreground import as_in_the_foreground
-from tests.starved import pytest_runtest_protocol  # noqa: F401 - a hook
 
 as_in_the_foreground()
 
@@ -29,8 +27,16 @@ FIGURES = pytest.StashKey[list[str]]()
 AGAIN = {"TestWritersInterrupts", "TestPermitsInterrupts", "TestMultiLocksInterrupts", "TestWritersExclusion"}
 """Parts of the contract with the locks of other recipes."""
 
-ONCE = {"redis-7", "postgres-15", "mariadb-10.11"}
-"""Where these, and another event loop, are tried only if that is asked for."""
+AGAIN_ON = {"etcd-3.5", "zookeeper-3.8"}
+"""Where these, and what is on another event loop, run by default: they do not differ by store."""
+
+DATABASES = {"postgres-15", "mariadb-10.11"}
+BESIDE = {
+    *("test_contract.py", "test_contract_uvloop.py", "test_budget_sql.py"),
+    *("test_docs.py", "test_gevent.py", "test_recipe.py", "test_telemetry.py"),
+}
+"""The tests of each server that run on databases too; others lose this or that request on the way."""
+
 
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
@@ -38,11 +44,20 @@ SEEN = pytest.StashKey[dict[str, str]]()
 
 @pytest.hookimpl(tryfirst=True)  # before what is deselected is
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run on some stores by default only once what differs in its programs, and not by store."""
+    """Run on two stores by default what does not differ by store; measure once more what fails."""
+    items[:] = [item for item in items if not _reads_along(item)]
     for item in items:
+        if item.get_closest_marker("measured"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
         spec = getattr(item, "callspec", None)
-        if spec is not None and spec.params.get("server") in ONCE and _repeats(item):
+        if spec is not None and spec.params.get("server", "etcd-3.5") not in AGAIN_ON and _repeats(item):
             item.add_marker(pytest.mark.long)
+
+
+def _reads_along(item: pytest.Item) -> bool:
+    """Whether it would have to read along what a client and a database say to each other."""
+    spec = getattr(item, "callspec", None)
+    return spec is not None and spec.params.get("server") in DATABASES and item.path.name not in BESIDE
 
 
 def _repeats(item: pytest.Item) -> bool:
@@ -136,8 +151,8 @@ def server(request: pytest.FixtureRequest) -> servers.Server:
     one: servers.Server = request.getfixturevalue(FIXTURES[request.param])
     one.resume()
     one.start()
-    if isinstance(one, servers.Redis):  # which grants nothing at first
-        assert servers.eventually(lambda: one.info("server")["uptime_in_seconds"] > GRACE_S + 1, 60)
+    if isinstance(one, servers.Redis) and "store" not in request.fixturenames:  # its clients have no grace
+        one.wait_granting()
     if isinstance(one, servers.Database):
         make_tables(one)
     return one

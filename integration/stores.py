@@ -24,6 +24,7 @@ from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores.redis.keys import Keys
 from recipes.stores.sql.acts import Acts
 from recipes.stores.sql.carrying import carry_out
+from recipes.stores.sql.protocol import OBSERVE_S
 from recipes.stores.sql.requests import Act, Work
 from recipes.stores.sql.settings import BELL
 from recipes.stores.sql.statements import Statements
@@ -33,6 +34,7 @@ from tests.contract.tap import Tap
 
 __all__ = [
     "EtcdStore",
+    "MariaDbStore",
     "RedisGroupStore",
     "RedisStore",
     "ServerStore",
@@ -370,6 +372,12 @@ class SqlStore(ServerStore):
             return carry_out(connection, act(Acts(statements, self.prefix, BELL, session)), Work())
 
 
+class MariaDbStore(SqlStore):
+    """The same where the server notifies nobody."""
+
+    polls_every_s = OBSERVE_S
+
+
 _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 
 
@@ -391,7 +399,7 @@ STORES: dict[type[servers.Server], type[ServerStore]] = {
     servers.ZooKeeper: ZooKeeperStore,
     servers.Redis: RedisStore,
     servers.Postgres: SqlStore,
-    servers.MariaDb: SqlStore,
+    servers.MariaDb: MariaDbStore,
 }
 
 

@@ -17,6 +17,8 @@ from bench.scenarios.parts import handed_in_parts
 from bench.stage import Stage, Turn
 from bench.tables import Plan, Table
 
+pytestmark = pytest.mark.measured
+
 SMALL = Plan(rounds=2, scale=0.02, most=2)
 ONLY = {
     *("recipes-zookeeper", "recipes-etcd", "recipes-etcd-asyncio", "recipes-redis", "recipes-redis-asyncio"),

@@ -31,7 +31,7 @@ from tests.contract.world import Party, World, until
 QUEUES = [2, 200]
 pytestmark = [
     pytest.mark.usefixtures("no_periodic_reading"),
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.parametrize("server", COUNTED, indirect=True),
 ]
 

@@ -16,7 +16,7 @@ from tests.contract.listing import GROUP, Follower, Observed, ask, join, leave
 from tests.contract.world import World, until
 
 pytestmark = [
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.usefixtures("no_periodic_reading"),
     pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True),
 ]

@@ -10,13 +10,14 @@ import pytest
 from integration.counting import COUNTED
 from recipes._run.lanes import MOST_TOGETHER
 from tests.contract.partitions import Worker
+from tests.contract.tap import LOOKS
 from tests.contract.world import Party, World
 
 ITEMS = [f"shard {number}" for number in range(128)]
 SESSION = {"session_timeout": 60}
 pytestmark = [
     pytest.mark.usefixtures("no_periodic_reading"),
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.parametrize("server", COUNTED, indirect=True),
 ]
 
@@ -30,6 +31,11 @@ RELEASED = {"etcd": ("/kv/txn",), "zookeeper": ("Delete",)}
 def trips(party: Party, since: int) -> list[tuple[str, ...]]:
     """Return the round trips since then, but for those that renew."""
     return [asked.parts for asked in party.tap.asked[since:] if {*asked.parts} not in RENEWING]
+
+
+def without_looks(found: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return those that are no look at the group, of which there is one for each change at most."""
+    return [trip for trip in found if trip not in LOOKS and trip != ("/kv/range",) and {*trip} != {"Get"}]
 
 
 def of_many(found: list[tuple[str, ...]], parts: tuple[str, ...], count: int) -> list[tuple[str, ...]]:
@@ -50,13 +56,21 @@ def test_a_share_is_asked_for_and_given_back_in_batches(world: World, kind: str)
     a = Worker(party, "a", ITEMS).until(ITEMS)
     asked = trips(party, since)
     in_one = MOST_TOGETHER // len(ENQUEUED[kind])
-    assert len(of_many(asked, ENQUEUED[kind], len(ITEMS))) <= ceil(len(ITEMS) / in_one) + 1
-    assert len(asked) <= 8, f"beside that it joins, lists the group, and says that it shares: {asked}"
+    batches = of_many(asked, ENQUEUED[kind], len(ITEMS))
+    assert len(batches) <= ceil(len(ITEMS) / in_one) + 1
+    assert len(without_looks(asked)) == len(batches) + 2, (
+        f"beside that it joins, and says that it shares: {asked}"
+    )
+    assert 1 <= party.tap.looks(since) <= 2, f"one for each of these changes at most: {asked}"
     since = len(party.tap.asked)
     a.close()
     asked = trips(party, since)
-    assert len(of_many(asked, RELEASED[kind], len(ITEMS))) <= ceil(len(ITEMS) / MOST_TOGETHER) + 1
-    assert len(asked) <= 5, asked
+    batches = of_many(asked, RELEASED[kind], len(ITEMS))
+    assert len(batches) <= ceil(len(ITEMS) / MOST_TOGETHER) + 1
+    assert len(without_looks(asked)) == len(batches) + 1, (
+        f"beside that it says that it shares no more: {asked}"
+    )
+    assert party.tap.looks(since) <= 1, asked
 
 
 def test_a_member_that_comes_joins_and_watches_in_batches(world: World, kind: str) -> None:

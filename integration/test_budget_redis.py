@@ -17,7 +17,7 @@ from tests.contract.world import World, until
 
 pytestmark = [
     pytest.mark.usefixtures("no_periodic_reading"),
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.parametrize("server", ["redis-7"], indirect=True),
 ]
 JOINED, REMOVED, RENEWED = ("join",), ("remove",), ("PEXPIRE", "touch")

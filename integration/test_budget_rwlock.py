@@ -33,7 +33,7 @@ from tests.contract.world import Party, World, until
 
 pytestmark = [
     pytest.mark.usefixtures("no_periodic_reading"),
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.parametrize("server", COUNTED, indirect=True),
 ]
 

@@ -13,7 +13,7 @@ from tests.contract.values import Watcher, add, count_down, delete, get, put, pu
 from tests.contract.world import Party, World
 
 pytestmark = [
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.usefixtures("no_periodic_reading"),
     pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True),
 ]

@@ -16,7 +16,7 @@ from tests.contract.values import Watcher, add, count_down, delete, get, put, pu
 from tests.contract.world import Party, World
 
 pytestmark = [
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.usefixtures("no_periodic_reading", "places"),
     pytest.mark.parametrize("server", ["zookeeper-3.8"], indirect=True),
 ]

@@ -113,6 +113,7 @@ class TestWaiting(Waiting):
     """See the base."""
 
 
+@pytest.mark.measured
 class TestTiming(Timing):
     """See the base."""
 

@@ -22,7 +22,7 @@ from tests.contract.world import World
 
 pytestmark = [
     pytest.mark.usefixtures("no_periodic_reading"),
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.parametrize("server", COUNTED, indirect=True),
 ]
 

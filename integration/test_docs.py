@@ -24,6 +24,8 @@ from tests.docs.pages import (
     example_on,
 )
 
+pytestmark = pytest.mark.measured
+
 ELSEWHERE = ON_SERVERS_ONLY | ON_OBJECTS | SHELL | TESTS | BY_A_SHELL | ON_ITS_STORE
 ON_ANY = [path for path in EXAMPLES if path.name not in ELSEWHERE]
 

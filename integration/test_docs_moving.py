@@ -10,6 +10,8 @@ from integration import servers
 from integration.test_docs import python
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.measured
+
 ON_ETCD = {
     "before_etcd3gw.py": "second page is made",
     "before_tooz.py": "the report is made; acquired: True",

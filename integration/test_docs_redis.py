@@ -18,6 +18,8 @@ from integration import servers
 from integration.test_docs import python
 from tests.docs.pages import ROOT, commands, example_on
 
+pytestmark = pytest.mark.measured
+
 EXAMPLES = ROOT / "docs/examples"
 PASSWORD = "correct-horse"
 SAYS = {

@@ -11,11 +11,15 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from integration.harness import finding
 from integration.harness.throwaway import free_ports, tethered
 from integration.needing import needed
 from integration.test_docs import ROOT
 from tests.docs.pages import commands
+
+pytestmark = pytest.mark.measured
 
 EXAMPLES = ROOT / "docs/examples"
 SCRIPTS = Path("/usr/share/zookeeper/bin")

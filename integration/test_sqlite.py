@@ -9,8 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -25,7 +23,6 @@ from integration.faults.storm import LATE_S, STORM_SESSION_S, Tally, Weather, ch
 from integration.faults.test_interrupts import cancel_task, expire, expire_task, side_by_side, storm
 from recipes._run.clock import boot_time
 from tests.pace import Pace, taking
-from tests.stores.sqlite.crowd import count_together, wait_long
 
 STARTS = 30
 CREW = 4
@@ -81,31 +78,6 @@ def test_as_on_the_servers(
 
 def test_promise_l8_nothing_is_left_of_many_cycles(lab: Lab) -> None:
     test_promises.test_promise_l8_nothing_is_left_of_many_cycles(lab)
-
-
-@pytest.mark.slow
-def test_fifty_processes_count_together(tmp_path: Path, figure: Callable[[str], None]) -> None:
-    processes, rounds = 50, 50
-    told = {}
-    for kind in ("sqlite", "filelock"):
-        told[kind] = one = count_together(kind, tmp_path, processes, rounds, think_s=0.02, hold_s=0.002)
-        figure(f"{kind}: {one.took_s:.2f} s, longest wait {one.longest_s:.2f} s")
-    ours, theirs = told["sqlite"], told["filelock"]
-    assert ours.counted == processes * rounds  # no update was lost
-    assert ours.tokens == sorted(set(ours.tokens))  # which are places in the queue: first come, first served
-    assert len(ours.tokens) == processes * rounds
-    # filelock sleeps most of the time, and a busy machine slows only what computes.
-    assert ours.longest_s / ours.stretch < theirs.longest_s
-    assert ours.took_s / ours.stretch < theirs.took_s
-
-
-@pytest.mark.slow
-def test_a_hand_over_after_ten_seconds(tmp_path: Path, figure: Callable[[str], None]) -> None:
-    waits = wait_long(tmp_path, waiters=10, wait_s=10.0)
-    hands, cores = median(waits.handovers_s), median(waits.cores)
-    figure(f"hand-over p50 {1000 * hands:.2f} ms; while waiting {cores:.3%} of a core")
-    assert hands <= 0.003 + 4 * median(waits.wakes_s)  # on an idle machine the second is 0.2 ms
-    assert cores < 0.01
 
 
 @at_once()

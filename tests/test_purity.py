@@ -22,7 +22,7 @@ PURE_MODULES = {f"recipes._run.{name}" for name in ("effects", "interpreter", "l
 }
 PURE_STORE_PARTS = (
     *("protocol", "layout", "keys", "codec", "requests", "queue"),
-    *("acts", "statements", "tables"),
+    *("acts", "inside", "statements", "tables"),  # of SQL
 )
 FORBIDDEN = {
     "asyncio",
@@ -141,7 +141,7 @@ NOUNS = {
     "value",
     "_api",
 }
-GUARDS = {"etcd", "zookeeper"}  # what is special to one store
+GUARDS = {"etcd", "sql", "zookeeper"}  # what is special to one store
 VALUES = {"errors", "events", "guarantees", "_section", "_version"}  # what every layer speaks of
 PLACES = {
     "": "root",
@@ -207,7 +207,7 @@ ALLOWED = {
     "drivers": {"values", "contract", "programs", "clock", "waiting"},
     "nouns": {"values", "contract", "rules", "programs", "drivers", "registry", "entry"},
     "root": {"values", "nouns"},
-    "guards": {"programs", "backends", "nouns"},
+    "guards": {"values", "contract", "programs", "queue kit", "protocols", "transports", "backends", "nouns"},
     "telemetry": {"values", "drivers", "clock"},  # made of events
     "gates": {"values", "rules"},  # for resources that know nothing of our stores
     "kit": {"values", "contract", "rules", "programs", "drivers", "backends", "nouns", "clock"},
@@ -260,7 +260,7 @@ def test_only_its_own_folder_imports_what_one_place_is_built_on(module: str) -> 
         "h11": "recipes.stores.etcd",
         "opentelemetry": "recipes.telemetry.otel",
         "prometheus_client": "recipes.telemetry.prometheus",
-        "sqlalchemy": ("recipes.fencing.connections", "recipes.stores.sql."),
+        "sqlalchemy": ("recipes.fencing.connections", "recipes.stores.sql"),
         "rich": "recipes.cli",
         "click": "recipes.cli",
         "sqlite3": "recipes.stores.sqlite",

@@ -14,6 +14,8 @@ from integration import servers
 from integration.credentials.servers import ROOT_PASSWORD, SENTINEL, SecureEtcd, SecureZooKeeper
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.measured
+
 EXAMPLES = ROOT / "docs/examples"
 
 

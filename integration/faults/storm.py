@@ -27,7 +27,7 @@ __all__ = ["STEADY", "STORM_SESSION_S", "Tally", "Weather", "churn", "losing_rep
 
 SHORTEST_S, LONGEST_S = 0.0001, 0.05
 LATE_S = 0.25
-TRAP_S = 1.0
+TRAP_S = 0.5
 STORM_SESSION_S = 8.0  # so many calls at once may keep a renewal waiting on a slow machine
 STEADY = "steady"  # begins the names of locks by which an actor sees that it is connected
 
@@ -148,7 +148,7 @@ def losing_replies(lab: Lab, seed: object) -> Iterator[Callable[[], int]]:
 
     def lose() -> None:
         while not over.is_set():
-            trap = lab.proxy.drop_reply(n=chance.randint(10, 40), match=in_danger(lab.server))
+            trap = lab.proxy.drop_reply(n=chance.randint(5, 20), match=in_danger(lab.server))
             until = (
                 time.monotonic() + TRAP_S
             )  # the reply may never come: etcd's clients reset what they give up

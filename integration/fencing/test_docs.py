@@ -11,6 +11,8 @@ from integration.fencing.doors import PsycopgDoor, place_on
 from integration.test_docs import python
 from tests.docs.pages import ROOT, example_on
 
+pytestmark = pytest.mark.measured
+
 SAYS = {
     "fencing_postgres.py": "('all is well',)",
     "fencing_postgres_async.py": "in a transaction, under token",

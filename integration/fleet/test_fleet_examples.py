@@ -6,10 +6,14 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from integration.fleet.building import EXAMPLES, compile_go, compile_java
 from integration.fleet.meeting import Ground
 from integration.fleet.peers import PATIENCE_S
 from integration.harness import finding
+
+pytestmark = pytest.mark.measured
 
 NAME = "reports/nightly"
 

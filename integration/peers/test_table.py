@@ -21,7 +21,12 @@ PASSES = "passes"
 FAILS = "**fails**"
 ON = {"etcd": "etcd-3.5", "ZooKeeper": "zookeeper-3.8"}
 CASES = [
-    pytest.param(bug, name, id=f"{bug}-{name}", marks=[pytest.mark.long] * bug.long)
+    pytest.param(
+        bug,
+        name,
+        id=f"{bug}-{name}",
+        marks=[pytest.mark.long] * bug.long + [pytest.mark.measured] * (not name.startswith("ours")),
+    )
     for bug in BUGS
     for name in SUBJECTS
 ]

@@ -8,6 +8,8 @@ from integration import servers
 from integration.test_docs import python
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.measured
+
 SAYS = {
     "after_python_redis_lock.py": "the report is made under token",
     "after_redis_py.py": "second page is made; held: True under token",

@@ -51,12 +51,12 @@ def test_two_thousand_transfers_under_a_lock(
 @pytest.mark.long
 def test_two_thousand_transfers_under_a_guard(database: Database, figure: Callable[[str], None]) -> None:
     """Where some are stopped for longer than their sessions last."""
-    judge(run(database, Plan(protection="guard", stop_s=4.0, stops=10, seed="thousands")), figure)
+    judge(run(database, Plan(protection="guard", stop_s=5.0, stops=10, seed="thousands")), figure)
 
 
 @pytest.mark.long
 def test_a_lock_that_is_not_guarded_loses_money(database: Database, figure: Callable[[str], None]) -> None:
-    plan = Plan(protection="lock", stop_s=4.0, stops=30, kills=0, ends=0, transfers=600, seed="thousands")
+    plan = Plan(protection="lock", stop_s=5.0, stops=30, kills=0, ends=0, transfers=600, seed="thousands")
     result = run(database, plan)
     figure(str(result))
     assert result.wrong == "loses money"

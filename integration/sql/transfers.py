@@ -54,7 +54,7 @@ class Plan:
     stops: int = 20
     ends: int = 5
     stop_s: float = 0.3
-    session_s: float = 2.0
+    session_s: float = 3.0
     seed: str = "1"
 
     def faults(self) -> Iterator[tuple[int, str]]:
@@ -135,8 +135,7 @@ class Member:
 
     def kill(self) -> None:
         """Kill it; another does the rest."""
-        self.process.kill()
-        self.process.wait()
+        self._end()
         self._start()
         self.ready()
         self.begin()
@@ -164,13 +163,16 @@ class Member:
         return self.errors.read()[-4000:]
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+        self._end()
+        self.errors.close()
+
+    def _end(self) -> None:
+        self.process.kill()
         self.process.wait()
-        for one in (self.process.stdin, self.process.stdout, self.errors):
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
             with contextlib.suppress(OSError):
-                assert one is not None
-                one.close()
+                pipe.close()
 
 
 def run(server: servers.Postgres | servers.MariaDb, plan: Plan) -> Result:

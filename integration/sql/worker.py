@@ -67,7 +67,7 @@ def main() -> None:
         client = None
         if job.protection in ("guard", "lock"):
             options: dict[str, Any] = {"tables": job.tables, "session_timeout": job.session_s}
-            client = stack.enter_context(recipes.connect(job.url, **options))
+            client = stack.enter_context(contextlib.closing(recipes.connect(job.url, **options)))
         print("ready", flush=True)
         sys.stdin.readline()
         refused = 0
@@ -82,7 +82,7 @@ def carry_out(job: Job, way: Way, client: recipes.Client | None, number: int) ->
         try:
             with held(job, client) as grant, way.transaction() as (connection, run):
                 transfer(job, connection, run, grant, number)
-        except (recipes.LockTimeout, recipes.LockLost, *way.errors) as error:
+        except (recipes.LockError, recipes.SessionLost, recipes.StoreUnavailable, *way.errors) as error:
             print(f"again {number} {error!r}", file=sys.stderr)
             way.close()
             time.sleep(0.01)

@@ -7,6 +7,7 @@ would, or another client.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import sqlite3
@@ -64,6 +65,7 @@ class Store(ABC):
             contender that was removed can queue again, to lose what it is granted at the renewal.
         malformed_blocks: What is no contender of anybody's layout counts as one, and blocks.
         lands_late: A request can arrive after the next request of the same client.
+        polls_every_s: How often a client looks by itself what it watches, of which the store tells nobody.
         options: What a client has to be told besides the URL.
         prelude: Code that another process runs before it can connect.
     """
@@ -76,6 +78,7 @@ class Store(ABC):
     sessions_end_at_renewal: ClassVar[bool] = False
     strangers_have_tokens: ClassVar[bool] = True
     lands_late: ClassVar[bool] = True
+    polls_every_s: ClassVar[float] = math.inf
     prelude: ClassVar[str] = ""
 
     @abstractmethod

@@ -297,17 +297,15 @@ def test_interrupted_anywhere_what_may_stand_is_abandoned() -> None:
 
 
 def test_closed_anywhere_it_asks_for_nothing_more() -> None:
-    for program in (cross(party()), leave(party(), PLACE)):
-        program.send(None)
-        program.close()
-    for steps in range(1, 6):
-        program = cross(party())
-        op = program.send(None)
-        answers = script()
-        for _ in range(steps):
-            answer = 100.0 if type(op).__name__ == "Now" else answers(op)
-            op = program.send(answer)
-        program.close()
+    others = Listing((_contender("other"), _contender("me")))
+    cases = (lambda: cross(party()), Listing(()), 5), (lambda: leave(party(), PLACE), others, 3)
+    for make, listed, most in cases:
+        for steps in range(most + 1):
+            program, answers = make(), script(List=listed, Rewrite=1, Wait=None)
+            op = program.send(None)
+            for _ in range(steps):
+                op = program.send(answers(op))
+            program.close()
 
 
 # Leaving.

@@ -1,4 +1,4 @@
-"""Bugs to plant in the SQL store: in what its statements do and see, in its acts, its protocol, its wake-ups."""
+"""Bugs to plant in the SQL store: in its statements and acts, its protocol, its wake-ups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recipes.stores.sql.acts import Acts, Seen
 from recipes.stores.sql.protocol import SqlProtocol
 from tests.simulation.bugs import swap
 from tests.simulation.sql_model import Database, Transaction
-from tests.simulation.sql_store import Message, SqlBells
+from tests.simulation.sql_store import SqlBells
 
 # What a database does, and a program has to know.
 
@@ -44,17 +44,6 @@ def tokens_are_drawn_from_a_sequence() -> list[Any]:
         return 1
 
     return swap(Database, "draw", draw)
-
-
-def notified_before_the_commit() -> list[Any]:
-    def replied(self: Any, reply: Any) -> bool:
-        said, self.t.notices = self.t.notices, []
-        for channel, words in said:
-            self.connection.store.ring(channel, words)
-        return original(self, reply)
-
-    original = Message.replied
-    return swap(Message, "replied", replied)
 
 
 def tokens_count() -> list[Any]:
@@ -119,7 +108,8 @@ def sessions_are_not_looked_at_by_writes() -> list[Any]:
 def dead_ones_are_passed_over() -> list[Any]:
     """By time alone: their rows stay, and their sessions may be renewed."""
 
-    def living(self: Any, work: Any, name: str, one: str, rule: Any, rows: Sequence[Any]) -> Any:
+    def living(self: Any, work: Any, *words: Any) -> Any:
+        rows: Sequence[Any] = words[-1]
         seen = [Seen(*row) for row in rows]
         return [*seen[:1], *(other for other in seen[1:] if not other.over)]
         yield
@@ -127,7 +117,7 @@ def dead_ones_are_passed_over() -> list[Any]:
     return swap(Acts, "_living", living)
 
 
-def dead_ones_are_deleted_and_not_killed() -> list[Any]:
+def dead_ones_are_not_killed() -> list[Any]:
     """The session stays as it is, and may be renewed beside it."""
 
     def sweep(self: Any, work: Any, name: str, seen: Sequence[Seen]) -> Any:
@@ -234,18 +224,18 @@ def versions_are_not_compared() -> list[Any]:
     return swap(
         Put,
         "fits",
-        lambda self, receipt, version, *, guarded: receipt == self.exchange.expected and (
-            self.exchange.settles or guarded
+        lambda self, receipt, version, *, guarded: (
+            receipt == self.exchange.expected and (self.exchange.settles or guarded)
         ),
     )
 
 
 def nothing_says_when_to_look_again() -> list[Any]:
-    return swap(protocol, "_timed", lambda snapshot, *, told: _never_due(snapshot))
+    return swap(protocol, "_timed", _never_due)
 
 
-def _never_due(one: Any) -> Any:
-    return replace(one, due_s=None)
+def _never_due(snapshot: Any, *, told: bool) -> Any:
+    return replace(snapshot, due_s=None)
 
 
 def what_was_joined_twice_is_not_buried() -> list[Any]:
@@ -272,16 +262,6 @@ def nothing_is_missing() -> list[Any]:
 
     original = SqlProtocol.renew
     return swap(SqlProtocol, "renew", renew)
-
-
-def own_contenders_count_as_watched() -> list[Any]:
-    def enqueue(self: Any, op: Any, context: Any) -> Any:
-        snapshot = yield from original(self, op, context)
-        self._armed[op.ticket.id] = frozenset(one.ref for one in snapshot.ahead)
-        return snapshot
-
-    original = SqlProtocol.enqueue
-    return swap(SqlProtocol, "enqueue", enqueue)
 
 
 # What listens.

@@ -268,7 +268,7 @@ def server_killed(injector: Injector) -> Any:
 
 
 def standby(injector: Injector) -> Any:
-    """Have a standby take over, which lacks the last of what was committed; it knows what was there at first."""
+    """Have a standby take over, which lacks the last of what was committed, not the first."""
     store, rng = injector.scene.store, injector.rng
     has = len(store.db.log)
     upto = max(1, has - rng.choice((0, 1, 2, 3, 5, 10, 40)))
@@ -360,6 +360,19 @@ def cut_off_when_renewed(injector: Injector) -> Any:
     return client.name, injector.later((0.001, 0.05), lose)
 
 
+def late_commit(injector: Injector) -> Any:
+    """Stop a process, and have its renewal begin just before the session is over, and be committed later."""
+    client = renewing(injector)
+    if client is None:
+        return None
+    store, session = injector.scene.store, client.runtime.state.session.id
+    row = store.db.tables["session"].get(session)
+    if row is None or row.expires_at / store.rate / 1e6 < injector.world.now + 0.1:
+        return None
+    store.hold_open(row.expires_at / store.rate / 1e6 - 0.01, injector.rng.uniform(0.1, 0.9))
+    return client.name, injector.later(LONG, stopped(injector, client))
+
+
 def pause_in_renewal(injector: Injector) -> Any:
     """Stop a process that waits for the answer to a renewal, for longer than the session lasts."""
     client = renewing(injector)
@@ -401,11 +414,18 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "server killed": (SQL, server_killed),
     "standby": (SQL, standby),
     "backend terminated": (SQL, backend_terminated),
+    "late commit of a renewal": (SQL, late_commit),
 }
 NUMBERS = {kind: number for number, kind in enumerate(FAULTS)}
 FATES = ("lost request", "lost reply", "late request", VERY_LATE, DOUBLED)
 LOSSES = ("restart without some data", "failover", "flush", "standby")
-AIM = ("slow renewal", "renewed, then cut off", "paused in a renewal", "late renewal")
+AIM = (
+    "slow renewal",
+    "renewed, then cut off",
+    "paused in a renewal",
+    "late renewal",
+    "late commit of a renewal",
+)
 AIMED, KINDS = (
     {
         store: [kind for kind, (at, _) in FAULTS.items() if store in at and (kind in AIM) is aimed]

@@ -431,24 +431,36 @@ for _name, _where, _of, _plant in (
     MUTANTS.append(Mutant(_name, _where, REDIS, _plant, of=_of))
 
 DATABASE, STATEMENTS, ACTS, PQ = "what a database does", "SQL statements", "SQL acts", "SQL protocol"
-for _name, _where, _stores, _of, _plant in (
+for _name, _where, _stores, _of, _plant, *_flavour in (
     ("a statement that locks reads", DATABASE, SQL, "mixed", in_sql.reads_what_was_there_before_the_lock),
     ("a read before the lock, REPEATABLE READ", DATABASE, SQL, "mixed", in_sql.repeatable_read),
     ("tokens are drawn from a sequence", DATABASE, SQL, "mixed", in_sql.tokens_are_drawn_from_a_sequence),
-    ("notified before the commit", DATABASE, NOTIFIED, "mixed", in_sql.notified_before_the_commit),
     ("tokens count", DATABASE, SQL, "mixed", in_sql.tokens_count),
     ("a session that is over is renewed", STATEMENTS, SQL, "mixed", in_sql.renews_what_is_over),
     ("a guard locks nothing", STATEMENTS, SQL, "values", in_sql.guard_locks_nothing),
     ("a rewrite compares no version", STATEMENTS, SQL, "group", in_sql.rewrite_compares_no_version),
     ("a tombstone is not looked at", STATEMENTS, SQL, "mixed", in_sql.join_looks_for_no_tombstone),
-    ("a write of a session that has ended", STATEMENTS, SQL, "values", in_sql.sessions_are_not_looked_at_by_writes),
+    (
+        "a write of a session that has ended",
+        STATEMENTS,
+        SQL,
+        "values",
+        in_sql.sessions_are_not_looked_at_by_writes,
+    ),
     ("the dead are passed over", ACTS, SQL, "mixed", in_sql.dead_ones_are_passed_over),
-    ("the dead are deleted and not killed", ACTS, SQL, "mixed", in_sql.dead_ones_are_deleted_and_not_killed),
+    (
+        "the dead are deleted and not killed",
+        ACTS,
+        SQL,
+        "mixed",
+        in_sql.dead_ones_are_not_killed,
+        AIMED,
+    ),
     ("the dead stand", ACTS, SQL, "mixed", in_sql.dead_ones_stand),
-    ("grants after a failover at once", ACTS, SQL, "mixed", in_sql.grants_after_a_failover_at_once),
-    ("nothing is buried", ACTS, SQL, "mixed", in_sql.nothing_is_buried),
+    ("grants after a failover at once", ACTS, SQL, "mixed", in_sql.grants_after_a_failover_at_once, LONG),
+    ("nothing is buried", ACTS, SQL, "group", in_sql.nothing_is_buried),
     ("a contender that goes rings nobody", ACTS, NOTIFIED, "mixed", in_sql.going_rings_nobody),
-    ("looks without the lock", ACTS, NOTIFIED, "mixed", in_sql.looks_without_the_lock),
+    ("looks without the lock", ACTS, NOTIFIED, "election", in_sql.looks_without_the_lock),
     ("values are watched without the lock", ACTS, NOTIFIED, "values", in_sql.watches_values_without_the_lock),
     ("a try is not undone", ACTS, SQL, "mixed", in_sql.a_try_is_not_undone),
     ("a receipt is not compared", PQ, SQL, "values", in_sql.receipts_are_not_compared),
@@ -456,9 +468,8 @@ for _name, _where, _stores, _of, _plant in (
     ("nothing says when to look again", PQ, POLLED, "mixed", in_sql.nothing_says_when_to_look_again),
     ("what was joined twice is buried once", PQ, SQL, "group", in_sql.what_was_joined_twice_is_not_buried),
     ("what a standby brings back stands", PQ, SQL, "mixed", in_sql.what_a_standby_brings_back_stands),
-    ("nothing is missing", PQ, SQL, "mixed", in_sql.nothing_is_missing),
-    ("own contenders count as watched", PQ, NOTIFIED, "permits", in_sql.own_contenders_count_as_watched),
+    ("nothing is missing", PQ, SQL, "mixed", in_sql.nothing_is_missing, LONG),
     ("no event is kept", PQ, NOTIFIED, "mixed", in_sql.nothing_is_kept),
     ("the loss of the listener is not said", PQ, NOTIFIED, "mixed", in_sql.losing_the_listener_is_not_said),
 ):
-    MUTANTS.append(Mutant(_name, _where, _stores, _plant, of=_of))
+    MUTANTS.append(Mutant(_name, _where, _stores, _plant, of=_of, flavour="".join(_flavour)))

@@ -1,7 +1,7 @@
 """A model of a SQL database: rows, locks, transactions under READ COMMITTED, and what it notifies.
 
-A statement sees what was committed when it began. One that has to wait for a row goes on with the newest version
-of that row, and with all others as they were; so PostgreSQL says of READ COMMITTED.
+A statement sees what was committed when it began. One that has to wait for a row goes on with the newest
+version of that row, and with all others as they were; so PostgreSQL says of READ COMMITTED.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class Database:
 
     Args:
         now_us: The server's clock.
-        notifies: It is PostgreSQL; else MySQL, whose clock stands still during a statement, and whose statements
-            that lock read what is committed now.
+        notifies: It is PostgreSQL; else MySQL, whose clock stands still during a statement, and whose
+            statements that lock read what is committed now.
         log: What was committed before, by the server that this one takes over from.
         life: Which server it is.
     """
@@ -343,9 +343,7 @@ class Database:
             raise Duplicate
         self.take(t, ("contender", (queue_, token)))
         kind, mark, owner, data = row["kind_"], row["mark_"], row["owner_"], row["data_"]
-        t.put(
-            "contender", (queue_, token), Contender(queue_, token, one, kind, me_, mark, owner, data, 0)
-        )
+        t.put("contender", (queue_, token), Contender(queue_, token, one, kind, me_, mark, owner, data, 0))
         return 1
 
     def buried(self, t: Transaction, id_: str) -> Any:
@@ -366,9 +364,7 @@ class Database:
         if not own:
             return []
         found = [
-            one
-            for one in standing
-            if one.token <= own[0] and (not only or one.kind != "R" or one.id == id_)
+            one for one in standing if one.token <= own[0] and (not only or one.kind != "R" or one.id == id_)
         ]
         return [self.seen(t, one) for one in found[::-1][:most_]]
 
@@ -556,5 +552,5 @@ def _methods(statements: Statements) -> dict[int, tuple[str, dict[str, Any]]]:
     return found
 
 
-STATEMENTS = {notifies: Statements(Tables(), "postgresql" if notifies else "mysql") for notifies in (True, False)}
+STATEMENTS = {True: Statements(Tables(), "postgresql"), False: Statements(Tables(), "mysql")}
 METHODS = _methods(STATEMENTS[True]) | _methods(STATEMENTS[False])

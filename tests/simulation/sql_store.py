@@ -1,4 +1,4 @@
-"""The model of a database as a store for simulated clients: its servers, the way there, and the faults on it."""
+"""The model of a database as a store for simulated clients: its servers, the way there, and faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import SessionLost, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores.redis.bells import Bells
-from recipes.stores.sql import protocol
 from recipes.stores.sql.acts import Acts, Starting
 from recipes.stores.sql.protocol import SqlProtocol
 from recipes.stores.sql.requests import Listen, Transact, Work
@@ -66,13 +65,7 @@ class Patient(SqlProtocol):
 def _less_often(steps: Steps[Any]) -> Steps[Any]:
     found = yield from steps
     due_s = found.due_s
-    return found if due_s is None or due_s >= LOOKS_S else _due(found, LOOKS_S)
-
-
-def _due(found: Any, due_s: float) -> Any:
-    if isinstance(found, Stored):
-        return Stored(found.data, found.version, due_s)
-    return protocol._replaced(found, due_s) if hasattr(found, "ahead") else type(found)(found.contenders, due_s)
+    return found if due_s is None or due_s >= LOOKS_S else replace(found, due_s=LOOKS_S)
 
 
 class SqlBells(Bells):
@@ -99,6 +92,7 @@ class Message:
         adrift: It is carried out though nobody waits for it any more.
         entering: It looks first which server this is.
         statement: One that waits for a row.
+        rests: For how long it says nothing after its first statement.
     """
 
     __slots__ = (
@@ -115,6 +109,7 @@ class Message:
         "replies",
         "reply",
         "request",
+        "rests",
         "result",
         "statement",
         "steps",
@@ -131,6 +126,7 @@ class Message:
         self.request = request
         self.fate = fate
         self.adrift = asked is None
+        self.rests = 0.0
         self.gate = FREE if self.adrift else connection.says
         self.reply: Any = None
         self.t: Transaction | None = None
@@ -155,9 +151,8 @@ class Message:
         if self.gate is self.connection.hears:
             world.drop(at)
             self.answer()
-        elif self.step():
-            if self.fate == "lost reply" or self.adrift:
-                world.drop(at)
+        elif self.step() and (self.fate == "lost reply" or self.adrift):
+            world.drop(at)
         if world.pct:
             self.priority = world.random()
 
@@ -206,6 +201,11 @@ class Message:
         t = self.t
         if t is not None and t.waits:
             self.gate = t.gate = Gate(is_open=False)
+        elif t is not None and self.rests:
+            self.gate = Gate(is_open=False)
+            store = self.connection.store
+            store.resting.append((self.connection.world.now + self.rests, self.gate))
+            self.rests = 0.0
         else:
             self.gate = FREE if self.adrift else self.connection.between
         if t is not None:
@@ -441,6 +441,7 @@ class SqlStore(Fates):
         self.late: list[Message] = []
         self.very_late: list[tuple[float, Message]] = []
         self.very_late_s = 0.0
+        self.resting: list[tuple[float, Gate]] = []
         self.lossy = 0.0
         self.sessions = self.lives = self.deadlocks = 0
         self.version = self.lost_us = 0
@@ -504,8 +505,9 @@ class SqlStore(Fates):
                 if was is not None and was.session != me:
                     self.swept.add(was.session)
             elif table == "session" and row is not None and key in self.swept:
-                if row.expires_at > self.world.now * self.rate * 1e6:
-                    raise Violation(f"D1: session {key} lives, and its contenders were deleted as the dead's are")
+                lives = row.expires_at > self.world.now * self.rate * 1e6
+                if lives:
+                    raise Violation(f"D1: session {key} lives, and its contenders were taken for dead")
 
     # What strikes it.
 
@@ -538,12 +540,15 @@ class SqlStore(Fates):
 
     def next_arrival(self) -> float:
         idle = min((t.touched_at + IDLE_S for t in self.db.open if not t.waits), default=NEVER)
-        return min(idle, min((at for at, _ in self.very_late), default=NEVER))
+        return min(idle, NEVER, *(at for at, _ in self.very_late), *(at for at, _ in self.resting))
 
     def tick(self) -> None:
         now = self.world.now
         for t in [t for t in self.db.open if not t.waits and t.touched_at + IDLE_S <= now]:
             self.db.end(t)
+        for at, gate in self.resting:
+            gate.open = at <= now
+        self.resting = [entry for entry in self.resting if entry[0] > now]
         due = [message for at, message in self.very_late if at <= now]
         if due:
             self.very_late = [entry for entry in self.very_late if entry[0] > now]
@@ -559,11 +564,18 @@ class SqlStore(Fates):
         self.world.moving.append(message)
 
     def strikes(self, asked: Asked, request: Any) -> bool:
-        return super().strikes(asked, request) and (not self.creates_only or name_of(request) in {"join", "put"})
+        creates = name_of(request) in {"join", "put"}
+        return super().strikes(asked, request) and (creates or not self.creates_only)
 
     def hold_back(self, message: Message) -> None:
         """Have a request arrive when its sender has long gone on."""
         self.very_late.append((self.world.now + self.very_late_s, message))
+
+    def hold_open(self, at: float, seconds: float) -> None:
+        """Have what was just sent begin at this time, and be committed so much later."""
+        message = self.world.moving.pop()
+        message.rests = seconds
+        self.very_late.append((at, message))
 
     @property
     def last_comes_at(self) -> float:
@@ -647,9 +659,7 @@ class SqlStore(Fates):
     def owned(self, queue: str) -> list[tuple[int, str]]:
         """Return (session, contender id) of all in a queue whose session lives."""
         return [
-            (one.session, one.contender)
-            for one in self.standing(queue)
-            if self._lives(f"{one.session:x}")
+            (one.session, one.contender) for one in self.standing(queue) if self._lives(f"{one.session:x}")
         ]
 
     def value(self, key: str) -> Stored:

@@ -24,9 +24,9 @@ from tests.simulation.sweep import sweep
 from tests.simulation.world import Violation, World
 
 ROOT = Path(__file__).parents[2]
-GATE = {"etcd": 10_060, "zookeeper": 10_060, "redis": 2_000}
+GATE = {"etcd": 10_060, "zookeeper": 10_060, "redis": 2_000, "sql": 600, "sql-polling": 400}
 """Schedules of each store."""
-SHARE = {"etcd": 1, "zookeeper": 1, "redis": 4}
+SHARE = {"etcd": 1, "zookeeper": 1, "redis": 4, "sql": 20, "sql-polling": 20}
 """One of so many schedules of other recipes; more: ``nox -s simulate -- --store redis --of values``."""
 OF = {
     "permits": (2_000, 6, 0),
@@ -97,7 +97,8 @@ def test_one_fault_at_every_request_breaks_no_promise(store: str) -> None:
     assert swept.violations == []
     assert swept.requests > 25
     assert set(swept.struck) == set(KINDS[store])
-    seldom = {"stranger"}  # which finds the key of a lock taken most of the time
+    # The key of a lock is taken most of the time; most transactions have ended when the next one is asked.
+    seldom = {"stranger", "backend terminated"}
     assert all(count > swept.requests / 2 for kind, count in swept.struck.items() if kind not in seldom)
 
 

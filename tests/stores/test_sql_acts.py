@@ -78,7 +78,7 @@ ACTS: dict[str, tuple[Callable[[Session], Any], list[list[Any]]]] = {
     "listing": (lambda one: one.acts.listing(one.work, "x", 9, watch=False), [[1], [[]]]),
     "present": (
         lambda one: one.acts.present(one.work, MINE, (Contender("x/5"),), watch=True),
-        [[1, 1], [[]]],
+        [[1, 1], [[OWN]]],
     ),
     "put": (
         lambda one: one.acts.put(one.work, Put(Exchange(WRITE, 0, b"1"))),
@@ -287,7 +287,20 @@ def test_to_look_watches_before_it_reads(dialect: str) -> None:
     "rows", [[], [row(7, "other", id="a1")], [row(7, "me", id="a1", left_us=0)], [row(5)]]
 )
 def test_a_look_shows_no_entry_that_does_not_stand(one: Session, rows: list[Any]) -> None:
-    assert one.look([1], [rows]).result.mine is None
+    assert one.look([1], [rows], [[("me",)]]).result.mine is None
+
+
+@pytest.mark.parametrize("act", ["look", "glance", "present"])
+def test_one_that_went_with_its_session_is_told_from_one_that_was_removed(one: Session, act: str) -> None:
+    steps = {
+        "look": lambda: one.acts.look(one.work, MINE, EXCLUSIVE, ()),
+        "glance": lambda: one.acts.glance(one.work, MINE, EXCLUSIVE),
+        "present": lambda: one.acts.present(one.work, MINE, (), watch=False),
+    }[act]
+    locked = [[1]] if act == "look" else []
+    with pytest.raises(SessionLost, match="ended"):
+        feed(steps(), *locked, [[]], [[]])
+    assert feed(steps(), *locked, [[]], [[("me",)]]).result is not None
 
 
 def test_a_glance_reads_without_a_lock(one: Session) -> None:
@@ -334,7 +347,9 @@ def test_a_mark_is_no_matter_to_one_that_does_not_mind(one: Session) -> None:
 
 @pytest.mark.parametrize("rows", [[], [row(7, "other")], [row(7, "me", left_us=0)]])
 def test_the_own_contender_is_not_there_if_it_is_gone_or_over(one: Session, rows: list[Any]) -> None:
-    assert feed(one.acts.present(one.work, MINE, (), watch=False), [rows]).result == (False, [])
+    asked = feed(one.acts.present(one.work, MINE, (), watch=False), [rows], [[("me",)]])
+    assert of(asked)[1:] == [one.say.alive("me")]
+    assert asked.result == (False, [])
 
 
 def test_what_is_watched_is_looked_at_afterwards(one: Session) -> None:
@@ -477,7 +492,13 @@ def test_a_value_that_there_is_not_has_no_version(one: Session) -> None:
 )
 def test_a_write_and_its_receipt_are_one_act(one: Session, data: Any, written: str, stored: Stored) -> None:
     put = Put(Exchange(Write("~value/v", data, 1, if_version=3), 6, b"1"))
-    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]], [[("me",)], 1], [1], [[None]])
+    asked = feed(
+        one.acts.put(one.work, put),
+        [1, [("me",)], [(9,)], [(6, b"0")], [(3,)]],
+        [[("me",)], 1],
+        [1],
+        [[None]],
+    )
     key = "app:~value/v"
     value = one.say.set(key, 9, b"new") if written == "set" else one.say.erase(key)
     assert of(asked)[5:8] == [one.say.stays("me"), one.say.say(key, "me", 9, b"1"), value]

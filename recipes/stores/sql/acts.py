@@ -192,17 +192,21 @@ class Acts:
             yield (self._say.watch(name, target_of(target.ref)[1], self._me),)
         (rows,) = yield (self._shown(name, mine.ticket.id, rule),)
         seen = yield from self._living(work, name, mine.ticket.id, rule, rows)
+        if not seen or seen[0].over:
+            (alive,) = yield (self._say.alive(self._me),)
+            if not alive:  # it is not the contender alone that is gone
+                raise SessionLost(ENDED)
         self._expect_started(work, seen)
-        return (yield from self._snapshot(mine.ticket, name, rule, seen))
+        return (yield from self._snapshot_of_mine(mine, name, rule, seen))
 
     def glance(self, work: Work, mine: Entry, rule: Rule) -> Steps[Snapshot | None]:
-        """Read the queue; None if there is more to do than to read: somebody ahead is dead, or many are."""
+        """Read the queue; None if there is more to do than to read: somebody is dead or gone, or many wait."""
         (rows,) = yield (self._shown(self._key(mine.ticket.queue), mine.ticket.id, rule),)
         seen = [Seen(*row) for row in rows]
-        if any(one.over for one in seen) or len(seen) > rule.reach + 1:
+        if not seen or any(one.over for one in seen) or len(seen) > rule.reach + 1:
             return None
         self._expect_started(work, seen)
-        return (yield from self._snapshot(mine.ticket, "", rule, seen))
+        return (yield from self._snapshot_of_mine(mine, "", rule, seen))
 
     def _shown(self, name: str, one: str, rule: Rule) -> Ask:
         return self._say.shown(name, one, rule.reach + 2, exclusive_only=rule.exclusive_only)
@@ -252,6 +256,18 @@ class Acts:
         mine = Entry(ticket, ref_of(ticket.queue, own.token), own.token)
         return Snapshot(mine, ahead, complete, position, cheap=True, due_s=_due_s(others))
 
+    def _snapshot_of_mine(self, mine: Entry, name: str, rule: Rule, seen: list[Seen]) -> Steps[Snapshot]:
+        snapshot = yield from self._snapshot(mine.ticket, name, rule, seen)
+        if snapshot.mine is None:
+            yield from self._expect_alive()
+        return snapshot
+
+    def _expect_alive(self) -> Steps[None]:
+        """Tell a contender that was removed from one that went with its session."""
+        (alive,) = yield (self._say.alive(self._me),)
+        if not alive:
+            raise SessionLost(ENDED)
+
     def _expect_started(self, work: Work, seen: Sequence[Seen]) -> None:
         if seen and seen[0].now < work.starting_until_us:
             raise Starting(work.starting_until_us - seen[0].now)
@@ -272,7 +288,10 @@ class Acts:
             for target, token in zip(targets, tokens, strict=True)
             if token in there and (there[token].mark == target.mark or not mine.ticket.minds_marks)
         ]
-        return own is not None and own.session == self._me and not own.over, found
+        stands = own is not None and own.session == self._me and not own.over
+        if not stands:
+            yield from self._expect_alive()
+        return stands, found
 
     def remove(self, work: Work, queue: str, one: str, token: int | None, *, bury: bool) -> Steps[bool]:
         """Delete the own contender, and have it not come to stand any more."""
@@ -306,7 +325,10 @@ class Acts:
     def rewrite(
         self, work: Work, entry: Entry, mark: str, data: bytes, version: int
     ) -> Steps[tuple[int, bool, bool] | None]:
-        """Write mark and data if it has this version; returns that now, if it was done, and if it says this."""
+        """Write mark and data if it has this version.
+
+        Returns its version now, whether this was done, and whether it says this now.
+        """
         say, name, token = self._say, self._key(entry.ticket.queue), entry.token
         _, alive, changed, found = yield (
             say.lock(name),

@@ -58,8 +58,8 @@ def _enter(connection: Connection, settings: Settings) -> int:
         theirs_s, ours_s = agreed_us / 1e6, settings.grace_us / 1e6
         raise StoreRefused(
             settings.label,
-            f"restart_grace is {theirs_s:g} for the other clients and {ours_s:g} for this one; use the same, or"
-            f" delete the row of {settings.statements.tables.server.name} while no client runs",
+            f"restart_grace is {theirs_s:g} for the other clients and {ours_s:g} for this one; use the same,"
+            f" or delete the row of {settings.statements.tables.server.name} while no client runs",
         )
     return int(until_us)
 

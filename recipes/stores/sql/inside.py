@@ -113,9 +113,7 @@ class Words:
     def of(prefix: str, dialect: Any) -> Words:
         """Return the statements for one driver and prefix, compiled once."""
         if dialect.name not in DIALECTS:
-            raise ValueError(
-                f"a lock in a transaction is for PostgreSQL, MySQL and MariaDB, not {dialect.name}"
-            )
+            raise ValueError(f"this is for PostgreSQL, MySQL and MariaDB, and not for {dialect.name}")
         return Words(prefix, dialect)
 
     def __call__(self, ask: Ask) -> Said:
