@@ -45,6 +45,7 @@ EXAMPLES = (
     "integration/test_docs.py",
     "integration/test_docs_moving.py",
     "integration/test_docs_redis.py",
+    "integration/test_docs_sql.py",
     "integration/test_docs_start.py",
     "integration/credentials/test_docs_secured.py",
     "integration/fencing/test_docs.py",
