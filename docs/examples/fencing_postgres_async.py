@@ -14,10 +14,7 @@ async def main() -> None:
         await database.execute(gate.ddl())
 
     async with recipes.connect_async("etcd://127.0.0.1:2379/app") as client:
-        async with (
-            client.lock("reports") as grant,
-            await psycopg.AsyncConnection.connect(DATABASE) as database,
-        ):
+        async with client.lock("reports") as grant, await psycopg.AsyncConnection.connect(DATABASE) as database:
             await gate.admit(database, "reports", grant)
             print("in a transaction, under token", grant.token)
 

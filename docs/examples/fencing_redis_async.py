@@ -13,9 +13,7 @@ async def main() -> None:
     ):
         gate = fencing.AsyncRedisGate(server)
         async with client.lock("reports") as grant:
-            done = await gate.transaction(
-                "reports", grant, lambda pipe: pipe.set("report:nightly", "all is well")
-            )
+            done = await gate.transaction("reports", grant, lambda pipe: pipe.set("report:nightly", "all is well"))
             print(done, "under token", grant.token)
 
 

@@ -8,8 +8,9 @@ reader = InMemoryMetricReader()  # in a service: PeriodicExportingMetricReader, 
 provider = MeterProvider([reader])
 stop = telemetry.otel_metrics(provider)  # without an argument: the global one
 
-with recipes.connect("etcd://127.0.0.1:2379/app") as client, client.lock("reports/nightly"):
-    pass
+with recipes.connect("etcd://127.0.0.1:2379/app") as client:
+    with client.lock("reports/nightly"):
+        pass
 
 for resource in reader.get_metrics_data().resource_metrics:
     for scope in resource.scope_metrics:

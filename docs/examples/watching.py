@@ -14,8 +14,9 @@ def measure(transition: events.Transition) -> None:
 
 stop_measuring = events.subscribe(measure)
 
-with recipes.connect("etcd://127.0.0.1:2379/app") as client, client.lock("reports/nightly"):
-    pass
+with recipes.connect("etcd://127.0.0.1:2379/app") as client:
+    with client.lock("reports/nightly"):
+        pass
 
 stop_measuring()
 stop_log()
