@@ -37,7 +37,13 @@ ALONE = (
 """Those that load the machine, or compare how long one thing takes with another: they run one at a time."""
 SHORT = ("-m", "not long")
 """The tests that run by default; ``nox -s faults`` runs the others too."""
-FAULTS = ("integration/faults", "integration/clusters", "integration/credentials", "integration/redis_faults")
+FAULTS = (
+    "integration/faults",
+    "integration/clusters",
+    "integration/credentials",
+    "integration/redis_faults",
+    "integration/sql_faults",
+)
 LOADED = ("integration/faults/test_many_waiters.py", "integration/faults/test_interrupts.py")
 """Those among them that load the machine: they run alone."""
 
@@ -49,6 +55,7 @@ EXAMPLES = (
     "integration/test_docs_start.py",
     "integration/credentials/test_docs_secured.py",
     "integration/fencing/test_docs.py",
+    "integration/sql/test_docs.py",
     "integration/fleet/test_fleet_examples.py",
     "tests/docs",
     "tests/fencing/test_objects.py",

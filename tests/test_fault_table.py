@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "integration/README.md"
-ROWS = {*range(1, 46), 47, 48, 49}
-BELOW_INTEGRATION = ("faults/", "clusters/", "credentials/", "redis_faults/")
+ROWS = {*range(1, 46), 47, 48, 49, 51, 52, 53, 54}
+BELOW_INTEGRATION = ("faults/", "clusters/", "credentials/", "redis_faults/", "sql_faults/")
 LINE = re.compile(r"^\| ([L0-9, ]+) \| .* \| (.*) \|$", re.MULTILINE)
 NAME = re.compile(r"`([\w/.]+::[\w*]+)`")
 DEFINED = re.compile(r"^(?:async )?(?:def|class) (\w+)", re.MULTILINE)

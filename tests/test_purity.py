@@ -260,7 +260,7 @@ def test_only_its_own_folder_imports_what_one_place_is_built_on(module: str) -> 
         "h11": "recipes.stores.etcd",
         "opentelemetry": "recipes.telemetry.otel",
         "prometheus_client": "recipes.telemetry.prometheus",
-        "sqlalchemy": ("recipes.fencing.connections", "recipes.stores.sql."),
+        "sqlalchemy": ("recipes.fencing.connections", "recipes.stores.sql"),
         "rich": "recipes.cli",
         "click": "recipes.cli",
         "sqlite3": "recipes.stores.sqlite",

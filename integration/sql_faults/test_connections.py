@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import event
 
@@ -217,3 +218,21 @@ class TestBouncers:
         waiter.close()
         with pytest.raises((recipes.RecipesError, TimeoutError)):
             waiting.result(SOON_S)
+
+
+def test_fault_54_a_driver_that_prepares_statements_is_refused(lab: Lab) -> None:
+    """A statement that was prepared on one connection is not there on the next: asyncpg cannot work so."""
+    if not lab.notifies or lab.api == "blocking":
+        pytest.skip("asyncpg is for PostgreSQL, and for asyncio")
+    assert isinstance(lab.server, servers.Postgres)
+    server = lab.server
+    with needed("pgbouncer", lambda: servers.pgbouncer(server)) as pooled, contextlib.ExitStack() as others:
+        url = pooled.url(lab.prefix).replace("postgresql:", "postgresql+asyncpg:")
+        one = lab.client(url, **PATIENT)
+        assert one.acquire(lab.name).release()
+        for _ in pooled.show("SERVERS"):  # all connections that it has
+            other = psycopg.connect(pooled.url())
+            others.callback(other.close)
+            other.execute("SELECT 1")
+        with pytest.raises(recipes.StoreRefused, match="psycopg"):
+            one.try_acquire(lab.name)

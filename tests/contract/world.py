@@ -79,7 +79,8 @@ class Party:
         return self.api.start(lambda: lock.acquire(timeout=timeout, **options))
 
     def queue_up(self, name: str, timeout: float | None = 20, **options: Any) -> Running:
-        """Same as `acquiring`, and wait until it waits."""
+        """Same as `acquiring`, and wait until it waits: for its turn, not for a session."""
+        self.open()
         waiting = self.tap.waiting
         running = self.acquiring(name, timeout, **options)
         self.tap.wait_parked(waiting + 1)

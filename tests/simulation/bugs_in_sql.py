@@ -12,7 +12,7 @@ from recipes.stores.sql.acts import Acts, Seen
 from recipes.stores.sql.protocol import SqlProtocol
 from tests.simulation.bugs import swap
 from tests.simulation.sql_model import Database, Transaction
-from tests.simulation.sql_store import Message, SqlBells
+from tests.simulation.sql_store import SqlBells
 
 # What a database does, and a program has to know.
 
@@ -44,17 +44,6 @@ def tokens_are_drawn_from_a_sequence() -> list[Any]:
         return 1
 
     return swap(Database, "draw", draw)
-
-
-def notified_before_the_commit() -> list[Any]:
-    def replied(self: Any, reply: Any) -> bool:
-        said, self.t.notices = self.t.notices, []
-        for channel, words in said:
-            self.connection.store.ring(channel, words)
-        return original(self, reply)
-
-    original = Message.replied
-    return swap(Message, "replied", replied)
 
 
 def tokens_count() -> list[Any]:
@@ -273,16 +262,6 @@ def nothing_is_missing() -> list[Any]:
 
     original = SqlProtocol.renew
     return swap(SqlProtocol, "renew", renew)
-
-
-def own_contenders_count_as_watched() -> list[Any]:
-    def enqueue(self: Any, op: Any, context: Any) -> Any:
-        snapshot = yield from original(self, op, context)
-        self._armed[op.ticket.id] = frozenset(one.ref for one in snapshot.ahead)
-        return snapshot
-
-    original = SqlProtocol.enqueue
-    return swap(SqlProtocol, "enqueue", enqueue)
 
 
 # What listens.

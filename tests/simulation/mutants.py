@@ -435,7 +435,6 @@ for _name, _where, _stores, _of, _plant, *_flavour in (
     ("a statement that locks reads", DATABASE, SQL, "mixed", in_sql.reads_what_was_there_before_the_lock),
     ("a read before the lock, REPEATABLE READ", DATABASE, SQL, "mixed", in_sql.repeatable_read),
     ("tokens are drawn from a sequence", DATABASE, SQL, "mixed", in_sql.tokens_are_drawn_from_a_sequence),
-    ("notified before the commit", DATABASE, NOTIFIED, "values", in_sql.notified_before_the_commit),
     ("tokens count", DATABASE, SQL, "mixed", in_sql.tokens_count),
     ("a session that is over is renewed", STATEMENTS, SQL, "mixed", in_sql.renews_what_is_over),
     ("a guard locks nothing", STATEMENTS, SQL, "values", in_sql.guard_locks_nothing),
@@ -469,8 +468,7 @@ for _name, _where, _stores, _of, _plant, *_flavour in (
     ("nothing says when to look again", PQ, POLLED, "mixed", in_sql.nothing_says_when_to_look_again),
     ("what was joined twice is buried once", PQ, SQL, "group", in_sql.what_was_joined_twice_is_not_buried),
     ("what a standby brings back stands", PQ, SQL, "mixed", in_sql.what_a_standby_brings_back_stands),
-    ("nothing is missing", PQ, SQL, "mixed", in_sql.nothing_is_missing),
-    ("own contenders count as watched", PQ, NOTIFIED, "permits", in_sql.own_contenders_count_as_watched),
+    ("nothing is missing", PQ, SQL, "mixed", in_sql.nothing_is_missing, LONG),
     ("no event is kept", PQ, NOTIFIED, "mixed", in_sql.nothing_is_kept),
     ("the loss of the listener is not said", PQ, NOTIFIED, "mixed", in_sql.losing_the_listener_is_not_said),
 ):

@@ -163,7 +163,7 @@ class Given:
 class _Own:
     """Engines that are made for each session, of a URL."""
 
-    own = True
+    own, deaf = True, ""
 
     def __init__(self, scheme: str, target: Target) -> None:
         self._scheme, self._target = scheme, target
@@ -188,6 +188,10 @@ class _Theirs:
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
+        name = engine.dialect.driver
+        self._hears = name in ("psycopg", "psycopg_async", "asyncpg")
+        said = f"the driver {name} hears no notifications: waiters look again by time; use psycopg or asyncpg"
+        self.deaf = "" if self._hears else said
 
     def driver(self, *, asynchronous: bool) -> None:
         """Nothing is to be checked: it is there."""
@@ -198,7 +202,7 @@ class _Theirs:
 
     def listens(self, *, asynchronous: bool) -> bool:
         del asynchronous
-        return self._engine.dialect.driver in ("psycopg", "psycopg_async", "asyncpg")
+        return self._hears
 
 
 class SqlBackend(Backend):
@@ -240,7 +244,8 @@ class SqlBackend(Backend):
         from recipes.stores.sql.settings import BELL
 
         session = secrets.token_hex(8)
-        return SqlProtocol(Acts(self._statements, self.given.root, BELL, session), session)
+        acts = Acts(self._statements, self.given.root, BELL, session)
+        return SqlProtocol(acts, session, self._engines.deaf if self._statements.notifies else "")
 
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection."""

@@ -35,6 +35,8 @@ GRAVE_US = 3_600_000_000
 """So long a copy of a request may be on its way."""
 DAY_US = 86_400_000_000
 STALE_AT_ONCE, NAMES_AT_ONCE = 20, 500
+LOCKED_S = 0.01
+"""Whether one that is dead, and that a guard has locked, can be deleted is tried again after so long."""
 
 
 class Starting(Exception):
@@ -440,7 +442,7 @@ class Acts:
 def _due_s(others: Sequence[Seen]) -> float | None:
     """Return in how many seconds one of them is dead, unless it is renewed."""
     left = [(one.expires_at or 0) - one.now for one in others]
-    return max(0.001, min(left) / 1e6) if left else None
+    return max(LOCKED_S, min(left) / 1e6) if left else None
 
 
 def _stored(rows: Sequence[Sequence[Any]]) -> Stored:

@@ -66,6 +66,12 @@ class _Job:
             if hang_up is not None and self._given_up:
                 hang_up()
 
+    def hang_up(self) -> None:
+        """Have the worker come free, if it uses a connection."""
+        with section.mark, self._using:
+            if self._hang_up is not None:
+                self._hang_up()
+
     def answer(self, found: Any, error: BaseException | None = None) -> None:
         """Give the caller its answer."""
         self._outcome = found, error
@@ -80,9 +86,7 @@ class _Job:
             raise
         if not answered:
             self._given_up = True
-            with section.mark, self._using:
-                if self._hang_up is not None:
-                    self._hang_up()
+            self.hang_up()
             raise wire.late(self.progress, unsent=not self.progress.sent)
         found, error = self._outcome
         if error is not None:
@@ -153,6 +157,7 @@ class SqlConnection(Connection):
         self._wire = Wire(settings)
         self._made: dict[str, Any] = {}
         self._session, self._joins, self._others = (_Lane(most, self._work) for most in (1, 4, 4))
+        self._under_way: dict[_Job, None] = {}
         self._over = threading.Event()
         self._listener: _Listener | None = None
 
@@ -183,6 +188,10 @@ class SqlConnection(Connection):
             listener.close()
             listener.join(max(0.0, until - boot_time()))
         for lane in lanes:
+            lane.join(until - CLOSE_WITHIN_S / 2)
+        for job in list(self._under_way):
+            job.hang_up()
+        for lane in lanes:
             lane.join(until)
         engine = self._made.get("engine")
         if engine is not None and self._settings.own:
@@ -200,6 +209,7 @@ class SqlConnection(Connection):
         if self._over.is_set():
             job.answer(None, StoreUnavailable(self._settings.label, CLOSED, unsent=True))
         elif job.begin():
+            self._under_way[job] = None
             try:
                 found = self._do(job)
             except BaseException as error:
@@ -208,6 +218,8 @@ class SqlConnection(Connection):
                 job.answer(None, error)
             else:
                 job.answer(found)
+            finally:
+                self._under_way.pop(job, None)
 
     def _do(self, job: _Job) -> Any:
         request = job.request

@@ -31,6 +31,7 @@ _FULL = {"53100", 28, 1021, 1041, 1114}
 _READ_ONLY = {"25006", 1290, 1792, 1836}
 _WAITED = {"55P03", 1205}
 _CROWDED = {"53300", 1040, 1203, 1226}
+_PREPARED = {"26000", "42P05"}
 _THERE = {"23505", "42P07", "42710", 1050, 1062}
 
 _AT_LOGIN: tuple[tuple[str, str], ...] = (
@@ -90,6 +91,12 @@ def _answer(label: str, code: object, said: str) -> StoreError | None:  # noqa: 
     if code in _OTHER_TABLES:
         what = "the tables are of another version of this package, or not its own"
         return StoreRefused(label, f"{what} ({said}); give a tables= of their own")
+    if code in _PREPARED:
+        what = "a proxy lends its connections for a transaction, and the driver prepares statements on them"
+        mend = (
+            "use psycopg, with prepare_threshold=None on an engine of your own, or have it lend for a session"
+        )
+        return StoreRefused(label, f"{what} ({said}); {mend}")
     if code in _NO_DATABASE:
         return StoreRefused(label, f"{said}; create the database, or mend the path of the URL")
     if code in _FULL:

@@ -68,14 +68,15 @@ class SqlProtocol(StoreProtocol):
     Args:
         acts: What it can have done.
         session_id: Chosen before the server is asked.
+        deaf: Why nothing is heard though the server notifies, for the operator; empty: it may be.
     """
 
     ended_is_no: ClassVar[bool] = False
 
-    def __init__(self, acts: Acts, session_id: str) -> None:
+    def __init__(self, acts: Acts, session_id: str, deaf: str = "") -> None:
         self.session_id = session_id
         self._acts = acts
-        self._ttl_s = 0.0
+        self._ttl_s, self._deaf = 0.0, deaf
         self._armed: dict[str, frozenset[str]] = {}  # by the contender's id: what joining watched
         self._rewritten: dict[str, int] = {}  # by id: how often, as far as the server has said
         self._twice: set[str] = set()  # ids of contenders whose joining was asked again
@@ -88,6 +89,8 @@ class SqlProtocol(StoreProtocol):
         """Begin the session, and tidy a little."""
         del context
         self._ttl_s = op.ttl_s
+        if self._deaf:
+            self._notices.add("deaf", self._deaf)
         opening = partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6))
         yield Transact(opening, session=True, channel=self._acts.channel)
         with suppress(StoreUnavailable):  # the next that opens may do it

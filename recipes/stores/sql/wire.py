@@ -23,7 +23,10 @@ from recipes.stores.sql.settings import Settings
 __all__ = ["Progress", "Wire"]
 
 LATE = "no answer in time"
-POOLED_LATE = "no connection in time: all of the engine's pool may be in use; give it a larger pool_size or max_overflow"
+POOLED_LATE = (
+    "no connection in time: all of the engine's pool may be in use;"
+    " give it a larger pool_size or max_overflow"
+)
 
 PAUSE_S = 0.01
 _SAID = {

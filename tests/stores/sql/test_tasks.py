@@ -97,6 +97,10 @@ class Database:
         del request
         return {}
 
+    def late(self, progress: Any, *, unsent: bool) -> StoreUnavailable:
+        del progress
+        return StoreUnavailable("postgresql://host/app", "no answer in time", unsent=unsent)
+
     def transact(self, connection: Lent, request: Transact, progress: Any, *_: Any) -> str:
         await_only(self.step("acting", connection.raw))
         progress.ending()

@@ -1,0 +1,251 @@
+"""Databases that are full, whose clock is set, and whose transactions are set up otherwise, or undone."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, wait
+from typing import Any
+
+import pytest
+import sqlalchemy
+from sqlalchemy import event
+
+import recipes
+from integration import servers
+from integration.faults.actors import APIS, Actor
+from integration.harness.disk import fill, on_small_disk
+from integration.harness.process import eventually
+from integration.needing import needed
+from integration.sql_faults.conftest import (
+    MAKE,
+    PATIENT,
+    SESSION_S,
+    SOON_S,
+    Lab,
+    sync,
+    tables_of,
+)
+
+LONG_S = PATIENT["session_timeout"]
+HOUR_S = 3600
+BIG = b"x" * 50_000
+SPACE_MB = 20
+ISOLATION = {"postgresql": "SHOW transaction_isolation", "mysql": "SELECT @@tx_isolation"}
+WAITING = {
+    "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+    "mysql": "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
+}
+
+
+# Full.
+
+
+def write_until_full(one: Actor) -> recipes.StoreFull:
+    """Write large values until there is no room for one more; return what is said then."""
+    for number in range(1000):
+        try:
+            one.call(one.client.value(f"large-{number}").set, BIG)
+        except recipes.StoreFull as full:
+            return full
+    raise AssertionError("there should be no room for so much")
+
+
+def keeps_on(one: Actor, lab: Lab, kept: Any, released: Any) -> None:
+    """See that what is held is renewed and can be released, and what fits is granted."""
+    assert not kept.wait_lost(2 * SESSION_S), "it should be renewed"
+    assert kept.verify()
+    assert released.release()
+    again = one.acquire("released", timeout=SOON_S)
+    assert again.token > released.token
+    assert again.release()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_fault_21_the_disk_of_a_postgresql_is_full(api: str, prefix: str) -> None:
+    """What needs a new page is refused; what is held is renewed and released in pages that are there."""
+    made = needed("postgres", lambda: servers.postgres(keeps=True))
+    with contextlib.ExitStack() as stack:
+        needed("a small disk", lambda: stack.enter_context(on_small_disk(made, "200m")))
+        lab = Lab(made, api, prefix)
+        stack.callback(lab.close)
+        one = lab.client()
+        kept, released = one.acquire("kept"), one.acquire("released")
+        filler = fill(made.home)
+        assert "free space there" in str(write_until_full(one))
+        keeps_on(one, lab, kept, released)
+        filler.unlink()
+        one.call(one.client.value("large").set, BIG)
+        assert kept.verify()
+        assert kept.release()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_fault_21_the_tablespace_of_a_mariadb_is_full(api: str, prefix: str) -> None:
+    """The same, when the files of the database may grow no more."""
+    limit = {
+        "innodb-file-per-table": "0",
+        "innodb-data-file-path": f"ibdata1:12M:autoextend:max:{SPACE_MB}M",
+    }
+    with needed("mariadb", lambda: servers.mariadb(keeps=True, settings=limit)) as made:
+        lab = Lab(made, api, prefix)
+        try:
+            one = lab.client()
+            kept, released = one.acquire("kept"), one.acquire("released")
+            assert "free space there" in str(write_until_full(one))
+            keeps_on(one, lab, kept, released)
+            for number in range(10):
+                one.call(one.client.value(f"large-{number}").delete)
+            assert eventually(lambda: fits(one), SOON_S)
+            assert kept.verify()
+        finally:
+            lab.close()
+
+
+def fits(one: Actor) -> bool:
+    """Whether there is room for a large value."""
+    try:
+        one.call(one.client.value("large").set, BIG)
+    except recipes.StoreFull:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_fault_21_the_disk_of_a_mariadb_is_full(api: str, prefix: str) -> None:
+    """InnoDB ends the server after some seconds of trying; with room, and started, it has all that was."""
+    made = needed("mariadb", lambda: servers.mariadb(keeps=True))
+    with contextlib.ExitStack() as stack:
+        needed("a small disk", lambda: stack.enter_context(on_small_disk(made, "200m")))
+        lab = Lab(made, api, prefix)
+        stack.callback(lab.close)
+        one = lab.client(**PATIENT)
+        held = one.acquire(lab.name)
+        before = lab.contenders(LONG_S)
+        filler = fill(made.home)
+        with pytest.raises((recipes.StoreUnavailable, recipes.StoreFull, recipes.OutcomeUnknown)):
+            one.call(one.client.value("large").set, BIG)
+        assert held.held
+        filler.unlink()
+        made.restart()
+        assert lab.contenders(LONG_S) == before
+        assert held.verify()
+        one.call(one.client.value("another").set, BIG)
+        assert held.release()
+
+
+# The clock.
+
+
+@pytest.fixture(params=list(MAKE))
+def clocked(request: pytest.FixtureRequest) -> Iterator[servers.Database]:
+    """Yield a database whose clock can be set."""
+    made = needed(request.param, lambda: MAKE[request.param](keeps=True))
+    needed("a clock that can be set", lambda: made.set_clock(0))
+    with made:
+        yield made
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_fault_48_the_clock_is_set_forward_while_a_lock_is_held(
+    clocked: servers.Database, api: str, prefix: str
+) -> None:
+    """Sessions end early: who held believes it until its next renewal, and the next has a larger token."""
+    lab = Lab(clocked, api, prefix)
+    try:
+        holder, other = lab.client(session_timeout=LONG_S), lab.client(session_timeout=LONG_S)
+        held = holder.acquire(lab.name)
+        clocked.set_clock(HOUR_S)
+        granted = other.acquire(lab.name, timeout=SOON_S)
+        both = held.held
+        assert both, "as docs/sql.md says; the next renewal is a third of a session away"
+        assert granted.token > held.token + (HOUR_S - 60) * 1_000_000
+        assert held.wait_lost(LONG_S)
+        clocked.set_clock(0)
+        assert granted.release() in (True, False)
+        last = lab.client(session_timeout=LONG_S).acquire(lab.name, timeout=SOON_S)
+        assert last.token > granted.token
+    finally:
+        lab.close()
+
+
+# Transactions.
+
+
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_fault_53_the_engine_of_the_user_has_another_isolation(lab: Lab, isolation: str) -> None:
+    """Acts are READ COMMITTED all the same, and what the user does is as before."""
+    engines = [lab.engine(isolation_level=isolation) for _ in range(3)]
+    levels: set[str] = set()
+    failed: list[str] = []
+    for one in engines:
+        watch_levels(one, lab.server.scheme, levels, failed)
+    clients = [lab.client(one, **PATIENT) for one in engines]
+    failed.clear()  # the tables were missing
+    tokens = []
+    going = {one.start_acquire(lab.name) for one in clients for _ in range(2)}
+    while going:
+        done, going = wait(going, SOON_S, FIRST_COMPLETED)
+        (granted,) = (one.result() for one in done)
+        tokens.append(granted.token)
+        assert granted.release()
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 6
+    assert levels == {"READ COMMITTED"}
+    assert not failed, "nothing should have been undone"
+    assert level_of(clients[0], engines[0]) == isolation
+
+
+def watch_levels(engine: Any, scheme: str, levels: set[str], failed: list[str]) -> None:
+    """Note the isolation of each transaction that locks or writes, and what is undone."""
+
+    @event.listens_for(sync(engine), "after_cursor_execute")
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        del cursor
+        if statement.startswith(("INSERT", "UPDATE", "DELETE")):
+            beside = connection.connection.cursor()
+            beside.execute(ISOLATION[scheme])
+            ((level,),) = beside.fetchall()
+            beside.close()
+            levels.add(level.upper().replace("-", " "))
+
+    @event.listens_for(sync(engine), "handle_error")
+    def failing(context: Any) -> None:
+        failed.append(str(context.original_exception))
+
+
+def level_of(one: Actor, engine: Any) -> str:
+    """Return the isolation of a connection as the user gets it."""
+
+    async def ask() -> str:
+        async with engine.connect() as connection:
+            return str(await connection.get_isolation_level())
+
+    if isinstance(engine, sqlalchemy.Engine):
+        with engine.connect() as connection:
+            return str(connection.get_isolation_level())
+    return str(one.call(ask))
+
+
+def test_fault_53_a_deadlock_with_a_transaction_of_the_user(lab: Lab) -> None:
+    """The act that is undone is begun again: that of a session that ends, which locks its queues by name."""
+    engine = lab.engine()
+    failed: list[str] = []
+    event.listen(sync(engine), "handle_error", lambda context: failed.append(str(context.original_exception)))
+    one = lab.client(engine, **PATIENT)
+    for name in ("a", "b"):
+        one.acquire(name)
+    first, second = (contender.rpartition("/")[0] for contender in lab.contenders(LONG_S))
+    lock = sqlalchemy.text(f"SELECT token FROM {tables_of(LONG_S)}queue WHERE name = :name FOR UPDATE")
+    tables = tables_of(LONG_S)
+    many = sqlalchemy.text(f"INSERT INTO {tables}buried (id, until_us) VALUES (:id, 0)")
+    with lab.plain(isolation_level="READ COMMITTED").connect() as user, user.begin() as transaction:
+        user.execute(many, [{"id": f"{lab.prefix}-{n}"} for n in range(300)])  # the larger is not undone
+        user.execute(lock, {"name": second})
+        closing = one.start(one.client.close)
+        assert eventually(lambda: lab.server.one(WAITING[lab.server.scheme]), SOON_S, every_s=0.005)
+        user.execute(lock, {"name": first})
+        transaction.rollback()
+    closing.result(SOON_S)
+    assert any("eadlock" in said for said in failed)
+    assert lab.contenders(LONG_S) == ()

@@ -1,0 +1,85 @@
+"""What a session hears, and whether it hears at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes._contract.wakeups import Changed, Disturbed, Gone
+from recipes.stores.sql import hearing as module
+from recipes.stores.sql.hearing import LATE_S, PROVE_S, Hearing, event_of
+from recipes.stores.sql.requests import Listen
+
+
+class Mail:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def post(self, event: Any) -> None:
+        self.events.append(event)
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    at = [1000.0]
+    monkeypatch.setattr(module, "boot_time", lambda: at[0])
+    return at
+
+
+@pytest.mark.parametrize(
+    ("payload", "event"),
+    [
+        ("gapp:x/7", Gone("x/7")),
+        ("c:~group/x/7", Changed("~group/x/7")),
+        ("qa/b:~value/v", Changed("~value/v")),
+        ("open", None),
+        ("", None),
+    ],
+)
+def test_a_notification_says_what_has_become_of_what(payload: str, event: Any) -> None:
+    assert event_of(payload) == event
+
+
+def test_it_works_once_it_has_heard_itself(now: list[float]) -> None:
+    one, mail = Hearing(), Mail()
+    listen = Listen(("x/7",), mail)
+    assert not one.listen(listen)
+    one.connected()
+    assert not one.listen(listen)
+    one.asked(now[0])
+    one.hear("open")
+    assert one.listen(listen)
+    one.hear("g:x/7")
+    assert mail.events == [Gone("x/7")]
+
+
+def test_it_does_not_work_while_what_should_be_heard_is_not(now: list[float]) -> None:
+    one = Hearing()
+    one.connected()
+    one.hear("open")
+    assert not one.to_prove()
+    now[0] += PROVE_S
+    assert one.to_prove()
+    one.asked(now[0])
+    assert one.works
+    now[0] += LATE_S + 0.1
+    assert one.overdue
+    assert not one.works
+    one.hear("")
+    assert one.works
+
+
+def test_a_connection_that_is_lost_disturbs_who_listens_and_who_does_so_next(now: list[float]) -> None:
+    one, before, after = Hearing(), Mail(), Mail()
+    one.lost()
+    one.listen(Listen(("x/7",), before))
+    assert before.events == []
+    one.connected()
+    one.lost()
+    one.listen(Listen(("x/7",), after))
+    assert (before.events, after.events) == ([Disturbed()], [Disturbed()])
+    now[0] += module.NEWS_S
+    later = Mail()
+    one.listen(Listen(("x/7",), later))
+    assert later.events == []
