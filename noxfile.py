@@ -55,6 +55,7 @@ EXAMPLES = (
     "integration/test_docs_start.py",
     "integration/credentials/test_docs_secured.py",
     "integration/fencing/test_docs.py",
+    "integration/sql/test_docs.py",
     "integration/fleet/test_fleet_examples.py",
     "tests/docs",
     "tests/fencing/test_objects.py",

@@ -33,7 +33,7 @@ nitpick_ignore_regex = [
     ("py:(class|obj)", r"(collections\.abc|os|ssl|threading)\.\w+|PathLike"),
     # Type variables, aliases, and bases that several classes share: what they stand for is said in words.
     ("py:class", r"recipes\.[\w.]+\.(T|D|Any(Async)?(Grant|Shared)|(Blocking|Async)Held)|(Async)?Part"),
-    ("py:class", r"(recipes\._api\.clients\.)?StoreClient"),
+    ("py:class", r"(recipes\._api\.clients\.)?(StoreClient|RedisClient|Engine)"),
 ]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
