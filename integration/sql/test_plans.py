@@ -50,6 +50,7 @@ class Planned:
 
     def _fill(self) -> None:
         tables, key = self.tables, f"{ROOT}:{QUEUE}"
+        queues = [key, *(f"{ROOT}:{number}" for number in range(OTHERS))]
         sessions = [ME, DEAD, *(f"s{number}" for number in range(WAITERS + OTHERS))]
         rows: dict[Any, list[dict[str, Any]]] = {
             tables.session: [
@@ -59,10 +60,7 @@ class Planned:
                 *(_contender(key, 10 + number, f"s{number % PROCESSES}") for number in range(WAITERS)),
                 *(_contender(f"{ROOT}:{number}", 1, f"s{number}") for number in range(OTHERS)),
             ],
-            tables.queue: [
-                {"name": name, "token": 10 + WAITERS}
-                for name in [key, *(f"{ROOT}:{n}" for n in range(OTHERS))]
-            ],
+            tables.queue: [{"name": name, "token": 10 + WAITERS} for name in queues],
             tables.buried: [{"id": f"b{number}", "until_us": FAR_US} for number in range(OTHERS)],
         }
         if tables.watch in tables.of(self.engine.dialect.name):
