@@ -35,6 +35,8 @@ GRAVE_US = 3_600_000_000
 """So long a copy of a request may be on its way."""
 DAY_US = 86_400_000_000
 STALE_AT_ONCE, NAMES_AT_ONCE = 20, 500
+LOCKED_S = 0.01
+"""Whether one that is dead, and that a guard has locked, can be deleted is tried again after so long."""
 
 
 class Starting(Exception):
@@ -192,18 +194,14 @@ class Acts:
             yield (self._say.watch(name, target_of(target.ref)[1], self._me),)
         (rows,) = yield (self._shown(name, mine.ticket.id, rule),)
         seen = yield from self._living(work, name, mine.ticket.id, rule, rows)
-        if not seen or seen[0].over:
-            (alive,) = yield (self._say.alive(self._me),)
-            if not alive:  # it is not the contender alone that is gone
-                raise SessionLost(ENDED)
         self._expect_started(work, seen)
         return (yield from self._snapshot_of_mine(mine, name, rule, seen))
 
     def glance(self, work: Work, mine: Entry, rule: Rule) -> Steps[Snapshot | None]:
-        """Read the queue; None if there is more to do than to read: somebody is dead or gone, or many wait."""
+        """Read the queue; None if there is more to do than to read: somebody ahead is dead, or many are."""
         (rows,) = yield (self._shown(self._key(mine.ticket.queue), mine.ticket.id, rule),)
         seen = [Seen(*row) for row in rows]
-        if not seen or any(one.over for one in seen) or len(seen) > rule.reach + 1:
+        if any(one.over for one in seen) or len(seen) > rule.reach + 1:
             return None
         self._expect_started(work, seen)
         return (yield from self._snapshot_of_mine(mine, "", rule, seen))
@@ -444,7 +442,7 @@ class Acts:
 def _due_s(others: Sequence[Seen]) -> float | None:
     """Return in how many seconds one of them is dead, unless it is renewed."""
     left = [(one.expires_at or 0) - one.now for one in others]
-    return max(0.001, min(left) / 1e6) if left else None
+    return max(LOCKED_S, min(left) / 1e6) if left else None
 
 
 def _stored(rows: Sequence[Sequence[Any]]) -> Stored:
