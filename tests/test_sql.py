@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 import recipes
 from recipes import sql
 from recipes.stores.sql.inside import row_of
+from recipes.stores.sql.tables import dialect_of
 
 TOKEN = 7
 
@@ -118,7 +119,7 @@ class DjangoConnection(Connection):
 class AlchemyConnection(Connection):
     """Of SQLAlchemy."""
 
-    dialect = sqlalchemy.dialects.postgresql.dialect()
+    dialect = dialect_of("postgresql")
     returns_rows = True
 
     def execute(self) -> None:
@@ -318,5 +319,5 @@ def test_a_guard_is_of_a_grant_on_a_database(client: recipes.Client) -> None:
         sql.guard(POSTGRES(server), grant)
     both = client.multilock(client.lock("a"), client.lock("b"))
     with both as grants, pytest.raises(TypeError, match=r"each grant\[lock\]"):
-        sql.guard(POSTGRES(server), grants)  # type: ignore[arg-type]
+        sql.guard(POSTGRES(server), grants)
     assert not server.said

@@ -17,14 +17,21 @@ __all__ = ["commands"]
 def commands() -> str:
     """Return a section for each command."""
     context = click.Context(root, info_name="recipes", **root.context_settings)
-    return "\n\n".join(
-        "\n\n".join(_section(root.commands[name], context)) for name in root.list_commands(context)
-    )
+    return "\n\n".join(_sections(root, context))
+
+
+def _sections(group: click.Group, context: click.Context) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.commands[name]
+        if isinstance(command, click.Group):
+            yield from _sections(command, click.Context(command, context, info_name=name))
+        else:
+            yield "\n\n".join(_section(command, context))
 
 
 def _section(command: click.Command, above: click.Context) -> Iterator[str]:
     context = click.Context(command, above, info_name=command.name)
-    yield f"## recipes {command.name}"
+    yield f"## {context.command_path}"
     yield f"```\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```"
     yield from _prose(command.help or "")
     options = [param for param in command.get_params(context) if isinstance(param, click.Option)]

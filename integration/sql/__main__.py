@@ -17,7 +17,7 @@ from integration.sql.transfers import Plan, run
 from integration.sql.worker import PROTECTIONS
 
 RIGHT = ("locked", "guard")
-NUMBERS = ("processes", "transfers", "kills", "stops", "ends")
+NUMBERS = ("processes", "transfers", "kills", "stops", "ends", "halts")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,16 @@ from integration import servers
 from integration.sql.transfers import Plan, Result, run
 
 Database = servers.Postgres | servers.MariaDb
-SHORT = {"processes": 3, "transfers": 45, "accounts": 3, "kills": 1, "stops": 1, "ends": 1, "seed": "gate"}
-QUIET = {**SHORT, "kills": 0, "stops": 0, "ends": 0}
+SHORT: dict[str, Any] = {
+    "processes": 3,
+    "transfers": 45,
+    "accounts": 3,
+    "kills": 1,
+    "stops": 1,
+    "ends": 1,
+    "seed": "gate",
+}
+QUIET: dict[str, Any] = {**SHORT, "kills": 0, "stops": 0, "ends": 0}
 
 
 def judge(result: Result, figure: Callable[[str], None]) -> None:
@@ -29,7 +38,7 @@ def test_a_few_transfers_under_a_lock(
 
 
 def test_a_few_transfers_under_a_guard(database: Database, figure: Callable[[str], None]) -> None:
-    judge(run(database, Plan("session", "READ COMMITTED", "guard", **SHORT)), figure)
+    judge(run(database, Plan("session", "READ COMMITTED", "guard", **SHORT, halts=1)), figure)
 
 
 def test_without_either_the_same_loses_money(database: Database, figure: Callable[[str], None]) -> None:
@@ -50,13 +59,12 @@ def test_two_thousand_transfers_under_a_lock(
 
 @pytest.mark.long
 def test_two_thousand_transfers_under_a_guard(database: Database, figure: Callable[[str], None]) -> None:
-    """Where some are stopped for longer than their sessions last."""
-    judge(run(database, Plan(protection="guard", stop_s=5.0, stops=10, seed="thousands")), figure)
+    """Where one is stopped for longer than its session lasts, between reading and writing."""
+    judge(run(database, Plan(protection="guard", halts=5, seed="thousands")), figure)
 
 
 @pytest.mark.long
 def test_a_lock_that_is_not_guarded_loses_money(database: Database, figure: Callable[[str], None]) -> None:
-    plan = Plan(protection="lock", stop_s=5.0, stops=30, kills=0, ends=0, transfers=600, seed="thousands")
-    result = run(database, plan)
+    result = run(database, Plan(protection="lock", **{**QUIET, "transfers": 150}, halts=3))
     figure(str(result))
     assert result.wrong == "loses money"

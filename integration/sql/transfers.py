@@ -40,6 +40,7 @@ class Plan:
         kills: How often a process is killed, and another goes on.
         stops: How often one is stopped, for ``stop_s``.
         ends: How often the server ends all connections.
+        halts: How often one is stopped between reading and writing, for longer than a session lasts.
         session_s: The session timeout of clients.
         seed: What is drawn from.
     """
@@ -54,6 +55,7 @@ class Plan:
     stops: int = 20
     ends: int = 5
     stop_s: float = 0.3
+    halts: int = 0
     session_s: float = 3.0
     seed: str = "1"
 
@@ -205,7 +207,8 @@ def _jobs(url: str, tables: str, plan: Plan) -> Iterator[Job]:
     for one in range(plan.processes):
         numbers = (one, plan.transfers, plan.processes)
         how = (plan.way, plan.isolation, plan.protection)
-        yield Job(url, tables, *how, numbers, plan.accounts, plan.session_s)
+        halts = [plan.processes * (3 + turn) + one for turn in range(plan.halts)] if one == 0 else []
+        yield Job(url, tables, *how, numbers, plan.accounts, plan.session_s, halts, plan.session_s + 2)
 
 
 def _prepare(url: str, tables: str, plan: Plan) -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,6 +26,7 @@ __all__ = ["PROTECTIONS", "Job", "amounts", "main"]
 PROTECTIONS = ("locked", "nothing", "guard", "lock")
 NAME = "accounts"
 TRIES = 1000
+OURS: tuple[type[Exception], ...] = (recipes.LockError, recipes.SessionLost, recipes.StoreUnavailable)
 PAUSE_S = 0.004
 """For so long a transfer thinks between reading and writing."""
 
@@ -41,6 +45,8 @@ class Job:
         numbers: Of its transfers: the first, the end, and the step.
         accounts: How many there are.
         session_s: The client's session timeout.
+        halts: At which transfers it is stopped at the worst moment, between reading and writing.
+        halt_s: For how long.
     """
 
     url: str
@@ -51,6 +57,8 @@ class Job:
     numbers: tuple[int, int, int]
     accounts: int
     session_s: float
+    halts: list[int]
+    halt_s: float
 
 
 def amounts(number: int, accounts: int) -> tuple[int, int, int]:
@@ -82,7 +90,7 @@ def carry_out(job: Job, way: Way, client: recipes.Client | None, number: int) ->
         try:
             with held(job, client) as grant, way.transaction() as (connection, run):
                 transfer(job, connection, run, grant, number)
-        except (recipes.LockError, recipes.SessionLost, recipes.StoreUnavailable, *way.errors) as error:
+        except (*OURS, *way.errors) as error:
             print(f"again {number} {error!r}", file=sys.stderr)
             way.close()
             time.sleep(0.01)
@@ -109,8 +117,13 @@ def transfer(job: Job, connection: Any, run: Run, grant: recipes.Grant | None, n
     if run(f"SELECT id FROM {table}transfer WHERE id = %s", number):
         return  # before the connection was lost
     source, target, amount = amounts(number, job.accounts)
-    balances = dict(run(f"SELECT id, balance FROM {table}account WHERE id IN (%s, %s)", source, target))
+    balances: dict[int, int] = dict(
+        run(f"SELECT id, balance FROM {table}account WHERE id IN (%s, %s)", source, target)
+    )
     time.sleep(PAUSE_S)
+    if number in job.halts:
+        job.halts.remove(number)
+        halt(job.halt_s)
     balances[source] -= amount
     balances[target] += amount
     for one in sorted(balances):  # in this order, so that transfers without a lock do not deadlock
@@ -119,6 +132,13 @@ def transfer(job: Job, connection: Any, run: Run, grant: recipes.Grant | None, n
     if job.protection == "guard":
         assert grant is not None, "a guard is of a grant"
         sql.guard(connection, grant)
+
+
+def halt(seconds: float) -> None:
+    """Be stopped (SIGSTOP) for so long."""
+    goes_on = f"sleep {seconds}; kill -CONT {os.getpid()}"
+    with subprocess.Popen(["sh", "-c", goes_on]):
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def token_of(job: Job, connection: Any, run: Run, grant: recipes.Grant | None) -> int:

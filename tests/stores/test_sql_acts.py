@@ -254,7 +254,7 @@ def test_one_whose_session_is_over_and_is_being_renewed_stands(one: Session) -> 
     asked = one.join([1, 0, [OWN, row(5, "late", left_us=-1)]], [[]])
     assert of(asked)[3:] == [one.say.dead(["late"])], "time alone deletes nobody"
     assert [one.ref for one in asked.result.ahead] == ["x/5"]
-    assert asked.result.due_s == 0.001, "look again soon"
+    assert asked.result.due_s == 0.01, "look again soon"
 
 
 def test_one_that_a_guard_has_locked_stands_although_its_session_is_dead(one: Session) -> None:
