@@ -28,13 +28,13 @@ def schema_command(*, url: str, tables: str | None) -> int:
         known = " or ".join(f"{one}://" for one in SCHEMES)
         raise click.BadParameter(f"a URL with {known} has tables, not {store or url!r}", param_hint="--url")
     try:
-        from recipes.stores.sql.tables import PREFIX, Tables  # noqa: PLC0415 - needs SQLAlchemy
+        from recipes.sql import schema  # noqa: PLC0415 - needs SQLAlchemy
     except ImportError:
         raise click.UsageError(f"{store}:// needs SQLAlchemy: pip install 'sqlalchemy>=2'") from None
     try:
-        made = Tables(PREFIX if tables is None else tables)
+        made = schema(store) if tables is None else schema(store, tables)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--tables") from None
-    for statement in made.ddl("postgresql" if store == "postgresql" else "mysql"):
+    for statement in made:
         click.echo(f"{statement};\n")
     return codes.OK
