@@ -251,6 +251,28 @@ BARS = (
     Bar(
         "Redis, granted after another program's release: us, p50", ("redis-ends", "stranger", P50), None, 2000
     ),
+    Bar(
+        "PostgreSQL, uncontended, vs two functions in PL/pgSQL, p50",
+        ("sql-alone", "recipes-postgres", P50),
+        ("sql-alone", "floor-postgres", P50),
+        1.26,  # 1.2 ms where those take 0.95
+    ),
+    Bar(
+        "PostgreSQL, hand-over at 2 vs acquire and release by two functions, p50",
+        ("sql-handover-2", "recipes-postgres", P50),
+        ("sql-alone", "floor-postgres", P50),
+        3.2,  # 3 ms where those take 0.95
+    ),
+    Bar("MariaDB, hand-over at 2: us, p50", ("sql-handover-2", "recipes-mariadb", P50), None, 15_000),
+    *(
+        Bar(
+            f"{label}, hand-over at 1 000 waiters (asyncio) vs at 2 processes, p50",
+            ("sql-waiters", f"{store}-asyncio-1000", P50),
+            ("sql-handover-2", f"recipes-{store}-asyncio", P50),
+            2,
+        )
+        for store, label in (("postgres", "PostgreSQL"), ("mariadb", "MariaDB"))
+    ),
     Bar("import recipes over bare Python: ms", ("importing", "import recipes", "ms"), None, 100),
     Bar("import recipes over bare Python: MiB", ("importing", "import recipes", "MiB"), None, 20),
 )

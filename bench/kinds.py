@@ -23,7 +23,7 @@ class Kind:
     Attributes:
         name: What the programs call it.
         label: How the tables call it.
-        store: On which server it works ("zookeeper", "etcd", "redis", "folder").
+        store: On which server it works ("zookeeper", "etcd", "redis", "postgres", "mariadb", "folder").
         package: The Python distribution it needs; empty if none, or if it is no Python.
         ours: It is this package.
         waits: It can wait for a lock that is held.
@@ -65,6 +65,13 @@ _ALL = (
     Kind("tooz-redis", "tooz", "redis", "tooz"),
     Kind("pottery", "pottery `Redlock`", "redis", "pottery"),
     Kind("floor-redis", "SET NX and a script by a raw socket", "redis", waits=False),
+    Kind("recipes-postgres", "recipes", "postgres", "psycopg", ours=True),
+    Kind("recipes-postgres-asyncio", "recipes, asyncio", "postgres", "psycopg", ours=True),
+    Kind("pg-advisory", "`pg_advisory_lock`, as django-pglocks", "postgres", "psycopg"),
+    Kind("floor-postgres", "two functions in PL/pgSQL", "postgres", "psycopg", waits=False),
+    Kind("recipes-mariadb", "recipes", "mariadb", "pymysql", ours=True),
+    Kind("recipes-mariadb-asyncio", "recipes, asyncio", "mariadb", "asyncmy", ours=True),
+    Kind("get-lock", "`GET_LOCK`", "mariadb", "pymysql"),
     Kind("recipes-memory", "recipes, no store (`memory://`)", "folder", ours=True),
 )
 KINDS = {kind.name: kind for kind in _ALL}

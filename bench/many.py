@@ -28,8 +28,8 @@ QUEUE_WITHIN_S = 300.0
 
 
 def session_s(url: str) -> int:
-    """Return a long session timeout; on Redis it is at most as long as what follows a restart."""
-    return 20 if url.startswith("redis:") else 60
+    """Return a long session timeout; where restarts have a grace, at most as long as that."""
+    return 20 if url.startswith(("redis:", "postgresql:", "mysql:")) else 60
 
 
 class Book:

@@ -16,9 +16,11 @@ from integration import servers
 from integration.fleet.peers import Process
 from integration.harness.process import Server, ServerUnavailable
 from integration.harness.throwaway import memory_directory
+from integration.stores import make_tables
 
 __all__ = ["Alone", "Crew", "Stage", "Turn", "cpu_s"]
 
+DATABASES = {"postgres": servers.postgres, "mariadb": servers.mariadb}
 PATIENCE_S = 60.0
 BEFORE_START_S = 0.1
 WARM_CYCLES = 50
@@ -152,14 +154,23 @@ class Stage:
             ServerUnavailable: It cannot be had.
         """
         if store not in self._servers:
-            names = {"zookeeper": "zookeeper-3.8", "etcd": self._etcd}
-            made = (
-                servers.redis(install=False).start()
-                if store == "redis"
-                else servers.ALL[names[store]].started()
-            )
-            self._servers[store] = self._open.enter_context(made)
+            self._servers[store] = self._open.enter_context(self._started(store))
         return self._servers[store]
+
+    def _started(self, store: str) -> Server:
+        if store == "redis":
+            return servers.redis(install=False).start()
+        if store in DATABASES:
+            one = DATABASES[store](install=False, keeps=True, folder=self.disk).start()
+            make_tables(one)
+            return one
+        names = {"zookeeper": "zookeeper-3.8", "etcd": self._etcd}
+        return servers.ALL[names[store]].started()
+
+    @property
+    def disk(self) -> Path:
+        """The folder in which databases have their data, which they write to the disk at each commit."""
+        return Path(tempfile.gettempdir())
 
     def folder(self) -> Path:
         """Return a folder, in memory if there is room."""

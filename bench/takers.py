@@ -7,6 +7,7 @@ What a peer needs is imported when one is made: a peer that is missing is missin
 
 from __future__ import annotations
 
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -94,6 +95,18 @@ class OursOnRedis(Ours):
     """This package, on Redis."""
 
     url = "redis://{}/0/bench"
+
+
+class OursOnPostgres(Ours):
+    """This package, on PostgreSQL."""
+
+    url = "postgresql://app:app@{}/app/bench"
+
+
+class OursOnMariaDb(Ours):
+    """This package, on MariaDB."""
+
+    url = "mysql://app:app@{}/app/bench"
 
 
 class OursInMemory(Ours):
@@ -227,6 +240,49 @@ class Pottery(RedisLock):
         return take
 
 
+class PgAdvisory(Taker):
+    """``pg_advisory_lock`` of a hashed name, on a connection of its own: what django-pglocks does."""
+
+    def __init__(self, address: str) -> None:
+        import psycopg
+
+        self.connection = psycopg.connect(f"postgresql://app:app@{address}/app", autocommit=True)
+
+    def use(self, name: str, side: str) -> Take:
+        number = zlib.crc32(name.encode())
+
+        def release() -> None:
+            self.connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
+
+        def take() -> Release:
+            self.connection.execute("SELECT pg_advisory_lock(%s)", (number,))
+            return release
+
+        return take
+
+
+class GetLock(Taker):
+    """``GET_LOCK``, on a connection of its own."""
+
+    def __init__(self, address: str) -> None:
+        import pymysql
+
+        host, _, port = address.partition(":")
+        at = {"host": host, "port": int(port), "user": "app", "password": "app", "database": "app"}
+        self.cursor = pymysql.connect(**at, autocommit=True).cursor()
+
+    def use(self, name: str, side: str) -> Take:
+        def release() -> None:
+            self.cursor.execute("SELECT RELEASE_LOCK(%s)", (name,))
+
+        def take() -> Release:
+            self.cursor.execute("SELECT GET_LOCK(%s, 60)", (name,))
+            assert self.cursor.fetchone() == (1,)
+            return release
+
+        return take
+
+
 class FileLock(Taker):
     """filelock, in a folder."""
 
@@ -262,6 +318,8 @@ KINDS: dict[str, Callable[[str], Taker]] = {
     "recipes-etcd": OursOnEtcd,
     "recipes-sqlite": OursOnSqlite,
     "recipes-redis": OursOnRedis,
+    "recipes-postgres": OursOnPostgres,
+    "recipes-mariadb": OursOnMariaDb,
     "recipes-memory": OursInMemory,
     "kazoo": Kazoo,
     "etcd3gw": Etcd3gw,
@@ -270,8 +328,11 @@ KINDS: dict[str, Callable[[str], Taker]] = {
     "redis-py": RedisPy,
     "tooz-redis": ToozOnRedis,
     "pottery": Pottery,
+    "pg-advisory": PgAdvisory,
+    "get-lock": GetLock,
     "filelock": FileLock,
     "floor-zookeeper": _floor("bench.floor_zookeeper"),
     "floor-etcd": _floor("bench.floor_etcd"),
     "floor-redis": _floor("bench.floor_redis"),
+    "floor-postgres": _floor("bench.floor_postgres"),
 }

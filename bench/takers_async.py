@@ -92,6 +92,18 @@ class OursOnRedis(Ours):
     url = "redis://{}/0/bench"
 
 
+class OursOnPostgres(Ours):
+    """This package, on PostgreSQL."""
+
+    url = "postgresql://app:app@{}/app/bench"
+
+
+class OursOnMariaDb(Ours):
+    """This package, on MariaDB."""
+
+    url = "mysql://app:app@{}/app/bench"
+
+
 class RedisPy(Taker):
     """redis-py's own ``Lock``, of its asyncio client."""
 
@@ -137,6 +149,8 @@ KINDS: dict[str, Callable[[str], Taker]] = {
     "recipes-zookeeper-asyncio": OursOnZooKeeper,
     "recipes-etcd-asyncio": OursOnEtcd,
     "recipes-redis-asyncio": OursOnRedis,
+    "recipes-postgres-asyncio": OursOnPostgres,
+    "recipes-mariadb-asyncio": OursOnMariaDb,
     "redis-py-asyncio": RedisPy,
     "aetcd": Aetcd,
 }

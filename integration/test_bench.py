@@ -23,6 +23,8 @@ SMALL = Plan(rounds=2, scale=0.02, most=2)
 ONLY = {
     *("recipes-zookeeper", "recipes-etcd", "recipes-etcd-asyncio", "recipes-redis", "recipes-redis-asyncio"),
     *("kazoo", "redis-py", "redis-py-asyncio", "floor-zookeeper", "floor-etcd", "floor-redis"),
+    *("recipes-postgres", "recipes-postgres-asyncio", "pg-advisory", "floor-postgres"),
+    *("recipes-mariadb", "recipes-mariadb-asyncio"),
 }
 """Of each sort one; what else is there needs more than the tests install."""
 
@@ -40,7 +42,14 @@ def test_every_scenario_runs(stage: Stage, tmp_path: Path) -> None:
     wanted = {bar.figure for bar in BARS} | {bar.over for bar in BARS if bar.over is not None}
     assert {table for table, _, _ in wanted} <= set(tables)
     here = [one for one in judged(tables) if one.found is not None]
-    assert {one.bar.figure[0] for one in here} >= {"alone", "handover-2", "churn", "footprint", "importing"}
+    assert {one.bar.figure[0] for one in here} >= {
+        "alone",
+        "handover-2",
+        "churn",
+        "footprint",
+        "importing",
+        "sql-alone",
+    }
     page = write(tmp_path, tables, {"servers": stage.versions()}, {"curator": "not asked for"})
     assert "NOT MEASURED: Curator" in page.read_text()
     found = json.loads((tmp_path / "results.json").read_text())["tables"]

@@ -50,7 +50,7 @@ def test_options_of_the_wrong_type(connect: Any, option: Any, bad: Any) -> None:
 @both
 def test_the_url_is_checked(connect: Any) -> None:
     with pytest.raises(ValueError, match="unknown store"):
-        connect("mysql://h")
+        connect("mongodb://h")
 
 
 def test_clients_of_one_name_share_a_store() -> None:

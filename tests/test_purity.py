@@ -211,7 +211,7 @@ ALLOWED = {
     "telemetry": {"values", "drivers", "clock"},  # made of events
     "gates": {"values", "rules"},  # for resources that know nothing of our stores
     "kit": {"values", "contract", "rules", "programs", "drivers", "backends", "nouns", "clock"},
-    "cli": {"guards", "root", "values", "nouns", "clock", "registry"},
+    "cli": {"root", "values", "nouns", "guards", "clock", "registry"},
 }
 
 

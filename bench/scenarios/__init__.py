@@ -14,6 +14,7 @@ from bench.scenarios.joining import joining
 from bench.scenarios.parts import parts
 from bench.scenarios.readwrite import readwrite
 from bench.scenarios.redis import redis
+from bench.scenarios.sql import sql
 from bench.scenarios.waiters import waiters
 from bench.scenarios.wire import wire
 from bench.stage import Stage
@@ -34,4 +35,5 @@ SCENARIOS: Mapping[str, Callable[[Stage, Plan], Iterable[Table]]] = {
     "counting": counting,
     "parts": parts,
     "redis": redis,
+    "sql": sql,
 }

@@ -24,13 +24,20 @@ def waiters(stage: Stage, plan: Plan) -> list[Table]:
     return [measured(stage, plan, "waiters", STORES, sizes)]
 
 
-def measured(stage: Stage, plan: Plan, table_name: str, stores: Sequence[str], sizes: list[int]) -> Table:
+def measured(
+    stage: Stage,
+    plan: Plan,
+    table_name: str,
+    stores: Sequence[str],
+    sizes: list[int],
+    apis: Sequence[str] = APIS,
+) -> Table:
     """Return a table with a line for each store, runtime and number of waiters."""
     turns: dict[tuple[str, str, int], list[Turn]] = {}
     names = itertools.count()
     for _ in range(max(1, plan.rounds // 2)):
         for size in sizes:
-            for store, api in itertools.product(stores, APIS):
+            for store, api in itertools.product(stores, apis):
                 turn = _turn(stage, plan, store, api, size, f"{table_name}-{next(names)}")
                 turns.setdefault((store, api, size), []).append(turn)
     if plan.long:

@@ -45,6 +45,7 @@ class MariaDb(Database):
         first = folder / "first.sql"
         first.write_text(FIRST)
         options = ["--auth-root-authentication-method=normal", "--skip-test-db", f"--extra-file={first}"]
+        options.append(f"--tmpdir={folder}")  # what is said by TMPDIR may be another user's
         small = ["--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0"]
         words = [install, "--no-defaults", f"--datadir={folder / 'data'}", *options, *small]
         self.run(words, folder=folder)

@@ -20,7 +20,7 @@ from integration.stores import make_tables
 SESSION_S = 3.0
 REQUEST_S = 2.0
 GRACE_S = 5.0
-PATIENT = {"session_timeout": 30.0, "request_timeout": 10.0}
+PATIENT: dict[str, Any] = {"session_timeout": 30.0, "request_timeout": 10.0}
 """For clients that should lose nothing, however busy the machine is."""
 SOON_S = 30.0
 
@@ -54,7 +54,7 @@ class Lab:
         """Whether the server notifies its waiters."""
         return self.server.scheme == "postgresql"
 
-    def client(self, place: Any = None, *, is_open: bool = True, **options: Any) -> Actor:
+    def client(self, place: Any = None, **options: Any) -> Actor:
         """Return a client, of the server, or of a URL or an engine; its session has begun."""
         given = {"session_timeout": SESSION_S, "request_timeout": REQUEST_S, **options}
         grace_s = given.setdefault("restart_grace", max(GRACE_S, given["session_timeout"]))
@@ -68,8 +68,7 @@ class Lab:
         if place is not None and not isinstance(place, str):
             self._open.callback(lambda: one.call(place.dispose))
             self._open.callback(lambda: one.call(one.client.close))
-        if is_open:
-            one.open()
+        one.open()
         return one
 
     def engine(self, **options: Any) -> Any:

@@ -43,7 +43,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         (["--json", "--plain"], "not allowed with"),
         (["--store", "memory://"], "does not give many_processes"),
         (["--store", "memory://x"], "does not give many_processes"),
-        (["--store", "mysql://x"], "unknown store 'mysql'"),
+        (["--store", "mongodb://x"], "unknown store 'mongodb'"),
         (["--store", "etcd://host/?x=1"], "no ?query"),
         (["--store", ""], "unknown store ''"),
         (["--store", "etcd"], "unknown store ''"),

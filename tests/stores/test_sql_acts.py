@@ -69,7 +69,7 @@ def of(asked: Any) -> list[Ask]:
 
 
 ACTS: dict[str, tuple[Callable[[Session], Any], list[list[Any]]]] = {
-    "join": (lambda one: one.acts.join(one.work, TICKET, EXCLUSIVE), [[1, 1, [OWN]], [[]]]),
+    "join": (lambda one: one.acts.join(one.work, TICKET, EXCLUSIVE), [[1, 1, [OWN]]]),
     "look": (lambda one: one.acts.look(one.work, MINE, EXCLUSIVE, ()), [[1], [[OWN]]]),
     "remove": (lambda one: one.acts.remove(one.work, "x", "a1", 7, bury=False), [[1, 0]]),
     "remove, unseen": (lambda one: one.acts.remove(one.work, "x", "a1", None, bury=False), [[1, []]]),
@@ -142,12 +142,11 @@ def test_to_end_locks_its_queues_in_the_order_of_their_names_and_then_its_own_ro
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_contender_that_is_alone_stands_and_its_queue_has_changed(dialect: str) -> None:
     one = Session(dialect)
-    asked = one.join([1, 1, [OWN]], *([[None]] if one.say.notifies else []))
+    asked = one.join([1, [(1, 0)] if one.say.notifies else 1, [OWN]])
     given = {"id": "a1", "kind": "W", "mark": "", "owner": "o", "data": b"d"}
-    rung = [one.say.ring("recipes_", "app:x", [OBSERVERS], "c")] if one.say.notifies else []
-    assert of(asked) == [
-        one.say.draw("app:x"), one.say.join("app:x", "me", **given), one.shown(), *rung,
-    ]  # fmt: skip
+    joins = one.say.join("app:x", "me", "recipes_", **given)
+    assert of(asked) == [one.say.draw("app:x"), joins, one.shown()]
+    assert joins.values.get("tokens_") == ([OBSERVERS] if one.say.notifies else None)
     assert asked.result == Snapshot(MINE, (), complete=True, position=0, cheap=True)
     assert one.work.news == [Changed("x")]
 
@@ -162,7 +161,6 @@ def test_the_nearest_ahead_are_watched_but_for_those_of_the_same_session(one: Se
     asked = one.join(
         [1, 1, [OWN, row(6, "me"), row(5), row(4)]],
         [[(3,)]],
-        [None],
         [1],
         rule=Rule("W", Nearest(), depth=1),
         arm=2,
@@ -206,7 +204,7 @@ def test_a_try_that_finds_somebody_is_rolled_back_and_nobody_hears_of_it(one: Se
 
 
 def test_a_try_that_finds_nobody_stands(one: Session) -> None:
-    assert one.join([1, 1, [OWN]], [None], only_free=True).result.mine == MINE
+    assert one.join([1, 1, [OWN]], only_free=True).result.mine == MINE
     assert not one.work.undo
 
 
@@ -254,7 +252,7 @@ def test_one_whose_session_is_over_and_is_being_renewed_stands(one: Session) -> 
     asked = one.join([1, 0, [OWN, row(5, "late", left_us=-1)]], [[]])
     assert of(asked)[3:] == [one.say.dead(["late"])], "time alone deletes nobody"
     assert [one.ref for one in asked.result.ahead] == ["x/5"]
-    assert asked.result.due_s == 0.001, "look again soon"
+    assert asked.result.due_s == 0.01, "look again soon"
 
 
 def test_one_that_a_guard_has_locked_stands_although_its_session_is_dead(one: Session) -> None:
@@ -369,12 +367,12 @@ def test_where_there_is_nothing_to_watch_only_a_read_is_left(dialect: str, targe
 
 
 def test_what_is_removed_is_known_to_those_that_watch_it(one: Session) -> None:
-    asked = feed(one.acts.remove(one.work, "x", "a1", 7, bury=False), [1, 1], [[None]])
+    asked = feed(one.acts.remove(one.work, "x", "a1", 7, bury=False), [1, [(1, 2)]])
     assert of(asked) == [
         one.say.lock("app:x"),
-        one.say.remove("app:x", "a1", "me"),
-        one.say.ring("recipes_", "app:x", [7, OBSERVERS], "g"),
+        one.say.remove("app:x", "a1", "me", "recipes_", 7),
     ]
+    assert of(asked)[1].values["tokens_"] == [7, OBSERVERS]
     assert asked.result
     assert one.work.news == [Gone("x/7"), Changed("x")]
 

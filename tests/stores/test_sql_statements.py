@@ -156,11 +156,11 @@ def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
         say.begin_session("me", 1), say.renew("me"), say.mine("me"), *say.end_session("me"), say.alive("me"),
         say.stays("me"), say.begun("me"),
         say.dead(["s"]), say.kill(["s"]),
-        say.join("q", "me", **row), say.buried("a1"), say.bury("a1", 1),
+        say.join("q", "me", "bell", **row), say.buried("a1"), say.bury("a1", 1),
         say.shown("q", "a1", 2, exclusive_only=False), say.shown("q", "a1", 2, exclusive_only=True),
         say.count("q", 7, exclusive_only=False), say.count("q", 7, exclusive_only=True),
         say.head("q", 2), say.some("q", [7]), say.free("q", ["s"]), say.delete("q", [7]),
-        say.remove("q", "a1", "me"), say.find("q", "a1", "me"),
+        say.remove("q", "a1", "me", "bell", 7), say.find("q", "a1", "me"),
         say.rewrite("q", "me", token=7, mark="m", data=b"d", version=0), say.written("q", 7, "me"),
         say.guard("q", 7, "me"), say.queues("a:", "a;", 9),
         say.read("v"), say.version("v"), say.set("v", 1, b"d"), say.erase("v"), say.said("v", "me"),
@@ -220,16 +220,28 @@ def test_a_token_is_larger_than_any_before_and_than_the_time(dialect: str, clock
 
 
 def test_a_contender_joins_once_unless_it_is_buried_or_its_session_over() -> None:
-    assert text_of(Statements(Tables(), "postgresql")._join, "postgresql") == (
+    assert text_of(Statements(Tables(), "mysql")._join, "mysql") == (
         f"INSERT INTO recipes_contender {PLACE}"
         " SELECT recipes_queue.name, recipes_queue.token, :id_ AS anon_1, :kind_ AS anon_2, :me_ AS anon_3,"
         " :mark_ AS anon_4, :owner_ AS anon_5, :data_ AS anon_6, :param_1 AS anon_7"
-        " FROM recipes_queue JOIN recipes_session ON recipes_session.id = :me_"
-        f" WHERE recipes_queue.name = :queue_ AND recipes_session.expires_at > {PG_CLOCK}"
+        " FROM recipes_queue INNER JOIN recipes_session ON recipes_session.id = :me_"
+        f" WHERE recipes_queue.name = :queue_ AND recipes_session.expires_at > {MY_CLOCK}"
         " AND NOT (EXISTS (SELECT * FROM recipes_buried WHERE recipes_buried.id = :id_))"
         " AND NOT (EXISTS (SELECT * FROM recipes_contender"
         " WHERE recipes_contender.queue = :queue_ AND recipes_contender.id = :id_))"
     )
+
+
+@pytest.mark.parametrize(("name", "word"), [("_join", "INSERT INTO"), ("_remove", "DELETE FROM")])
+def test_a_contender_that_comes_or_goes_rings_in_the_same_statement(name: str, word: str) -> None:
+    text = text_of(getattr(Statements(Tables(), "postgresql"), name), "postgresql")
+    assert text.startswith(f"WITH done AS ({word} recipes_contender ")
+    assert (
+        "heard AS (DELETE FROM recipes_watch WHERE recipes_watch.queue = :queue_"
+        " AND recipes_watch.token IN (__[POSTCOMPILE_tokens_])"
+        " AND (EXISTS (SELECT done.token FROM done))"
+        " RETURNING recipes_watch.session, recipes_watch.token)"
+    ) in text
 
 
 def test_a_renewal_is_no_renewal_of_what_is_over() -> None:

@@ -167,7 +167,7 @@ class Acts:
         }
         _, joined, rows = yield (
             say.draw(name),
-            say.join(name, self._me, **row),
+            say.join(name, self._me, self._bell, **row),
             self._shown(name, ticket.id, rule),
         )
         seen = yield from self._living(work, name, ticket.id, rule, rows)
@@ -179,8 +179,8 @@ class Acts:
         if only_free and rule.blockers(snapshot.ahead):
             work.undo = True
             return Snapshot(None, (), complete=True, position=0)
-        if joined:
-            yield from self._ring(work, name, [], Changed)
+        if say.changed(joined):
+            self._tell(work, name, [], Changed)
         for contender in snapshot.ahead[:arm] if say.notifies else ():
             if contender.session != self._me:
                 yield (say.watch(name, target_of(contender.ref)[1], self._me),)
@@ -299,12 +299,13 @@ class Acts:
             yield from self._delete(work, name, [own for (own,) in found])
             removed = bool(found)
         else:
-            _, removed = yield (say.lock(name), say.remove(name, one, self._me))
+            _, reply = yield (say.lock(name), say.remove(name, one, self._me, self._bell, token))
+            removed = bool(say.changed(reply))
             if removed:
-                yield from self._ring(work, name, [token], Gone)
+                self._tell(work, name, [token], Gone)
         if bury:
             yield (say.bury(one, GRAVE_US),)
-        return bool(removed)
+        return removed
 
     def expel(self, work: Work, queue: str, token: int) -> Steps[bool]:
         """Delete another's contender."""
@@ -344,11 +345,15 @@ class Acts:
 
     def _ring(self, work: Work, name: str, tokens: list[int], what: type[Gone | Changed]) -> Steps[None]:
         """Notify all that watch these contenders or the queue, once it is committed."""
-        queue = name.removeprefix(self._root)
-        work.news += [*(what(ref_of(queue, token)) for token in tokens), Changed(queue)]
+        self._tell(work, name, tokens, what)
         if self._say.notifies:
             letter = "g" if what is Gone else "c"
             yield (self._say.ring(self._bell, name, [*tokens, OBSERVERS], letter),)
+
+    def _tell(self, work: Work, name: str, tokens: list[int], what: type[Gone | Changed]) -> None:
+        """Notify the calls of this session."""
+        queue = name.removeprefix(self._root)
+        work.news += [*(what(ref_of(queue, token)) for token in tokens), Changed(queue)]
 
     # What is looked at from outside.
 

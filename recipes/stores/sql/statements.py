@@ -219,7 +219,7 @@ class Statements:
             ~exists().where(buried.c.id == _given("id")),
             ~exists().where(same),
         )
-        self._join = insert(contender).from_select(["queue", "token", *given, "version"], fresh)
+        self._join: Any = insert(contender).from_select(["queue", "token", *given, "version"], fresh)
         self._buried = select(buried.c.id).where(buried.c.id == _given("id"))
         self._bury = self._upsert(
             buried,
@@ -254,7 +254,7 @@ class Statements:
             .with_for_update(skip_locked=True)
         )
         self._delete = delete(contender).where(there, tokens)
-        self._remove = delete(contender).where(same, contender.c.session == _given("me"))
+        self._remove: Any = delete(contender).where(same, contender.c.session == _given("me"))
         self._find = select(contender.c.token).where(same, contender.c.session == _given("me"))
         rewritten = (
             update(contender)
@@ -288,9 +288,19 @@ class Statements:
             queue=_given("queue"), token=_given("token"), session=_given("me")
         )
         self._watch = added.on_conflict_do_nothing()
+        heard, rung = self._heard()
+        self._ring = select(rung).select_from(heard)
+        self._join, self._remove = self._ringing(self._join), self._ringing(self._remove)
+        self._notify = select(func.pg_notify(_given("channel"), _given("said")))
+        self._unwatch = delete(watch).where(watch.c.session == _given("me"))
+
+    def _heard(self, *only: Any) -> tuple[Any, Any]:
+        """Return the watches that are over, and what notifies the session of one."""
+        watch = self.tables.watch
+        over = watch.c.token.in_(bindparam("tokens_", expanding=True))
         heard = (
             delete(watch)
-            .where(watch.c.queue == _given("queue"), watch.c.token.in_(bindparam("tokens_", expanding=True)))
+            .where(watch.c.queue == _given("queue"), over, *only)
             .returning(watch.c.session, watch.c.token)
             .cte("heard")
         )
@@ -299,14 +309,29 @@ class Statements:
             (heard.c.token == OBSERVERS, literal("q").concat(_given("queue"))),
             else_=_given("what").concat(ref),
         )
-        bell = _given("bell").concat(heard.c.session)
-        self._ring = select(func.pg_notify(bell, payload)).select_from(heard)
-        self._notify = select(func.pg_notify(_given("channel"), _given("said")))
-        self._unwatch = delete(watch).where(watch.c.session == _given("me"))
+        return heard, func.pg_notify(_given("bell").concat(heard.c.session), payload)
 
-    def join(self, queue: str, me: str, **row: Any) -> Ask:
-        """Have a contender stand with the token drawn, unless it does, is buried, or the session is over."""
-        return Ask(self._join, {"queue_": queue, "me_": me, **_named(row)})
+    def _ringing(self, change: Any) -> Any:
+        """Return a change of contenders that also rings if it was done; its row says how many it changed."""
+        done = change.returning(self.tables.contender.c.token).cte("done")
+        heard, rung = self._heard(exists(select(done.c.token)))
+        many = select(func.count()).select_from(done).scalar_subquery()
+        return select(many, select(func.count(cast(rung, String))).select_from(heard).scalar_subquery())
+
+    def changed(self, reply: Any) -> int:
+        """Return how many contenders `join` or `remove` has changed, by its reply."""
+        return reply if isinstance(reply, int) else int(reply[0][0])
+
+    def _rings(self, bell: str, tokens: list[int], what: str) -> dict[str, Any]:
+        return {"bell_": bell, "tokens_": tokens, "what_": what} if self.notifies else {}
+
+    def join(self, queue: str, me: str, bell: str, **row: Any) -> Ask:
+        """Have a contender stand with the token drawn, unless it does, is buried, or the session is over.
+
+        Who observes the queue is notified, at the commit.
+        """
+        rings = self._rings(bell, [OBSERVERS], "c")
+        return Ask(self._join, {"queue_": queue, "me_": me, **rings, **_named(row)})
 
     def buried(self, one: str) -> Ask:
         """Read whether a contender must not come to stand."""
@@ -340,9 +365,10 @@ class Statements:
         """Delete these contenders."""
         return Ask(self._delete, {"queue_": queue, "tokens_": tokens})
 
-    def remove(self, queue: str, one: str, me: str) -> Ask:
-        """Delete the own contender."""
-        return Ask(self._remove, {"queue_": queue, "id_": one, "me_": me})
+    def remove(self, queue: str, one: str, me: str, bell: str, token: int) -> Ask:
+        """Delete the own contender, and notify, at the commit, all that watch it or the queue."""
+        rings = self._rings(bell, [token, OBSERVERS], "g")
+        return Ask(self._remove, {"queue_": queue, "id_": one, "me_": me, **rings})
 
     def find(self, queue: str, one: str, me: str) -> Ask:
         """Read the token of the own contender."""
