@@ -43,15 +43,10 @@ def empty(postgres: servers.Postgres) -> Iterator[str]:
 
 def tables(place: str) -> list[str]:
     """Return the tables of a database, and whether each is logged."""
-<<<<<<< HEAD
-    asked = "SELECT concat(relname, ' ', relpersistence) FROM pg_class WHERE relkind = 'r'"
-    asked += " AND relname ~ '^recipes_'"
-=======
     asked = (
         "SELECT concat(relname, ' ', relpersistence) FROM pg_class"
         " WHERE relname ~ '^recipes_' AND relkind = 'r'"
     )
->>>>>>> w-sql
     with psycopg.connect(f"postgresql://{place}") as connection:
         return sorted(name for (name,) in connection.execute(asked))
 
