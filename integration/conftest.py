@@ -31,12 +31,14 @@ AGAIN_ON = {"etcd-3.5", "zookeeper-3.8"}
 """Where these, and what is on another event loop, run by default: they do not differ by store."""
 
 DATABASES = {"postgres-15", "mariadb-10.11"}
+FIRST = {"TestExclusion", "TestSessions", "TestTelling", "TestValues", "TestWaiting"}
+"""The parts of the contract that run on databases by default. A client of theirs takes a second and a half
+of a core to begin, compiling its statements, so the other parts take half an hour: `nox -s faults`."""
 BESIDE = {
     *("test_contract.py", "test_contract_uvloop.py", "test_budget_sql.py"),
     *("test_docs.py", "test_gevent.py", "test_recipe.py", "test_telemetry.py"),
 }
 """The tests of each server that run on databases too; others lose this or that request on the way."""
-
 
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
@@ -52,12 +54,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         spec = getattr(item, "callspec", None)
         if spec is not None and spec.params.get("server", "etcd-3.5") not in AGAIN_ON and _repeats(item):
             item.add_marker(pytest.mark.long)
+        if spec is not None and spec.params.get("server") in DATABASES and not _first(item):
+            item.add_marker(pytest.mark.long)
 
 
 def _reads_along(item: pytest.Item) -> bool:
     """Whether it would have to read along what a client and a database say to each other."""
     spec = getattr(item, "callspec", None)
     return spec is not None and spec.params.get("server") in DATABASES and item.path.name not in BESIDE
+
+
+def _first(item: pytest.Item) -> bool:
+    """Whether it runs on databases by default."""
+    return isinstance(item, pytest.Function) and item.cls is not None and item.cls.__name__ in FIRST
 
 
 def _repeats(item: pytest.Item) -> bool:
