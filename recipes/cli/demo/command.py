@@ -113,7 +113,8 @@ def show(plan: Plan) -> int:
             url = plan.store or f"sqlite://{quote(str(folder / 'store'))}"
             screen = Screen(without_secret(url), plan.processes, plain=plan.plain, quiet=plan.as_json)
             # If it cannot be reached, that is said once, not by every worker.
-            with recipes.connect(url, **{"session_timeout": plan.ttl, **plan.options}):
+            options: dict[str, Any] = {"session_timeout": plan.ttl, **plan.options}
+            with recipes.connect(url, **options):
                 pass
             try:
                 crew = Crew(url, folder, plan.processes, plan.ttl, plan.options)

@@ -106,8 +106,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Work until the parent's orders end."""
     parent, url, folder, session_s, number = sys.argv[1:] if argv is None else argv
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # how the parent ends a worker
-    options = json.loads(os.environ.get(OPTIONS_VARIABLE, "{}"))
-    client = recipes.connect(url, **{"session_timeout": float(session_s), **options})
+    given: dict[str, Any] = json.loads(os.environ.get(OPTIONS_VARIABLE, "{}"))
+    options: dict[str, Any] = {"session_timeout": float(session_s), **given}
+    client = recipes.connect(url, **options)
     worker = Worker(int(number), Path(folder), client)
     unsubscribe = events.subscribe(worker.on_transition)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -56,7 +56,7 @@ def carry_out(
 
 
 @contextmanager
-def _transaction(connection: Connection, work: Work, ending: Callable[[], object] | None) -> Iterator[None]:
+def _transaction(connection: Connection, work: Work, ending: Callable[[], object] | None) -> Generator[None]:
     with connection.begin() as transaction:
         yield
         if work.undo:

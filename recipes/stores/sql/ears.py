@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
-__all__ = ["ears_of", "hang_up"]
+__all__ = ["ears_of", "hang_up", "let_go"]
 
 Deaf = asyncio.Future[None]
 
@@ -24,6 +24,12 @@ def hang_up(raw: Any) -> None:
             (raw.terminate if hasattr(raw, "terminate") else raw.close)()
 
 
+def let_go(raw: Any) -> None:
+    """Let go of a connection that nothing uses any more, without the server."""
+    with suppress(Exception):  # it has ended
+        (raw.pgconn.finish if hasattr(raw, "pgconn") else raw.terminate)()
+
+
 def ears_of(raw: Any, channel: str, hear: Callable[[str], None]) -> AbstractAsyncContextManager[Deaf]:
     """Listen, on a connection that nothing else uses meanwhile; yield what is done as soon as it is lost.
 
@@ -36,7 +42,7 @@ def ears_of(raw: Any, channel: str, hear: Callable[[str], None]) -> AbstractAsyn
 
 
 @asynccontextmanager
-async def _of_psycopg(raw: Any, channel: str, hear: Callable[[str], None]) -> AsyncIterator[Deaf]:
+async def _of_psycopg(raw: Any, channel: str, hear: Callable[[str], None]) -> AsyncGenerator[Deaf]:
     """Read when something arrives; psycopg's own way looks ten times a second."""
     loop = asyncio.get_running_loop()
     deaf: Deaf = loop.create_future()
@@ -61,7 +67,7 @@ async def _of_psycopg(raw: Any, channel: str, hear: Callable[[str], None]) -> As
 
 
 @asynccontextmanager
-async def _of_asyncpg(raw: Any, channel: str, hear: Callable[[str], None]) -> AsyncIterator[Deaf]:
+async def _of_asyncpg(raw: Any, channel: str, hear: Callable[[str], None]) -> AsyncGenerator[Deaf]:
     deaf: Deaf = asyncio.get_running_loop().create_future()
 
     def lost(_: Any) -> None:

@@ -80,13 +80,10 @@ def driver_of(scheme: str, *, asynchronous: bool) -> Driver:
         raise ValueError(f"{scheme}:// is for {given}: use it with {wanted}, or {store}:// here")
     for needed in ("sqlalchemy", driver.name, *(["greenlet"] if asynchronous else [])):
         if find_spec(needed) is None:
-            extra = (
-                driver.dialect
-                if driver.name not in ("asyncpg", "asyncmy")
-                else f"{driver.dialect},{driver.name}"
-            )
+            also = " asyncpg" if driver.name == "asyncpg" else ""  # which no extra brings
             raise ImportError(
-                f"{scheme}:// needs {needed}: pip install 'coordination-recipes[{extra}]'", name=needed
+                f"{scheme}:// needs {needed}: pip install 'coordination-recipes[{driver.dialect}]'{also}",
+                name=needed,
             )
     import_module(driver.name)
     import_module(f"sqlalchemy.dialects.{driver.dialect}.{driver.name}")

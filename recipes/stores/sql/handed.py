@@ -113,9 +113,12 @@ class _Turns(Generic[T]):
 
 def _code_of(error: BaseException | None) -> str | int | None:
     """Return the code of an error of a driver, or of what was made of one."""
-    while error is not None and (code := code_of(error)) is None:
+    while error is not None:
+        code = code_of(error)
+        if code is not None:
+            return code
         error = getattr(error, "orig", None) or error.__cause__
-    return None if error is None else code
+    return None
 
 
 # Which connection it is.

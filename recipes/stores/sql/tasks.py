@@ -18,7 +18,7 @@ from sqlalchemy.util import await_only
 from recipes._contract.connection import AsyncConnection, Mailbox, OnEnd, Request
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
-from recipes.stores.sql.ears import ears_of, hang_up
+from recipes.stores.sql.ears import ears_of, hang_up, let_go
 from recipes.stores.sql.meaning import is_ours, meaning
 from recipes.stores.sql.requests import Listen, Transact
 from recipes.stores.sql.settings import Settings
@@ -222,7 +222,10 @@ class AsyncSqlConnection(AsyncConnection):
                 while not (deaf.done() or self._closed or hearing.overdue):
                     await asyncio.wait([deaf], timeout=LOOK_S)
         finally:
-            await connection.close()
+            try:
+                await connection.close()
+            finally:
+                let_go(progress.raw)
 
     def _unavailable(self, detail: str, *, unsent: bool = True) -> StoreUnavailable:
         return StoreUnavailable(self._settings.label, detail, unsent=unsent)
