@@ -12,7 +12,7 @@ from tests.contract.world import World
 
 pytestmark = [
     pytest.mark.usefixtures("no_periodic_reading"),
-    pytest.mark.counts,
+    pytest.mark.measured,
     pytest.mark.parametrize("server", ["postgres-15", "mariadb-10.11"], indirect=True),
 ]
 JOINED, REMOVED, GLANCED = ("join",), ("remove",), ("glance",)
