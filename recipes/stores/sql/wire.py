@@ -34,8 +34,15 @@ _SAID = {
     "lock_timeout": f"{LOCK_WAIT_S}s",
     "idle_in_transaction_session_timeout": f"{IDLE_S}s",
 }
-_HOLDS = select(*(func.set_config(name, value, True) for name, value in _SAID.items()))
-"""What holds for one transaction on PostgreSQL, whatever the defaults of database, role and proxy are."""
+_HOLDS, _STAYS = (
+    select(*(func.set_config(name, value, local) for name, value in _SAID.items())) for local in (True, False)
+)
+"""What holds on PostgreSQL, whatever the defaults of database, role and proxy are.
+
+For one transaction; or for a connection, an own one, if what is notified is heard: then no proxy is in
+between that gives each transaction another connection.
+"""
+_KEPT = "recipes", "settings"
 
 
 class Progress:
@@ -128,7 +135,7 @@ class Wire:
         if proves:
             act = followed(act, self._settings.statements.notify(hearing.channel, ""))
         began = boot_time()
-        prepare = _prepare if self._postgresql else None
+        prepare = self._prepare(connection) if self._postgresql else None
         found = carry_out(connection, act, work, prepare=prepare, ending=progress.ending)
         if proves or request.channel:
             hearing.asked(began)
@@ -136,6 +143,14 @@ class Wire:
             hearing.bells.post(work.news)
         return found
 
+    def _prepare(self, connection: Connection) -> Callable[[Connection], object] | None:
+        """Return what a transaction on this connection begins with; None: what it would say holds."""
+        if self._settings.own and self.hearing.works and _KEPT not in connection.info:
+            with connection.begin():
+                connection.execute(_STAYS)
+            connection.info[_KEPT] = True
+        return None if _KEPT in connection.info else _holding
 
-def _prepare(connection: Connection) -> None:
+
+def _holding(connection: Connection) -> None:
     connection.execute(_HOLDS)
