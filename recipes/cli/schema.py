@@ -11,14 +11,22 @@ from recipes.cli import codes
 __all__ = ["store_command"]
 
 SCHEMES = ("postgresql", "mysql", "mariadb")
+EXAMPLES = """
+\b
+Examples:
+  recipes store schema --url postgresql://host/database | psql
+  recipes store schema --url mysql://host/database --tables app_ > tables.sql
+
+Exit codes: 0 printed, 2 wrong arguments.
+"""
 
 
-@click.group("store")
+@click.group("store", epilog=EXAMPLES)
 def store_command() -> None:
     """Prepare a store."""
 
 
-@store_command.command("schema", short_help="Print the statements that make the tables.")
+@store_command.command("schema", short_help="Print the statements that make the tables.", epilog=EXAMPLES)
 @click.option("--url", required=True, help="The store, such as postgresql://host/database; it is not asked.")
 @click.option("--tables", metavar="PREFIX", help="What the names of the tables begin with (recipes_).")
 def schema_command(*, url: str, tables: str | None) -> int:
