@@ -41,7 +41,7 @@ from recipes._rules.permits import permits
 from recipes.errors import SessionLost, StoreUnavailable
 from recipes.stores.receipts import Exchange, Exchanged
 from recipes.stores.sql.acts import Acts
-from recipes.stores.sql.protocol import DEEPEST, LONGEST_S, NEXT_S, OBSERVE_S, SqlProtocol
+from recipes.stores.sql.protocol import DEEPEST, LONGEST_S, MOST_LEFT, NEXT_S, OBSERVE_S, SqlProtocol
 from recipes.stores.sql.requests import Listen, Transact
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import Tables
@@ -107,6 +107,14 @@ def test_a_session_is_open_also_if_there_is_no_time_to_tidy() -> None:
     assert feed(one.open(Open(15), CONTEXT), None, CUT).result == Opened("me", 15)
 
 
+def test_an_operator_is_told_once_of_a_driver_that_hears_nothing() -> None:
+    acts_of_one = Acts(Statements(Tables(), "postgresql"), "app", "recipes_", "me")
+    one = SqlProtocol(acts_of_one, "me", "this driver hears nothing")
+    for _ in range(2):
+        feed(one.open(Open(15), CONTEXT), None, None)
+    assert list(one.noticed()) == ["this driver hears nothing"]
+
+
 def test_a_renewal_names_what_does_not_stand(sql: SqlProtocol) -> None:
     gone = Entry(Ticket("y", "lock", "a2"), "y/3", 3)
     asked = feed(sql.renew(Renew((MINE, gone), 1.0), CONTEXT), [("x", 7, TICKET.id), ("y", 4, "a3")])
@@ -122,6 +130,14 @@ def test_what_was_withdrawn_and_stands_again_is_withdrawn_again(sql: SqlProtocol
     asked = feed(sql.renew(Renew((), 1.0), CONTEXT), [("x", 7, TICKET.id)], answer)
     assert acts(asked) == ["renew", "remove"]
     assert asked.result == Renewal(15, ())
+
+
+def test_of_what_was_withdrawn_the_last_are_known(sql: SqlProtocol) -> None:
+    for number in range(MOST_LEFT + 1):
+        feed(sql.withdraw(Withdraw(Ticket("x", "lock", f"w{number}"), None), CONTEXT), True)
+    asked = feed(sql.renew(Renew((), 1.0), CONTEXT), [("x", 7, "w0"), ("x", 8, "w1")], True)
+    assert acts(asked) == ["renew", "remove"]
+    assert act(asked[1])[1]["one"] == "w1"
 
 
 def test_a_session_ends_in_one_act(sql: SqlProtocol) -> None:
