@@ -22,8 +22,8 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 CODE = ("recipes", "tests", "integration", "bench", "docs/conf.py", "docs/generate", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
-BESIDE = ("-n", "8", "--dist", "worksteal")
-"""Run tests beside each other: nearly all of them mostly wait, so many more than there are cores."""
+BESIDE = ("-n", "4", "--dist", "worksteal")
+"""Run tests beside each other: nearly all of them mostly wait, so more than there are cores."""
 ALONE = (
     "integration/differential",
     "integration/faults/test_interrupts.py",

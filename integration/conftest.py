@@ -31,9 +31,9 @@ AGAIN_ON = {"etcd-3.5", "zookeeper-3.8"}
 """Where these, and what is on another event loop, run by default: they do not differ by store."""
 
 DATABASES = {"postgres-15", "mariadb-10.11"}
-FIRST = {"TestExclusion", "TestSessions", "TestTelling", "TestValues", "TestWaiting"}
-"""The parts of the contract that run on databases by default. A client of theirs takes a second and a half
-of a core to begin, compiling its statements, so the other parts take half an hour: `nox -s faults`."""
+FIRST = {"TestExclusion"}
+"""The part of the contract that runs on databases by default. A client of theirs takes a second and a half
+of a core to begin, compiling its statements, so the whole takes half an hour: `nox -s faults`."""
 BESIDE = {
     *("test_contract.py", "test_contract_uvloop.py", "test_budget_sql.py"),
     *("test_docs.py", "test_gevent.py", "test_recipe.py", "test_telemetry.py"),

@@ -22,7 +22,7 @@ CLOSE_S = 5.0
 
 
 def test_promise_l8_nothing_is_left_of_many_cycles(lab: Lab) -> None:
-    one, holder = (lab.actor(session_timeout=60) for _ in range(2))  # no machine is so busy
+    one, holder = (lab.actor(session_timeout=20) for _ in range(2))  # no machine is so busy
     held = holder.acquire("held")
 
     def cycle(times: int) -> None:

@@ -21,6 +21,8 @@ from recipes._run.clock import boot_time
 from recipes.stores.sql import hearing, protocol
 from tests.pace import Pace, taking
 
+pytestmark = pytest.mark.long
+
 LONG_S = PATIENT["session_timeout"]
 HEARD_S = 1.0
 """What is notified arrives sooner."""

@@ -27,6 +27,8 @@ from integration.sql_faults.conftest import (
     tables_of,
 )
 
+pytestmark = pytest.mark.long
+
 LONG_S = PATIENT["session_timeout"]
 HOUR_S = 3600
 BIG = b"x" * 50_000

@@ -19,6 +19,8 @@ from integration.sql_faults.conftest import GRACE_S, PATIENT, REQUEST_S, SESSION
 from recipes._run.clock import boot_time
 from tests.pace import Pace, taking
 
+pytestmark = pytest.mark.long
+
 LONG_S = PATIENT["session_timeout"]
 DEFAULTS = {"restart_grace": None, "tables": None}
 """What a worker has, in a process of its own."""
