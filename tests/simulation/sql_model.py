@@ -280,7 +280,7 @@ class Database:
 
     def life_(self, t: Transaction) -> Any:
         row = t.get("server", 1)
-        return [(row.life, row.since_us, row.grace_us, self.clock(t))]
+        return [] if row is None else [(row.life, row.since_us, row.grace_us, self.clock(t))]
 
     def next_life(self, t: Transaction, life_: str) -> Waiting:
         new = lambda row: row._replace(life=life_, since_us=self.clock(t))  # noqa: E731
@@ -332,7 +332,20 @@ class Database:
     def queue(self, t: Transaction, queue: str) -> list[Contender]:
         return sorted(one for one in t.all("contender").values() if one.queue == queue)
 
-    def join(self, t: Transaction, queue_: str, me_: str, **row: Any) -> Any:
+    def join(self, t: Transaction, queue_: str, me_: str, **row: Any) -> Waiting:
+        rung = {name: row.pop(name) for name in ("bell_", "tokens_", "what_") if name in row}
+        joined = self._joined(t, queue_, me_, **row)
+        return (yield from self._rung(t, queue_, joined, rung))
+
+    def _rung(self, t: Transaction, queue_: str, many: int, rung: dict[str, Any]) -> Waiting:
+        """Return how many were changed, as a row where the statement also rings, which it does then."""
+        if not rung:
+            return many
+        if many:
+            yield from self.ring(t, queue_=queue_, **rung)
+        return [(many, 0)]
+
+    def _joined(self, t: Transaction, queue_: str, me_: str, **row: Any) -> int:
         token, one = t.get("queue", queue_), row["id_"]
         known = any(other.id == one for other in self.queue(t, queue_))
         if token is None or known or not self.lives(t, t.get("session", me_)) or t.get("buried", one):
@@ -389,9 +402,10 @@ class Database:
     def own(self, t: Transaction, queue_: str, id_: str, me_: str) -> list[Contender]:
         return [one for one in self.queue(t, queue_) if one.id == id_ and one.session == me_]
 
-    def remove(self, t: Transaction, queue_: str, id_: str, me_: str) -> Waiting:
+    def remove(self, t: Transaction, queue_: str, id_: str, me_: str, **rung: Any) -> Waiting:
         keys = [(queue_, one.token) for one in self.own(t, queue_, id_, me_)]
-        return self.change(t, "contender", keys, _any, _none)
+        removed = yield from self.change(t, "contender", keys, _any, _none)
+        return (yield from self._rung(t, queue_, removed, rung))
 
     def find(self, t: Transaction, queue_: str, id_: str, me_: str) -> Any:
         return [(one.token,) for one in self.own(t, queue_, id_, me_)]
