@@ -23,6 +23,7 @@ from integration.harness.database import CONNECTIONS
 from integration.harness.disk import fill, on_small_disk
 from integration.harness.process import eventually
 from integration.needing import needed
+from tests.children import child
 
 Kind = servers.Postgres | servers.MariaDb
 Connection = Any  # of psycopg, or of PyMySQL
@@ -163,16 +164,16 @@ def test_a_database_dies_with_a_test_process_that_is_killed(own: Kind) -> None:
         print(server.pid, server.home, server._template(), flush=True)
         sys.stdin.read()
     """
-    with subprocess.Popen(
+    with child(
         [sys.executable, "-c", textwrap.dedent(program)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    ) as child:
-        assert child.stdout is not None
-        pid, *folders = child.stdout.readline().split()
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+    ) as process:
+        assert process.stdout is not None
+        pid, *folders = process.stdout.readline().split()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     assert eventually(lambda: state(int(pid)) == "Z", 20)
     assert not segments(int(pid))
     subprocess.run(["rm", "-r", *folders], check=True)

@@ -17,9 +17,9 @@ from recipes._programs.hold import SHARED
 from recipes.stores._kit.queue import target_of
 from recipes.stores.sql import SqlBackend
 from recipes.stores.sql.handed import run_awaited, run_blocking
-from recipes.stores.sql.inside import Standing, guarding, locking, row_of, tables_of
+from recipes.stores.sql.inside import Standing, guarding, locking, row_of
 from recipes.stores.sql.inside import schema as _schema
-from recipes.stores.sql.tables import PREFIX
+from recipes.stores.sql.tables import PREFIX, tables_of
 
 if TYPE_CHECKING:
     from recipes._programs.hold import HeldState
@@ -35,7 +35,7 @@ def locked(
 
     Nothing but the database holds it: there is no session, no lease and no clock. It is the row of that name
     in the table ``<tables>named``, so a commit, a rollback and the end of the connection free it, and a
-    program in another language locks it by ``SELECT ... FOR UPDATE``. Who waits for it waits in no order.
+    program in another language locks it by ``SELECT ... FOR UPDATE``. Waiters are in no order.
     It is another lock than ``client.lock(name)``.
 
     Read what you decide by *after* this call: what an ORM has loaded before is out of date.

@@ -1,4 +1,4 @@
-"""The examples of ``docs/howto/in-your-transaction.md`` and ``migrate-sql.md``, on a PostgreSQL."""
+"""The examples of ``howto/in-your-transaction.md`` and ``coming-from/redis-and-sql.md``, on a PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.docs.pages import EXAMPLES
 SAYS = {
     "sql_both.py": "held under both, token",
     "sql_guard.py": "a late writer is refused",
-    "sql_locked.py": "somebody else has it; this transaction can go on",
+    "sql_locked.py": "another transaction has it; this transaction can go on",
     "sql_locked_async.py": "left: 2 token",
     "sql_locked_django.py": "left: 2 token",
 }

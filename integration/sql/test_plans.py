@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 import sqlalchemy
-from sqlalchemy import event, insert, text
+from sqlalchemy import insert, text
 
 from integration import servers
 from integration.stores import engine_of
@@ -18,11 +18,13 @@ from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
+from recipes.stores.sql import carrying
 from recipes.stores.sql.acts import Acts
-from recipes.stores.sql.carrying import carry_out
-from recipes.stores.sql.requests import Act, Work
+from recipes.stores.sql.carrying import carry_out, said
+from recipes.stores.sql.requests import Act, Ask, Work
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import Tables
+from recipes.stores.sql.texts import Said
 
 ROOT, QUEUE = "plans", "nightly"
 WAITERS, OTHERS, PROCESSES = 200, 1800, 4
@@ -46,7 +48,6 @@ class Planned:
         self.scans: list[tuple[str, object]] = []
         self._scanned = _of_postgresql if self.engine.dialect.name == "postgresql" else _of_mariadb
         self._fill()
-        event.listen(self.engine, "before_cursor_execute", self._explain)
 
     def _fill(self) -> None:
         tables, key = self.tables, f"{ROOT}:{QUEUE}"
@@ -84,13 +85,18 @@ class Planned:
 
     def run(self, act: Act[Any]) -> Any:
         """Carry out an act, with the plan of each of its statements."""
-        with self.engine.connect() as connection:
+        with self.engine.connect() as connection, pytest.MonkeyPatch.context() as patched:
+            patched.setattr(carrying, "said", self._explained)
             return carry_out(connection, act, Work())
 
-    def _explain(self, _: Any, cursor: Any, statement: str, values: Any, *__: Any) -> None:
-        if statement.startswith(("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")):
-            self.seen.append(statement)
-            self.scans += [(statement, step) for step in self._scanned(cursor, statement, values)]
+    def _explained(self, connection: sqlalchemy.Connection, one: Said) -> Any:
+        self.explain(connection.connection.cursor(), one)
+        return said(connection, one)
+
+    def explain(self, cursor: Any, one: Said) -> None:
+        """Note a statement, and what it reads whole."""
+        self.seen.append(one.text)
+        self.scans += [(one.text, step) for step in self._scanned(cursor, one.text, one.values)]
 
 
 def _contender(key: str, token: int, session: str) -> dict[str, Any]:
@@ -132,10 +138,12 @@ def ticket(kind: str, one: str = "mine") -> Ticket:
 
 
 def test_a_table_that_is_read_whole_is_noticed(planned: Planned) -> None:
-    with planned.engine.connect() as connection:
-        connection.execute(sqlalchemy.select(planned.tables.contender.c.id).where(
-            planned.tables.contender.c.kind == "none"
-        ))  # fmt: skip
+    whole = sqlalchemy.select(planned.tables.contender.c.id).where(planned.tables.contender.c.kind == "none")
+
+    def act(_: Work) -> Generator[tuple[Ask, ...], Any, None]:
+        yield (Ask(whole, {}),)
+
+    planned.run(act)
     assert planned.scans
 
 

@@ -160,7 +160,7 @@ def test_fault_48_the_clock_is_set_forward_while_a_lock_is_held(
         clocked.set_clock(HOUR_S)
         granted = other.acquire(lab.name, timeout=SOON_S)
         both = held.held
-        assert both, "as docs/sql.md says; the next renewal is a third of a session away"
+        assert both, "as docs/stores/sql.md says; the next renewal is a third of a session away"
         assert granted.token > held.token + (HOUR_S - 60) * 1_000_000
         assert held.wait_lost(LONG_S)
         clocked.set_clock(0)

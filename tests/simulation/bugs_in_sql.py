@@ -83,18 +83,17 @@ def rewrite_compares_no_version() -> list[Any]:
 
 
 def join_looks_for_no_tombstone() -> list[Any]:
-    def join(self: Any, t: Transaction, queue_: str, me_: str, **row: Any) -> Any:
-        hidden = t.wrote.get(("buried", row["id_"]), "")
-        t.wrote["buried", row["id_"]] = None
+    def joined(self: Any, t: Transaction, queue_: str, me_: str, **row: Any) -> int:
+        grave = "buried", row["id_"]
+        written, t.wrote = t.wrote, t.wrote | {grave: None}
         try:
             return original(self, t, queue_, me_, **row)
         finally:
-            del t.wrote["buried", row["id_"]]
-            if hidden:
-                t.wrote["buried", row["id_"]] = hidden
+            written |= {key: said for key, said in t.wrote.items() if key != grave}
+            t.wrote = written
 
-    original = Database.join
-    return swap(Database, "join", join)
+    original = Database._joined
+    return swap(Database, "_joined", joined)
 
 
 def sessions_are_not_looked_at_by_writes() -> list[Any]:
@@ -136,6 +135,20 @@ def dead_ones_stand() -> list[Any]:
         return False
         yield
 
+    return swap(Acts, "_sweep", sweep)
+
+
+def dead_ones_are_deleted_while_it_takes_over() -> list[Any]:
+    """The standby may lack their last renewals."""
+
+    def sweep(self: Any, work: Any, *words: Any) -> Any:
+        until_us, work.starting_until_us = work.starting_until_us, 0
+        try:
+            return (yield from original(self, work, *words))
+        finally:
+            work.starting_until_us = until_us
+
+    original = Acts._sweep
     return swap(Acts, "_sweep", sweep)
 
 

@@ -282,6 +282,11 @@ class Database:
         row = t.get("server", 1)
         return [] if row is None else [(row.life, row.since_us, row.grace_us, self.clock(t))]
 
+    def takes_over(self, t: Transaction) -> bool:
+        """Whether it follows another, and does not grant yet."""
+        row = t.get("server", 1)
+        return row is not None and row.since_us > 0 and self.clock(t) < row.since_us + row.grace_us
+
     def next_life(self, t: Transaction, life_: str) -> Waiting:
         new = lambda row: row._replace(life=life_, since_us=self.clock(t))  # noqa: E731
         return self.change(t, "server", [1], _any, new)
@@ -336,6 +341,11 @@ class Database:
         rung = {name: row.pop(name) for name in ("bell_", "tokens_", "what_") if name in row}
         joined = self._joined(t, queue_, me_, **row)
         return (yield from self._rung(t, queue_, joined, rung))
+
+    def join_alone(self, t: Transaction, queue_: str, me_: str, **row: Any) -> Waiting:
+        if self.queue(t, queue_):
+            return [(0, 0)] if "bell_" in row else 0
+        return (yield from self.join(t, queue_, me_, **row))
 
     def _rung(self, t: Transaction, queue_: str, many: int, rung: dict[str, Any]) -> Waiting:
         """Return how many were changed, as a row where the statement also rings, which it does then."""

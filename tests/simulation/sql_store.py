@@ -18,7 +18,7 @@ from recipes.stores.sql.requests import Listen, Transact, Work
 from recipes.stores.sql.settings import BELL
 from tests.simulation.fates import DOUBLED, VERY_LATE, Fates
 from tests.simulation.moving import Asked, Gate, Pipe
-from tests.simulation.sql_model import STATEMENTS, Database, Deadlock, Duplicate, Transaction
+from tests.simulation.sql_model import METHODS, STATEMENTS, Database, Deadlock, Duplicate, Transaction
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, Violation, World
 
@@ -93,6 +93,8 @@ class Message:
         entering: It looks first which server this is.
         statement: One that waits for a row.
         rests: For how long it says nothing after its first statement.
+        quick: It was sent whole: all of it is carried out, whatever becomes of its client.
+        tried: That was done, and there is more to do.
     """
 
     __slots__ = (
@@ -106,6 +108,7 @@ class Message:
         "gate",
         "left",
         "priority",
+        "quick",
         "replies",
         "reply",
         "request",
@@ -114,6 +117,7 @@ class Message:
         "statement",
         "steps",
         "t",
+        "tried",
         "work",
     )
 
@@ -130,6 +134,7 @@ class Message:
         self.gate = FREE if self.adrift else connection.says
         self.reply: Any = None
         self.t: Transaction | None = None
+        self.quick = self.tried = False
         self.clear()
         world = connection.world
         self.priority = world.random() if world.pct else 0.0
@@ -173,9 +178,10 @@ class Message:
         """Do the next thing there; whether it was the last."""
         t, world = self.t, self.connection.world
         if self.db.dead or (t is not None and t.over):
-            return self.answered(StoreUnavailable("model", BROKEN, unsent=self.asks is not None))
+            unsent = self.asks is not None and not self.quick
+            return self.answered(StoreUnavailable("model", BROKEN, unsent=unsent))
         if not self.adrift and self.asked.abandoned:
-            if world.random() < GOES_ON:
+            if self.quick or world.random() < GOES_ON:
                 self.adrift = True
             else:
                 self.roll_back()
@@ -207,7 +213,7 @@ class Message:
             store.resting.append((self.connection.world.now + self.rests, self.gate))
             self.rests = 0.0
         else:
-            self.gate = FREE if self.adrift else self.connection.between
+            self.gate = FREE if self.adrift or self.quick else self.connection.between
         if t is not None:
             t.touched_at = self.connection.world.now
 
@@ -226,6 +232,8 @@ class Message:
             self.start()
         t = self.t
         if self.statement is None:
+            if METHODS[id(self.left[0].statement)][0] == "kill" and self.db.takes_over(t):
+                raise Violation("S2: sessions are taken for dead, and their last renewals may be lost")
             reply = self.db.begin_statement(t, self.left[0])
             if not hasattr(reply, "send"):
                 return self.replied(reply)
@@ -244,6 +252,10 @@ class Message:
         self.entering = connection.life != self.db.life
         self.work = Work(connection.starting_until_us)
         act = self.request.act
+        self.quick = connection.calls and not (self.tried or self.entering or connection.starting_until_us)
+        self.quick = self.quick and self.request.quick is not None
+        if self.quick:
+            act = self.request.quick
         if self.entering:
             act = partial(connection.acts.enter, life=self.db.life, grace_us=store.grace_us)
         self.steps = act(self.work)
@@ -261,7 +273,7 @@ class Message:
             self.asks = self.left = self.steps.send(replies)
         except StopIteration as done:
             self.result, self.asks = done.value, None
-            return self.commit() if self.request.reads and not self.entering else False
+            return self.commit() if (self.quick or self.request.reads) and not self.entering else False
         return False
 
     def commit(self) -> bool:
@@ -276,6 +288,10 @@ class Message:
                 store.ring(channel, said)
             if t.wrote:
                 store.wrote(self.asked)
+        if self.quick and self.result is None:
+            self.quick, self.tried = False, True
+            self.clear()
+            return False
         if not self.entering:
             return self.answered(self.result)
         connection.life, connection.starting_until_us = self.db.life, self.result[0]
@@ -296,6 +312,7 @@ class SqlConnection:
     Attributes:
         life: Which server it has found there.
         starting_until_us: Until when that grants nothing.
+        calls: It may send whole acts.
         deaf: It hears of nothing, as behind a proxy that gives each transaction another connection.
         hears_of: The server that it listens to; None: to none.
         between: Open while the client can send the next statement.
@@ -308,6 +325,7 @@ class SqlConnection:
         self.acts: Any = None
         self.session = ""
         self.life, self.starting_until_us = "", 0
+        self.calls = store.notifies and store.world.random() < 0.7
         self.deaf = not store.notifies or store.world.random() < 0.1
         self.hears_of: Database | None = store.db
         self.cut = self.half_cut = self.mute = False

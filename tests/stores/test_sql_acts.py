@@ -95,6 +95,20 @@ def test_what_writes_first_locks_the_row_of_its_queue(one: Session, act: str) ->
     assert first in (one.say.lock(queue), one.say.draw(queue))
 
 
+def test_one_that_finds_nobody_joins_in_one_step(one: Session) -> None:
+    asked = feed(one.acts.take(one.work, TICKET), [1, 0, [(7,)]])
+    drawn, joined, found = of(asked)
+    assert (drawn, found) == (one.say.draw("app:x"), one.say.find("app:x", "a1", "me"))
+    assert joined.statement is one.say.join_alone("", "", "").statement
+    assert asked.result == Snapshot(MINE, (), complete=True, position=0, cheap=True)
+    assert one.work.news == [Changed("x")]
+
+
+def test_one_that_finds_somebody_has_not_joined(one: Session) -> None:
+    assert feed(one.acts.take(one.work, TICKET), [1, 0, []]).result is None
+    assert one.work.news == []
+
+
 # Sessions.
 
 
@@ -451,6 +465,18 @@ def test_a_listing_shows_all_of_each_and_no_dead(dialect: str) -> None:
     assert of(asked)[: 2 + len(armed)] == [one.say.lock("app:x"), *armed, one.say.head("app:x", 9)]
     shown = Contender("x/5", "b5", "W", "other", "m", 5, "o", b"d", 2)
     assert asked.result == Listing((shown,), 5.0)
+
+
+def test_while_a_server_takes_over_nobody_is_deleted_for_want_of_a_renewal(one: Session) -> None:
+    """The last renewal may be lost; by a row that is gone another would be granted."""
+    one.work.starting_until_us = NOW + 2_500_000
+    dead = row(3, "dead", left_us=-1, owner="", data=b"")
+    asked = feed(one.acts.listing(one.work, "x", 9, watch=False), [1], [[dead]])
+    assert of(asked) == [one.say.lock("app:x"), one.say.head("app:x", 9)]
+    assert [shown.token for shown in asked.result.contenders] == [3]
+    assert asked.result.due_s == 2.5
+    with pytest.raises(Starting):
+        one.look([1], [[OWN, row(3, "dead", left_us=-1)]])
 
 
 def test_a_peek_shows_nothing_if_somebody_is_dead(one: Session) -> None:

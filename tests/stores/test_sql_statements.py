@@ -156,7 +156,8 @@ def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
         say.begin_session("me", 1), say.renew("me"), say.mine("me"), *say.end_session("me"), say.alive("me"),
         say.stays("me"), say.begun("me"),
         say.dead(["s"]), say.kill(["s"]),
-        say.join("q", "me", "bell", **row), say.buried("a1"), say.bury("a1", 1),
+        say.join("q", "me", "bell", **row), say.join_alone("q", "me", "bell", **row),
+        say.buried("a1"), say.bury("a1", 1),
         say.shown("q", "a1", 2, exclusive_only=False), say.shown("q", "a1", 2, exclusive_only=True),
         say.count("q", 7, exclusive_only=False), say.count("q", 7, exclusive_only=True),
         say.head("q", 2), say.some("q", [7]), say.free("q", ["s"]), say.delete("q", [7]),
@@ -232,7 +233,17 @@ def test_a_contender_joins_once_unless_it_is_buried_or_its_session_over() -> Non
     )
 
 
-@pytest.mark.parametrize(("name", "word"), [("_join", "INSERT INTO"), ("_remove", "DELETE FROM")])
+def test_a_contender_that_is_to_be_alone_joins_no_queue_with_another() -> None:
+    alone, join = (
+        text_of(getattr(Statements(Tables(), "mysql"), one), "mysql") for one in ("_join_alone", "_join")
+    )
+    assert alone == join.removesuffix(" AND recipes_contender.id = :id_))") + "))"
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("_join", "INSERT INTO"), ("_join_alone", "INSERT INTO"), ("_remove", "DELETE FROM")],
+)
 def test_a_contender_that_comes_or_goes_rings_in_the_same_statement(name: str, word: str) -> None:
     text = text_of(getattr(Statements(Tables(), "postgresql"), name), "postgresql")
     assert text.startswith(f"WITH done AS ({word} recipes_contender ")

@@ -62,7 +62,7 @@ def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[SqlBackend, se
         raise ValueError(f"{parts.scheme}:// misses the name of the database; write for example {example}")
     given = Given.of(options, root=root)
     context, files = tls.given(options)
-    known = credentials.Credentials.given(parts.scheme, options)
+    known = credentials.Credentials.given(parts.scheme, options, passwordless=True)
     places = ",".join(Endpoint(*one).store for one in hosts)
     label = f"{parts.scheme}://{places}/{database}{root and '/'}{root}"
     target = Target(label, tuple(hosts), database, known, context, files)
@@ -172,7 +172,13 @@ class _Own:
         """Return what speaks to the database, checked."""
         from recipes.stores.sql.engines import driver_of
 
-        return driver_of(self._scheme, asynchronous=asynchronous)
+        driver = driver_of(self._scheme, asynchronous=asynchronous)
+        if driver.name == "psycopg" and self._target.context is not None and not self._target.files:
+            raise ValueError(
+                "ssl_context= is nothing to psycopg, which has libpq encrypt: give tls_ca=, tls_cert= and"
+                " tls_key=, or use postgresql+asyncpg:// with connect_async()"
+            )
+        return driver
 
     def engine(self, *, asynchronous: bool) -> Any:
         return self._target.engine(self.driver(asynchronous=asynchronous))
@@ -190,7 +196,7 @@ class _Theirs:
         self._engine = engine
         name = engine.dialect.driver
         self._hears = name in ("psycopg", "psycopg_async", "asyncpg")
-        said = f"the driver {name} hears no notifications: waiters look again by time; use psycopg or asyncpg"
+        said = f"the driver {name} has no notifications: waiters look again by time; use psycopg or asyncpg"
         self.deaf = "" if self._hears else said
 
     def driver(self, *, asynchronous: bool) -> None:
@@ -215,13 +221,11 @@ class SqlBackend(Backend):
 
     def __init__(self, label: str, dialect: str, given: Given, engines: _Own | _Theirs) -> None:
         from recipes.stores.sql.statements import Statements
-        from recipes.stores.sql.tables import Tables
 
         self.label, self.dialect, self.given, self._engines = label, dialect, given, engines
         survives = STORES[dialect].survives if given.grace_s else _WITHOUT_GRACE
         self.guarantees = replace(STORES[dialect], survives=survives)
-        self._tables = Tables(given.tables)
-        self._statements: Statements = Statements(self._tables, dialect)
+        self._statements: Statements = Statements.of(given.tables, dialect)
 
     def check_api(self, *, asynchronous: bool) -> None:
         """Refuse a driver that is for the other API, or missing."""

@@ -4,7 +4,7 @@ The first statement of an act that writes locks the row of its queue. What the a
 that, in statements of their own: a statement that locks and reads sees the tables as they were before it
 waited. Without the lock the later of two tokens might be committed first.
 
-An act that only reads needs no lock. Whoever stands ahead of a contender was committed before it, for each
+An act that only reads needs no lock. What is ahead of a contender was committed before it, for each
 drew its token under the lock.
 """
 
@@ -158,16 +158,9 @@ class Acts:
         With ``only_free`` nothing is done, and the snapshot is without an entry, if somebody blocks.
         """
         say, name = self._say, self._key(ticket.queue)
-        row = {
-            "id": ticket.id,
-            "kind": kind_of(ticket),
-            "mark": "",
-            "owner": ticket.owner,
-            "data": ticket.data,
-        }
         _, joined, rows = yield (
             say.draw(name),
-            say.join(name, self._me, self._bell, **row),
+            say.join(name, self._me, self._bell, **_row(ticket)),
             self._shown(name, ticket.id, rule),
         )
         seen = yield from self._living(work, name, ticket.id, rule, rows)
@@ -185,6 +178,21 @@ class Acts:
             if contender.session != self._me:
                 yield (say.watch(name, target_of(contender.ref)[1], self._me),)
         return snapshot
+
+    def take(self, work: Work, ticket: Ticket) -> Steps[Snapshot | None]:
+        """Join the queue if nobody is there, in one step; None if it did not."""
+        say, name = self._say, self._key(ticket.queue)
+        *_, found = yield (
+            say.draw(name),
+            say.join_alone(name, self._me, self._bell, **_row(ticket)),
+            say.find(name, ticket.id, self._me),
+        )
+        if not found:
+            return None
+        self._tell(work, name, [], Changed)
+        token = int(found[0][0])
+        mine = Entry(ticket, ref_of(ticket.queue, token), token)
+        return Snapshot(mine, (), complete=True, position=0, cheap=True)
 
     def look(self, work: Work, mine: Entry, rule: Rule, targets: Ahead) -> Steps[Snapshot]:
         """Watch these and read the queue."""
@@ -220,9 +228,12 @@ class Acts:
             (rows,) = yield (self._shown(name, one, rule),)
 
     def _sweep(self, work: Work, name: str, seen: Sequence[Seen]) -> Steps[bool]:
-        """Delete those whose session is over; whether any was."""
+        """Delete those whose session is over; whether any was.
+
+        Nobody is deleted while the server takes over from another: the last renewals may be lost.
+        """
         over = {one.session: one for one in seen if one.over}
-        if not over:
+        if not over or _starting_us(work, seen) > 0:
             return False
         dead = yield from self._kill(list(over))
         dead += [one.session for one in over.values() if one.expires_at is None]
@@ -267,8 +278,10 @@ class Acts:
             raise SessionLost(ENDED)
 
     def _expect_started(self, work: Work, seen: Sequence[Seen]) -> None:
-        if seen and seen[0].now < work.starting_until_us:
-            raise Starting(work.starting_until_us - seen[0].now)
+        left_us = _starting_us(work, seen)
+        if left_us > 0:
+            raise Starting(left_us)
+        work.started = bool(seen)
 
     def present(
         self, work: Work, mine: Entry, targets: Ahead, *, watch: bool
@@ -367,16 +380,17 @@ class Acts:
             (rows,) = yield (say.head(name, most),)
             seen = [Seen(*row) for row in rows]
             if not (yield from self._sweep(work, name, seen)):
-                return self._listing(queue, seen)
+                return self._listing(work, queue, seen)
 
     def peek(self, work: Work, queue: str, most: int) -> Steps[Listing | None]:
         """Read a queue; None if somebody in it is dead."""
         (rows,) = yield (self._say.head(self._key(queue), most),)
         seen = [Seen(*row) for row in rows]
-        return None if any(one.over for one in seen) else self._listing(queue, seen)
+        return None if any(one.over for one in seen) else self._listing(work, queue, seen)
 
-    def _listing(self, queue: str, seen: list[Seen]) -> Listing:
-        return Listing(tuple(one.contender(queue, listed=True) for one in seen), _due_s(seen))
+    def _listing(self, work: Work, queue: str, seen: list[Seen]) -> Listing:
+        due_s = _due_s(seen, _starting_us(work, seen))
+        return Listing(tuple(one.contender(queue, listed=True) for one in seen), due_s)
 
     def queues(self, work: Work, most: int) -> Steps[tuple[str, ...]]:
         """Read the names of queues in which anybody alive stands."""
@@ -444,10 +458,19 @@ class Acts:
         return (since_us + agreed_us if since_us else 0), agreed_us
 
 
-def _due_s(others: Sequence[Seen]) -> float | None:
+def _row(ticket: Ticket) -> dict[str, Any]:
+    return {"id": ticket.id, "kind": kind_of(ticket), "mark": "", "owner": ticket.owner, "data": ticket.data}
+
+
+def _starting_us(work: Work, seen: Sequence[Seen]) -> int:
+    """Return for how much longer nothing is granted."""
+    return max(0, work.starting_until_us - seen[0].now) if seen else 0
+
+
+def _due_s(others: Sequence[Seen], starting_us: int = 0) -> float | None:
     """Return in how many seconds one of them is dead, unless it is renewed."""
     left = [(one.expires_at or 0) - one.now for one in others]
-    return max(LOCKED_S, min(left) / 1e6) if left else None
+    return max(LOCKED_S, min(left) / 1e6, starting_us / 1e6) if left else None
 
 
 def _stored(rows: Sequence[Sequence[Any]]) -> Stored:

@@ -105,8 +105,9 @@ class _Lane:
     def __init__(self, most: int, work: Callable[[_Job], None]) -> None:
         self._most, self._work = most, work
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._free: deque[None] = deque()  # one for each worker that waits
+        self._free: deque[None] = deque()  # no more than there are workers that wait
         self._threads: list[threading.Thread] = []
+        self._entering = threading.Lock()
 
     def put(self, job: _Job) -> None:
         """Have a job done."""
@@ -115,32 +116,33 @@ class _Lane:
         except IndexError:
             if len(self._threads) < self._most:
                 with section.mark:
-                    thread = threading.Thread(target=self._run, name="recipes-sql", daemon=True)
-                    self._threads.append(thread)
-                    thread.start()
+                    threading.Thread(target=self._run, name="recipes-sql", daemon=True).start()
         self._jobs.put(job)
 
     def close(self) -> None:
         """Have the workers end."""
-        for _ in self._threads:
-            self._jobs.put(None)
+        self._jobs.put(None)
 
     def join(self, until: float) -> None:
         """Wait until they have ended, or that moment."""
         for thread in list(self._threads):
-            if thread is not threading.current_thread() and thread.ident is not None:
+            if thread is not threading.current_thread():
                 thread.join(max(0.0, until - boot_time()))
 
     def _run(self) -> None:
-        while True:
+        with self._entering:  # here, where no interrupt comes between that and the start
+            if len(self._threads) >= self._most:
+                return
+            self._threads.append(threading.current_thread())
+        job = self._jobs.get()  # for which it was started: only behind that it is free
+        while job is not None:
+            self._work(job)
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 self._free.append(None)
                 job = self._jobs.get()
-            if job is None:
-                return
-            self._work(job)
+        self._jobs.put(None)  # for the next, also one that begins later
 
 
 class SqlConnection(Connection):
@@ -228,9 +230,7 @@ class SqlConnection(Connection):
             self._listener = _Listener(self._engine, self._wire, self._over)
             self._listener.start()
             self._listener.ready.wait(min(LISTEN_WITHIN_S, max(0.0, job.until - boot_time()) / 2))
-        engine = self._engine
-        options = self._wire.options(request)
-        with (engine.execution_options(**options) if options else engine).connect() as connection:
+        with self._engine.connect() as connection:
             driver = connection.connection.driver_connection
             job.use(lambda: _hang_up(driver))
             try:

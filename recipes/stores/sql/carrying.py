@@ -3,33 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from recipes.stores.sql.requests import Act, Ask, Work
+from recipes.stores.sql.texts import Said, Texts, call_of
 
-__all__ = ["carry_out", "followed", "run"]
+__all__ = ["call", "carry_out", "followed", "run", "said"]
+
+
+_MADE = "recipes", "functions"
 
 
 def run(connection: Connection, act: Act[Any], work: Work) -> Any:
     """Take the steps of an act, and return what it returns; the transaction is the caller's."""
-    steps = act(work)
+    steps, texts = act(work), Texts.of(connection.dialect)
     try:
         asks = next(steps)
         while True:
-            asks = steps.send([_reply(connection, ask) for ask in asks])
+            asks = steps.send([said(connection, texts(ask)) for ask in asks])
     except StopIteration as done:
         return done.value
     finally:
         steps.close()
 
 
-def _reply(connection: Connection, ask: Ask) -> Any:
-    result = connection.execute(ask.statement, ask.values)
-    return result.fetchall() if result.returns_rows else result.rowcount
+def said(connection: Connection, one: Said) -> Any:
+    """Carry out one statement; return its rows, or how many it changed.
+
+    SQLAlchemy's own way would take longer than the server.
+    """
+    lent = connection.connection
+    cursor: Any = lent.cursor()
+    try:
+        cursor.execute(one.text, one.values)
+        return cursor.rowcount if cursor.description is None else cursor.fetchall()
+    except Exception as error:
+        dialect: Any = connection.dialect
+        if not isinstance(error, dialect.loaded_dbapi.Error):
+            raise
+        if dialect.is_disconnect(error, lent.dbapi_connection, cursor):
+            connection.invalidate(error)
+        raise DBAPIError(None, None, error) from error
+    except BaseException as error:  # cancelled: the server may be at it still
+        connection.invalidate(error)
+        raise
+    finally:
+        with suppress(Exception):  # its connection may have ended
+            cursor.close()
+
+
+def call(connection: Connection, act: Act[Any], work: Work, ending: Callable[[], object]) -> Any:
+    """Carry out an act that yields once in one call, on a connection that commits each statement.
+
+    Args:
+        connection: What it calls is made there once.
+        act: What to do.
+        work: This run of it.
+        ending: Called before it is called.
+    """
+    steps = act(work)
+    asks = next(steps)
+    one = call_of(asks)
+    made: set[str] = connection.info.setdefault(_MADE, set())
+    if one.made.text not in made:
+        said(connection, one.made)
+        made.add(one.made.text)
+    ending()
+    found = said(connection, Texts.of(connection.dialect)(one.ask))
+    try:
+        steps.send([None] * (len(asks) - 1) + [found])
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("what is done in one call should yield once")
 
 
 def carry_out(

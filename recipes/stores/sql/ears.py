@@ -1,4 +1,4 @@
-"""What asyncio does with the connections of drivers: hears what is notified there, and ends them."""
+"""What asyncio does with the connections of drivers: receives what is notified there, and ends them."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Driver:
 
     @property
     def listens(self) -> bool:
-        """Whether what the server notifies can be heard through it."""
+        """Whether what the server notifies can be received through it."""
         return self.name in ("psycopg", "asyncpg")
 
 
@@ -122,6 +122,7 @@ class Target:
             "pool_size": MOST_CONNECTIONS,
             "max_overflow": 0,
             "pool_timeout": CONNECT_S,
+            "pool_use_lifo": True,  # what is prepared on a connection serves the next request
             "pool_reset_on_return": None,  # each act ends its transaction
             "hide_parameters": True,
         }
@@ -132,7 +133,7 @@ class Target:
             engine = made.sync_engine
         else:
             made = engine = create_engine(url, **options)
-        if self.credentials is not None:
+        if self.credentials is not None and self.credentials.source:  # else the driver's way
             event.listen(engine, "do_connect", partial(self._log_in, driver))
         if driver.dialect == "mysql":
             event.listen(engine, "connect", _prepare_mysql)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
@@ -15,7 +16,7 @@ from recipes.stores.sql.meaning import Again, is_already_there, is_missing, mean
 from recipes.stores.sql.requests import Work
 from recipes.stores.sql.settings import Settings
 
-__all__ = ["entered"]
+__all__ = ["entered", "started"]
 
 _POSTGRESQL = text(
     "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'),"
@@ -37,11 +38,20 @@ def entered(connection: Connection, settings: Settings) -> int:
         StoreUnavailable: It is a standby.
         StoreRefused: It cannot be used.
     """
-    key = "recipes", settings.statements.tables.prefix, settings.grace_us
+    key = _key(settings)
     until_us: int | None = connection.info.get(key)
     if until_us is None:
         until_us = connection.info[key] = _enter(connection, settings)
     return until_us
+
+
+def started(connection: Connection, settings: Settings) -> None:
+    """Note that the server grants, by its clock."""
+    connection.info[_key(settings)] = 0
+
+
+def _key(settings: Settings) -> tuple[Any, ...]:
+    return "recipes", settings.statements.tables.prefix, settings.grace_us
 
 
 def _enter(connection: Connection, settings: Settings) -> int:

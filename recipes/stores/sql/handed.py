@@ -11,9 +11,10 @@ from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from recipes.errors import StoreRefused
-from recipes.stores.sql.inside import NO_ATOMIC, Failed, Said, Words
+from recipes.stores.sql.inside import NO_ATOMIC, Failed, Words
 from recipes.stores.sql.meaning import code_of
 from recipes.stores.sql.tables import dialect_of
+from recipes.stores.sql.texts import Said
 
 __all__ = ["run_awaited", "run_blocking"]
 

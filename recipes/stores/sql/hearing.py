@@ -1,4 +1,4 @@
-"""What a session hears on its channel of PostgreSQL, and whether it hears at all.
+"""What a session receives on its channel of PostgreSQL, and whether it receives at all.
 
 That the server accepts LISTEN proves nothing: behind a proxy that gives each transaction another connection
 nothing arrives. So a session notifies itself, from another connection, as it begins and with its renewals.
@@ -16,13 +16,13 @@ __all__ = ["Hearing", "event_of"]
 PROVE_S = 2.0
 """Prove it again with the first renewal after so long."""
 LATE_S = 2.0
-"""What was notified and not heard for so long will not be."""
+"""What was notified and did not arrive for so long will not arrive."""
 NEWS_S = 1.0
 _KINDS: dict[str, type[Gone | Changed]] = {"g": Gone, "c": Changed}
 
 
 def event_of(payload: str) -> Gone | Changed | None:
-    """Return what a notification says; None: that it was heard."""
+    """Return what a notification says; None: that it arrived."""
     kind, ref = payload[:1], payload[1:].partition(":")[2]
     if kind == "q":
         return Changed(ref)
@@ -46,12 +46,12 @@ class Hearing:
 
     @property
     def works(self) -> bool:
-        """Whether what the server notifies is heard, as far as one can know."""
+        """Whether what the server notifies arrives, as far as one can know."""
         return self._connected and self._heard and not self.overdue
 
     @property
     def overdue(self) -> bool:
-        """Whether a notification was not heard that should have been."""
+        """Whether a notification did not arrive that should have."""
         return self._heard_at < self._asked_at < boot_time() - LATE_S
 
     def to_prove(self) -> bool:
@@ -68,7 +68,7 @@ class Hearing:
         self._connected = True  # who listened meanwhile looks by time
 
     def lost(self) -> None:
-        """Note that nothing is heard any more; what was notified a moment ago may have been missed."""
+        """Note that nothing arrives any more; what was notified a moment ago may have been missed."""
         connected, self._connected, self._heard = self._connected, False, False
         if connected:
             self._disturbed_at = boot_time()

@@ -22,9 +22,10 @@ from recipes._contract.record import record
 from recipes.errors import LockLost, LockTimeout, StoreRefused
 from recipes.stores.sql.requests import Ask
 from recipes.stores.sql.statements import Statements
-from recipes.stores.sql.tables import PREFIX, Tables
+from recipes.stores.sql.tables import PREFIX, tables_of
+from recipes.stores.sql.texts import Said, Texts
 
-__all__ = ["Failed", "Said", "Standing", "Words", "guarding", "locking", "row_of", "schema", "tables_of"]
+__all__ = ["Failed", "Standing", "Words", "guarding", "locking", "row_of", "schema"]
 
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
@@ -33,7 +34,7 @@ MARIADB = "MariaDB"
 """What the version of such a server has in it."""
 DIALECTS = {"postgresql": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
 PLAIN = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}"
-"""What stands in the row of a name as it is, beside letters, digits and ``_.-~``."""
+"""What is in the row of a name as it is, beside letters, digits and ``_.-~``."""
 LONGEST_S = 31_536_000
 LONGEST_MS = 2**31 - 1
 
@@ -65,14 +66,6 @@ SAVE, RELEASE, RETURN = (
 )
 
 
-@record
-class Said:
-    """One statement as its driver takes it; no values: None."""
-
-    text: str
-    values: Any = None
-
-
 class Failed(Exception):
     """A statement failed.
 
@@ -88,12 +81,6 @@ class Failed(Exception):
 Steps = Generator[Said, Rows, T]
 
 
-@lru_cache(maxsize=32)
-def tables_of(prefix: str) -> Tables:
-    """Return the tables of a prefix; ValueError if none can have it."""
-    return Tables(prefix)
-
-
 class Words:
     """The statements, as text for one driver.
 
@@ -104,9 +91,8 @@ class Words:
 
     def __init__(self, prefix: str, dialect: Any) -> None:
         self.store = DIALECTS[dialect.name]
-        self.asks = Statements(tables_of(prefix), self.store)
-        self._dialect = dialect
-        self._compiled: dict[int, Any] = {}
+        self.asks = Statements.of(prefix, self.store)
+        self._texts = Texts.of(dialect)
 
     @staticmethod
     @lru_cache(maxsize=32)
@@ -118,11 +104,7 @@ class Words:
 
     def __call__(self, ask: Ask) -> Said:
         """Return a statement with its values."""
-        made = self._compiled.get(id(ask.statement))
-        if made is None:
-            made = self._compiled[id(ask.statement)] = ask.statement.compile(dialect=self._dialect)
-        values = made.construct_params(ask.values)
-        return Said(made.string, [values[one] for one in made.positiontup] if made.positional else values)
+        return self._texts(ask)
 
     def refused(self, why: str) -> StoreRefused:
         """Return the error for what cannot work on this connection."""

@@ -2,7 +2,7 @@
 
 Three things are the store's own:
 
-* A session has a lease, by the server's clock, and its contenders go with it. Who acts on a queue deletes
+* A session has a lease, by the server's clock, and its contenders go with it. What acts on a queue deletes
   those whose session is over; so a snapshot says when to look again.
 * Not every server notifies. Where it does not, a contender looks again after a time that grows with the
   number of those ahead of it: the next in line soon, and a thousand ask little more often than a few.
@@ -68,7 +68,7 @@ class SqlProtocol(StoreProtocol):
     Args:
         acts: What it can have done.
         session_id: Chosen before the server is asked.
-        deaf: Why nothing is heard though the server notifies, for the operator; empty: it may be.
+        deaf: Why nothing arrives though the server notifies, for the operator; empty: it may be.
     """
 
     ended_is_no: ClassVar[bool] = False
@@ -82,6 +82,7 @@ class SqlProtocol(StoreProtocol):
         self._twice: set[str] = set()  # ids of contenders whose joining was asked again
         self._left: dict[str, None] = {}  # ids of the last that were withdrawn
         self._receipts = Receipts()
+        self._alone = True  # the last to join found nobody ahead: it may be so again
 
     # The session.
 
@@ -122,6 +123,7 @@ class SqlProtocol(StoreProtocol):
         arm = blocking if blocking <= DEEPEST else 0
         snapshot: Snapshot = yield self._joining(op.ticket, op.rule, context, arm=arm)
         assert snapshot.mine is not None, "who has joined stands"
+        self._alone = not snapshot.ahead
         others = (one for one in snapshot.ahead[:arm] if one.session != self.session_id)
         self._armed[op.ticket.id] = frozenset(one.ref for one in others)
         if not op.rule.blockers(snapshot.ahead):
@@ -132,6 +134,7 @@ class SqlProtocol(StoreProtocol):
     def probe(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
         """Join, and undo that if somebody blocks."""
         snapshot: Snapshot = yield self._joining(op.ticket, op.rule, context, only_free=True)
+        self._alone = snapshot.mine is not None
         if snapshot.mine is None and not context.again:  # else the earlier try may land yet
             return None
         return snapshot
@@ -139,10 +142,11 @@ class SqlProtocol(StoreProtocol):
     def _joining(self, ticket: Ticket, rule: Rule, context: RequestContext, **more: Any) -> Transact:
         if context.again:
             self._twice.add(ticket.id)
-        return Transact(partial(self._acts.join, ticket=ticket, rule=rule, **more), joins=True)
+        quick = None if context.again or not self._alone else partial(self._acts.take, ticket=ticket)
+        return Transact(partial(self._acts.join, ticket=ticket, rule=rule, **more), joins=True, quick=quick)
 
     def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
-        """Watch; what joining has watched was heard of since."""
+        """Watch; what joining has watched was notified since."""
         armed = self._armed.pop(op.mine.ticket.id, frozenset())
         refs = tuple(target.ref for target in op.targets)
         if all(ref in armed for ref in refs):
@@ -196,7 +200,8 @@ class SqlProtocol(StoreProtocol):
         return removed or context.again
 
     def _removing(self, queue: str, one: str, token: int | None, *, bury: bool) -> Transact:
-        return Transact(partial(self._acts.remove, queue=queue, one=one, token=token, bury=bury))
+        removing = partial(self._acts.remove, queue=queue, one=one, token=token, bury=bury)
+        return Transact(removing, quick=None if token is None or bury else removing)
 
     def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
         """Remove another's contender; asked again, the first try may have done it."""

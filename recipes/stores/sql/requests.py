@@ -36,11 +36,13 @@ class Work:
         starting_until_us: Until when, by the server's clock, nothing is granted.
         news: What the calls of this very session are notified of once it is committed.
         undo: It is not committed, but rolled back.
+        started: It has seen that the server grants again.
     """
 
     starting_until_us: int = 0
     news: list[Gone | Changed] = field(default_factory=list)
     undo: bool = False
+    started: bool = False
 
 
 Act = Callable[[Work], Generator[tuple[Ask, ...], list[Any], T]]
@@ -60,6 +62,8 @@ class Transact(Request[Any]):
         joins: It may wait for others: what renews and releases does not wait behind it.
         session: It is about the session: it waits behind nothing else.
         channel: What the session is notified on, from its beginning on; only with what begins it.
+        quick: The same in one step, to try first where the server can be sent a whole act; it reads what
+            the last of its statements finds, whole numbers, and returns None if there is more to do.
     """
 
     act: Act[Any]
@@ -67,18 +71,19 @@ class Transact(Request[Any]):
     joins: bool = False
     session: bool = False
     channel: str = ""
+    quick: Act[Any] | None = None
 
 
 @record
 class Listen(Request[bool]):
-    """Have ``mailbox`` notified of ``refs`` from here on, also of what was heard of them a moment ago.
+    """Have ``mailbox`` notified of ``refs`` from here on, also of what arrived a moment ago.
 
     Nothing is sent. The reply says whether the server notifies this session; if not, look again in time.
 
     Attributes:
         refs: Contenders, or the queue.
         mailbox: Which is notified.
-        afresh: They are looked at after this: what was heard earlier does not count.
+        afresh: They are looked at after this: what arrived earlier does not count.
     """
 
     refs: tuple[str, ...]

@@ -26,7 +26,7 @@ class Settings:
             connections have settings of their own.
         grace_us: For how long nothing is granted after a standby took over.
         create_tables: Tables that are missing are made at first use.
-        listens: Whether the driver can hear what the server notifies.
+        listens: Whether the driver can receive what the server notifies.
     """
 
     label: str

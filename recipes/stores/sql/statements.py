@@ -5,6 +5,7 @@ Names in them: ``queue`` and ``name`` are keys, ``me`` is the session that asks.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -26,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql, postgresql
 
 from recipes.stores.sql.requests import Ask
-from recipes.stores.sql.tables import OBSERVERS, Clock, Tables
+from recipes.stores.sql.tables import OBSERVERS, Clock, Tables, tables_of
 
 __all__ = ["Statements"]
 
@@ -61,6 +62,12 @@ class Statements:
         self._make_contenders()
         self._make_values()
         self._make_tidying()
+
+    @staticmethod
+    @lru_cache(maxsize=32)
+    def of(prefix: str, dialect: str) -> Statements:
+        """Return those for the tables of a prefix, made once; ValueError if none can have it."""
+        return Statements(tables_of(prefix), dialect)
 
     # The order of all acts on a queue, and its tokens.
 
@@ -217,9 +224,13 @@ class Statements:
             queue.c.name == _given("queue"),
             session.c.expires_at > Clock(),
             ~exists().where(buried.c.id == _given("id")),
-            ~exists().where(same),
         )
-        self._join: Any = insert(contender).from_select(["queue", "token", *given, "version"], fresh)
+        self._join, self._join_alone = (
+            insert(contender).from_select(
+                ["queue", "token", *given, "version"], fresh.where(~exists().where(one))
+            )
+            for one in (same, there)
+        )
         self._buried = select(buried.c.id).where(buried.c.id == _given("id"))
         self._bury = self._upsert(
             buried,
@@ -290,7 +301,9 @@ class Statements:
         self._watch = added.on_conflict_do_nothing()
         heard, rung = self._heard()
         self._ring = select(rung).select_from(heard)
-        self._join, self._remove = self._ringing(self._join), self._ringing(self._remove)
+        self._join, self._join_alone, self._remove = map(
+            self._ringing, (self._join, self._join_alone, self._remove)
+        )
         self._notify = select(func.pg_notify(_given("channel"), _given("said")))
         self._unwatch = delete(watch).where(watch.c.session == _given("me"))
 
@@ -328,10 +341,17 @@ class Statements:
     def join(self, queue: str, me: str, bell: str, **row: Any) -> Ask:
         """Have a contender stand with the token drawn, unless it does, is buried, or the session is over.
 
-        Who observes the queue is notified, at the commit.
+        Observers of the queue are notified, at the commit.
         """
+        return self._joining(self._join, queue, me, bell, row)
+
+    def join_alone(self, queue: str, me: str, bell: str, **row: Any) -> Ask:
+        """Do the same, unless anybody is in the queue."""
+        return self._joining(self._join_alone, queue, me, bell, row)
+
+    def _joining(self, statement: Any, queue: str, me: str, bell: str, row: dict[str, Any]) -> Ask:
         rings = self._rings(bell, [OBSERVERS], "c")
-        return Ask(self._join, {"queue_": queue, "me_": me, **rings, **_named(row)})
+        return Ask(statement, {"queue_": queue, "me_": me, **rings, **_named(row)})
 
     def buried(self, one: str) -> Ask:
         """Read whether a contender must not come to stand."""

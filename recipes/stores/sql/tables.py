@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -23,11 +24,11 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql.functions import FunctionElement
 
-__all__ = ["OBSERVERS", "PREFIX", "Clock", "Tables", "dialect_of"]
+__all__ = ["OBSERVERS", "PREFIX", "Clock", "Tables", "dialect_of", "tables_of"]
 
 PREFIX = "recipes_"
 OBSERVERS = 0
-"""Who watches this token watches the whole queue; no contender has it."""
+"""What watches this token watches the whole queue; no contender has it."""
 KEY_LENGTH = 1100
 """Of a queue or a value: the root, a recipe, and a name of 1 024 bytes, all ASCII."""
 ID_LENGTH = 64
@@ -89,7 +90,7 @@ class Tables:
     Attributes:
         queue: One row for each queue and each value, with the last token; its lock puts all acts in order.
         session: Until when each lives, by the server's clock in microseconds; 0: it is dead for good.
-        contender: Who stands in which queue.
+        contender: Which contender is in which queue.
         watch: Which sessions are notified of what; lost by a crash, as their connections are.
         buried: Contenders that must not come to stand any more.
         value: What is stored; a deleted value keeps its version in the row of its queue.
@@ -166,6 +167,12 @@ class Tables:
         for table in self.of(dialect):
             made = CreateTable(table, if_not_exists=True)
             yield str(made.compile(dialect=speaking)).strip()
+
+
+@lru_cache(maxsize=32)
+def tables_of(prefix: str) -> Tables:
+    """Return the tables of a prefix, the same to all; ValueError if none can have it."""
+    return Tables(prefix)
 
 
 def dialect_of(name: str) -> Any:

@@ -165,10 +165,8 @@ class AsyncSqlConnection(AsyncConnection):
         return self._made
 
     async def _carry_out(self, request: Transact, progress: _Progress, until: float) -> Any:
-        options = self._wire.options(request)
-        engine = self._engine.execution_options(**options) if options else self._engine
         try:
-            connection = await engine.connect()
+            connection = await self._engine.connect()
             try:
                 return await connection.run_sync(self._transact, request, progress, until)
             finally:

@@ -8,21 +8,23 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DBAPIError
 
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
 from recipes.stores.sql.acts import Starting
-from recipes.stores.sql.carrying import carry_out, followed, run
+from recipes.stores.sql.carrying import call, carry_out, followed, run
 from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
-from recipes.stores.sql.entering import entered
+from recipes.stores.sql.entering import entered, started
 from recipes.stores.sql.hearing import Hearing
-from recipes.stores.sql.meaning import Again, is_ours, is_read_only, meaning
-from recipes.stores.sql.requests import Transact, Work
+from recipes.stores.sql.meaning import Again, code_of, is_ours, is_read_only, meaning
+from recipes.stores.sql.requests import Act, Transact, Work
 from recipes.stores.sql.settings import Settings
 
 __all__ = ["Progress", "Wire"]
 
 LATE = "no answer in time"
+PROXY = "what was prepared on a connection is not there: a proxy may lend them; nothing is prepared any more"
 POOLED_LATE = (
     "no connection in time: all of the engine's pool may be in use;"
     " give it a larger pool_size or max_overflow"
@@ -39,10 +41,15 @@ _HOLDS, _STAYS = (
 )
 """What holds on PostgreSQL, whatever the defaults of database, role and proxy are.
 
-For one transaction; or for a connection, an own one, if what is notified is heard: then no proxy is in
+For one transaction; or for a connection, an own one, if what is notified arrives: then no proxy is in
 between that gives each transaction another connection.
 """
 _KEPT = "recipes", "settings"
+_USES = "recipes", "uses"
+QUICK_FROM = 3
+"""From how many requests on a connection it is worth to prepare statements and to make functions there."""
+_UNPREPARED: set[str | int | None] = {"26000", "42P05", "0A000", "42883"}
+"""What is said where a statement or a function of this connection is not there, or not as it was."""
 
 
 class Progress:
@@ -70,19 +77,15 @@ class Wire:
         settings: Where the database is.
 
     Attributes:
-        hearing: What the session hears.
+        hearing: What the session receives.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.hearing = Hearing()
         self._settings = settings
         self._postgresql = settings.statements.notifies
-
-    def options(self, request: Transact) -> dict[str, Any]:
-        """Return the options of the engine that a request needs."""
-        if request.reads and self._postgresql:  # on MySQL that costs more than it saves
-            return {"isolation_level": "AUTOCOMMIT"}
-        return {} if self._settings.own else {"isolation_level": "READ COMMITTED"}
+        self._calls = True
+        self._lent = not (settings.own and self._postgresql)  # a proxy may lend each transaction another
 
     def late(self, progress: Progress, *, unsent: bool) -> StoreUnavailable:
         """Return what a request met that was not done in time."""
@@ -116,6 +119,11 @@ class Wire:
                     raise
                 if is_read_only(error):
                     connection.invalidate()
+                original = getattr(error, "orig", None)
+                if code_of(original) in _UNPREPARED and _KEPT in connection.info:
+                    self._lent = True
+                    connection.invalidate()
+                    raise StoreUnavailable(label, f"{PROXY} ({original})", unsent=True) from None
                 meant = meaning(error, label, sent=progress.sent)
                 if not isinstance(meant, Again):
                     raise meant from None
@@ -128,28 +136,65 @@ class Wire:
 
     def _once(self, connection: Connection, request: Transact, progress: Progress) -> Any:
         work = Work(starting_until_us=entered(connection, self._settings))
-        if request.reads and self._postgresql:
-            return run(connection, request.act, work)
+        if request.reads and self._postgresql:  # on MySQL that costs more than it saves
+            return run(connection.execution_options(isolation_level="AUTOCOMMIT"), request.act, work)
+        if request.quick is not None and not work.starting_until_us and self._quickly(connection):
+            found = self._call(connection, request.quick, work, progress)
+            if found is not None:
+                return found
+            connection.execution_options(isolation_level="READ COMMITTED")
+        elif not self._settings.own:
+            connection.execution_options(isolation_level="READ COMMITTED")
         hearing, act = self.hearing, request.act
         proves = request.session and not request.channel and hearing.to_prove()
         if proves:
             act = followed(act, self._settings.statements.notify(hearing.channel, ""))
         began = boot_time()
-        prepare = self._prepare(connection) if self._postgresql else None
+        prepare = _holding if self._postgresql and not self._keeps(connection) else None
         found = carry_out(connection, act, work, prepare=prepare, ending=progress.ending)
         if proves or request.channel:
             hearing.asked(began)
+        if work.started and work.starting_until_us:
+            started(connection, self._settings)
         if not work.undo:
             hearing.bells.post(work.news)
         return found
 
-    def _prepare(self, connection: Connection) -> Callable[[Connection], object] | None:
-        """Return what a transaction on this connection begins with; None: what it would say holds."""
-        if self._settings.own and self.hearing.works and _KEPT not in connection.info:
+    def _keeps(self, connection: Connection) -> bool:
+        """Whether what is said once to this connection holds for all of its transactions."""
+        if self._lent:
+            return False
+        if _KEPT not in connection.info and self.hearing.works:
             with connection.begin():
                 connection.execute(_STAYS)
             connection.info[_KEPT] = True
-        return None if _KEPT in connection.info else _holding
+        return _KEPT in connection.info
+
+    def _quickly(self, connection: Connection) -> bool:
+        """Whether this connection is used long enough for what is prepared on it."""
+        if not (self._calls and self._keeps(connection)):
+            return False
+        uses = connection.info[_USES] = connection.info.get(_USES, 0) + 1
+        if uses == QUICK_FROM:
+            driver: Any = connection.connection.driver_connection
+            if hasattr(driver, "prepare_threshold"):  # psycopg's; asyncpg prepares by itself
+                driver.prepare_threshold = 1
+        return bool(uses > QUICK_FROM)
+
+    def _call(self, connection: Connection, act: Act[Any], work: Work, progress: Progress) -> Any:
+        """Carry out an act in one call; None if it cannot be, or there is more to do."""
+        found = None
+        connection.execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            found = call(connection, act, work, progress.ending)
+        except DBAPIError:
+            if progress.sent or connection.invalidated:
+                raise
+            self._calls = False  # temporary functions are not allowed here
+        progress.sent = False
+        if found is not None:
+            self.hearing.bells.post(work.news)
+        return found
 
 
 def _holding(connection: Connection) -> None:

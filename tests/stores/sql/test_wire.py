@@ -8,21 +8,48 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import literal, select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError
 
 from recipes._run.clock import boot_time
-from recipes.stores.sql.requests import Transact
+from recipes.errors import StoreUnavailable
+from recipes.stores.sql import carrying
+from recipes.stores.sql.requests import Ask, Transact, Work
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import PREFIX, Tables
-from recipes.stores.sql.wire import Progress, Wire
+from recipes.stores.sql.texts import Said
+from recipes.stores.sql.wire import QUICK_FROM, Progress, Wire
 
 
 class Noting:
-    """A connection; `said` are the settings of each transaction."""
+    """A connection; `said` are the settings of each transaction, `texts` what was sent besides.
+
+    Attributes:
+        found: What each statement finds.
+        fails: What one that has this in it raises.
+    """
+
+    dialect: Any = postgresql.dialect()
 
     def __init__(self) -> None:
         self.info: dict[Any, Any] = {("recipes", PREFIX, 0): 0}  # which server it is, is known
         self.said: list[list[bool]] = []
+        self.texts: list[str] = []
+        self.levels: list[str] = []
+        self.found: list[tuple[Any, ...]] = [(7,)]
+        self.fails: dict[str, Exception] = {}
+        self.invalidated = False
+        self.connection = self
+        self.driver_connection: Any = object()  # of a driver that prepares by itself
+
+    def execution_options(self, *, isolation_level: str) -> Noting:
+        self.levels.append(isolation_level)
+        return self
+
+    def invalidate(self, _: object = None) -> None:
+        self.invalidated = True
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[Any]:
@@ -33,6 +60,13 @@ class Noting:
         local = {one.clauses.clauses[2].value for one in statement.selected_columns}
         self.said[-1] += local
         return SimpleNamespace(returns_rows=False, rowcount=1)
+
+    def said_by(self, _: object, one: Said) -> Any:
+        for words, error in self.fails.items():
+            if words in one.text:
+                raise DBAPIError(None, None, error)
+        self.texts.append(one.text.partition("(")[0])
+        return self.found
 
 
 def nothing(work: object) -> Iterator[tuple[()]]:
@@ -61,3 +95,113 @@ def test_settings_are_said_once_to_a_connection_that_no_proxy_lends() -> None:
 @pytest.mark.parametrize(("own", "heard"), [(True, False), (False, True), (False, False)])
 def test_settings_are_said_to_each_transaction_else(own: bool, heard: bool) -> None:
     assert transacting(own=own, heard=heard).said == [[True], [True]]
+
+
+# In one call.
+
+TAKEN, MADE = "SELECT * FROM pg_temp.", "CREATE OR REPLACE FUNCTION pg_temp."
+
+
+def short(work: Work) -> Any:
+    (found,) = yield (Ask(select(literal(1)), {}),)
+    return found[0][0] if found else None
+
+
+def long(work: Work) -> Any:
+    del work
+    yield (Ask(select(literal(2)), {}),)
+    return "long"
+
+
+class Failing(Exception):
+    """An error of a driver."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__()
+        self.sqlstate = state
+
+
+class Calling:
+    """Requests with a quick way, on one connection."""
+
+    def __init__(self, patched: pytest.MonkeyPatch, *, own: bool = True) -> None:
+        statements = Statements.of(PREFIX, "postgresql")
+        self.wire = Wire(Settings("db", statements, object, own=own, grace_us=0))
+        self.wire.hearing.connected()
+        self.wire.hearing.hear("open")
+        self.connection = Noting()
+        patched.setattr(carrying, "said", self.connection.said_by)
+
+    def ask(self, times: int = 1) -> Any:
+        for _ in range(times):
+            self.progress = Progress()
+            given: Any = self.connection
+            found = self.wire.transact(given, Transact(long, quick=short), self.progress, boot_time() + 9)
+        return found
+
+
+def test_a_connection_that_is_used_again_is_sent_whole_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    calling = Calling(monkeypatch)
+    assert calling.ask(QUICK_FROM) == "long"
+    calling.connection.texts.clear()
+    assert calling.ask(2) == 7
+    assert [one.startswith(MADE) for one in calling.connection.texts] == [True, False, False]
+    assert [one.startswith(TAKEN) for one in calling.connection.texts] == [False, True, True]
+    assert not calling.progress.sent
+
+
+def test_a_driver_that_can_is_made_to_prepare_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    calling = Calling(monkeypatch)
+    driver = calling.connection.driver_connection = SimpleNamespace(prepare_threshold=None)
+    calling.ask(QUICK_FROM)
+    assert driver.prepare_threshold == 1
+
+
+def test_what_is_not_done_in_one_call_is_done_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    calling = Calling(monkeypatch)
+    calling.ask(QUICK_FROM + 1)
+    calling.connection.found = []
+    assert calling.ask() == "long"
+    assert calling.connection.levels[-2:] == ["AUTOCOMMIT", "READ COMMITTED"]
+
+
+def test_on_the_engine_of_a_user_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    calling = Calling(monkeypatch, own=False)
+    assert calling.ask(QUICK_FROM + 2) == "long"
+    assert set(calling.connection.levels) == {"READ COMMITTED"}
+
+
+def test_nothing_is_called_while_the_server_grants_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    calling = Calling(monkeypatch)
+    calling.ask(QUICK_FROM + 1)
+    calling.connection.info["recipes", PREFIX, 0] = 1
+    assert calling.ask() == "long"
+
+
+def test_where_no_function_may_be_made_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    calling = Calling(monkeypatch)
+    calling.connection.fails[MADE] = Failing("42501")
+    assert calling.ask(QUICK_FROM + 2) == "long"
+    calling.connection.fails.clear()
+    assert calling.ask() == "long"
+
+
+@pytest.mark.parametrize("state", ["26000", "0A000", "42883"])
+def test_what_a_proxy_has_lost_is_not_used_again(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    calling = Calling(monkeypatch)
+    calling.ask(QUICK_FROM + 1)
+    calling.connection.fails[TAKEN] = Failing(state)
+    with pytest.raises(StoreUnavailable, match="a proxy may lend them") as caught:
+        calling.ask()
+    assert caught.value.unsent
+    assert calling.connection.invalidated
+    assert calling.ask() == "long"
+
+
+def test_a_call_whose_answer_is_lost_may_have_been_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    calling = Calling(monkeypatch)
+    calling.ask(QUICK_FROM + 1)
+    calling.connection.fails[TAKEN] = ConnectionResetError(104, "reset by peer")
+    with pytest.raises(StoreUnavailable, match="reset") as caught:
+        calling.ask()
+    assert not caught.value.unsent
