@@ -14,6 +14,7 @@ from integration.test_contract import (  # noqa: F401 - the same tests, on the s
     TestBarriers,
     TestCallingBack,
     TestCounters,
+    TestDecorating,
     TestElections,
     TestExclusion,
     TestForeign,

@@ -24,10 +24,18 @@ class Queue:
         self.keys = Keys("lock:").of(name)
         self._name = name
 
-    def act(self, act: str, session: str, *words: str | int, one: str = "", ttl_ms: int = 60_000) -> Any:
-        """Run one act for a session."""
+    def act(
+        self,
+        act: str,
+        session: str,
+        *words: str | int,
+        one: str = "",
+        ttl_ms: int = 60_000,
+        until_us: int = 0,
+    ) -> Any:
+        """Run one act for a session; nothing is granted before ``until_us``."""
         keys = (*self.keys, Keys("lock:").beside(self._name, f"x:{one}"))
-        head = (0, act, self._name, session, "lock:~bell:", ttl_ms)
+        head = (until_us, act, self._name, session, "lock:~bell:", ttl_ms)
         return self.server.eval(SCRIPT, len(keys), *keys, *head, *words)
 
     def join(self, session: str, kind: str = "W", ttl_ms: int = 60_000) -> tuple[int, int]:
@@ -98,3 +106,38 @@ def test_the_key_lasts_as_long_as_a_reader_that_a_dead_writer_lets_in(queue: Que
         pass
     assert queue.join("second", "R", ttl_ms=120_000)[1] == 0
     assert 60_000 < queue.server.pttl(queue.keys[0]) <= 120_000
+
+
+FAR_US = 4_000_000_000_000_000
+
+
+def test_while_a_server_starts_nobody_is_shown_to_have_gone(queue: Queue) -> None:
+    """What renewed them may be lost. The first in line would be granted, and the key would not say so."""
+    first, _ = queue.join("first")
+    second, _ = queue.join("second")
+    queue.server.hset(queue.keys[3], f"d{first}", 1)  # its time is up
+    assert queue.act("present", "second", 0, second, first, "*", until_us=FAR_US)[0] == b"starting"
+    (row, *_), due_ms = queue.act("list", "third", 1, 0, until_us=FAR_US)
+    assert int(row[0]) == first
+    assert due_ms > 1_000_000, "there is nothing to see before"
+    assert queue.act("present", "second", 1, second, until_us=FAR_US) == [1], "a holder may verify"
+    assert queue.act("present", "second", 0, second, first, "*") == [1, 0]
+
+
+def test_by_one_that_has_gone_nobody_holds_behind_a_stranger_that_came_since(queue: Queue) -> None:
+    first, _ = queue.join("first")
+    second, _ = queue.join("second")
+    queue.server.set(queue.keys[0], "theirs", px=60_000)
+    assert queue.act("present", "second", 0, second, first, "*") == [1, 1]
+    assert queue.act("present", "second", 1, second, first, "*") == [1, 0], "it is not there to be watched"
+
+
+def test_a_reader_that_comes_to_hold_has_the_key_last_as_long_as_itself(queue: Queue) -> None:
+    """Else all readers are dropped when the time of those before it is up."""
+    queue.join("before", "R", ttl_ms=5_000)
+    writer, _ = queue.join("writer")
+    reader, _ = queue.join("reader", "R")
+    queue.act("remove", "writer", "writer", writer, 0, one="writer")
+    assert queue.server.pttl(queue.keys[0]) <= 5_000
+    assert queue.act("present", "reader", 0, reader, writer, "") == [1, 0]
+    assert queue.server.pttl(queue.keys[0]) > 30_000

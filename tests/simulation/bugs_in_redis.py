@@ -119,6 +119,31 @@ def nearest_is_not_shown() -> list[Any]:
     return swap(Act, "view", view)
 
 
+def reader_that_comes_to_hold_keeps_nothing() -> list[Any]:
+    """By a look at the writer that went: the key lasts as long as the readers ahead."""
+
+    def present(self: Any, *words: Any) -> Any:
+        self.prolong = lambda one: None
+        return original(self, *words)
+
+    original = Act.present
+    return swap(Act, "present", present)
+
+
+def stranger_is_not_seen_by_a_look_at_what_went() -> list[Any]:
+    """It has come ahead of all since."""
+
+    def present(self: Any, *words: Any) -> Any:
+        foreign, self.foreign = self.foreign, None
+        try:
+            return original(self, *words)
+        finally:
+            self.foreign = foreign
+
+    original = Act.present
+    return swap(Act, "present", present)
+
+
 def whatever_was_watched_is_there() -> list[Any]:
     def present(self: Any, *words: Any) -> Any:
         return [original(self, *words)[0], *(1 for _ in words[2::2])]

@@ -240,7 +240,7 @@ class RedisConnection:
                 request.mailbox.post(Disturbed())
             self.here.push(partial(asked.answer, 0, None))
             return asked
-        if kind is Run and request.refs:
+        if kind is Run and request.mailbox is not None:
             self.bells.listen(request.mailbox, request.refs, afresh=True)
         elif kind is Track:
             self.bells.track(request.mailbox, request.key, request.ref)

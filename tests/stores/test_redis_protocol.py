@@ -305,6 +305,19 @@ def test_while_a_server_starts_nothing_is_granted_and_nothing_was_done(redis: Re
     assert caught.value.unsent
 
 
+@pytest.mark.parametrize(
+    "asked", [Check(MINE, (AHEAD,), Gone("x/5")), Check(MINE, (AHEAD,)), Watch(MINE, (AHEAD,))]
+)
+def test_while_a_server_starts_it_does_not_say_that_one_ahead_has_gone(
+    redis: RedisProtocol, asked: Check | Watch
+) -> None:
+    """By that a waiter would be granted."""
+    steps = redis.check if isinstance(asked, Check) else redis.watch
+    with pytest.raises(StoreUnavailable, match=r"grants nothing for 12\.3 s more") as caught:
+        feed(steps(asked, CONTEXT), [b"starting", 12300])  # type: ignore[arg-type]
+    assert caught.value.unsent
+
+
 @pytest.mark.parametrize(("entry", "again", "buries"), [(MINE, False, 0), (None, False, 1), (MINE, True, 1)])
 def test_a_join_that_may_be_on_its_way_is_refused_from_its_withdrawal_on(
     redis: RedisProtocol, entry: Entry | None, again: bool, buries: int

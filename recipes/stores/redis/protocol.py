@@ -5,7 +5,7 @@ Three things are the store's own:
 * Each contender has a lease: a renewal names all that this session has, also those whose joining was not
   answered yet. So what the session's clock counts holds for each of them.
 * The script itself says who holds now: ``Granted`` arrives, and there is nothing to look at.
-* The key of a lock may be somebody else's: a stranger, who is shown ahead of all others, and tracked.
+* The key of a lock may be another program's: a foreign contender, shown ahead of all others, and tracked.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ AT_ONCE = 100  # queues that are read together
 LATE_MS = 3_600_000
 """So long a copy of a write may be on its way; the script keeps receipts and tombstones for as long."""
 POLL_S = 0.1
-"""How often to look for a stranger on a cluster: a node notifies only its own clients of a key."""
+"""How often to look for a foreign contender on a cluster: a node notifies only its own clients of a key."""
 
 
 class RedisProtocol(StoreProtocol):
@@ -204,7 +204,7 @@ class RedisProtocol(StoreProtocol):
         return snapshot
 
     def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
-        """Watch; what joining has watched was heard of since."""
+        """Watch; what joining has watched was notified since."""
         armed = self._armed.pop(op.mine.ticket.id, frozenset())
         if all(target.ref in armed for target in op.targets):
             yield from Listen(tuple(target.ref for target in op.targets), context.mailbox)
@@ -243,10 +243,9 @@ class RedisProtocol(StoreProtocol):
             pairs += [target_of(target.ref)[1], target.mark if mine.ticket.minds_marks else "*"]
         refs = tuple(ref for ref, _ in _own_targets(op.targets))
         watch = int(mailbox is not None)
-        found: list[int] = yield self._run(
-            queue, "present", watch, mine.token, *pairs, mailbox=mailbox, refs=refs
+        return (
+            yield from self._asked(queue, "present", watch, mine.token, *pairs, mailbox=mailbox, refs=refs)
         )
-        return found
 
     def _track(self, queue: str, targets: tuple[Contender, ...], mailbox: Mailbox) -> Steps[None]:
         for target in targets:
@@ -452,6 +451,6 @@ def _place(entry: Entry) -> tuple[str, int | None]:
 
 
 def _own_targets(targets: tuple[Contender, ...]) -> list[tuple[str, int]]:
-    """Return the references and tokens of those that are no strangers."""
+    """Return the references and tokens of those that are no foreign contenders."""
     found = ((target.ref, target_of(target.ref)[1]) for target in targets)
     return [(ref, token) for ref, token in found if token >= 0]

@@ -229,7 +229,8 @@ function acts.see(own, exclusive_only, reach, ...)
   return seen
 end
 
--- What stands, of the own contender and pairs of a token and its mark (*: any); 1 for each that is as it was seen
+-- What stands, of the own contender and pairs of a token and its mark (*: any); 1 for each that is as it was seen.
+-- By one that has gone, and that it does not watch, a contender may hold: unless a stranger came ahead of all since.
 function acts.present(watch, own, ...)
   settle()
   local one, found, pairs_ = known(own), {}, {...}
@@ -238,10 +239,11 @@ function acts.present(watch, own, ...)
     local token, mark = pairs_[i], pairs_[i + 1]
     local other = known(token)
     local there = other and other.till > now and (mark == '*' or mark == other.mark)
-    if foreign and token == stranger() then there = true
+    if foreign and (watch ~= '1' or token == stranger()) then there = true
     elseif there and watch == '1' then listen(token) end
     found[#found + 1] = there and 1 or 0
   end
+  if found[1] == 1 and one.kind == 'R' then prolong(one) end  -- beside the readers ahead, whose time may be up first
   return found
 end
 
@@ -312,7 +314,8 @@ function acts.list(most, watch)
       else
         local said = call('HMGET', M, 'o' .. token, 'n' .. token)
         rows[#rows + 1] = {token, one.kind, one.session, one.id, one.mark, one.version, said[1] or '', said[2] or ''}
-        if due < 0 or one.till - now < due then due = math.max(one.till - now, 0) + 1 end
+        local left = math.max(one.till - now, starting / 1000, 0)
+        if due < 0 or left < due then due = math.floor(left) + 1 end
       end
     end
   until not again
@@ -365,7 +368,9 @@ function acts.put(settles, if_version, expected, receipt, deletes, data, ...)
   return {1, own, receipt, before, version, guarded}
 end
 
-if starting > 0 and (act == 'join' or act == 'see' or (act == 'put' and KEYS[8])) then
+-- Who is looked for by `present` has gone, or its time is over: what renewed it may be lost, as may what took K.
+local grants = act == 'join' or act == 'see' or (act == 'present' and ARGV[9]) or (act == 'put' and KEYS[8])
+if starting > 0 and grants then
   return {'starting', math.ceil(starting / 1000)}
 end
 -- Once a run has written, Redis lets it go on with its memory used up: what is held can be renewed and released.

@@ -82,7 +82,7 @@ class Track(Request[Any]):
 
 @record
 class Listen(Request[None]):
-    """Have ``mailbox`` notified of ``refs``, also of what was heard of them a moment ago; nothing is sent."""
+    """Have ``mailbox`` notified of ``refs``, also of what arrived a moment ago; nothing is sent."""
 
     refs: tuple[str, ...]
     mailbox: Mailbox

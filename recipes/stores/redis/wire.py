@@ -468,7 +468,7 @@ class Wire:
     # The listener.
 
     def subscribed(self) -> Steps[Any]:
-        """Return a connection that hears the session's bell."""
+        """Return a connection that receives the session's notifications."""
         address = yield from self._found(self._place.server_of(self.channel))
         link = yield from self._dial(address, self._settings.access)
         asked: list[Words] = [("CLIENT", "ID"), ("SUBSCRIBE", self.channel), ("SUBSCRIBE", INVALIDATE)]

@@ -6,25 +6,23 @@ import asyncio
 import contextlib
 import gc
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 import redis as redis_py
 import uvloop
 
-import recipes
 from recipes._contract.wakeups import Gone
 from recipes.stores.redis.blocking import RedisConnection
 from recipes.stores.redis.requests import Command, Listen
 from recipes.stores.redis.tasks import AsyncRedisConnection
 from tests.stores.redis.fakes import BEGIN, GET, Box, Peer, Redis, settings_for, unexpected
+from tests.stores.striking import struck
 
-WITHIN = (str(Path(recipes.__file__).parent), threading.__file__, str(Path(redis_py.__file__).parent))
+DRIVER = str(Path(redis_py.__file__).parent)
 OTHER = Command(("GET", "lock:b"), "lock:b")
 pytestmark = pytest.mark.usefixtures("nothing_in_limbo")
 
@@ -68,33 +66,6 @@ def test_a_call_that_is_cancelled_closes_its_connection(new_loop: Any, at: str) 
             runner.run(main(AsyncRedisConnection(settings_for(redis.port, access=access), unexpected)))
 
 
-def struck(call: Callable[[], object], at: int) -> bool:
-    """Interrupt ``call`` the n-th time that Python would hear of a signal; False if there are not so many."""
-    left, hit = at, False
-
-    def hear(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal left, hit
-        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(WITHIN):
-            return
-        left -= 1
-        if not left:
-            sys.setprofile(None)
-            hit = True
-            raise KeyboardInterrupt
-
-    try:
-        sys.setprofile(hear)
-        call()
-    except KeyboardInterrupt:
-        pass
-    except RuntimeError as error:  # a gap of threading's own: it leaves a condition that is not locked yet
-        if "release unlocked lock" not in str(error):
-            raise
-    finally:
-        sys.setprofile(None)
-    return hit
-
-
 @pytest.fixture
 def echo() -> Iterator[Redis]:
     with Redis(GET=lambda peer, words: words[1]) as redis:
@@ -109,7 +80,7 @@ def test_a_call_that_is_interrupted_anywhere_leaves_no_reply_for_the_next(echo: 
         connection = RedisConnection(settings_for(echo.port), unexpected)
         if not fresh:
             assert connection.ask(OTHER, 5.0) == b"lock:b"
-        hit = struck(lambda connection=connection: connection.ask(OTHER, 5.0), at)
+        hit = struck(lambda connection=connection: connection.ask(OTHER, 5.0), at, DRIVER)
         assert connection.ask(GET, 5.0) == b"lock:a"
         assert connection.ask(GET, 5.0) == b"lock:a"
         connection.close()
@@ -123,7 +94,7 @@ def test_a_call_that_is_interrupted_anywhere_leaves_no_reply_for_the_next(echo: 
 def test_a_session_whose_beginning_is_interrupted_anywhere_can_begin(echo: Redis) -> None:
     for at in range(1, 100_000):
         connection = RedisConnection(settings_for(echo.port), unexpected)
-        hit = struck(lambda connection=connection: connection.ask(BEGIN, 5.0), at)
+        hit = struck(lambda connection=connection: connection.ask(BEGIN, 5.0), at, DRIVER)
         assert connection.ask(BEGIN, 5.0) == (b"OK",)
         box = Box()
         connection.ask(Listen(("a/1",), box), 5.0)
