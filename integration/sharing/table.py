@@ -15,7 +15,7 @@ from integration.sharing.others import ALL, Other
 __all__ = ["TABLE", "main", "observed"]
 
 TABLE = ObservedTable(
-    "sharing.md",
+    "internals/sharing.md",
     "<!-- observed on Redis -->\n",
     corner="beside",
     columns={

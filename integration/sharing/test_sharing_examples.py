@@ -11,13 +11,7 @@ from tests.docs.pages import ROOT
 pytestmark = pytest.mark.measured
 
 SAYS = {
-    "after_python_redis_lock.py": "the report is made under token",
     "after_redis_py.py": "second page is made; held: True under token",
-    "after_redis_py_asyncio.py": "the report is made under token",
-    "after_redisson.py": "page 1\npage 2\nthe report is made under token",
-    "after_redlock.py": "second page is made under token",
-    "before_python_redis_lock.py": "the report is made",
-    "before_redlock.py": "first page is made\nsecond page is made",
     "beside_redis_py.py": "held by a client of this package: [False]",
     "beside_redlock.py": "either waits for the other",
 }

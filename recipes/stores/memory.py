@@ -12,22 +12,26 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import SplitResult
 
 from recipes._contract import operations as ops
 from recipes._contract.backend import Backend
 from recipes._contract.connection import AsyncConnection, Connection, Mailbox, OnEnd, Request
 from recipes._contract.contenders import Contender
+from recipes._contract.protocol import StoreProtocol
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Gone
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import SessionLost
-from recipes.guarantees import STORES
+from recipes.guarantees import STORES, Guarantees
 from recipes.stores._kit.queue import ENDED, Command, Put, QueueProtocol, kind_of
 from recipes.stores._kit.subscriptions import Subscriptions
 from recipes.stores.receipts import Exchanged
+
+if TYPE_CHECKING:
+    from recipes.stores.memory_cell import CellServer
 
 __all__ = ["MemoryBackend", "MemoryServer", "backend"]
 
@@ -48,6 +52,7 @@ class MemoryServer:
         now: The clock by which sessions expire.
     """
 
+    guarantees: ClassVar[Guarantees] = STORES["memory"]
     now: Callable[[], float] = boot_time
     sessions: dict[str, _Session] = field(default_factory=dict)
     queues: dict[str, dict[str, Contender]] = field(default_factory=dict)
@@ -57,6 +62,10 @@ class MemoryServer:
     receipts: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
     _revision: Any = field(default_factory=lambda: itertools.count(1))
     _lock: Any = field(default_factory=threading.RLock)
+
+    def protocol(self) -> StoreProtocol:
+        """Return the protocol for one session."""
+        return MemoryProtocol()
 
     def handle(self, command: Command) -> Any:
         """Carry out one command, whole."""
@@ -95,6 +104,12 @@ class MemoryServer:
         with self._lock:
             self.expire()
             return [contender for queue in self.queues.values() for contender in queue.values()]
+
+    def queue(self, name: str) -> list[Contender]:
+        """Return what is in one queue, in order."""
+        with self._lock:
+            self.expire()
+            return list(self.queues.get(name, {}).values())
 
     def next_expiry(self) -> float:
         """Return when the next session ends unless it is renewed; infinite if there is none."""
@@ -260,7 +275,7 @@ class MemoryProtocol(QueueProtocol):
 class MemoryConnection(Connection):
     """The blocking way to a store in memory."""
 
-    def __init__(self, server: MemoryServer) -> None:
+    def __init__(self, server: MemoryServer | CellServer) -> None:
         self._server = server
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
@@ -279,7 +294,7 @@ class MemoryConnection(Connection):
 class AsyncMemoryConnection(AsyncConnection):
     """The asyncio way to a store in memory."""
 
-    def __init__(self, server: MemoryServer) -> None:
+    def __init__(self, server: MemoryServer | CellServer) -> None:
         self._blocking = MemoryConnection(server)
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
@@ -301,12 +316,12 @@ class AsyncMemoryConnection(AsyncConnection):
 class MemoryBackend(Backend):
     """A store in memory."""
 
-    guarantees = STORES["memory"]
     _shared: ClassVar[dict[str, MemoryServer]] = {}
     _made_by: ClassVar[dict[str, Callable[[], MemoryBackend]]] = {}
 
-    def __init__(self, server: MemoryServer, label: str = "memory://") -> None:
+    def __init__(self, server: MemoryServer | CellServer, label: str = "memory://") -> None:
         self.server = server
+        self.guarantees = server.guarantees
         self.label = label
 
     @classmethod
@@ -325,9 +340,9 @@ class MemoryBackend(Backend):
         else:
             cls._made_by[name] = make
 
-    def protocol(self) -> MemoryProtocol:
+    def protocol(self) -> StoreProtocol:
         """Return the protocol for one session."""
-        return MemoryProtocol()
+        return self.server.protocol()
 
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection."""

@@ -39,6 +39,7 @@ SCHEMES = {
     "mariadb": "recipes.stores.sql:backend",
     "mariadb+pymysql": "recipes.stores.sql:backend",
     "mariadb+asyncmy": "recipes.stores.sql:backend",
+    "memcached": "recipes.stores.memcached:backend",
     "sqlite": "recipes.stores.sqlite:backend",
     "memory": "recipes.stores.memory:backend",
 }
@@ -59,7 +60,7 @@ ClientFactory = Callable[[Any, dict[str, Any], bool], tuple[Backend, set[str]]]
 The last argument says whether it is for asyncio.
 """
 
-GENERAL = ("session_timeout", "request_timeout", "require", "owner")
+GENERAL = ("session_timeout", "request_timeout", "require", "owner", "retry")
 """The options that every store has."""
 
 

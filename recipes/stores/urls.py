@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-__all__ = ["encrypted", "encrypts", "hosts_of", "root_of"]
+__all__ = ["encrypted", "encrypts", "hosts_of", "layout_of", "root_of"]
 
 _ENCRYPTED = ("zookeepers", "etcds", "rediss")
 
@@ -62,3 +64,18 @@ def root_of(parts: SplitResult) -> str:
                 f"the path of a store's URL is made of A-Z a-z 0-9 _ . - between single slashes, not {root!r}"
             )
     return root
+
+
+def layout_of(options: Mapping[str, Any], other: str) -> str | None:
+    """Return what ``layout=`` says, which is None or the one ``other`` layout that a store has.
+
+    Raises:
+        ValueError: It is another.
+        TypeError: It is no text.
+    """
+    layout = options.get("layout")
+    if layout is not None and not isinstance(layout, str):
+        raise TypeError(f"layout= is text, not {type(layout).__name__}")
+    if layout not in (None, other):
+        raise ValueError(f"layout={layout!r}: use {other!r}, or leave it out")
+    return layout

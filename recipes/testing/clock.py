@@ -14,6 +14,7 @@ from recipes._run.manual import EPSILON_S, ManualTime
 
 if TYPE_CHECKING:
     from recipes.stores.memory import MemoryServer
+    from recipes.stores.memory_cell import CellServer
 
 __all__ = ["Clock", "refuse_in_loop"]
 
@@ -24,7 +25,7 @@ PASSES = 10  # of the event loop, in which a task may go from one call to its ne
 class Clock:
     """The time of a `Store` and of all its clients; it stands still until it is moved."""
 
-    def __init__(self, now: ManualTime, server: MemoryServer) -> None:
+    def __init__(self, now: ManualTime, server: MemoryServer | CellServer) -> None:
         self._time = now
         self._server = server
 
@@ -124,7 +125,7 @@ class Clock:
                 raise _restless()
 
     async def _rest_async(self, heard: int) -> int:
-        """Let the loop go on until all calls wait; and a bit more, if callers were told something."""
+        """Let the loop go on until all calls wait; and a bit more, if callers were notified of something."""
         passes = 0
         try:
             async with asyncio.timeout(REST_WITHIN_S):

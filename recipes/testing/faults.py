@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from recipes._contract.backend import Backend
     from recipes._contract.connection import OnEnd, Request
     from recipes._run.runtime import Settings
+    from recipes.guarantees import Guarantees
+    from recipes.stores.memory_cell import CellServer
 
 __all__ = ["Fault", "Operation", "Way"]
 
@@ -96,12 +98,20 @@ class Way(MemoryBackend):
         server: The store itself.
         url: Its URL.
         sessions: Where to note which session is of which way.
+        guarantees: What it promises.
     """
 
-    def __init__(
-        self, store: object, time: ManualTime, server: MemoryServer, url: str, sessions: dict[str, Way]
+    def __init__(  # noqa: PLR0917 - all of them, once
+        self,
+        store: object,
+        time: ManualTime,
+        server: MemoryServer | CellServer,
+        url: str,
+        sessions: dict[str, Way],
+        guarantees: Guarantees,
     ) -> None:
         super().__init__(server, url)
+        self.guarantees = guarantees
         self.store = store
         self.time = time
         self.runtime: ManualRuntime | AsyncManualRuntime | None = None

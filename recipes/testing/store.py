@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, get_args
 
+from recipes import guarantees
 from recipes._contract.names import encode
 from recipes._rules.holding import granted
 from recipes._run.manual import ManualTime
 from recipes.client import AsyncClient, Client, connect, connect_async
 from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.memory import MemoryBackend, MemoryServer
+from recipes.stores.memory_cell import CellServer
 from recipes.testing.clock import Clock, refuse_in_loop
 from recipes.testing.faults import Fault, Operation, Way
 
@@ -51,14 +53,26 @@ class Store:
     Faults concern one client, and its later requests: make it, then break it. They may be
     set from any thread or task, and wait for nothing.
 
+    Args:
+        like: Which store to be, by the scheme of its URLs: what that promises is `Client.guarantees`, and
+            what it cannot have is refused with `TooWeak`, here as there. A store without a queue keeps one
+            holder of each lock, and whichever client comes first after that gets it. "cell" is such a store
+            of no particular make.
+
+    Raises:
+        ValueError: There is no such store.
+
     Attributes:
         url: What ``connect`` takes.
+        guarantees: What the store promises.
         clock: The time of the store and of its clients.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, like: str = "memory") -> None:
+        self.guarantees = guarantees.like(like)
         self._time = ManualTime()
-        self._server = MemoryServer(self._time.now, _lock=self._time.lock)
+        kind = MemoryServer if self.guarantees.order == "arrival" else CellServer
+        self._server: MemoryServer | CellServer = kind(self._time.now, _lock=self._time.lock)
         self._made: list[Way] = []
         self._ways: dict[str, Way] = {}
         self._name = f"test-{uuid.uuid4().hex}"
@@ -67,7 +81,7 @@ class Store:
         MemoryBackend.register(self._name, self._make_way)
 
     def _make_way(self) -> Way:
-        way = Way(self, self._time, self._server, self.url, self._ways)
+        way = Way(self, self._time, self._server, self.url, self._ways, self.guarantees)
         self._made.append(way)
         return way
 
@@ -98,7 +112,12 @@ class Store:
         return self._contenders(name)[0]
 
     def waiters(self, name: str) -> list[Contender]:
-        """Return who queues behind the holders of this lock, in order; see `holders`."""
+        """Return who queues behind the holders of this lock, in order; see `holders`.
+
+        Raises:
+            TooWeak: The store has no queue.
+        """
+        guarantees.require("fair", self.guarantees, self.url)
         return self._contenders(name)[1]
 
     def wait_for_waiters(self, name: str, n: int = 1, *, timeout: float = 5) -> list[Contender]:
@@ -114,6 +133,7 @@ class Store:
 
         Raises:
             TimeoutError: There were fewer all the time.
+            TooWeak: The store has no queue.
             RuntimeError: An event loop runs in this thread (use `wait_for_waiters_async`).
         """
         refuse_in_loop("await store.wait_for_waiters_async()")
@@ -142,8 +162,7 @@ class Store:
         queue = encode(name)
         found: tuple[list[Contender], list[Contender]] = ([], [])
         with self._time.lock:
-            self._server.expire()
-            queue_up = list(self._server.queues.get(queue, {}).values())
+            queue_up = self._server.queue(queue)
             for contender, holds in zip(queue_up, granted(queue_up), strict=True):
                 runtime = self._ways[contender.session].runtime
                 assert runtime is not None, "a contender should have a client"
@@ -155,7 +174,8 @@ class Store:
     def expire(self, client: AnyClient) -> None:
         """End this client's session on the store, behind its back.
 
-        Its contenders go at once, and the next in line are granted. The client finds out
+        Its contenders go at once, and the next in line are granted. (A store without a queue knows of no
+        sessions: there what the client holds is freed.) The client finds out
         as it would from a real store: by its next request or renewal.
         (After a session that lasted less than a second it waits a second for the next.)
 

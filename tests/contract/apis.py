@@ -38,12 +38,12 @@ class Running:
         """Whether it has ended."""
         return self._future.done()
 
-    def result(self, within_s: float = 10.0) -> Any:
+    def result(self, within_s: float = 30.0) -> Any:
         """Return what came of it, or raise that; AssertionError if it takes longer."""
         assert self.wait(within_s), f"still under way after {within_s} s"
         return self._future.result()
 
-    def error(self, within_s: float = 10.0) -> BaseException | None:
+    def error(self, within_s: float = 30.0) -> BaseException | None:
         """Return what it raised."""
         try:
             self.result(within_s)

@@ -102,6 +102,7 @@ class CallingBack:
         grant.lost.add_callback(lambda lost: late.set())
         assert late.wait(WITHIN_S), "one that is added after that, too"
 
+    @pytest.mark.needs("has_queue")
     def test_fault_44_waiting_is_told_whatever_other_callbacks_do(self, world: World) -> None:
         a, b, c = (world.client(**LONG) for _ in range(3))
         grant = a.acquire("x")

@@ -52,6 +52,7 @@ class Exclusion:
         assert tokens == sorted(set(tokens))
         assert world.store.everything() == []
 
+    @pytest.mark.needs("has_queue")
     def test_waiters_are_served_in_order_of_arrival(self, world: World) -> None:
         clients = [world.client() for _ in range(3)]
         grant = clients[0].acquire("x")

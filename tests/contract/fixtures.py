@@ -35,7 +35,11 @@ def side() -> str:
 
 
 @pytest.fixture
-def world(store: Store, api: Api, side: str) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, store: Store, api: Api, side: str) -> Iterator[World]:
+    for mark in request.node.iter_markers("needs"):
+        missing = [one for one in mark.args if not getattr(store, one)]
+        if missing:
+            pytest.skip(f"not of this store: {', '.join(missing)}")
     one = World(store, api, side)
     yield one
     one.close()

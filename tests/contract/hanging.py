@@ -106,6 +106,7 @@ class Hanging:
         assert not grant.held
         assert until(lambda: not world.store.contenders("x"), 5)
 
+    @pytest.mark.needs("has_queue")
     def test_both_sides_of_a_read_write_lock(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
         reading = hold(a.reader, "x", 1.0)

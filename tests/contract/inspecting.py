@@ -25,6 +25,7 @@ def look(party: Party, name: str, **options: Any) -> tuple[list[ContenderInfo], 
 class Inspecting:
     """`Lock.holders`, `Lock.waiters`, `Client.locks`, and ``connect(owner=...)``."""
 
+    @pytest.mark.needs("has_queue")
     def test_who_holds_and_who_waits(self, world: World) -> None:
         a, b = world.client(owner="nightly 夜", **LONG), world.client(**LONG)
         assert look(b, "x/y") == ([], [])
@@ -50,6 +51,7 @@ class Inspecting:
         assert waiting.result(5).token == waiter.token
         assert [one.token for one in look(a, "x/y")[0]] == [waiter.token]
 
+    @pytest.mark.needs("has_queue")
     def test_readers_and_a_writer_that_downgraded_hold_together(self, world: World) -> None:
         a, b = world.client(owner="writer", **LONG), world.client(owner="reader", **LONG)
         written = a.writer.acquire("x")
@@ -68,6 +70,7 @@ class Inspecting:
         assert b.reader.try_acquire("x").held
         assert b.writer.try_acquire("x") is None
 
+    @pytest.mark.needs("has_queue")
     def test_all_locks(self, world: World) -> None:
         a, b = world.client(owner="a", **LONG), world.client(**LONG)
         names = ["x", "x/y", ".", "日本", "x "]
@@ -84,6 +87,7 @@ class Inspecting:
         a.release(grants["x"])
         assert waiting.result(5).held
 
+    @pytest.mark.needs("has_queue")
     def test_others_are_shown_as_what_they_are(self, world: World) -> None:
         client = world.client(**LONG)
         planted = world.store.plant("x", "foreign")
@@ -96,6 +100,7 @@ class Inspecting:
         assert planted.endswith(foreign.key.rpartition("/")[2])
         world.store.remove(planted)
 
+    @pytest.mark.needs("has_queue")
     def test_an_operator_expels_by_token_that_one_and_nobody_else(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
         grant = a.acquire("x")
@@ -113,6 +118,7 @@ class Inspecting:
         assert grant.lost_reason is not None
         assert "removed" in grant.lost_reason
 
+    @pytest.mark.needs("has_queue")
     def test_one_that_is_no_client_of_ours_is_evicted_likewise(self, world: World) -> None:
         client = world.client(**LONG)
         world.store.plant("x", "foreign")
@@ -122,6 +128,7 @@ class Inspecting:
         assert client.api.do(lambda: lock.evict(foreign.token)) is True
         assert client.api.do(lock.contenders) == []
 
+    @pytest.mark.needs("has_queue")
     @pytest.mark.parametrize("wrong", [None, "7", 1.0, True])
     def test_a_token_that_is_none_is_refused(self, world: World, wrong: Any) -> None:
         client = world.client(is_open=False)
@@ -129,6 +136,7 @@ class Inspecting:
             client.api.do(lambda: client.client.lock("x").evict(wrong))
         assert not client.tap.asked
 
+    @pytest.mark.needs("has_queue")
     @pytest.mark.parametrize("wrong", [0, -1, 10_001, 1.5, True, None])
     def test_a_limit_that_does_not_fit_is_refused(self, world: World, wrong: Any) -> None:
         client = world.client(is_open=False)

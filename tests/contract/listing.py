@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Event
-from recipes._programs.steps import Attach, Wait
+from recipes._programs.steps import Attach, Now, Wait
 from recipes._run.runtime import new_id
 from recipes.errors import SessionLost
 from tests.contract.apis import Running
@@ -34,6 +35,8 @@ from tests.contract.world import Party, World, until
 
 WITHIN_S = 25.0
 """For a whole call; longer than it takes until a wait without an event ends, so that this shows."""
+SOON_S = 1.0
+"""A store that has its queues read again sooner than this notifies nobody."""
 LONG: dict[str, Any] = {"session_timeout": 15}
 GROUP = "~group/x"
 QUEUES = ("x", GROUP, "~election/x")
@@ -112,7 +115,22 @@ class Observed:
             self.listings.append((yield from List(name, most, watch=True)))
         self._armed.set()
         for _ in range(events):
-            self._events.put((yield from Wait()))
+            self._events.put((yield from self._notice(names, most)))
+
+    def _notice(self, names: tuple[str, ...], most: int) -> Program[Event | None]:
+        """Wait for an event; of a store that notifies nobody read again when it says so, until it differs."""
+        due_s = min((one.due_s for one in self.listings if one.due_s is not None), default=math.inf)
+        if due_s > SOON_S:
+            return (yield from Wait())
+        while True:
+            event = yield from Wait(due_at=(yield from Now()) + due_s)
+            if event is not None:
+                return event
+            for number, name in enumerate(names):
+                before, found = self.listings[number], (yield from List(name, most, watch=True))
+                self.listings[number] = found
+                if found.contenders != before.contenders:
+                    return Changed(name)
 
     def next(self) -> Event | None:
         """Return the next event; None: no event came, and it is time to read again."""

@@ -41,7 +41,8 @@ class Manners:
         assert told[:4] == ["lock.acquired", "lock.queued", "lock.queued", "lock.timeout"]
         assert sorted(told[4:6]) == ["lock.acquired", "lock.released"]  # here and there, at once
         assert told[6:] == ["lock.released"]
-        assert [queued.position for queued in heard.of("lock.queued")] == [1, 2]
+        positions = [1, 2] if world.store.has_queue else [1, 1]
+        assert [queued.position for queued in heard.of("lock.queued")] == positions
         a.close()
         assert heard.names(session=None)[0] == "lock.acquired"
         assert len(heard.of("session.started")) == 2

@@ -49,6 +49,7 @@ def part(party: Party, grant: Any, name: str) -> Any:
 class MultiLocks:
     """`Client.multilock`: what is held together."""
 
+    @pytest.mark.needs("has_queue")
     def test_all_of_its_parts_are_held_and_all_are_given_back(self, world: World) -> None:
         a, b = world.client(), world.client()
         lock, catalog, gpu = a.client.lock("l"), a.client.rwlock("c"), a.client.semaphore("g", 3)
@@ -73,6 +74,7 @@ class MultiLocks:
         assert not a.release(grant)
         assert [len(world.store.contenders(queue)) for queue in queues] == [0, 1, 0]
 
+    @pytest.mark.needs("has_queue")
     def test_they_are_acquired_in_one_order_and_released_in_the_reverse(self, world: World) -> None:
         a = world.client()
         gpu, made = a.client.semaphore("a", 1), [a.client.lock(name) for name in ("b", "a.b", "a", "B", "ä")]
@@ -240,6 +242,7 @@ class MultiLocks:
         assert world.store.everything() == []
         assert not world.heard.of("lock.lost")
 
+    @pytest.mark.needs("has_queue")
     def test_a_part_lost_while_another_is_waited_for_has_all_begin_again(self, world: World) -> None:
         a, b, c = world.client(**SHORT), world.client(), world.client()
         held = b.acquire("b")
@@ -285,6 +288,7 @@ class MultiLocks:
         assert a.wait_clean()
         assert len(world.store.everything()) == 1
 
+    @pytest.mark.needs("has_queue")
     def test_a_session_that_ends_while_it_waits_has_all_begin_again(self, world: World) -> None:
         a, b = world.client(**SHORT), world.client()
         held = b.acquire("b")
@@ -296,6 +300,7 @@ class MultiLocks:
         assert a.release(waiting.result())
         assert world.store.everything() == []
 
+    @pytest.mark.needs("has_queue")
     def test_what_its_owner_holds_is_refused_before_anything_is_acquired(self, world: World) -> None:
         a = world.client()
         mine, read = a.acquire("b"), a.reader.acquire("c")
@@ -311,6 +316,7 @@ class MultiLocks:
         assert a.verify(read)
         assert len(world.store.everything()) == 2
 
+    @pytest.mark.needs("has_queue")
     def test_permits_that_its_owner_holds_are_refused_and_the_other_parts_given_back(
         self, world: World
     ) -> None:
@@ -360,6 +366,7 @@ class MultiLocks:
         assert a.client.grants == []
         assert world.store.contenders("a") == []
 
+    @pytest.mark.needs("has_queue")
     def test_as_many_wait_as_may_for_each_part(self, world: World) -> None:
         a, b, c = world.client(), world.client(), world.client()
         a.acquire("b")
@@ -436,6 +443,7 @@ class MultiLocks:
         assert b.acquire("a", timeout=5).held
         assert b.acquire("b", timeout=5).held
 
+    @pytest.mark.needs("has_queue")
     def test_it_has_an_id_and_no_token(self, world: World) -> None:
         a = world.client(**SHORT)
         gpu = a.client.semaphore("g", 1)
@@ -457,6 +465,7 @@ class MultiLocks:
             zookeeper.guard(grant, None)
         assert a.release(grant)
 
+    @pytest.mark.needs("has_queue")
     def test_readers_and_permits_alone_are_shared(self, world: World) -> None:
         a, b = world.client(), world.client()
         grants = [
@@ -465,6 +474,7 @@ class MultiLocks:
         ]
         assert [grant.mode for grant in grants] == ["shared", "shared"]
 
+    @pytest.mark.needs("has_queue")
     def test_a_writer_among_its_parts_may_become_a_reader(self, world: World) -> None:
         a, b = world.client(), world.client()
         catalog = a.client.rwlock("c")
@@ -474,6 +484,7 @@ class MultiLocks:
         assert b.reader.try_acquire("c").held
         assert a.release(grant)
 
+    @pytest.mark.needs("has_queue")
     def test_its_parts_are_found_by_kind_and_name(self, world: World) -> None:
         a, b = world.client(), world.client()
         grant = acquire(a, a.client.multilock(a.client.rwlock("c").reader, a.client.semaphore("s", 2).of(2)))
@@ -484,6 +495,7 @@ class MultiLocks:
             with pytest.raises(KeyError):
                 grant[other]
 
+    @pytest.mark.needs("has_queue")
     def test_what_cannot_be_held_together_is_refused_before_anything_is_sent(self, world: World) -> None:
         a, b = world.client(), world.client()
         catalog, made = a.client.rwlock("c"), a.client.multilock

@@ -70,6 +70,7 @@ class Naming:
         assert waiting.result(3).name == last.name
         assert all(grant.held and a.verify(grant) for grant in grants)
 
+    @pytest.mark.needs("has_queue")
     def test_a_client_of_a_root_inside_stands_in_no_queue(self, world: World) -> None:
         inside = world.client(url=world.store.below("app"))
         a, b = world.client(), world.client()

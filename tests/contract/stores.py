@@ -23,7 +23,9 @@ from typing import Any, ClassVar
 
 from recipes._contract.contenders import Contender
 from recipes._contract.names import encode
+from recipes.stores._kit.cell import SHORTEST_POLL_S
 from recipes.stores.memory import MemoryBackend
+from recipes.stores.memory_cell import CellServer
 from recipes.stores.sqlite.schema import connect
 from tests.contract.tap import Tap
 
@@ -65,6 +67,9 @@ class Store(ABC):
             contender that was removed can queue again, to lose what it is granted at the renewal.
         malformed_blocks: What is no contender of anybody's layout counts as one, and blocks.
         lands_late: A request can arrive after the next request of the same client.
+        has_queue: Those that wait stand on it, behind each other. Else it keeps one holder of a name, and
+            its grants come in no order.
+        has_sessions: It knows of sessions, and what ends one ends all that is held in it at once.
         polls_every_s: How often a client looks by itself what it watches, of which the store tells nobody.
         options: What a client has to be told besides the URL.
         prelude: Code that another process runs before it can connect.
@@ -78,6 +83,8 @@ class Store(ABC):
     sessions_end_at_renewal: ClassVar[bool] = False
     strangers_have_tokens: ClassVar[bool] = True
     lands_late: ClassVar[bool] = True
+    has_queue: ClassVar[bool] = True
+    has_sessions: ClassVar[bool] = True
     polls_every_s: ClassVar[float] = math.inf
     prelude: ClassVar[str] = ""
 
@@ -182,6 +189,54 @@ class MemoryStore(Store):
 
     def close(self) -> None:
         MemoryBackend._shared.pop(self.mark, None)
+
+
+class CellStore(Store):
+    """A store without a queue: what follows from that, whichever it is."""
+
+    has_queue = has_sessions = False
+    foreign_can_join_while_held = strangers_have_tokens = False
+    sessions_end_at_renewal = True
+    lands_late = False  # a take that lands when its call was given up is dropped by the next renewals
+    polls_every_s = SHORTEST_POLL_S
+
+    def sessions(self) -> set[str]:
+        return set()
+
+    def receipts(self) -> list[str]:
+        return []
+
+
+class MemoryCellStore(CellStore):
+    """A cell store in memory of its own."""
+
+    def __init__(self) -> None:
+        self.mark = f"t-{uuid.uuid4().hex}"
+        self._server = CellServer()
+        MemoryBackend.register(self.mark, lambda: MemoryBackend(self._server, self.url()))
+
+    def url(self) -> str:
+        return f"memory://{self.mark}"
+
+    def contenders(self, name: str) -> list[str]:
+        return [one.ref for one in self._server.queue(queue_of(name))]
+
+    def everything(self) -> list[str]:
+        return [ref for ref in list(self._server.cells) if self._server.queue(ref)]
+
+    def remove(self, contender: str) -> None:
+        self._server.remove(contender)
+
+    def plant(self, name: str, kind: str) -> str:
+        assert not self.contenders(name), "a cell has room for one"
+        self._server.write(encode(name), "another/orphan" if kind == "orphan" else kind)
+        return encode(name)
+
+    def end_session(self, client: Any) -> None:
+        self._server.end(client.session.id)
+
+    def close(self) -> None:
+        MemoryBackend.register(self.mark, None)
 
 
 class SqliteStore(Store):

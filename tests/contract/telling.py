@@ -6,6 +6,8 @@ import queue
 import threading
 from typing import Any
 
+import pytest
+
 from tests.contract.world import World
 
 LONG = {"session_timeout": 15}
@@ -14,6 +16,7 @@ LONG = {"session_timeout": 15}
 class Telling:
     """Callbacks of those who wait, and `Grant.release` without waiting."""
 
+    @pytest.mark.needs("has_queue")
     def test_a_waiter_is_told_its_place(self, world: World) -> None:
         a, b, c = world.client(**LONG), world.client(**LONG), world.client(**LONG)
         grant = a.acquire("x")
@@ -37,6 +40,7 @@ class Telling:
         assert third.result(5).held
         assert told.empty()
 
+    @pytest.mark.needs("has_queue")
     def test_who_need_not_wait_is_told_nothing(self, world: World) -> None:
         client = world.client(**LONG)
         lock, told = client.lock("x"), []

@@ -48,6 +48,7 @@ class Timing:
         a.release(grant)
         assert waiting.result().held
 
+    @pytest.mark.needs("has_queue")
     def test_one_deadline_for_the_whole_call_however_often_it_wakes(self, world: World) -> None:
         a, b, c = (world.client() for _ in range(3))
         grants = [a.acquire("x")]
@@ -72,7 +73,7 @@ class Timing:
         a.line.silence()
         with taking(0.5 + SLACK_S, at_least_s=0.5), pytest.raises(StoreUnavailable):
             a.try_acquire("x", timeout=0.5)
-        silent = pytest.raises(LockTimeout, match="had not answered yet")
+        silent = pytest.raises(LockTimeout, match="no answer from")
         with taking(SLACK_S), silent as late:
             a.acquire("x", timeout=0)
         assert late.value.timeout_s == 0

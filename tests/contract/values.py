@@ -313,7 +313,7 @@ class Values:
         world.heard.wait("value.unknown", name=NAME)
 
     def test_a_read_is_never_unknown(self, world: World) -> None:
-        a = world.client(request_timeout=0.5, **LONG)
+        a = world.client(request_timeout=2.0, **LONG)  # in which a database can also be connected to
         a.tap.silence()
         with pytest.raises(StoreUnavailable):
             get(a)
@@ -512,6 +512,7 @@ class Counters:
             assert add(b) == 2 * n
         assert total(a) == 10
 
+    @pytest.mark.filterwarnings("ignore:a blocking client of:RuntimeWarning")  # the other's, in this loop
     def test_a_lost_answer_with_writes_of_others_in_between_never_counts_twice(self, world: World) -> None:
         a = world.client()
         other = recipes.connect(

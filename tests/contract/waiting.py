@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
-from recipes import QueueFull, SessionLost
+from recipes import LockTimeout, QueueFull, SessionLost, StoreTimeout, StoreUnavailable
 from tests.contract.interrupts import LOSSES, STRIKES, by_caller, by_caller_or_waiting, each_step
 from tests.contract.tap import Act
 from tests.contract.world import World, until
@@ -17,6 +18,7 @@ SHORT = {"session_timeout": 2}
 class Waiting:
     """The options of waiting."""
 
+    @pytest.mark.needs("has_queue")
     def test_no_more_wait_than_may(self, world: World) -> None:
         a, b, c = (world.client() for _ in range(3))
         grant = a.acquire("x", max_waiters=0)
@@ -37,6 +39,43 @@ class Waiting:
         (told,) = world.heard.of("lock.cancelled")
         assert told.reason == "QueueFull"
 
+    def test_a_busy_lock_and_a_silent_store_are_two_errors(self, world: World) -> None:
+        a, b, fresh = world.client(), world.client(), world.client(is_open=False)
+        grant = a.acquire("x")
+        for timeout in (0, 0.3):
+            with pytest.raises(LockTimeout) as busy:
+                b.acquire("x", timeout=timeout)
+            assert not isinstance(busy.value, StoreUnavailable)
+        for party in (b, fresh):
+            party.tap.silence()
+            for timeout in (0, 0.5):
+                with pytest.raises(StoreTimeout) as down:
+                    party.acquire("x", timeout=timeout)
+                assert isinstance(down.value, LockTimeout)
+                assert isinstance(down.value, StoreUnavailable)
+                assert isinstance(down.value, TimeoutError)
+                assert (down.value.lock, down.value.timeout_s) == ("x", timeout)
+                assert down.value.store
+                back = pickle.loads(pickle.dumps(down.value))
+                assert (type(back), vars(back), str(back)) == (
+                    StoreTimeout,
+                    vars(down.value),
+                    str(down.value),
+                )
+            party.tap.heal()
+        a.release(grant)
+
+    def test_a_waiter_whose_store_falls_silent_says_so(self, world: World) -> None:
+        a, b = world.client(), world.client(**SHORT)
+        a.acquire("x")
+        waiting = b.queue_up("x", timeout=4)
+        b.tap.silence()
+        error = waiting.error()
+        b.tap.heal()
+        assert isinstance(error, StoreTimeout)
+        assert b.wait_clean()
+
+    @pytest.mark.needs("has_queue")
     def test_nobody_may_wait(self, world: World) -> None:
         a, b = world.client(), world.client()
         grant = a.acquire("x", timeout=None, max_waiters=0)
@@ -46,6 +85,7 @@ class Waiting:
         a.release(grant)
         assert b.acquire("x", timeout=None, max_waiters=0).held
 
+    @pytest.mark.needs("has_queue")
     def test_of_many_that_join_at_once_as_many_stay_as_may(self, world: World) -> None:
         holder, *clients = (world.client() for _ in range(4))
         grant = holder.acquire("x")
@@ -64,6 +104,7 @@ class Waiting:
             world.api.do(one.result().release)
         assert tokens == sorted(tokens)
 
+    @pytest.mark.needs("has_queue")
     def test_readers_that_hold_do_not_wait(self, world: World) -> None:
         a, b, c = (world.client() for _ in range(3))
         grants = [a.reader.acquire("x", max_waiters=0) for _ in range(4)]
@@ -82,6 +123,7 @@ class Waiting:
         b.release(writing.result())
         assert reading.result().held
 
+    @pytest.mark.needs("has_queue")
     def test_a_reader_beside_a_writer_that_downgraded_does_not_wait(self, world: World) -> None:
         a, b = world.client(), world.client()
         a.downgrade(a.writer.acquire("x"))
@@ -89,6 +131,7 @@ class Waiting:
         with pytest.raises(QueueFull):
             b.writer.acquiring("x", max_waiters=0).result()
 
+    @pytest.mark.needs("has_queue")
     @pytest.mark.parametrize("act", LOSSES, ids=lambda act: act.name)
     def test_who_is_refused_leaves_nothing_whatever_is_lost(self, world: World, act: Act) -> None:
         a, b = world.client(), world.client()
@@ -100,6 +143,7 @@ class Waiting:
             assert b.wait_clean()
             assert world.store.contenders("x") == before
 
+    @pytest.mark.needs("has_queue")
     @pytest.mark.parametrize("act", STRIKES, ids=lambda act: act.name)
     def test_who_is_refused_and_interrupted_leaves_nothing(self, world: World, act: Act) -> None:
         a, b = world.client(), world.client()
@@ -112,6 +156,7 @@ class Waiting:
             assert b.wait_clean()
             assert world.store.contenders("x") == before
 
+    @pytest.mark.needs("has_sessions", "has_queue")
     def test_a_waiter_that_may_not_queue_again_fails_with_its_session(self, world: World) -> None:
         a, b, c = world.client(), world.client(**SHORT), world.client()
         grant = a.acquire("x")
@@ -130,6 +175,7 @@ class Waiting:
         assert b.acquire("x", on_session_lost="fail").held
         assert [told.reason for told in world.heard.of("lock.cancelled")] == ["SessionLost"]
 
+    @pytest.mark.needs("has_queue")
     def test_a_waiter_that_may_not_queue_again_fails_with_its_contender(self, world: World) -> None:
         a, b = world.client(), world.client(**SHORT)
         grant = a.acquire("x")
@@ -148,6 +194,7 @@ class Waiting:
         world.store.end_session(client.client)
         assert client.acquire("x", on_session_lost="fail").held
 
+    @pytest.mark.needs("has_queue")
     def test_who_queues_again_finds_no_room(self, world: World) -> None:
         a, b, c = world.client(), world.client(**SHORT), world.client()
         grant = a.acquire("x")

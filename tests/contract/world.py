@@ -145,6 +145,10 @@ class World:
             return max(map(self.store.contenders, (name, permits)), key=len)
         return self.store.contenders(permits if self.side == "semaphore" else name)
 
+    def stands_behind(self, name: str, party: Party) -> bool:
+        """Whether one stands in the queue behind the holder; without a queue, whether this party waits."""
+        return len(self.contenders(name)) == 2 if self.store.has_queue else bool(party.tap.waiting)
+
     def close(self) -> None:
         """Close every client."""
         for party in self._parties:

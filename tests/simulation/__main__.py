@@ -25,7 +25,9 @@ from tests.simulation.quick import collect, hurry
 from tests.simulation.run import USES, Schedule, Verdict, run
 from tests.simulation.sweep import sweep
 
-STORES = ("etcd", "zookeeper", "redis", "sql", "sql-polling")
+STORES = ("etcd", "zookeeper", "redis", "sql", "sql-polling", "cell")
+FOR_CELLS = ("locks", "mixed")
+"""What users of a cell store can do; the mixture is of plain locks alone there."""
 CHUNK = 100
 SMALLER = [(clients, rounds) for clients in (2, 3) for rounds in (1, 2)]
 
@@ -169,6 +171,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="of --exhaustive, what the default run has")
     options = parser.parse_args(argv)
     stores = STORES if options.store == "all" else (options.store,)
+    if options.of not in FOR_CELLS:
+        stores = tuple(one for one in stores if one != "cell")
+    if not stores:
+        parser.error(f"a cell store has no {options.of}: use --of {' or --of '.join(FOR_CELLS)}")
     if options.exhaustive:
         explored = tuple(store for store in stores if store in EXPLORED)
         if not explored:

@@ -181,7 +181,10 @@ class Act:
         self.foreign: bytes | None = None
 
     def reply(self, act: str, words: Sequence[Any]) -> Any:
-        if self.starting > 0 and (act in ("join", "see") or (act == "put" and len(self.keys) > 7)):
+        grants = (
+            act in {"join", "see"} or (act == "present" and words[2:]) or (act == "put" and self.keys[7:])
+        )
+        if self.starting > 0 and grants:
             return [b"starting", -(-self.starting // 1000)]
         if self.plain and act not in ("get", "put"):
             self.load()
@@ -377,11 +380,13 @@ class Act:
         for asked, mark in zip(pairs[::2], pairs[1::2], strict=True):
             one = self.queue.standing.get(asked)
             there = one is not None and one.till > self.now and mark in ("*", one.mark)
-            if self.foreign is not None and b"%d" % asked == self.stranger():
+            if self.foreign is not None and (not watch or b"%d" % asked == self.stranger()):
                 there = True
             elif there and watch:
                 self.listen(str(asked))
             found.append(int(there))
+        if found[0] and mine is not None and mine.reads:
+            self.prolong(mine)
         return found
 
     def touch(self, *asked: str) -> list[int]:
@@ -445,7 +450,8 @@ class Act:
             self.settle()
         shown = list(queue.standing.values())[:room]
         rows: list[Any] = [[*self.row(one), one.owner, one.data] for one in shown]
-        due = min((max(one.till - self.now, 0) + 1 for one in shown), default=-1)
+        least = max(self.starting / 1000, 0)
+        due = min((int(max(one.till - self.now, least)) + 1 for one in shown), default=-1)
         if self.foreign is not None:
             rows.insert(0, [self.stranger(), b"W", b"", b"", b"", 0, b"", b""])
             left = self.acts.left(self.key)

@@ -1,7 +1,8 @@
 """Long runs: the tally so far is appended to a file as JSON lines, and a run goes on where the last ended.
 
 ``python -m tests.simulation.bulk FILE ...`` adds up what such files hold, as a table, and with
-``--out`` as the JSON that docs/proof.md is made from; sums of other commits, stores and mixtures stay there.
+``--out`` as the JSON that docs/internals/proof.md is made from; sums of other commits, stores and mixtures
+stay there.
 """
 
 from __future__ import annotations

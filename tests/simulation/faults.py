@@ -155,7 +155,7 @@ def remove(store: Any, oracle: Any, token: int) -> None:
         for key, entry in list(store.server.keys.items()):
             if entry.created == token:
                 store.server.delete(key)
-    elif store.name == "redis" or store.name in SQL:
+    elif store.name in (*CELL, *REDIS, *SQL):
         for queue in oracle.queues:
             store.expel(queue, token)
     else:
@@ -382,8 +382,11 @@ def pause_in_renewal(injector: Injector) -> Any:
 
 
 ETCD, ZOOKEEPER, REDIS, SQL = ("etcd",), ("zookeeper",), ("redis",), ("sql", "sql-polling")
-ALL = (*ETCD, *ZOOKEEPER, *REDIS, *SQL)
-APART = (*ETCD, *REDIS, *SQL)
+CELL = ("cell",)
+SESSIONS = (*ETCD, *ZOOKEEPER, *REDIS, *SQL)
+"""Those that know of sessions."""
+ALL = (*SESSIONS, *CELL)
+APART = (*ETCD, *REDIS, *SQL, *CELL)
 """Where requests go beside each other, and one may arrive long after those that were sent later."""
 FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "pause": (ALL, pause),
@@ -395,7 +398,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "late request": (APART, fated("late request")),
     VERY_LATE: (APART, fated(VERY_LATE)),
     "cancel": (ALL, cancel),
-    "session ended": (ALL, end_session),
+    "session ended": (SESSIONS, end_session),
     "contender removed": (ALL, remove_contender),
     "leader change": (ETCD, leader_change),
     "compaction": (ETCD, compaction),
@@ -405,7 +408,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], Callable[[Injector], Any]]] = {
     "renewed, then cut off": (ZOOKEEPER, cut_off_when_renewed),
     "paused in a renewal": (ALL, pause_in_renewal),
     "late renewal": (ZOOKEEPER, late_renewal),
-    DOUBLED: ((), fated(DOUBLED)),
+    DOUBLED: (CELL, fated(DOUBLED)),
     "restart": (REDIS, restart),
     "restart without some data": (REDIS, restart_without),
     "failover": (REDIS, failover),

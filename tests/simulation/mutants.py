@@ -15,6 +15,7 @@ from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EXCLUSIVE
 from tests.simulation import bugs, bugs_in_elections, bugs_in_groups, bugs_in_partitions, rw_bugs
 from tests.simulation import bugs_in_barriers as in_barriers
+from tests.simulation import bugs_in_cells as in_cells
 from tests.simulation import bugs_in_multilocks as several
 from tests.simulation import bugs_in_observing as observing
 from tests.simulation import bugs_in_redis as in_redis
@@ -399,13 +400,26 @@ for _name, _plant in in_barriers.BUGS.items():
         MUTANTS.append(Mutant(_name, "barrier", _on, _plant, of="barrier"))
 
 SCRIPT, PR, SERVERS = "script of Redis", "Redis protocol", "bell and servers of Redis"
-for _name, _where, _of, _plant in (
+for _name, _where, _of, _plant, *_flavour in (
     ("a join does not look its id up", SCRIPT, "mixed", in_redis.join_does_not_look_its_id_up),
     ("nothing is buried", SCRIPT, "mixed", in_redis.nothing_is_buried),
     ("a tombstone is not looked at", SCRIPT, "mixed", in_redis.tombstone_is_not_looked_at),
     ("a contender that goes rings nobody", SCRIPT, "mixed", in_redis.going_rings_nobody),
     ("a grant is rung to all", SCRIPT, "mixed", in_redis.grants_are_rung_to_all),
     ("grants while it starts", SCRIPT, "mixed", in_redis.grants_while_it_starts),
+    (
+        "a reader that comes to hold keeps nothing",
+        SCRIPT,
+        "mixed",
+        in_redis.reader_that_comes_to_hold_keeps_nothing,
+        AIMED,
+    ),
+    (
+        "a stranger is not seen by a look at what went",
+        SCRIPT,
+        "mixed",
+        in_redis.stranger_is_not_seen_by_a_look_at_what_went,
+    ),
     ("grants after a failover at once", SERVERS, "mixed", in_redis.grants_after_a_failover_at_once),
     ("a stranger is not seen", SCRIPT, "mixed", in_redis.stranger_is_not_seen),
     ("a key that was deleted frees nothing", SCRIPT, "multilock", in_redis.deleted_key_frees_nothing),
@@ -428,7 +442,7 @@ for _name, _where, _of, _plant in (
     ("the loss of the listener is not said", SERVERS, "mixed", in_redis.losing_the_listener_is_not_said),
     ("replicas are not waited for", SERVERS, "mixed", in_redis.replicas_are_not_waited_for),
 ):
-    MUTANTS.append(Mutant(_name, _where, REDIS, _plant, of=_of))
+    MUTANTS.append(Mutant(_name, _where, REDIS, _plant, of=_of, flavour="".join(_flavour)))
 
 DATABASE, STATEMENTS, ACTS, PQ = "what a database does", "SQL statements", "SQL acts", "SQL protocol"
 for _name, _where, _stores, _of, _plant, *_flavour in (
@@ -457,6 +471,14 @@ for _name, _where, _stores, _of, _plant, *_flavour in (
         AIMED,
     ),
     ("the dead stand", ACTS, SQL, "mixed", in_sql.dead_ones_stand),
+    (
+        "the dead are deleted while it takes over",
+        ACTS,
+        SQL,
+        "permits",
+        in_sql.dead_ones_are_deleted_while_it_takes_over,
+        AIMED,
+    ),
     ("grants after a failover at once", ACTS, SQL, "mixed", in_sql.grants_after_a_failover_at_once, LONG),
     ("nothing is buried", ACTS, SQL, "group", in_sql.nothing_is_buried),
     ("a contender that goes rings nobody", ACTS, NOTIFIED, "mixed", in_sql.going_rings_nobody),
@@ -473,3 +495,15 @@ for _name, _where, _stores, _of, _plant, *_flavour in (
     ("the loss of the listener is not said", PQ, NOTIFIED, "mixed", in_sql.losing_the_listener_is_not_said),
 ):
     MUTANTS.append(Mutant(_name, _where, _stores, _plant, of=_of, flavour="".join(_flavour)))
+
+CELLS, ACTS_OF_CELLS = "cell protocol", "acts on cells"
+for _name, _where, _plant in (
+    ("an event is a proof", CELLS, in_cells.events_are_proofs),
+    ("a renewal names nothing", CELLS, in_cells.renewals_name_nothing),
+    ("silence renews", CELLS, in_cells.silence_renews),
+    ("nothing is missing", CELLS, in_cells.nothing_is_missing),
+    ("what is in doubt is not dropped", CELLS, in_cells.what_is_in_doubt_is_not_dropped),
+    ("a cell is dropped whoever has it", ACTS_OF_CELLS, in_cells.drops_whatever_is_there),
+    ("a cell is kept whoever has it", ACTS_OF_CELLS, in_cells.keeps_whatever_is_there),
+):
+    MUTANTS.append(Mutant(_name, _where, ("cell",), _plant))

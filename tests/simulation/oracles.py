@@ -7,6 +7,7 @@ from collections import deque
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Contender
+from recipes._contract.wakeups import Granted
 from recipes._rules.holding import holders
 from recipes._rules.registry import rule_of
 from tests.simulation.standing import Stands, free, seen
@@ -56,7 +57,7 @@ class Oracle:
         self.released: deque[tuple[Any, Any]] = deque()
         self.seen = -1
         self.returned = 0
-        self.tokens: set[int] = set()
+        self.tokens: set[tuple[str, int]] = set()  # with its queue
         self.born: dict[int, float] = {}
         self.gate: dict[Any, int] = {}
         self.downgrades = 0
@@ -74,7 +75,9 @@ class Oracle:
         self.left = 0
         self.due: dict[int, float] = {}  # until when each may be held without progress, by its own clock
         self.hung: dict[int, float] = {}
-        self.calm = True  # no fault so far that may keep an event from coming
+        # No fault so far that may keep an event from coming, and the store sends some.
+        self.tells = getattr(store, "tells", True)
+        self.calm = self.tells
 
     # Called by the clients.
 
@@ -91,9 +94,10 @@ class Oracle:
         world.note(client.name, "admitted", token)
         if not self.holds(client, hold):
             raise Violation("S4: a grant was made that is not held")
-        if token in self.tokens:
+        given = hold.entry.ticket.queue, token
+        if given in self.tokens:
             raise Violation(f"S3: token {token} was given twice")
-        self.tokens.add(token)
+        self.tokens.add(given)
         self.born[token] = world.now
         self._alone(client, hold)
         self._in_order(hold)
@@ -217,7 +221,9 @@ class Oracle:
     def heard(self, event: Any, mailbox: Any) -> None:
         """An event of a contender that went is posted to a call."""
         ref = getattr(event, "ref", None)
-        if ref is None or mailbox.task is None or mailbox.task.daemon:
+        if ref is None or isinstance(event, Granted) or not self.tells:
+            return
+        if mailbox.task is None or mailbox.task.daemon:
             return
         call = mailbox.task.call
         if call.mailbox is not mailbox:  # of a call that has ended

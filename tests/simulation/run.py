@@ -12,7 +12,9 @@ import structlog  # noqa: F401 - its first import may draw random numbers, and a
 from recipes._contract.rule import Rule
 from recipes._programs.cleaner import Job, clean
 from recipes._programs.session import SessionEvent
+from recipes._rules.exclusive import EXCLUSIVE
 from tests.simulation.barrier import BARRIER
+from tests.simulation.cell_store import CellStore
 from tests.simulation.clients import Client
 from tests.simulation.election import ELECTION
 from tests.simulation.etcd_store import EtcdStore
@@ -169,7 +171,7 @@ class Scene:
         """Start the users, let the scheduler choose until they are done, and look at what is left."""
         world, schedule = self.world, self.schedule
         use = self.use
-        rules = schedule.rules or use.rules(schedule.seed)
+        rules = schedule.rules or (use.rules(schedule.seed) if self.store.guarantees.shared else (EXCLUSIVE,))
         for client in self.clients:
             for number in range(1 if world.random() < 0.4 else 2):
                 task = Task(client, f"{client.name}{number}", _nothing())
@@ -299,6 +301,8 @@ def _store(schedule: Schedule, world: World, rng: random.Random) -> Any:
     rate = drawn if schedule.rates is None else schedule.rates[1]
     if schedule.store == "etcd":
         return EtcdStore(world, rate=rate)
+    if schedule.store == "cell":
+        return CellStore(world, rate=rate)
     if schedule.store == "redis":
         return RedisStore(world, rate=rate)
     if schedule.store in {"sql", "sql-polling"}:

@@ -30,7 +30,7 @@ from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
         ("memory://shared", MemoryBackend, "memory://shared"),
         ("sqlite:///var/lib/app/locks.db", SqliteBackend, "sqlite:///var/lib/app/locks.db"),
         ("sqlite:////var/lib/../x", SqliteBackend, "sqlite:///var/x"),
-        ("sqlite:///a%20b%23.db", SqliteBackend, "sqlite:///a b#.db"),
+        ("sqlite:////a%20b%23.db", SqliteBackend, "sqlite:///a b#.db"),
         ("sqlite://./locks.db", SqliteBackend, f"sqlite://{Path.cwd()}/locks.db"),
     ],
 )
@@ -72,6 +72,13 @@ def test_the_url_names_the_backend(url: str, kind: str, label: Any) -> None:
         ("sqlite:locks.db", "names a file, and this URL does not"),
         ("sqlite://", "names a file"),
         ("sqlite:///", "names a file"),
+        (
+            "sqlite:///app.db",
+            (
+                "it is a file in the current directory; write sqlite://./app.db for the current "
+                "directory, or sqlite:////app.db for /app.db"
+            ),
+        ),
         ("sqlite:///a/", "names a file"),
         ("sqlite:///a%00b", "holds no NUL"),
         ("sqlite:///:memory:", "use memory://"),
@@ -90,7 +97,7 @@ def test_a_url_is_text(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["zookeeper://h", "etcd://h", "etcds://h", "redis://h", "memory://", "sqlite:///x"]
+    "url", ["zookeeper://h", "etcd://h", "etcds://h", "redis://h", "memory://", "sqlite:///tmp/x"]
 )
 def test_unknown_options_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match="does not know the option 'colour'"):

@@ -189,7 +189,7 @@ BAD = [
     ("redis://app:pw-%25@h,i", {}, "names one server"),
     ("redis+cluster://app:pw-%25@h", {}, "replicas= is missing"),
     ("memory://h", {"username": "app", "password": PASSWORD}, "does not know the option 'password'"),
-    ("sqlite:///h", {"password": PASSWORD}, "does not know the option 'password'"),
+    ("sqlite:////h", {"password": PASSWORD}, "does not know the option 'password'"),
     ("etcd://:pw-%25@h", {}, "username= is empty"),
 ]
 

@@ -19,7 +19,7 @@ CLOSE_WITHIN_S = 0.5
 
 
 class QueueConnection(Connection):
-    """A connection to a queue store: one session, and one thread that hears and looks; threads may share it.
+    """A connection to a queue store: one session, and one thread that listens; threads may share it.
 
     Raises:
         OSError: This process has as many files open as it may.

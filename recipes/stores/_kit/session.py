@@ -48,7 +48,7 @@ class Observed:
         standing: The references of the contenders that stand.
         marks: The marks of those of them that have one.
         changed: The queues that are not as this session saw them.
-        owners: The sessions that stand there, where a store sees by itself that their processes have died.
+        owners: The sessions that are there, where a store sees by itself that their processes have died.
         due: The time of some session is over.
     """
 
@@ -173,7 +173,7 @@ class Session(ABC):
         return max(0.0, self._next_tick - boot_time())
 
     def tick(self) -> None:
-        """Look after what is watched, and notify of what was not heard; never raises."""
+        """Look after what is watched, and notify of what did not arrive; never raises."""
         self._plan_tick()
         refs = self.subscriptions.refs()
         if not refs:

@@ -144,7 +144,7 @@ class AsyncQueueConnection(AsyncConnection):
             loop.add_reader(heard, self._hear)
 
     def _stop_hearing(self) -> None:
-        """Stop once, and so soon: if somebody else has the number, it may be heard for them later."""
+        """Stop once, and so soon: if somebody else has the number, it may be read for them later."""
         hearing, self._hearing = self._hearing, None
         if hearing is not None:
             loop, number = hearing

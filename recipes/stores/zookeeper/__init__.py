@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.backend import Backend
-from recipes.guarantees import STORES
+from recipes.guarantees import STORES, one_holder
 from recipes.stores import credentials, tls
-from recipes.stores.urls import hosts_of, root_of
+from recipes.stores.urls import hosts_of, layout_of, root_of
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
+from recipes.stores.zookeeper.protocol_name import NameProtocol
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from recipes._contract.connection import AsyncConnection, Connection, OnEnd
+    from recipes._contract.protocol import StoreProtocol
     from recipes.stores.zookeeper.access import Access
 
 __all__ = ["ZooKeeperBackend", "backend"]
@@ -30,16 +32,20 @@ def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[ZooKeeperBacke
     from recipes.stores.zookeeper.access import Access
 
     hosts, root = hosts_of(parts, 2181), root_of(parts)
-    made = ZooKeeperBackend(hosts, root, Access.given(parts.scheme, options))
-    return made, {*tls.NAMES, *credentials.NAMES, "acl", "sasl"}
+    layout = layout_of(options, "name")
+    made = ZooKeeperBackend(hosts, root, Access.given(parts.scheme, options), one_name=layout == "name")
+    return made, {*tls.NAMES, *credentials.NAMES, "acl", "layout", "sasl"}
 
 
 class ZooKeeperBackend(Backend):
-    """A ZooKeeper ensemble."""
+    """A ZooKeeper ensemble; with ``one_name`` each lock is one ephemeral node, and no queue."""
 
-    guarantees = STORES["zookeeper"]
-
-    def __init__(self, hosts: list[tuple[str, int]], root: str, access: Access) -> None:
+    def __init__(
+        self, hosts: list[tuple[str, int]], root: str, access: Access, *, one_name: bool = False
+    ) -> None:
+        queued = STORES["zookeeper"]
+        self.guarantees = one_holder(queued) if one_name else queued
+        self._protocol = NameProtocol if one_name else ZooKeeperProtocol
         self._hosts = ",".join(
             f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts
         )
@@ -47,9 +53,9 @@ class ZooKeeperBackend(Backend):
         self._access = access
         self.label = f"zookeeper{'' if access.context is None else 's'}://{self._hosts}/{root}"
 
-    def protocol(self) -> ZooKeeperProtocol:
+    def protocol(self) -> StoreProtocol:
         """Return the protocol for one session."""
-        return ZooKeeperProtocol(self.label, self._layout)
+        return self._protocol(self.label, self._layout)
 
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection."""

@@ -35,7 +35,7 @@ class Unread:
     """A long reply as it came, which takes far less than what is made of it by `read`.
 
     kazoo's thread takes many replies before those who asked run: a thousand names for each of them
-    would stand in memory together, and keep it from others for good.
+    would be in memory together, and keep it from others for good.
     """
 
     __slots__ = ("_at", "_decode", "_message")

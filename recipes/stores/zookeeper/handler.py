@@ -100,7 +100,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
                     log.debug("the connection was gone already")
 
     def ring(self) -> None:
-        """Have kazoo's thread look at its queue once more than it was told to.
+        """Have kazoo's thread look at its queue once more than it would.
 
         An interrupt between kazoo's queueing a request and its ringing for it would
         leave every later request one behind.
@@ -151,7 +151,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             raise NoMoreTries  # kazoo's own word for an end of trying
 
     def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> threading.Thread:
-        """Run kazoo's loop in a daemon thread; its death is told, not printed."""
+        """Run kazoo's loop in a daemon thread; its death is reported, not printed."""
 
         def run() -> None:
             error: BaseException | None = None

@@ -80,7 +80,7 @@ class LeanSocket(socket.socket):
     def send_behind(self, data: bytes, step: Callable[[], None]) -> None:
         """Take a step, and then send; keep what does not fit in.
 
-        No signal strikes between the two, nor before it is known how much was sent: Python hears of one
+        No signal strikes between the two, nor before it is known how much was sent: Python handles one
         when a call has returned, and here all of it is one call. It finds nothing done, or everything.
         """
         if self.unsent:

@@ -293,7 +293,7 @@ class KazooSession:
             self.close()
 
     def _on_stop(self, error: BaseException | None) -> None:
-        """Kazoo's thread has ended; unless it was told to, the session is as good as gone."""
+        """Kazoo's thread has ended; unless it was to end, the session is as good as gone."""
         if error is None:
             self._on_lost("the connection was stopped")
         else:

@@ -103,7 +103,7 @@ class Part:
         call: The call.
         position: Which of its requests.
         acl: For what is made, encoded.
-        watcher: What kazoo tells of an event, if the request watches.
+        watcher: What kazoo calls with an event, if the request watches.
         failed: Told of what kazoo answers with, in place of a reply; must not block or raise.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""What kazoo says, heard: some facts reach the outside only as arguments of its log records."""
+"""What kazoo logs, read: some facts reach the outside only as arguments of its log records."""
 
 from __future__ import annotations
 

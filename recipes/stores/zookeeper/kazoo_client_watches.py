@@ -23,7 +23,7 @@ class Watches:
     kazoo is given one watcher for all of them, ``told``: its set of watchers then holds
     one entry a path, however many waiters come and give up. A mailbox is added before
     its request is sent, so that no event can come between; one that comes even before
-    the reply is told as well, being a hint to look again. One event ends the arming.
+    the reply is notified as well, being a hint to look again. One event ends the arming.
 
     A mailbox may also watch a whole queue, which takes many paths: the first event of any of them is
     told, as ``Changed(queue)``, and ends them all. What the server still watches for it then is used by the

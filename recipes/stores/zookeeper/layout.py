@@ -111,7 +111,7 @@ class Layout:
         return Contender(ref, kind="R" if _SHARED_ELSEWHERE.search(child) else "W")
 
     def foreign(self, child: str) -> str | None:
-        """Return what to tell of a child that is no contender, or may not wait for ours."""
+        """Return what to report of a child that is no contender, or may not wait for ours."""
         if child.startswith(NO_LOCK):
             return None
         if not self.children((child,)):

@@ -80,11 +80,11 @@ NO_SESSION = "bound to no session; it stands in the way until somebody deletes i
 class ZooKeeperProtocol(Values):
     """One session with ZooKeeper.
 
-    A server passes on to the leader every half tick whom it heard from, and dies with what it
-    has not passed on. That the leader answered shows that what the server had heard half a tick
-    before was passed on. No session is shorter than two ticks: so a renewal counts once another
-    one was answered that was sent a quarter of the timeout after its answer, and a tenth more for
-    clocks that go at different rates.
+    A server passes on to the leader every half tick which sessions have sent requests, and what
+    it has not passed on is lost with it. That the leader answered shows that what the server had
+    received half a tick before was passed on. No session is shorter than two ticks: so a renewal counts
+    once another one was answered that was sent a quarter of the timeout after its answer, and a tenth
+    more for clocks that go at different rates.
 
     Args:
         label: Where the store is, for errors.
@@ -184,7 +184,7 @@ class ZooKeeperProtocol(Values):
 
         A deletion that the store tells this session of, of another session's node, was
         delivered by a session that was alive then. Where the node was the own session's, a
-        dying session can tell of it as well.
+        dying session can report it as well.
         """
         own = Exists(op.mine.ref)
         if isinstance(op.evidence, LocallyGone):
@@ -342,7 +342,7 @@ class ZooKeeperProtocol(Values):
         (found,) = yield from self._together((Get(nearest[0].ref),))
         if found is not None and nearest[0].token in (0, found[1].czxid):
             return (replace(nearest[0], mark=unpack(queue, found[0] or b"").mark), *nearest[1:])
-        return nearest[1:] if len(nearest) < rule.reach else nearest  # more may stand ahead, unseen
+        return nearest[1:] if len(nearest) < rule.reach else nearest  # more may be ahead, unseen
 
     def _arm(self, targets: Ahead, context: RequestContext) -> Steps[tuple[Any, ...]]:
         found = yield from self._together(self._watches(targets, context))

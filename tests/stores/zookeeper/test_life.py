@@ -36,6 +36,7 @@ from recipes.stores.zookeeper.requests import (
     Stat,
 )
 from recipes.stores.zookeeper.tasks import AsyncKazooConnection
+from tests.children import child
 from tests.pace import taking
 from tests.run.test_struck import Strike
 from tests.stores.zookeeper.conftest import Box, Connections, answered, descriptors, let_go
@@ -631,7 +632,7 @@ def test_the_interpreter_exits_with_a_dead_server(server: FakeZooKeeper) -> None
             pass
     """
     command = [sys.executable, "-c", textwrap.dedent(program), server.hosts]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == "connected\n"

@@ -1,0 +1,116 @@
+"""The protocol of ``layout="name"``: one ephemeral node for each lock, ``<root>/<name>/lock``.
+
+So do programs that create one ephemeral node and wait until it is gone; this shares a lock with them. The
+node's data is the value of the cell, if this package made it: the session and the contender. Its lease is the
+session, and the token is ``czxid``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from recipes._contract.connection import Batch
+from recipes._contract.operations import End, Op, Open, Opened
+from recipes._contract.protocol import RequestContext, Steps
+from recipes.errors import SessionLost, StoreUnavailable
+from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take
+from recipes.stores.zookeeper.layout import Layout
+from recipes.stores.zookeeper.protocol import NO_SESSION, PARENT_TRIES, ZooKeeperProtocol
+from recipes.stores.zookeeper.protocol_asking import Asking
+from recipes.stores.zookeeper.requests import (
+    Close,
+    Connect,
+    Create,
+    Delete,
+    Exists,
+    Get,
+    NodeExists,
+    NoNode,
+    Stat,
+    Sync,
+)
+
+__all__ = ["NameProtocol"]
+
+FREE, STRANGER = Cell(), "?"
+
+
+class NameProtocol(Asking, CellProtocol):
+    """One session with ZooKeeper; arguments as `Asking`. Renewals count as `ZooKeeperProtocol` has it."""
+
+    renewals_per_ttl: ClassVar[int] = ZooKeeperProtocol.renewals_per_ttl
+    renewal_lag: ClassVar[float] = ZooKeeperProtocol.renewal_lag
+
+    def __init__(self, label: str, layout: Layout) -> None:
+        Asking.__init__(self, label, layout)
+        CellProtocol.__init__(self, "", float, longest_poll_s=None)  # nothing is polled: no jitter
+
+    def act(self, op: Op[Any], context: RequestContext) -> Steps[Any]:
+        """Carry out `Open`, or an act on cells."""
+        match op:
+            case Open():
+                granted = yield from self._one(Connect(op.ttl_s))
+                self.session_id = f"{granted.id & (2**64 - 1):x}"
+                return Opened(self.session_id, granted.timeout_s)
+            case Take():
+                return (yield from self._take(op, context))
+            case Peek():
+                _, _, found = yield from self._together((Sync("/"), *self._looks_at(op.cell, context)))
+                return self._cell(op.cell, found)
+            case Keep():
+                return (yield from self._ours(op.claims))
+            case Drop():
+                ours = yield from self._ours(op.claims)
+                mine = (self._path(cell) for (cell, _), its in zip(op.claims, ours, strict=True) if its)
+                yield from self._together(tuple(map(Delete, mine)))
+                return ours
+            case _:
+                raise AssertionError(f"{op!r} should be an act")
+
+    def end(self, op: End, context: RequestContext) -> Steps[None]:
+        """Close the session, and never resume it; all that it has goes with it."""
+        try:
+            yield from self._one(Close())
+        except SessionLost:
+            return
+
+    def _take(self, op: Take, context: RequestContext) -> Steps[Cell]:
+        """Create the node; a failed create is behind all that a read has to show."""
+        create = Create(self._path(op.cell), op.value.encode(), ephemeral=True)
+        for _ in range(PARENT_TRIES):
+            (created,) = yield Batch((create,))
+            if isinstance(created, NoNode):
+                yield from self._make(self._layout.ancestors(op.cell))
+            elif isinstance(created, NodeExists):
+                _, found = yield from self._together(self._looks_at(op.cell, context))
+                there = self._cell(op.cell, found)
+                return there if there.value else Cell(STRANGER, 0, 0.0)  # it was taken, and can be taken now
+            else:
+                ((_, stat),) = self._answers((created,))
+                return Cell(op.value, stat.czxid)
+        raise StoreUnavailable(self._label, f"the node of lock {op.cell!r} is deleted over and over")
+
+    def _ours(self, claims: tuple[Claim, ...]) -> Steps[tuple[bool, ...]]:
+        """Have the leader answer, and read each cell behind it; whether it has the value."""
+        reads = tuple(Get(self._path(cell)) for cell, _ in claims)
+        _, *found = yield from self._together((Sync("/"), *reads))
+        pairs = zip(claims, found, strict=True)
+        return tuple(self._cell(cell, one).value == value for (cell, value), one in pairs)
+
+    def _looks_at(self, cell: str, context: RequestContext) -> tuple[Exists, Get]:
+        """Read a node, and have its next event be ``Changed(cell)``, whether or not it is there."""
+        return Exists(self._path(cell), context.mailbox, cell), Get(self._path(cell))
+
+    def _cell(self, cell: str, found: tuple[bytes | None, Stat] | None) -> Cell:
+        """Return what a node says; one whose data does not name its session is another program's."""
+        if found is None:
+            return FREE
+        data, stat = found
+        if not stat.owner:
+            self._notices.add(self._path(cell), f"{self._path(cell)} is {NO_SESSION}")
+        value = (data or b"").decode("utf-8", "replace")
+        ours = value.startswith(f"{stat.owner & (2**64 - 1):x}/")
+        return Cell(value if ours else STRANGER, stat.czxid)
+
+    def _path(self, cell: str) -> str:
+        return f"{self._layout.queue(cell)}/lock"

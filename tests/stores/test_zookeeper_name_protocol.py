@@ -1,0 +1,222 @@
+"""The protocol of ``layout="name"``, request by request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes import TooWeak, connect
+from recipes._contract.connection import Batch
+from recipes._contract.contenders import Contender
+from recipes._contract.operations import (
+    Check,
+    End,
+    Enqueue,
+    Entry,
+    List,
+    Look,
+    Open,
+    Opened,
+    Probe,
+    Renew,
+    Ticket,
+    Withdraw,
+)
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.guarantees import STORES
+from recipes.stores.registry import from_url
+from recipes.stores.zookeeper.layout import Layout
+from recipes.stores.zookeeper.protocol import PARENT_TRIES, ZooKeeperProtocol
+from recipes.stores.zookeeper.protocol_name import NameProtocol
+from recipes.stores.zookeeper.requests import (
+    BadVersion,
+    Close,
+    Connect,
+    Create,
+    Delete,
+    Exists,
+    Get,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    SessionInfo,
+    Stat,
+    Sync,
+)
+from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, feed
+
+SESSION = -3  # signed, as on the wire
+ID = "10000000-0000-4000-8000-000000000000"
+VALUE = f"fffffffffffffffd/{ID}"
+TICKET = Ticket("x", "lock", ID)
+NODE = "/app/x/lock"
+MINE = Entry(TICKET, "x", 500)
+OURS = VALUE.encode(), Stat(czxid=500, owner=SESSION, version=0)
+THEIRS = b"host-7", Stat(czxid=400, owner=99, version=0)
+CREATE = Batch((Create(NODE, VALUE.encode(), ephemeral=True),))
+MADE, TAKEN, MISSING = ((NODE, OURS[1]),), (NodeExists(),), (NoNode(),)
+LOOKING = Batch((Exists(NODE, MAILBOX, "x"), Get(NODE)))
+SEEN = Batch((Sync("/"), Exists(NODE, MAILBOX, "x"), Get(NODE)))
+READ = Batch((Sync("/"), Get(NODE)))
+CUT = StoreUnavailable("zookeeper://z", "cut")
+HOLDER = Contender("x", "", session="", token=400)
+
+
+@pytest.fixture
+def zk() -> NameProtocol:
+    made = NameProtocol("zookeeper://z", Layout("app"))
+    steps = feed(made.open(Open(15.0), CONTEXT), SessionInfo(SESSION, 10.0))
+    assert steps == [Connect(15.0)]
+    assert steps.result == Opened("fffffffffffffffd", 10.0)
+    return made
+
+
+def taken(zk: NameProtocol, *replies: Any, context: Any = CONTEXT) -> Any:
+    return feed(zk.enqueue(Enqueue(TICKET, EXCLUSIVE), context), *replies)
+
+
+def test_a_renewal_counts_as_with_the_queue() -> None:
+    assert NameProtocol.renewals_per_ttl == ZooKeeperProtocol.renewals_per_ttl == 7
+    assert NameProtocol.renewal_lag == ZooKeeperProtocol.renewal_lag
+
+
+def test_a_free_name_is_taken_in_one_request(zk: NameProtocol) -> None:
+    steps = taken(zk, MADE)
+    assert steps == [CREATE]
+    assert (steps.result.mine, steps.result.ahead) == (MINE, ())
+
+
+def test_a_name_that_another_has_is_watched(zk: NameProtocol) -> None:
+    steps = taken(zk, TAKEN, (THEIRS[1], THEIRS))
+    assert steps == [CREATE, LOOKING]
+    assert steps.result.ahead == (HOLDER,)
+    assert steps.result.due_s is None  # the watch says it
+    steps = feed(zk.look(Look(steps.result.mine, EXCLUSIVE, ()), CONTEXT), MADE)
+    assert (steps, steps.result.mine) == ([CREATE], MINE)
+
+
+def test_a_name_that_is_free_again_as_it_is_read_is_looked_at_at_once(zk: NameProtocol) -> None:
+    steps = taken(zk, TAKEN, (NoNode(), NoNode()))
+    assert steps == [CREATE, LOOKING]
+    assert 0 < steps.result.due_s < 0.01
+    assert feed(zk.probe(Probe(TICKET, EXCLUSIVE), CONTEXT), TAKEN, (None, NoNode())).result is None
+
+
+def test_the_node_above_is_made_where_it_is_missing(zk: NameProtocol) -> None:
+    steps = taken(zk, MISSING, (NodeExists(), ("/app/x", OURS[1])), MADE)
+    assert steps == [CREATE, Batch((Create("/app"), Create("/app/x"))), CREATE]
+    assert steps.result.mine == MINE
+
+
+def test_a_node_above_that_is_deleted_over_and_over_is_said(zk: NameProtocol) -> None:
+    with pytest.raises(StoreUnavailable, match="the node of lock 'x' is deleted over and over"):
+        taken(zk, *[MISSING, (NodeExists(), NodeExists())] * PARENT_TRIES)
+
+
+def test_a_create_whose_reply_was_lost_is_known_by_its_value(zk: NameProtocol) -> None:
+    with pytest.raises(StoreUnavailable):
+        taken(zk, (CUT,))
+    steps = taken(zk, TAKEN, (OURS[1], OURS), context=AGAIN)
+    assert steps == [CREATE, LOOKING]
+    assert (steps.result.mine, steps.result.ahead) == (MINE, ())
+    assert feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, OURS)).result.missing == ()
+
+
+def test_a_value_that_another_session_copied_is_not_ours(zk: NameProtocol) -> None:
+    assert taken(zk, TAKEN, (THEIRS[1], (OURS[0], THEIRS[1]))).result.ahead == (HOLDER,)
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\xff", b"a/b"])
+def test_whatever_another_program_writes_it_holds(zk: NameProtocol, data: bytes | None) -> None:
+    assert taken(zk, TAKEN, (THEIRS[1], (data, THEIRS[1]))).result.ahead == (HOLDER,)
+    assert list(zk.noticed()) == []
+
+
+def test_a_node_that_is_not_ephemeral_is_reported_once(zk: NameProtocol) -> None:
+    stays = b"", Stat(czxid=400, owner=0, version=0)
+    for _ in range(2):
+        assert taken(zk, TAKEN, (stays[1], stays)).result.ahead == (HOLDER,)
+    assert list(zk.noticed()) == [
+        f"{NODE} is bound to no session; it stands in the way until somebody deletes it"
+    ]
+
+
+@pytest.mark.parametrize("found", [NoNode(), THEIRS])
+def test_a_renewal_names_what_is_gone(zk: NameProtocol, found: Any) -> None:
+    taken(zk, MADE)
+    steps = feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, found))
+    assert steps == [READ]
+    assert (steps.result.ttl_s, steps.result.missing) == (10.0, (MINE,))
+
+
+def test_a_renewal_without_a_lock_has_the_leader_answer(zk: NameProtocol) -> None:
+    assert feed(zk.renew(Renew((), 5.0), CONTEXT), (None,)) == [Batch((Sync("/"),))]
+
+
+def test_only_the_own_node_is_deleted(zk: NameProtocol) -> None:
+    taken(zk, MADE)
+    steps = feed(zk.withdraw(Withdraw(TICKET, MINE), CONTEXT), (None, OURS), (None,))
+    assert (steps, steps.result) == ([READ, Batch((Delete(NODE),))], True)
+    taken(zk, MADE)
+    steps = feed(zk.withdraw(Withdraw(TICKET, MINE), CONTEXT), (None, THEIRS))
+    assert (steps, steps.result) == ([READ], False)
+
+
+def test_check_and_listing_read_behind_a_sync(zk: NameProtocol) -> None:
+    taken(zk, MADE)
+    steps = feed(zk.check(Check(MINE, (), None), CONTEXT), (None, OURS[1], OURS))
+    assert (steps, steps.result.mine) == ([SEEN], True)
+    steps = feed(zk.listing(List("x", 5, watch=True), CONTEXT), (None, None, NoNode()))
+    assert (steps, steps.result.contenders, steps.result.due_s) == ([SEEN], (), None)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(SessionExpired(), SessionLost), (CUT, StoreUnavailable), (BadVersion(), StoreRefused)],
+)
+def test_errors_are_what_they_mean(zk: NameProtocol, error: Exception, raised: type[Exception]) -> None:
+    with pytest.raises(raised):
+        taken(zk, (error,))
+    with pytest.raises(raised):
+        feed(zk.renew(Renew((), 5.0), CONTEXT), (error,))
+
+
+@pytest.mark.parametrize("reply", [None, SessionExpired()])
+def test_the_end_closes_the_session(zk: NameProtocol, reply: Any) -> None:
+    assert feed(zk.end(End(), CONTEXT), reply) == [Close()]
+
+
+def test_only_acts_are_carried_out(zk: NameProtocol) -> None:
+    with pytest.raises(AssertionError, match="should be an act"):
+        feed(zk.act(End(), CONTEXT))
+
+
+def test_the_option_makes_the_backend_of_this_layout() -> None:
+    backend = from_url("zookeeper://h/app", {"layout": "name"})
+    assert type(backend.protocol()) is NameProtocol
+    assert type(from_url("zookeeper://h/app", {}).protocol()) is ZooKeeperProtocol
+    given, queued = backend.guarantees, STORES["zookeeper"]
+    assert (given.order, given.shared, given.values) == ("none", False, False)
+    assert (given.fencing, given.proven, given.survives) == (True, True, queued.survives)
+
+
+def test_what_a_name_cannot_be_is_refused_before_any_request() -> None:
+    client = connect("zookeeper://h/app", layout="name")
+    with pytest.raises(TooWeak):
+        client.rwlock("x")
+    with pytest.raises(TooWeak):
+        connect("zookeeper://h/app", layout="name", require="fair")
+
+
+@pytest.mark.parametrize(
+    ("layout", "error", "says"),
+    [
+        ("names", ValueError, "layout='names': use 'name', or leave it out"),
+        (1, TypeError, "layout= is text, not int"),
+    ],
+)
+def test_an_unknown_layout_is_refused(layout: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        connect("zookeeper://h/app", layout=layout)
