@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
+    from tenacity.stop import stop_base
+    from tenacity.wait import wait_base
+
     from recipes._contract.backend import Backend
     from recipes._run.runtime import Settings
     from recipes._run.tasks import AsyncRuntime
@@ -44,6 +47,7 @@ def connect(
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
     owner: str | None = None,
+    retry: wait_base | stop_base | tuple[wait_base, stop_base] | None = None,
     username: str | None = None,
     password: str | Callable[[], str] | None = None,
     tls_ca: str | PathLike[str] | None = None,
@@ -58,6 +62,7 @@ def connect(
     tables: str | None = None,
     create_tables: bool | None = None,
     root: str | None = None,
+    layout: str | None = None,
     **unknown: Never,
 ) -> Client:
     """Return a client of the store at ``url``; validates, and does no I/O.
@@ -79,16 +84,24 @@ def connect(
             MariaDB: an ``Engine`` for `connect`, an ``AsyncEngine`` for `connect_async`. Its pool is used,
             and it is never disposed of.
         session_timeout: Seconds after which the store frees what this client holds, if it
-            hears nothing; what is asked for (`Session.timeout` is what was granted). At
+            gets no renewal; what is asked for (`Session.timeout` is what was granted). At
             least 2.
         request_timeout: Seconds for one request, hence for `Lock.try_acquire`,
             `Grant.release` and `Grant.verify`.
         require: What the store has to give, one or several of "fencing", "linearizable", "durable",
             "many_processes", "many_machines", "fair", "shared", "proven" and "values" (see
-            `Guarantees`).
+            `Guarantees`). What can be known of that only once the store has answered is checked again as the
+            session starts.
         owner: A label that `Lock.holders` and the like show to those who look, with the name of this
             machine, the process's number, and when it joined: 1 to 200 characters, stored beside
             each contender. None: nothing of that is stored.
+        retry: How to ask again where an answer was lost: a wait of tenacity for the pauses between tries
+            (``tenacity.wait_fixed(0.5)``), a stop to give up earlier (``tenacity.stop_after_attempt(3)``), or
+            a tuple of both. Each call still has one deadline, its timeout: no pause goes past it, and a stop
+            can only end it sooner, with `StoreUnavailable` (`OutcomeUnknown` for a write that may have been
+            done). Tries and seconds are counted for each operation that a call asks, and waiting for the
+            turn in a queue is none. Renewing, releasing and cleaning up never stop so. None: exponential
+            pauses with full jitter, of at most 1 s, until the deadline.
         username: Whom to log in as, on a store on a network; with ``password``. Both may also be in
             the URL, as ``user:password@``.
         password: Text, or a callable that returns it. It runs in a thread of its own, one at a time,
@@ -112,6 +125,9 @@ def connect(
         create_tables: For SQL, whether tables that are missing are made; else that is `StoreRefused`.
         root: For an engine of SQLAlchemy, what a URL has behind the database: it keeps this application's
             names apart from others'.
+        layout: For ZooKeeper, "name": each lock is one ephemeral node ``<root>/<name>/lock``, as other
+            programs make it, instead of a queue; grants come in no order, and there are locks only. What
+            locks one name by another layout is not excluded. None: the layout of this package.
         unknown: There are no other options.
 
     Raises:
@@ -140,12 +156,14 @@ def connect(
             "tables": tables,
             "create_tables": create_tables,
             "root": root,
+            "layout": layout,
             **unknown,
         },
     )
     del password, unknown  # first of all: no traceback shows a password from here on
     timeouts = {"session_timeout": session_timeout, "request_timeout": request_timeout}
-    return Client(*checked(url, asynchronous=False, require=require, owner=owner, **timeouts, **options))
+    general: dict[str, Any] = {"require": require, "owner": owner, "retry": retry, **timeouts}
+    return Client(*checked(url, asynchronous=False, **general, **options))
 
 
 @like_function(connect)
@@ -192,6 +210,7 @@ class Client(BaseClient):
             StoreUnavailable: The store gave no answer within the request timeout.
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
+            TooWeak: The store has no queue; nothing was sent.
             ValueError: The limit does not fit; nothing was sent.
         """
         return self._runtime.run(self._locks(limit), self._looking())
@@ -208,6 +227,7 @@ class Client(BaseClient):
         Raises:
             StoreUnavailable: The store gave no answer within twice the request timeout.
             StoreRefused: The store said no.
+            TooWeak: The store turned out not to give what is required of it.
             ClientClosed: The client was closed.
         """
         within = 2 * self._runtime.settings.request_timeout_s

@@ -5,7 +5,8 @@
     RecipesError
     ├── LockError                what happened to one lock, or whatever else is held
     │   ├── LockTimeout          not acquired in time (also a TimeoutError)
-    │   │   └── AlreadyJoined    another session is the member of a group with this id
+    │   │   ├── AlreadyJoined    another session is the member of a group with this id
+    │   │   └── StoreTimeout     the same, as the store did not answer (also a StoreUnavailable)
     │   ├── LockLost             held once, and no longer proven
     │   ├── QueueFull            as many wait as may
     │   └── WouldDeadlock        waiting for a grant of the same thread or task
@@ -56,6 +57,7 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "StoreRefused",
+    "StoreTimeout",
     "StoreUnavailable",
     "StoreUntrusted",
     "TooWeak",
@@ -109,6 +111,9 @@ _WORDS = {"election": ("won", "campaign again"), "group": ("joined", "join again
 
 class LockTimeout(LockError, TimeoutError):
     """The lock was not acquired in time, and nothing of the attempt stays behind.
+
+    Where the reason is that the store did not answer, it is a `StoreTimeout`, which is a
+    `StoreUnavailable` too. So a program can tell "busy" from "down".
 
     Attributes:
         lock: The name of the lock.
@@ -301,7 +306,7 @@ class SessionLost(RecipesError):
 
     Attributes:
         reason: Why, in a few words.
-        lock: The lock whose queue the call stood in, if it was told not to queue again.
+        lock: The lock whose queue the call had joined, if it was not to queue again.
         recipe: What that is, as in every `LockError`.
     """
 
@@ -473,6 +478,43 @@ class StoreUnavailable(StoreError, ConnectionError):
 
     def __str__(self) -> str:
         return f"no answer from {self.store}: {self.detail}; check that it runs and can be reached"
+
+
+class StoreTimeout(LockTimeout, StoreUnavailable):
+    """The lock was not acquired in time, and when the time ended the store did not answer.
+
+    Both a `LockTimeout` and a `StoreUnavailable`. It cannot be known whether the lock is held by another
+    client. What the attempt may have left in the queue is withdrawn behind the scenes, or goes with its
+    session.
+
+    Attributes:
+        lock: The name of the lock.
+        recipe: What it is, as in every `LockError`.
+        timeout_s: The seconds that were allowed.
+        position: How many contenders were ahead when last looked, None if never seen.
+        store: Where, as in every `StoreError`.
+        detail: What was seen.
+        unsent: It is known that nothing was sent.
+    """
+
+    def __init__(
+        self,
+        lock: str,
+        timeout_s: float,
+        position: int | None = None,
+        *,
+        silent: StoreUnavailable,
+        recipe: str = "lock",
+    ) -> None:
+        of_lock = {"lock": lock, "recipe": recipe, "timeout_s": timeout_s, "position": position}
+        of_store = {"store": silent.store, "detail": silent.detail, "unsent": silent.unsent}
+        RecipesError.__init__(self, **of_lock, **of_store)  # the two bases take different arguments
+
+    def __str__(self) -> str:
+        return (
+            f"{self._title} was not {self._words[0]} within {self.timeout_s:g} s: no answer from "
+            f"{self.store} ({self.detail}); check that the store runs and can be reached"
+        )
 
 
 class StoreUntrusted(StoreUnavailable):

@@ -4,7 +4,7 @@ The package is silent by default. If the application has configured structlog, r
 go to its ``recipes`` logger; otherwise to the standard library's logger ``recipes``,
 which has a ``NullHandler`` until the application adds a handler. What is routine is
 logged at level DEBUG; a level that is set on the standard logger ``recipes`` counts in
-both. `log_json` prints JSON lines; `subscribe` passes records to a function.
+both, and `configure` sets it. `log_json` prints JSON lines; `subscribe` passes records to a function.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from recipes._section import Section
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["EVENTS", "EventType", "Transition", "log_json", "subscribe"]
+__all__ = ["EVENTS", "EventType", "Transition", "configure", "log_json", "subscribe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,15 +300,51 @@ def _event(recipe: str, transition: str) -> str:
     return event_of(noun_of(recipe), transition)
 
 
-def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
-    """Print every transition as one line of JSON to ``stream`` (standard error if None).
+def configure(*, level: int | str) -> None:
+    """Log transitions from this level on, in the standard log and under structlog.
 
-    Beside its fields it has ``level``, ``timestamp`` and ``pid``: several processes may write to
+    The same as ``logging.getLogger("recipes").setLevel(level)``. `subscribe` and `log_json` are not
+    affected.
+
+    Args:
+        level: "debug" (everything), "info", "warning", "error" (nothing), or a number of `logging`.
+
+    Raises:
+        ValueError: There is no such level.
+        TypeError: It is neither text nor a number.
+    """
+    _standard.setLevel(_number_of(level))
+
+
+def _number_of(level: int | str) -> int:
+    if isinstance(level, bool) or not isinstance(level, int | str):
+        raise TypeError(f"level is text or a number of logging, not {type(level).__name__}")
+    if isinstance(level, int):
+        return level
+    known = logging.getLevelNamesMapping()
+    if level.upper() not in known:
+        raise ValueError(f"there is no level {level!r}; use 'debug', 'info', 'warning' or 'error'")
+    return known[level.upper()]
+
+
+def log_json(stream: IO[str] | None = None, *, level: int | str = "debug") -> Callable[[], None]:
+    """Print transitions as lines of JSON to ``stream`` (standard error if None).
+
+    Beside its fields each has ``level``, ``timestamp`` and ``pid``: several processes may write to
     one file, and ``recipes timeline`` draws it.
+
+    Args:
+        stream: Where to write.
+        level: The least level to print, as for `configure`; "debug" prints all.
 
     Returns:
         A function that ends it.
+
+    Raises:
+        ValueError: There is no such level.
+        TypeError: It is neither text nor a number.
     """
+    least = _number_of(level)
     import structlog  # noqa: PLC0415 - as in _logfmt
 
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
@@ -316,6 +352,8 @@ def log_json(stream: IO[str] | None = None) -> Callable[[], None]:
 
     def write(transition: Transition) -> None:
         event = transition.event
+        if _LEVELS[_level(event)] < least:
+            return
         entry = {"event": event, "level": _level(event), "pid": os.getpid(), **transition.fields()}
         print(render(None, "", stamp(None, "", entry)), file=stream or sys.stderr, flush=True)
 
@@ -337,7 +375,7 @@ def emit(transition: Transition) -> None:
     """Hand a record to the log and to every subscriber; never raises.
 
     Exporters and handlers of logs have locks. So what a signal handler or a finalizer emits amid a
-    telling is told next, by what it interrupted.
+    emission is emitted next, by what it interrupted.
     """
     untold = _untold()
     untold.append(transition)
@@ -394,7 +432,7 @@ def _log(transition: Transition) -> None:
             f"{event} %s",
             _logfmt()(None, level, dict(values)),
             extra=_attributes({"event": event, **values}),
-            stacklevel=_stacklevel(),
+            stacklevel=stacklevel(),
         )
 
 
@@ -411,8 +449,8 @@ def _makes_records(structlog: Any) -> bool:
     )
 
 
-def _stacklevel() -> int:
-    """Return how far above `_log` the user's line is that led to the event, as ``stacklevel`` counts.
+def stacklevel() -> int:
+    """Return how far above the caller of this the user's line is that led there, as ``stacklevel`` counts.
 
     Events of the package's own threads and tasks have none: then it is 1, a line of this module.
     """

@@ -153,7 +153,7 @@ class _BaseGrant:
         hold.grant = self
         hold.on_end = lost._on_end  # noqa: SLF001 - the two are one
         if hold.ended:
-            lost._on_end()  # noqa: SLF001 - it ended before it could be told
+            lost._on_end()  # noqa: SLF001 - it ended before it could be notified
 
     @property
     def token(self) -> int | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, get_args
 
 from recipes.errors import TooWeak
 
-__all__ = ["STORES", "Guarantees", "Need", "require"]
+__all__ = ["CELL", "STORES", "Guarantees", "Need", "like", "one_holder", "require"]
 
 Need = Literal[
     "fencing",
@@ -33,7 +33,7 @@ class Guarantees:
         linearizable: What was granted or released is seen by every request that is asked
             later, whichever client asks.
         fencing: Grants carry tokens that rise from holder to holder.
-        scope: Who can share a lock: the threads and tasks of one "process", the processes
+        scope: What can share a lock: the threads and tasks of one "process", the processes
             of one "machine", or the machines of a "cluster".
         durable: Tokens go on rising after everything was switched off and on again, if what
             the store writes to keeps it: a file on tmpfs is gone.
@@ -144,6 +144,21 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             " with a larger token",
             timeout="by the server's wall clock: a jump forward frees early",
         ),
+        "memcached": Guarantees(
+            linearizable=False,
+            fencing=True,
+            scope="cluster",
+            durable=True,
+            order="none",
+            shared=False,
+            proven=True,
+            values=False,
+            survives="the death of any client, and a restart, after which nothing is granted for"
+            " restart_grace; after flush_all, eviction or the removal of a key by another program a second"
+            " holder may be let in, with a larger token, as long as the server's clock is not set back over"
+            " a restart",
+            timeout="by the server's monotonic clock: up to three seconds after it",
+        ),
         "sqlite": Guarantees(
             linearizable=True,
             fencing=True,
@@ -175,12 +190,51 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
 
 What ``redis`` survives is said for one server with the options as they are by default: with ``replicas`` it
 survives a failover too, and without ``restart_grace`` not even a restart. `Client.guarantees` says it for
-the options that were given.
+the options that were given. ``memcached`` is "proven" if the server was started with ``-M``, which is known
+once a client is connected: without it the server forgets locks when its memory is used up.
 """
 
+CELL = Guarantees(
+    linearizable=True,
+    fencing=True,
+    scope="process",
+    durable=False,
+    order="none",
+    shared=False,
+    proven=True,
+    values=False,
+    survives="nothing: it ends with its process",
+    timeout="exact",
+)
+"""What a store promises that keeps one holder of each name, and no queue; the one in memory, for tests."""
 
-def require(needs: Need | Iterable[Need], given: Guarantees, store: str) -> None:
-    """Refuse a store that does not give what is needed.
+
+def one_holder(given: Guarantees) -> Guarantees:
+    """Return what a store promises with a layout that keeps one holder of each name, and no queue.
+
+    Args:
+        given: What it promises with its usual layout.
+    """
+    return replace(given, order="none", shared=False, values=False)
+
+
+def like(store: str) -> Guarantees:
+    """Return what a store promises.
+
+    Args:
+        store: The scheme of its URLs, or "cell" for `CELL`.
+
+    Raises:
+        ValueError: There is no such store.
+    """
+    given = CELL if store == "cell" else STORES.get(store)
+    if given is None:
+        raise ValueError(f"like={store!r}: use {', '.join(map(repr, [*STORES, 'cell']))}")
+    return given
+
+
+def require(needs: Need | Iterable[Need], given: Guarantees, store: str) -> tuple[Need, ...]:
+    """Refuse a store that does not give what is needed; returns what that is.
 
     Args:
         needs: One or several.
@@ -197,6 +251,7 @@ def require(needs: Need | Iterable[Need], given: Guarantees, store: str) -> None
     if missing:
         others = [scheme for scheme, other in STORES.items() if all(other.meets(need) for need in wanted)]
         raise TooWeak(store, tuple(missing), tuple(f"{scheme}://" for scheme in others))
+    return tuple(wanted)
 
 
 def _checked(needs: Need | Iterable[Need]) -> list[Need]:

@@ -27,11 +27,12 @@ class ContenderInfo:
 
     Attributes:
         lock: The lock's name.
-        position: How many stand ahead.
+        position: How many are ahead.
         holds: Whether it holds the lock as the store shows it; it may not know yet, or have given
             it up by its own clock already.
         mode: "exclusive" or "shared" (a reader, a writer that downgraded, or what holds permits).
-        token: The fencing token that it has, or will have; None of what takes permits.
+        token: The fencing token that it has, or will have; None of what takes permits, and of a
+            holder of which the store does not say it.
         mine: Whether it belongs to the session of the client that looks.
         ours: Whether it is of this package's layout; of others nothing else is known than what is here.
         session: The store's id of its session in hexadecimal; empty where it is not shown.
@@ -115,7 +116,7 @@ def _described(
         position,
         holds,
         "shared" if contender.downgraded else rule.mode,
-        contender.token if rule.weight is None else None,
+        (contender.token or None) if rule.weight is None else None,
         bool(session) and contender.session == session,
         ours,
         contender.session,

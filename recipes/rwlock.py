@@ -9,6 +9,7 @@ from recipes._api.held_threads import BlockingHeld
 from recipes._rules.exclusive import WRITER
 from recipes._rules.readwrite import SHARED
 from recipes.grant import AsyncGrant, AsyncWriteGrant, Grant, WriteGrant
+from recipes.guarantees import Need
 
 if TYPE_CHECKING:
     from recipes._run.blocking import BlockingRuntime
@@ -24,30 +25,31 @@ __all__ = [
 ]
 
 RECIPE = "rwlock"
+NEEDS: tuple[Need, ...] = ("shared",)
 
 
 class ReadLock(BlockingHeld[Grant]):
     """The shared side of a `ReadWriteLock`: held together with other readers, with no writer beside."""
 
-    _rule, _recipe, _grant = SHARED, RECIPE, Grant
+    _rule, _recipe, _grant, _needs = SHARED, RECIPE, Grant, NEEDS
 
 
 class WriteLock(BlockingHeld[WriteGrant]):
     """The exclusive side of a `ReadWriteLock`; its grants can be downgraded."""
 
-    _rule, _recipe, _grant = WRITER, RECIPE, WriteGrant
+    _rule, _recipe, _grant, _needs = WRITER, RECIPE, WriteGrant, NEEDS
 
 
 class AsyncReadLock(AsyncHeld[AsyncGrant]):
     """The shared side of an `AsyncReadWriteLock`: held with other readers, with no writer beside."""
 
-    _rule, _recipe, _grant = SHARED, RECIPE, AsyncGrant
+    _rule, _recipe, _grant, _needs = SHARED, RECIPE, AsyncGrant, NEEDS
 
 
 class AsyncWriteLock(AsyncHeld[AsyncWriteGrant]):
     """The exclusive side of an `AsyncReadWriteLock`; its grants can be downgraded."""
 
-    _rule, _recipe, _grant = WRITER, RECIPE, AsyncWriteGrant
+    _rule, _recipe, _grant, _needs = WRITER, RECIPE, AsyncWriteGrant, NEEDS
 
 
 class _BaseReadWriteLock:
@@ -86,6 +88,7 @@ class ReadWriteLock(_BaseReadWriteLock):
             it, unless `Grant.progress` was called. At least 0.1; None: never.
 
     Raises:
+        TooWeak: The store has no shared locks.
         ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
             ``max_hold`` is too short, or no duration.
 
@@ -119,6 +122,7 @@ class AsyncReadWriteLock(_BaseReadWriteLock):
             only "tell" by ``grant.lost``.
 
     Raises:
+        TooWeak: The store has no shared locks.
         ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
             ``max_hold`` is too short, or no duration; ``on_lost`` is neither.
 

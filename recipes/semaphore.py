@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Never, Self
 
 from recipes._api.acquiring import Acquiring
 from recipes._api.held import Held
 from recipes._api.held_tasks import AsyncHeld
 from recipes._api.held_threads import BlockingHeld
-from recipes._api.options import AcquireOptions
+from recipes._api.options import AcquireOptions, refuse
 from recipes._api.signatures import like
 from recipes._rules.permits import permits
 from recipes.grant import AsyncSemaphoreGrant, SemaphoreGrant
+from recipes.guarantees import Need
 
 __all__ = ["AsyncSemaphore", "Semaphore"]
 
@@ -21,6 +22,7 @@ class _BaseSemaphore(Held):
     """What a semaphore is in both runtimes."""
 
     _recipe: ClassVar[str] = "semaphore"
+    _needs: ClassVar[tuple[Need, ...]] = ("shared",)
 
     def __init__(self, runtime: Any, name: str, limit: int, **options: Any) -> None:
         super().__init__(runtime, name, **options)
@@ -52,6 +54,7 @@ class Semaphore(_BaseSemaphore, BlockingHeld[SemaphoreGrant]):
         max_hold: Seconds after which a holder that makes no ``progress`` gives its permits up.
 
     Raises:
+        TooWeak: Several cannot hold together in the store.
         ValueError: The name, the limit or ``max_hold`` does not fit.
     """
 
@@ -62,6 +65,7 @@ class Semaphore(_BaseSemaphore, BlockingHeld[SemaphoreGrant]):
 
     def acquire(
         self,
+        /,
         weight: int | None = None,
         *,
         timeout: float | None = None,
@@ -69,6 +73,7 @@ class Semaphore(_BaseSemaphore, BlockingHeld[SemaphoreGrant]):
         on_session_lost: Literal["requeue", "fail"] = "requeue",
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
+        **unknown: Never,
     ) -> SemaphoreGrant:
         """Wait for so many permits and return the grant, which is held then.
 
@@ -79,12 +84,14 @@ class Semaphore(_BaseSemaphore, BlockingHeld[SemaphoreGrant]):
             on_session_lost: What to do when the place in the queue is gone: "requeue", or "fail".
             on_queued: Called with the number of those ahead if it has to wait.
             on_position: Called when that number changes.
+            unknown: There are no other options; instead of ``blocking=False`` use `try_acquire`.
 
         Raises:
             WouldDeadlock: This thread or task holds permits without which this contender, or one ahead
                 of it that waits, can never have theirs.
             RecipesError: As for `Lock.acquire`; a ValueError if the weight or an option does not fit.
         """
+        refuse(unknown)
         how = AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position)
         return self._weighing(weight)._acquire(how)  # noqa: SLF001 - one of its own
 
@@ -113,6 +120,7 @@ class AsyncSemaphore(_BaseSemaphore, AsyncHeld[AsyncSemaphoreGrant]):
         on_lost: What ``async with`` does when the grant is lost: "cancel" the body, or "tell" alone.
 
     Raises:
+        TooWeak: Several cannot hold together in the store.
         ValueError: The name, the limit, ``max_hold`` or ``on_lost`` does not fit.
     """
 
@@ -132,6 +140,7 @@ class AsyncSemaphore(_BaseSemaphore, AsyncHeld[AsyncSemaphoreGrant]):
     @like(Semaphore.acquire)
     def acquire(
         self,
+        /,
         weight: int | None = None,
         *,
         timeout: float | None = None,
@@ -139,7 +148,9 @@ class AsyncSemaphore(_BaseSemaphore, AsyncHeld[AsyncSemaphoreGrant]):
         on_session_lost: Literal["requeue", "fail"] = "requeue",
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
+        **unknown: Never,
     ) -> Acquiring[AsyncSemaphoreGrant]:
+        refuse(unknown)
         how = AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position)
         return self._weighing(weight)._acquiring(how)  # noqa: SLF001 - one of its own
 

@@ -27,6 +27,7 @@ from recipes.errors import (
     StoreError,
     StoreFull,
     StoreRefused,
+    StoreTimeout,
     StoreUnavailable,
     StoreUntrusted,
     TooWeak,
@@ -181,6 +182,13 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
     ),
     (StoreError("h:1", "odd"), "h:1: odd"),
     (StoreUnavailable("h:1", "cut"), "no answer from h:1: cut; check that it runs and can be reached"),
+    (
+        StoreTimeout("x", 2.5, 3, silent=StoreUnavailable("h:1", "cut"), recipe="semaphore"),
+        (
+            "semaphore 'x' was not acquired within 2.5 s: no answer from h:1 (cut); "
+            "check that the store runs and can be reached"
+        ),
+    ),
     (StoreRefused("h:1", "no"), "h:1 refused: no; asking again will not help"),
     (
         StoreUntrusted("h:1", "expired"),
@@ -244,6 +252,9 @@ def test_an_error_of_an_earlier_version_is_of_a_lock() -> None:
 def test_they_are_what_callers_of_the_standard_library_expect() -> None:
     assert issubclass(LockTimeout, TimeoutError)
     assert issubclass(StoreUnavailable, ConnectionError)
+    assert issubclass(StoreTimeout, LockTimeout)
+    assert issubclass(StoreTimeout, StoreUnavailable)
+    assert not issubclass(LockTimeout, StoreUnavailable)
     assert not issubclass(StoreRefused, ConnectionError)
     assert not issubclass(SessionLost, StoreError)
 

@@ -6,6 +6,9 @@ import json
 import linecache
 import logging
 import os
+import re
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -21,7 +24,7 @@ from recipes import events
 from recipes._contract.operations import Renew, Renewal
 from recipes.client import Client
 from recipes.errors import LockTimeout, StoreUnavailable
-from recipes.events import EVENTS, Transition, log_json, subscribe
+from recipes.events import EVENTS, Transition, configure, log_json, subscribe
 from tests.programs.test_keep import Keeping
 from tests.run.doubles import SETTINGS, FaultyBackend
 
@@ -385,6 +388,71 @@ def test_the_level_of_the_standard_logger_counts_under_structlog(entries: list[d
     assert [one["event"] for one in entries] == ["lock.timeout", "lock.lost"]
 
 
+@pytest.mark.parametrize(
+    ("level", "events_logged"),
+    [
+        ("debug", ["lock.acquired", "lock.timeout", "lock.lost"]),
+        ("INFO", ["lock.timeout", "lock.lost"]),
+        (logging.WARNING, ["lock.lost"]),
+        ("error", []),
+    ],
+)
+def test_one_call_turns_events_down_under_structlog(
+    level: Any, events_logged: list[str], entries: list[dict[str, Any]]
+) -> None:
+    events.configure(level=level)
+    for event in ("lock.acquired", "lock.timeout", "lock.lost"):
+        events.emit(Transition(event, name="x"))
+    assert [one["event"] for one in entries] == events_logged
+
+
+@pytest.mark.parametrize("set_up", [configure, log_json])
+def test_a_level_that_does_not_exist_is_refused(set_up: Any) -> None:
+    with pytest.raises(ValueError, match="there is no level 'loud'"):
+        set_up(level="loud")
+    for wrong in (None, True, 1.5):
+        with pytest.raises(TypeError, match="level is text or a number"):
+            set_up(level=wrong)
+    assert not events._hooks
+
+
+PROGRAM = """
+import logging, recipes
+logging.basicConfig(level=LEVEL, format="%(levelname)s %(name)s %(filename)s:%(lineno)d %(message)s")
+with recipes.connect("memory://") as client, client.lock("nightly"):
+    pass
+"""
+
+
+def run_program(level: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("LEVEL", repr(level))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+def test_a_program_with_basic_config_has_one_readable_line_a_transition() -> None:
+    lines = [line for line in run_program("DEBUG") if " recipes " in line]
+    assert [re.sub(r"=[0-9.a-f-]+\b", "=N", line.partition(" store=")[0]) for line in lines] == [
+        lines[0].partition(" store=")[0],  # of a thread of the package
+        "DEBUG recipes <string>:4 lock.acquired name=nightly recipe=lock mode=exclusive token=N attempt=N",
+        "DEBUG recipes <string>:4 lock.released name=nightly recipe=lock mode=exclusive token=N attempt=N",
+        "INFO recipes <string>:4 session.closed",
+    ]
+    assert lines[0].startswith("INFO recipes ")
+    assert " session.started " in lines[0]
+
+
+def test_a_program_that_logs_from_info_on_sees_no_routine() -> None:
+    events_logged = [line.split()[3] for line in run_program("INFO") if " recipes " in line]
+    assert events_logged == ["session.started", "session.closed"]
+
+
 def test_structlog_that_makes_standard_records(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "recipes")
     structlog.configure(
@@ -471,6 +539,16 @@ def test_json_lines() -> None:
     fields = {"name": "naïve\n", "token": 7, "waited_s": 0.25}
     assert first == {"event": "lock.acquired", "level": "debug", "pid": os.getpid(), **fields}
     assert (second["event"], second["level"]) == ("lock.lost", "warning")
+
+
+def test_json_lines_from_a_level_on() -> None:
+    stream = io.StringIO()
+    stop = log_json(stream, level="info")
+    for event in ("lock.acquired", "lock.timeout", "lock.lost"):
+        events.emit(Transition(event, name="x"))
+    stop()
+    levels = [json.loads(line)["level"] for line in stream.getvalue().splitlines()]
+    assert levels == ["info", "warning"]
 
 
 def test_json_lines_go_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:

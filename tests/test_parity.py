@@ -208,7 +208,7 @@ def test_what_waits_is_awaited(blocking: Any, twin: Any, name: str) -> None:
     }
     awaited |= {"admit", "eval", "transaction"}
     awaited |= {"leader", "proclaim", "run"}
-    awaited |= {"contenders", "evict", "holders", "waiters", "locks"}
+    awaited |= {"contenders", "evict", "holders", "locked", "locks", "waiters"}
     awaited |= {"join", "members", "next", "update"}
     awaited |= {"add", "count_down", "delete", "get", "left", "set", "set_if"}
     awaited |= {"enter", "leave"}

@@ -21,8 +21,8 @@ PURE_MODULES = {f"recipes._run.{name}" for name in ("effects", "interpreter", "l
     "recipes.stores.receipts"
 }
 PURE_STORE_PARTS = (
-    *("protocol", "layout", "keys", "codec", "requests", "queue"),
-    *("acts", "inside", "statements", "tables"),  # of SQL
+    *("protocol", "layout", "keys", "codec", "requests", "queue", "cell"),
+    *("acts", "inside", "statements", "tables", "texts"),  # of SQL
 )
 FORBIDDEN = {
     "asyncio",
@@ -102,6 +102,7 @@ def test_the_pure_modules_are_those_that_are_meant() -> None:
         "stores.etcd.codec",
         "stores.zookeeper.layout",
         "stores._kit.queue",
+        "stores._kit.cell",
         "stores.receipts",
     } <= names
     assert not {"stores.memory", "_run.runtime", "stores.etcd.wire"} & names
@@ -177,7 +178,7 @@ def layer(module: str) -> str:
     if place != "stores":
         return PLACES.get(place, f"a new place: {module}")
     if inside == "_kit":
-        return "queue kit" if rest[0] == "queue" else "store kit"
+        return "queue kit" if rest[0] in {"queue", "cell"} else "store kit"
     if any(rest):
         return "protocols" if is_pure(module) else "transports"
     return STORES.get(inside, "backends")

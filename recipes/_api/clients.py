@@ -10,6 +10,7 @@ from recipes._contract.deadline import duration
 from recipes._contract.names import decode
 from recipes._contract.operations import List, Listing, Queues
 from recipes._programs.observing import look_up
+from recipes._run.retries import policy
 from recipes._run.runtime import Settings
 from recipes.guarantees import Guarantees, Need
 from recipes.inspection import checked_limit, described
@@ -31,7 +32,7 @@ LONGEST_OWNER = 200
 _OPTIONAL = frozenset(
     (
         *("username", "password", "tls_ca", "tls_cert", "tls_key", "ssl_context", "sasl", "acl"),
-        *("prefix", "restart_grace", "replicas", "tables", "create_tables", "root"),
+        *("prefix", "restart_grace", "replicas", "tables", "create_tables", "root", "layout"),
     )
 )
 """The options that are not given where they are None; what nobody knows is refused, None or not."""
@@ -67,19 +68,22 @@ def checked(
     request_timeout: float = 5,
     require: Need | Iterable[Need] = (),
     owner: str | None = None,
+    retry: Any = None,
     **options: Any,
 ) -> tuple[Backend, Settings]:
     """Return what a client is made of; the options hold nothing secret any more."""
     given = {name: value for name, value in options.items() if value is not None or name not in _OPTIONAL}
     backend = from_client(url, given, asynchronous=asynchronous) or from_url(url, given)
-    guarantees.require(require, backend.guarantees, f"{backend.label.partition(':')[0]}://")
+    needs = guarantees.require(require, backend.guarantees, f"{backend.label.partition(':')[0]}://")
     backend.check_api(asynchronous=asynchronous)
-    settings = _settings(session_timeout, request_timeout, owner)
+    settings = _settings(session_timeout, request_timeout, owner, needs, retry)
     backend.check_session(settings.session_timeout_s)
     return backend, settings
 
 
-def _settings(session_timeout: float, request_timeout: float, owner: str | None) -> Settings:
+def _settings(
+    session_timeout: float, request_timeout: float, owner: str | None, needs: tuple[Need, ...], retry: Any
+) -> Settings:
     session_s = duration("session_timeout", session_timeout, least=SHORTEST_SESSION_S)
     request_s = duration("request_timeout", request_timeout, least=SHORTEST_REQUEST_S)
     if session_s is None or request_s is None:
@@ -88,7 +92,7 @@ def _settings(session_timeout: float, request_timeout: float, owner: str | None)
         raise TypeError(f"owner is a str or None, not {type(owner).__name__}")
     if owner is not None and not (1 <= len(owner) <= LONGEST_OWNER and owner.isprintable()):
         raise ValueError(f"owner is 1 to {LONGEST_OWNER} printable characters, not {owner[:40]!r}")
-    return Settings(session_s, request_s, owner)
+    return Settings(session_s, request_s, owner, needs, *policy(retry))
 
 
 def _look_at_all(limit: int, state: SessionState) -> Program[dict[str, list[ContenderInfo]]]:
@@ -129,6 +133,7 @@ class BaseClient:
         return len(self._runtime.cleaning)
 
     def _locks(self, limit: int) -> Program[dict[str, list[ContenderInfo]]]:
+        guarantees.require("fair", self.guarantees, self._runtime.backend.label)
         return _look_at_all(checked_limit(limit), self._runtime.state)
 
     def _looking(self) -> Call:

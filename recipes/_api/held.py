@@ -16,7 +16,7 @@ from recipes._programs.observing import evict
 from recipes._programs.queueing import Attempt, acquire, try_acquire
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
-from recipes.errors import LockTimeout, UpgradeError, WouldDeadlock
+from recipes.errors import LockTimeout, StoreTimeout, StoreUnavailable, UpgradeError, WouldDeadlock
 from recipes.events import titled
 from recipes.guarantees import Need, require
 from recipes.inspection import MOST, checked_limit, described
@@ -61,8 +61,12 @@ class Acquired(ABC):
         """The name, as it was given."""
         return self._name
 
-    def _late(self, timeout_s: float, position: int | None = None) -> LockTimeout:
-        """Return what is raised when the time is over."""
+    def _late(
+        self, timeout_s: float, position: int | None = None, silent: BaseException | None = None
+    ) -> LockTimeout:
+        """Return what is raised when the time is over; ``silent`` says why there is no answer, if so."""
+        if isinstance(silent, StoreUnavailable):
+            return StoreTimeout(self._name, timeout_s, position, silent=silent, recipe=self._recipe)
         return LockTimeout(self._name, timeout_s, position, recipe=self._recipe)
 
     def _within(self, timeout: float | None) -> float:
@@ -131,6 +135,8 @@ class Held(Acquired):
         self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
 
     def _attempt(self, owner: object, options: AcquireOptions) -> Attempt:
+        if options.needs_queue:
+            self._need_queue()
         labels: dict[str, Any] = {
             "name": self._name,
             "recipe": self._recipe,
@@ -163,11 +169,24 @@ class Held(Acquired):
     def _list(self, limit: int) -> List:
         return List(self._queue, checked_limit(limit))
 
+    def _need_queue(self) -> None:
+        """Refuse what needs to see those that wait, before any I/O."""
+        require("fair", self._runtime.backend.guarantees, self._runtime.backend.label)
+
+    def _all_that_may_block(self) -> List:
+        """Return what to read to know whether this would have to wait: the head of the queue, as a rule."""
+        some_do_not_count = self._rule.exclusive_only or self._rule.own_kind_only
+        return List(self._queue, MOST if some_do_not_count else min(self._rule.depth, MOST))
+
+    def _blocked_by(self, listing: Listing) -> bool:
+        return bool(self._rule.blockers(tuple(reversed(listing.contenders))))
+
     def _described(self, listing: Listing) -> list[ContenderInfo]:
         session = self._runtime.state.session
         return described(self._name, listing.contenders, None if session is None else session.id)
 
     def _eviction(self, named: int | str) -> Program[bool]:
+        self._need_queue()
         fences = self._grant._fences  # noqa: SLF001 - the two are one package
         if isinstance(named, bool) or not isinstance(named, int if fences else int | str):
             wanted = "a token is a whole number" if fences else "an id is text, and a token a whole number"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, ParamSpec, TypeVar
 
 from recipes._api.acquiring import Acquiring
+from recipes._api.decorating import check_coroutine_function
 from recipes._api.held import Acquired, Held
-from recipes._api.held_threads import BlockingEntered, BlockingQueued
-from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
+from recipes._api.held_threads import BlockingEntered, BlockingHeld, BlockingQueued
+from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions, refuse
 from recipes._api.signatures import like
 from recipes._programs.observing import look_up
 from recipes.errors import StoreUnavailable
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncEntered", "AsyncHeld", "AsyncQueued", "current_task"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
 
@@ -53,7 +56,7 @@ class AsyncAcquired(Acquired, Generic[AnyAsyncGrant]):
             try:
                 grant = await self._try_acquire(AT_ONCE_S, options)
             except StoreUnavailable as silent:
-                raise self._late(0.0) from silent
+                raise self._late(0.0, silent=silent) from silent
             if grant is None:
                 raise self._late(0.0, position=1)
             return grant
@@ -109,7 +112,7 @@ class AsyncQueued(AsyncAcquired[AnyAsyncGrant], Held):
 
     @like(BlockingQueued.holders)
     async def holders(self, *, limit: int = 100) -> list[ContenderInfo]:
-        return [one for one in await self.contenders(limit=limit) if one.holds]
+        return [one for one in await self._listed(limit) if one.holds]
 
     @like(BlockingQueued.waiters)
     async def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
@@ -117,11 +120,15 @@ class AsyncQueued(AsyncAcquired[AnyAsyncGrant], Held):
 
     @like(BlockingQueued.contenders)
     async def contenders(self, *, limit: int = 100) -> list[ContenderInfo]:
-        return self._described(await self._outside(look_up(self._list(limit))))
+        self._need_queue()
+        return await self._listed(limit)
 
     @like(BlockingQueued.evict)
     async def evict(self, token: int | str) -> bool:
         return await self._outside(self._eviction(token))
+
+    async def _listed(self, limit: int) -> list[ContenderInfo]:
+        return self._described(await self._outside(look_up(self._list(limit))))
 
     async def _outside(self, program: Program[T]) -> T:
         call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
@@ -137,18 +144,39 @@ class AsyncEntered(AsyncAcquired[AnyAsyncGrant]):
     @like(BlockingEntered.acquire)
     def acquire(
         self,
+        /,
         *,
         timeout: float | None = None,
         max_waiters: int | None = None,
         on_session_lost: Literal["requeue", "fail"] = "requeue",
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
+        **unknown: Never,
     ) -> Acquiring[AnyAsyncGrant]:
+        refuse(unknown)
         return self._acquiring(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
 
     @like(BlockingEntered.try_acquire)
     async def try_acquire(self, *, timeout: float | None = None) -> AnyAsyncGrant | None:
         return await self._try_acquire(self._within(timeout))
+
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+        """Return ``function`` with each call of it inside ``async with self``: as a decorator.
+
+        Same as for the blocking API, for coroutine functions. If the grant is lost, the call is cancelled
+        and raises `LockLost`, as an ``async with`` block does.
+
+        Raises:
+            TypeError: It is no coroutine function.
+        """
+        check_coroutine_function(self, function)
+
+        @wraps(function)
+        async def call(*args: P.args, **options: P.kwargs) -> T:
+            async with self:
+                return await function(*args, **options)
+
+        return call
 
     async def __aenter__(self) -> AnyAsyncGrant:
         grant = await (await self._acquire(DEFAULTS)).__aenter__()
@@ -168,3 +196,7 @@ class AsyncEntered(AsyncAcquired[AnyAsyncGrant]):
 
 class AsyncHeld(AsyncEntered[AnyAsyncGrant], AsyncQueued[AnyAsyncGrant]):
     """What is held in one queue, in the asyncio API."""
+
+    @like(BlockingHeld.locked)
+    async def locked(self) -> bool:
+        return self._blocked_by(await self._outside(look_up(self._all_that_may_block())))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, ParamSpec, TypeVar
 
+from recipes._api.decorating import check_plain_function
 from recipes._api.held import Acquired, Held
 from recipes._api.leaving import ends, enters, looked_up, seen_leaving
-from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions
+from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions, refuse
 from recipes._programs.observing import look_up
 from recipes.errors import ReentrantCall, StoreUnavailable
 from recipes.grant import Grant
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockingEntered", "BlockingHeld", "BlockingQueued"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 AnyGrant = TypeVar("AnyGrant", bound=Grant)
 
@@ -41,7 +44,7 @@ class BlockingAcquired(Acquired, Generic[AnyGrant]):
             try:
                 grant = self._try_acquire(AT_ONCE_S, options)
             except StoreUnavailable as silent:
-                raise self._late(0.0) from silent
+                raise self._late(0.0, silent=silent) from silent
             if grant is None:
                 raise self._late(0.0, position=1)
             return grant
@@ -97,7 +100,7 @@ class BlockingQueued(BlockingAcquired[AnyGrant], Held):
             ClientClosed: The client was closed.
             ValueError: The limit does not fit; nothing was sent.
         """
-        return [one for one in self.contenders(limit=limit) if one.holds]
+        return [one for one in self._listed(limit) if one.holds]
 
     def waiters(self, *, limit: int = 100) -> list[ContenderInfo]:
         """Return what waits, in order, among the first ``limit`` of the queue.
@@ -109,6 +112,7 @@ class BlockingQueued(BlockingAcquired[AnyGrant], Held):
             StoreUnavailable: The store gave no answer.
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
+            TooWeak: The store has no queue; nothing was sent.
             ValueError: The limit does not fit; nothing was sent.
         """
         return [one for one in self.contenders(limit=limit) if not one.holds]
@@ -123,9 +127,11 @@ class BlockingQueued(BlockingAcquired[AnyGrant], Held):
             StoreUnavailable: The store gave no answer.
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
+            TooWeak: The store has no queue; nothing was sent.
             ValueError: The limit does not fit; nothing was sent.
         """
-        return self._described(self._outside(look_up(self._list(limit))))
+        self._need_queue()
+        return self._listed(limit)
 
     def evict(self, token: int | str) -> bool:
         """Remove the contender with this token from the queue, whichever it is: for an operator.
@@ -145,8 +151,12 @@ class BlockingQueued(BlockingAcquired[AnyGrant], Held):
             StoreUnavailable: The store gave no answer; it may be removed, or not.
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
+            TooWeak: The store has no queue; nothing was sent.
         """
         return self._outside(self._eviction(token))
+
+    def _listed(self, limit: int) -> list[ContenderInfo]:
+        return self._described(self._outside(look_up(self._list(limit))))
 
     def _outside(self, program: Program[T]) -> T:
         call = self._runtime.call(None, self._runtime.settings.request_timeout_s, fail_fast=True)
@@ -171,12 +181,14 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
 
     def acquire(
         self,
+        /,
         *,
         timeout: float | None = None,
         max_waiters: int | None = None,
         on_session_lost: Literal["requeue", "fail"] = "requeue",
         on_queued: Callable[[int], object] | None = None,
         on_position: Callable[[int], object] | None = None,
+        **unknown: Never,
     ) -> AnyGrant:
         """Wait until it is granted, and return the grant, which is held then.
 
@@ -197,18 +209,24 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
             on_position: Called with that number then, and whenever a look at the queue shows
                 another. A waiter looks when the one it watches goes: deep in a queue numbers
                 are skipped. In a short queue on etcd knowing it takes one look more.
+            unknown: There are no other options; instead of ``blocking=False`` use `try_acquire`.
 
         Raises:
-            LockTimeout: Not acquired in time; nothing is left in the queue.
+            LockTimeout: Not acquired in time; nothing is left in the queue. If the store did not answer,
+                it is a `StoreTimeout`, which is a `StoreUnavailable` too.
             QueueFull: ``max_waiters`` wait already; nothing is left in the queue.
             SessionLost: The place in the queue is gone, and ``on_session_lost`` is "fail".
             WouldDeadlock: This thread or task holds it in a way that it would wait for itself
                 (`UpgradeError`: it holds it shared, and asks for it exclusively).
             StoreRefused: The store said no (permissions, credentials).
             ClientClosed: The client was closed.
+            TooWeak: The store has no queue, and ``max_waiters`` or ``on_position`` asks for what only that
+                can tell; nothing was sent.
             ValueError: The timeout is negative or not finite, or another option is none; nothing
                 was sent.
+            TypeError: There is no such option, or a value is of the wrong type.
         """
+        refuse(unknown)
         return self._acquire(AcquireOptions(timeout, max_waiters, on_session_lost, on_queued, on_position))
 
     def try_acquire(self, *, timeout: float | None = None) -> AnyGrant | None:
@@ -227,6 +245,24 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
             ValueError: The timeout is too short, or not finite; nothing was sent.
         """
         return self._try_acquire(self._within(timeout))
+
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Return ``function`` with each call of it inside ``with self``: as a decorator.
+
+        Every call acquires it, waiting for ever, and releases it; a call whose grant was lost raises
+        `LockLost` at its end. For a timeout, or for the grant, acquire it inside the function.
+
+        Raises:
+            TypeError: It is no function, or a coroutine function or a generator.
+        """
+        check_plain_function(self, function)
+
+        @wraps(function)
+        def call(*args: P.args, **options: P.kwargs) -> T:
+            with self:
+                return function(*args, **options)
+
+        return call
 
     def __enter__(self) -> AnyGrant:
         found = looked_up(self)
@@ -257,6 +293,21 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
 
 class BlockingHeld(BlockingEntered[AnyGrant], BlockingQueued[AnyGrant]):
     """What is held in one queue, in the blocking API."""
+
+    def locked(self) -> bool:
+        """Return whether acquiring it now would have to wait.
+
+        That is: whether a lock is held, by any client, this one included; whether a writer is in the way
+        of a reader; whether a semaphore has too few free permits, or others wait for them. One look at the
+        store, of which the answer may be out of date when it arrives: to take it if it is free, use
+        `try_acquire`.
+
+        Raises:
+            StoreUnavailable: The store gave no answer within the request timeout.
+            StoreRefused: The store said no.
+            ClientClosed: The client was closed.
+        """
+        return self._blocked_by(self._outside(look_up(self._all_that_may_block())))
 
 
 # The functions in which this thread has a place in the queue that only their going on takes away.

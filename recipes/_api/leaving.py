@@ -1,6 +1,6 @@
 """Seeing that a ``with`` block was left, also where ``__exit__`` did not come to its first line.
 
-Python hears of a signal as a function begins: a ``KeyboardInterrupt`` there leaves ``__exit__`` before any
+Python handles a signal as a function begins: a ``KeyboardInterrupt`` there leaves ``__exit__`` before any
 ``try`` of it. But a ``with`` statement looks up ``__exit__`` as it begins, and is the only one to keep what
 it found until it has ended, whatever ended it. So what it finds is an object of its own, and the end of
 that object is the end of the block. ``contextlib.ExitStack`` looks it up in another way: of that nothing is
@@ -41,7 +41,7 @@ LookUp = weakref.ref["partial[None]"]
 class Block(weakref.ref["partial[None]"]):
     """A ``with`` block that was entered; when that has ended, it is added to ``Runtime.left``.
 
-    Nothing of Python runs then, where an interrupt would go unheard.
+    Nothing of Python runs then, where an interrupt would be lost.
     """
 
     __slots__ = ("frame", "grant", "lock")
@@ -85,7 +85,7 @@ def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: Acquired | 
         return None
     frame = id(sys._getframe(2))  # noqa: SLF001 - as above
     block = Block(leaving, runtime.left.append)
-    block.frame, block.grant, block.lock = frame, grant, lock  # no call in here, where an interrupt is heard
+    block.frame, block.grant, block.lock = frame, grant, lock  # no call here: an interrupt could strike
     return block
 
 

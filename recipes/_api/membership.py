@@ -100,16 +100,18 @@ class BaseGroup(Held):
 
     def _attempt(self, owner: object, options: AcquireOptions) -> Attempt:
         attempt = super()._attempt(owner, options)
-        attempt.rule_again = member_of(self._rule.kind)  # its contender of the session before may stand yet
+        attempt.rule_again = member_of(self._rule.kind)  # that of the session before may still be there
         return attempt
 
     def _saying(self, data: bytes, timeout: float | None) -> AcquireOptions:
         return AcquireOptions(timeout, data=pack(self._member_id, _checked(data)))
 
-    def _late(self, timeout_s: float, position: int | None = None) -> LockTimeout:
+    def _late(
+        self, timeout_s: float, position: int | None = None, silent: BaseException | None = None
+    ) -> LockTimeout:
         """Return why it could not join: there was another, unless the store has not answered."""
-        if not position:
-            return super()._late(timeout_s, position)
+        if silent is not None or not position:
+            return super()._late(timeout_s, position, silent)
         return AlreadyJoined(self._name, self._member_id, timeout_s, position)
 
     def _observed(self) -> Observed:

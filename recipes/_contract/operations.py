@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Ahead, Contender
     from recipes._contract.rule import Rule
     from recipes._contract.wakeups import Event
+    from recipes.guarantees import Guarantees
 
 
 __all__ = [
@@ -72,7 +73,7 @@ Program = Generator[Op[Any], Any, T]
 
 @record
 class Ticket:
-    """An attempt to stand in a queue, named before the store is asked; see `Contender` for the fields."""
+    """An attempt to join a queue, named before the store is asked; see `Contender` for the fields."""
 
     queue: str
     kind: str
@@ -118,7 +119,7 @@ class Snapshot:
 
 @record
 class Checked:
-    """Who of those asked for is there as it was seen: the own one, and the references of others."""
+    """Which of those asked for are there as they were seen: the own one, and the references of others."""
 
     mine: bool
     present: frozenset[str]
@@ -170,11 +171,16 @@ class Written:
 
 @record
 class Opened:
-    """A session as the store granted it: its id, and for how many seconds."""
+    """A session as the store granted it: its id, and for how many seconds.
+
+    Attributes:
+        guarantees: What the store turned out to promise, where that is another than was known without I/O.
+    """
 
     id: str
     ttl_s: float
     sent_at: float = 0.0  # stamped by the driver
+    guarantees: Guarantees | None = None
 
 
 @record

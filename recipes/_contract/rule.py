@@ -1,4 +1,4 @@
-"""Who blocks whom: the pure heart of every recipe that queues.
+"""Which contender blocks which: the pure heart of every recipe that queues.
 
 A lock is a queue of ephemeral, ordered contenders (the ZooKeeper recipe of
 predecessor watches; Go's ``concurrency.Mutex`` on etcd has the same shape). A recipe

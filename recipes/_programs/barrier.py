@@ -199,7 +199,7 @@ def leave(party: Party, place: Place) -> Program[None]:
 
 
 def _come(party: Party) -> Program[None]:
-    """Find the generation that gathers; nothing of this party stands yet."""
+    """Find the generation that gathers; nothing of this party is there yet."""
     while True:
         try:
             yield from Attach()

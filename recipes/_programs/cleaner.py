@@ -60,7 +60,7 @@ def clean(job: Job) -> Program[bool]:
             yield from Settle(job.write)
         elif job.ticket is None:
             yield from End()
-            if job.session.id:  # else it never began, as far as anybody was told
+            if job.session.id:  # else it never began, as far as the store has said
                 yield from Emit(Transition("session.closed", session=job.session.id))
         else:
             yield from Withdraw(job.ticket, job.entry)

@@ -1,6 +1,6 @@
 """The clock of a session: when it must be renewed, is suspect, and is given up.
 
-The store ends a session ``ttl`` seconds after it last heard from the client; the client gives
+The store ends a session ``ttl`` seconds after the last renewal of the client; the client gives
 it up earlier, by its own clock, so that no grant is believed that the store may give away. The
 rule comes from Gray and Cheriton's leases (1989): count from the moment a renewal was *sent*,
 and count only renewals that were confirmed. The clock's readings are passed in.

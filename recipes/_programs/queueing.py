@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Ahead
@@ -111,7 +110,7 @@ class Attempt:
     beside: Sequence[HeldState] = ()
     on_queued: Callable[[int], None] = _tell_nobody
     on_position: Callable[[int], None] = _tell_nobody
-    late: Callable[[float, int | None], LockTimeout] | None = None
+    late: Callable[[float, int | None, BaseException | None], LockTimeout] | None = None
 
     def next_ticket(self) -> Ticket:
         """Name the next contender."""
@@ -136,10 +135,11 @@ class Attempt:
         """Whether it is of a semaphore."""
         return self.rule.weight is not None
 
-    def timed_out(self) -> LockTimeout:
-        """Return the error of one that was not granted in time."""
-        make = self.late or partial(LockTimeout, self.name, recipe=self.recipe)
-        return make(self.timeout_s or 0.0, self.position)
+    def timed_out(self, silent: BaseException | None) -> LockTimeout:
+        """Return the error of one that was not granted in time; ``silent`` says that there was no answer."""
+        if self.late is None:
+            return LockTimeout(self.name, self.timeout_s or 0.0, self.position, recipe=self.recipe)
+        return self.late(self.timeout_s or 0.0, self.position, silent)
 
     def stays(self, snapshot: Snapshot) -> bool:
         """Whether to wait for the nearest contender only, and not to move up before it goes."""
@@ -194,7 +194,7 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
         except Expired as expired:
             yield from Abandon(ticket)
             yield from _tell_end(attempt, "timeout")
-            raise attempt.timed_out() from expired.__cause__
+            raise attempt.timed_out(expired.__cause__) from expired.__cause__
         except QueueFull:  # and it has left the queue
             yield from _tell_end(attempt, "cancelled", reason="QueueFull")
             raise
@@ -415,7 +415,7 @@ def _compare_limits(attempt: Attempt, snapshot: Snapshot) -> Program[None]:
 def _join_if_there_is_room(attempt: Attempt, mine: Entry, *, holds: bool) -> Program[None]:
     """Leave again if too many wait already, or for permits that the same owner holds, and say so.
 
-    Judged by who stands ahead of the own contender, which no later one changes: of many that
+    Judged by the contenders ahead of the own one, which no later one changes: of many that
     join at once the first in line stay, and no more than may.
     """
     if attempt.max_waiters is None and not holds:

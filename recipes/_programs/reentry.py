@@ -48,7 +48,7 @@ class Reentries:
         """Enter once more; False if the hold was released: then it takes a new one.
 
         Raises:
-            LockLost: The hold was lost, and its owner still stands in it. To hold anew, under a
+            LockLost: The hold was lost, and its owner has not left it. To hold anew, under a
                 token that is larger, would vouch for what was read under the old one.
         """
         whole = self.whole

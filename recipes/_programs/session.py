@@ -16,7 +16,7 @@ from recipes._contract.wakeups import Event
 from recipes._programs.hold import NOT_RENEWED, REMOVED, StoreSession
 from recipes._programs.lease import SessionClock
 from recipes._programs.steps import Abandon, Emit, Now, Wait
-from recipes.errors import ClientClosed, SessionLost, StoreError
+from recipes.errors import ClientClosed, SessionLost, StoreError, TooWeak
 from recipes.events import Transition
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ class SessionEvent(Event):
 class OpenFailed(SessionEvent):
     """An attempt to start a session failed; others follow unless the store refused."""
 
-    error: StoreError
+    error: StoreError | TooWeak
 
 
 class SessionState:
     """What a client knows of its session, and which calls want to be notified of it.
 
-    Calls in progress stand in `calls`; all of them are notified when anything changes.
+    Calls in progress are in `calls`; all of them are notified when anything changes.
     Every method is safe from any thread: single assignments and dict operations.
     """
 
@@ -53,7 +53,7 @@ class SessionState:
         self.last: StoreSession | None = None
         self.keepalive: Mailbox | None = None
         self.closed: str | None = None
-        self.refused: StoreError | None = None
+        self.refused: StoreError | TooWeak | None = None
         self.calls: dict[Mailbox, None] = {}
 
     def live(self, now: float) -> StoreSession | None:
@@ -86,7 +86,7 @@ class SessionState:
         self.refused = None
         self.tell(SessionEvent())
 
-    def failed(self, error: StoreError) -> None:
+    def failed(self, error: StoreError | TooWeak) -> None:
         """A session could not be started."""
         self.tell(OpenFailed(error))
 
@@ -119,7 +119,7 @@ def keep(state: SessionState, ttl_s: float, current: Callable[[], StoreSession])
             opened = yield from Open(ttl_s)
         except ClientClosed:
             return
-        except StoreError as error:
+        except (StoreError, TooWeak) as error:
             yield from _refused(state, error)
             continue
         session = current()
@@ -132,7 +132,7 @@ def keep(state: SessionState, ttl_s: float, current: Callable[[], StoreSession])
             yield from _stillborn(state, opened.sent_at)
 
 
-def _refused(state: SessionState, error: StoreError) -> Program[None]:
+def _refused(state: SessionState, error: StoreError | TooWeak) -> Program[None]:
     state.refused = error
     state.failed(error)
     while state.idle():

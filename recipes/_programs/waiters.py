@@ -16,7 +16,7 @@ __all__ = ["InProcessWaiters"]
 
 
 class InProcessWaiters:
-    """Who of this session stands in some queue, and which calls wait for one of them to go.
+    """The contenders of this session in its queues, and which calls wait for one of them to go.
 
     Safe from any thread without a lock: each step is one dict operation, and `listen`
     looks again after it has written.

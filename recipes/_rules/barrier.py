@@ -1,4 +1,4 @@
-"""What a barrier's record says, and what a party does by it and by those that stand in its queue.
+"""What a barrier's record says, and what a party does by it and by those in its queue.
 
 A barrier goes from generation to generation. Its record names the generation that gathers now, and what
 became of earlier ones, with the ids of those that each of them was decided for::
@@ -121,7 +121,7 @@ class Decides:
 
 @record
 class Waits:
-    """There is nothing to do but to wait; these stand in the generation."""
+    """There is nothing to do but to wait; these are in the generation."""
 
     ids: frozenset[str]
 
@@ -191,7 +191,7 @@ def decide(
             before the record, and an outcome that it waits for be dropped.
         contenders: All that stand.
         me: The party's id.
-        seen: Ids that it saw stand in this generation.
+        seen: Ids that it saw in this generation.
         over: Whether its time is over.
     """
     found = named(record, me)

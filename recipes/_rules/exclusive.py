@@ -1,4 +1,4 @@
-"""Who blocks a contender that excludes all others: the plain lock, and the writer."""
+"""What blocks a contender that excludes all others: the plain lock, and the writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who blocks a reader: the nearest writer ahead, unless it downgraded.
+"""What blocks a reader: the nearest writer ahead, unless it downgraded.
 
 A writer that downgraded was granted, so nobody ahead of it is in the way.
 """

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import logging
 import queue
+import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from recipes import events
 from recipes._contract.connection import Connection
 from recipes._contract.deadline import Deadline
 from recipes._contract.operations import Program
@@ -28,6 +31,9 @@ from recipes._section import section
 from recipes.errors import ReentrantCall
 
 __all__ = ["BlockingRuntime"]
+
+_MODULES = sys.modules
+"""An event loop can run only where asyncio was imported."""
 
 T = TypeVar("T")
 CLOSE_WITHIN_S = 2.0
@@ -70,6 +76,7 @@ class BlockingRuntime(Runtime):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self._warned = False
         self._start_threads_afresh()
 
     def _start_threads_afresh(self) -> None:
@@ -81,10 +88,23 @@ class BlockingRuntime(Runtime):
 
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         """Begin a public call with one deadline for all of it."""
+        loops = _MODULES.get("asyncio.events")
+        if loops is not None and loops._get_running_loop() is not None and not self._warned:  # noqa: SLF001
+            self._warn_of_the_loop()
         if self.left:
             self.sweep()
         deadline = Deadline.after(timeout_s, self.now())
         return Call(self, self.mailbox(), owner, deadline, fail_fast)
+
+    def _warn_of_the_loop(self) -> None:
+        """Warn, once, that this thread runs an event loop: that does nothing else while the call waits."""
+        self._warned = True
+        warnings.warn(
+            f"a blocking client of {self.backend.label} is used inside a running event loop, which does "
+            "nothing else while the client waits; use recipes.connect_async(), or asyncio.to_thread()",
+            RuntimeWarning,
+            stacklevel=events.stacklevel(),
+        )
 
     def mailbox(self) -> ThreadMailbox:
         """Return a new mailbox: all waiting is for one."""

@@ -61,6 +61,8 @@ __all__ = ["Effects", "Receive", "interpret"]
 T = TypeVar("T")
 END_UNBORN_WITHIN_S = 1.0
 AT_ONCE = frozenset((Now, Emit, Admit, Abandon))
+UNTIL_DONE = (Open, Withdraw, Settle, End)
+"""What is asked again whatever the user's policy says: its end is the session's, or its time is over."""
 
 
 def interpret(program: Program[T], call: Call) -> Effects[T]:
@@ -126,7 +128,7 @@ def _at_once(op: Op[Any], call: Call) -> Any:
 
 def _attach(call: Call) -> Effects[StoreSession]:
     runtime, state = call.runtime, call.runtime.state
-    failures = 0
+    failures, retries = 0, None
     while True:
         session = state.live(runtime.now())
         if session is None:
@@ -140,11 +142,17 @@ def _attach(call: Call) -> Effects[StoreSession]:
         try:
             event = yield Receive(None)
         except Expired as expired:
-            raise expired from call.last_error
+            raise expired from call.last_error or _silent(call, "no session was started in time")
         if isinstance(event, OpenFailed):
+            if not isinstance(event.error, StoreUnavailable):
+                raise event.error
             failures += 1
             enough = call.fail_fast and failures >= runtime.backend.servers
-            if enough or not isinstance(event.error, StoreUnavailable):
+            if runtime.settings.stop is not None:
+                retries = retries or runtime.retries()
+                retries.after(event.error, runtime.now())
+                enough = enough or retries.over
+            if enough:
                 raise event.error
             call.last_error = _where_it_was_asked(event.error)
 
@@ -161,11 +169,21 @@ def _wait(op: Wait, call: Call) -> Effects[Event | None]:
     at_most_s = call.runtime.reread_period(session)
     if op.due_at is not None:
         at_most_s = min(at_most_s, max(op.due_at - call.runtime.now(), 0.0))
-    found = yield Receive(at_most_s)
+    try:
+        found = yield Receive(at_most_s)
+    except Expired as expired:
+        if session.clock is not None and session.clock.state(call.runtime.now()) != "held":
+            raise expired from _silent(call, "two renewals of the session were not answered")
+        raise
     if state.closed is not None:
         raise ClientClosed
     _still(session)
     return found
+
+
+def _silent(call: Call, seen: str) -> StoreUnavailable:
+    """Return why a call that ran out of time may have done so: the store does not answer."""
+    return StoreUnavailable(call.runtime.backend.label, seen)
 
 
 def _still(session: StoreSession) -> None:
@@ -188,7 +206,7 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
     A change that is notified meanwhile may be of what an operation before this one has watched, which asking
     this one again does not read: the next `Wait` returns it.
     """
-    pauses = call.runtime.pauses()
+    retries = call.runtime.retries()
     changed: dict[str, Changed] = {}
     failures, again = 0, False
     while True:
@@ -196,10 +214,13 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
         again = again or not lost.unsent
         if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.backend.servers)):
             raise lost
+        pause_s = retries.after(lost, call.runtime.now())
+        if retries.over and not isinstance(op, UNTIL_DONE):
+            raise lost
         call.last_error = lost
         call.runtime.retrying(op, lost)
         try:
-            event = yield Receive(next(pauses))  # any event cuts the pause short
+            event = yield Receive(pause_s)  # any event cuts the pause short
             if isinstance(event, Changed):
                 changed[event.ref] = event
             answer = yield from _once(op, call, again=again)
@@ -214,7 +235,7 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
 
 
 def _in_doubt(error: BaseException, op: Op[Any], call: Call) -> BaseException:
-    """Return what to tell of a write that may have been done, or may be yet; the cleaner settles it."""
+    """Return what to raise for a write that may have been done, or may be yet; the cleaner settles it."""
     if not isinstance(op, Write) or not isinstance(error, StoreError | SessionLost | Expired):
         return error
     call.runtime.settle_behind(call)  # now: the program may go on, and write something else
@@ -318,6 +339,8 @@ def _open(op: Open, call: Call) -> Effects[Any]:
     sent_at = call.runtime.now()
     try:
         opened = yield from session.protocol.open(op, RequestContext(call.mailbox))
+        if opened.guarantees is not None:
+            call.runtime.promised(opened.guarantees)
     except BaseException as error:
         # It may have come to be after all: end it, so that nothing of it is left.
         call.runtime.schedule(Job(session, None, within_s=END_UNBORN_WITHIN_S))
@@ -348,7 +371,7 @@ def _watch(op: Watch, call: Call, session: StoreSession, *, again: bool) -> Effe
 
 
 def _listen(op: Watch | Look, call: Call, session: StoreSession) -> Ahead:
-    """Have the local registry tell of the client's own contenders; returns the others."""
+    """Have the local registry notify of the client's own contenders; returns the others."""
     remote = []
     for target in op.targets:
         if session.waiters.listen(target, call.mailbox):

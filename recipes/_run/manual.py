@@ -4,17 +4,16 @@ Every wait of a driver is for a mailbox (a request without an answer waits for i
 mailbox too), so a clock that hands out the mailboxes knows who waits, and until when.
 Time moves to the next of these moments, those that it concerns are woken, and it moves on
 only when all of them wait again: keepalive loops renew, sessions end, deadlines pass and
-callers are told in the order they would in real time.
+callers are notified in the order they would in real time.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from recipes._contract.operations import Program
 from recipes._contract.wakeups import Event
 from recipes._run.blocking import BlockingRuntime, ThreadMailbox
+from recipes._run.retries import Retries
 from recipes._run.runtime import LONGEST_REREAD_S, Runtime
 from recipes._run.tasks import AsyncRuntime, TaskMailbox
 
@@ -45,7 +45,7 @@ class ManualTime:
     Attributes:
         changed: Notified whenever somebody begins or ends to wait. Its lock is that of the
             whole store, so that nothing changes while it is held.
-        told: Counts what callers were told: their calls that ended.
+        told: Counts what callers were notified of: their calls that ended.
     """
 
     def __init__(self) -> None:
@@ -266,9 +266,9 @@ class _Manual(Runtime):
                 self.settling[id(job)] = call.mailbox
         return call
 
-    def pauses(self) -> Iterator[float]:
-        """Return no pauses: asking again takes no time, so that a caller needs nobody to move it."""
-        return itertools.repeat(0.0)
+    def retries(self) -> Retries:
+        """Return what has no pauses: asking again takes no time, so that a caller needs nobody to move it."""
+        return Retries(lambda _state: 0.0, self.settings.stop, self.now())
 
     def race_pause(self, lost: int) -> float:
         """Return no pause, as there."""

@@ -14,7 +14,7 @@ import uuid
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -29,19 +29,21 @@ from recipes._run import process
 from recipes._run.clock import boot_time
 from recipes._run.green import refuse_eventlet
 from recipes._run.hub import Hub
+from recipes._run.retries import Retries
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.events import Transition
+from recipes.guarantees import require
 
 if TYPE_CHECKING:
     from recipes._contract.backend import Backend
     from recipes._contract.connection import Mailbox
     from recipes._programs.reentry import Reentries
+    from recipes.guarantees import Guarantees, Need
 
 __all__ = ["Call", "Runtime", "Settings", "new_id", "pending_cleanups"]
 
 LONGEST_REREAD_S = 10.0
 
-LONGEST_PAUSE_S = 1.0
 SHORTEST_RACE_S, LONGEST_RACE_S = 0.002, 0.1
 MOST_DOUBLED = 10  # a float has its limits
 
@@ -60,11 +62,14 @@ class LeftBlock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What ``connect`` was given, checked; seconds."""
+    """What ``connect`` was given, checked; seconds, and the wait and the stop of tenacity's."""
 
     session_timeout_s: float
     request_timeout_s: float
     owner: str | None = None
+    needs: tuple[Need, ...] = ()
+    wait: Any = None
+    stop: Any = None
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +83,7 @@ class Call:
         deadline: For the whole call.
         fail_fast: Failing to start a session, or losing answers (two, or one of each server), ends it.
         session: The session it uses, once it has one.
-        ticket: Where it may stand in a queue, until somebody else looks after that.
+        ticket: Its contender in a queue, if any, until somebody else looks after that.
         entry: Where it stands, as far as the store has said so.
         hold: What it was granted last.
         kept: What it was granted before, or is to release: all of it goes if the call ends in an exception.
@@ -239,7 +244,7 @@ class Runtime(ABC):
         """Have the cleaner do a job, and remember it until it is done."""
         try:
             self._remember(job)
-        except BaseException:  # an interrupt: the cleaner may have heard of it, or not
+        except BaseException:  # an interrupt: the cleaner may know of it, or not
             self._remember(job)  # to be done twice does no harm
             raise
 
@@ -275,7 +280,7 @@ class Runtime(ABC):
         return json.dumps(said, separators=(",", ":"))
 
     def close_session(self, session: StoreSession) -> None:
-        """End the session in this client, as its closing; nobody else tells of holders that hung."""
+        """End the session in this client, as its closing; nothing else reports holders that hung."""
         for hold in self.state.ended(session, "the client was closed"):
             self.emit(hold.transition("lost", reason=hold.reason))
 
@@ -299,21 +304,20 @@ class Runtime(ABC):
                 self.emit(hold.transition("lost", reason=hold.reason))
             self.schedule(Job(session, None))
 
+    def promised(self, guarantees: Guarantees) -> None:
+        """Note what the store says that it promises; raises `TooWeak` if more is required."""
+        self.backend.guarantees = guarantees
+        require(self.settings.needs, guarantees, self.backend.label)
+
     def retrying(self, op: StoreOp[Any], error: StoreError) -> None:
         """An answer was lost, and the operation will be asked again."""
         if isinstance(op, Open):
             self.state.failed(error)
         self.emit(Transition("store.retry", reason=str(error)))
 
-    def pauses(self) -> Iterator[float]:
-        """Return how long to wait before each next try: exponential back-off with full jitter."""
-        import tenacity  # noqa: PLC0415 - only where an answer was lost: it is slow to import
-
-        pause = tenacity.wait_random_exponential(multiplier=0.02, max=LONGEST_PAUSE_S)
-        state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
-        while True:
-            yield pause(state)
-            state.attempt_number += 1
+    def retries(self) -> Retries:
+        """Return what says when to ask an operation again whose answer was lost, and how often."""
+        return Retries(self.settings.wait, self.settings.stop, self.now())
 
     def race_pause(self, lost: int) -> float:
         """Return for how many seconds to let others go first, after so many races that were lost to them."""

@@ -38,6 +38,8 @@ __all__ = ["AsyncRuntime"]
 T = TypeVar("T")
 CLOSE_WITHIN_S = 2.0
 KEEPALIVE_PAUSE_S = 1.0
+STRUCK_S = 0.01
+"""Whether the keepalive goes on is looked at again after so long."""
 LOOP_WITHIN_S = 1.0  # for a loop to close its client as the process ends
 log = logging.getLogger("recipes")
 
@@ -221,8 +223,12 @@ class AsyncRuntime(Runtime):
 
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a task of its own if it ends a session; never blocks."""
-        if self._keepalive is not None and self._keepalive.cancelling():
-            return  # the loop is ending, and with it the session
+        keepalive = self._keepalive
+        if keepalive is not None and keepalive.cancelling():
+            # The loop is ending, and with it the session; or a timeout of its own has struck the keepalive.
+            if not keepalive.done():
+                keepalive.get_loop().call_later(STRUCK_S, self.clean_up, job)
+            return
         if job.ends_session:
             self._start_behind("closer", self._clean_one(job))
             return

@@ -9,9 +9,9 @@ from typing import Protocol
 __all__ = ["SLICE_S", "acquire"]
 
 SLICE_S = 0.1
-"""The longest that a thread waits in one go where signals are heard.
+"""The longest that a thread waits in one go where signals are handled.
 
-Python hears a signal between two of its own steps, or when it breaks off a wait. One that strikes
+Python handles a signal between two of its own steps, or when it breaks off a wait. One that strikes
 just before a wait begins does neither: its KeyboardInterrupt would come when the wait ends.
 """
 

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.demo.command import demo_command
-from recipes.cli.history.command import stats_command, timeline_command
-from recipes.cli.looking.command import break_command, ls_command, watch_command, who_command
-from recipes.cli.looking.members import members_command
-from recipes.cli.ping import ping_command
-from recipes.cli.running.command import elect_command, run_command
-from recipes.cli.schema import store_command
-from recipes.cli.values import count_command, get_command, set_command, watch_value_command
 
-__all__ = ["root", "run"]
+__all__ = ["commands", "root", "run"]
 
 EXAMPLES = """
 \b
@@ -35,8 +28,43 @@ interrupted; recipes run and recipes elect have their own, see recipes run --hel
 """
 
 
+_COMMANDS = {
+    "run": "running.command:run_command",
+    "elect": "running.command:elect_command",
+    "ls": "looking.command:ls_command",
+    "who": "looking.command:who_command",
+    "watch": "looking.command:watch_command",
+    "members": "looking.members:members_command",
+    "break": "looking.command:break_command",
+    "get": "values:get_command",
+    "set": "values:set_command",
+    "watch-value": "values:watch_value_command",
+    "count": "values:count_command",
+    "ping": "ping:ping_command",
+    "store": "schema:store_command",
+    "timeline": "history.command:timeline_command",
+    "stats": "history.command:stats_command",
+    "demo": "demo.command:demo_command",
+}
+"""Where each subcommand is, ``"module:function"`` below `recipes.cli`; loaded when it is used."""
+
+
+class _Root(click.Group):
+    """A group that loads a subcommand when it is asked for: each needs other libraries, and they are slow."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*_COMMANDS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            module, _, function = _COMMANDS[cmd_name].partition(":")
+            self.add_command(getattr(import_module(f"recipes.cli.{module}"), function))
+        return super().get_command(ctx, cmd_name)
+
+
 @click.group(
     "recipes",
+    cls=_Root,
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=False,
@@ -70,25 +98,11 @@ def completion_command(*, shell: str) -> int:
     return codes.OK
 
 
-for command in (
-    run_command,
-    elect_command,
-    ls_command,
-    who_command,
-    watch_command,
-    members_command,
-    break_command,
-    get_command,
-    set_command,
-    watch_value_command,
-    count_command,
-    ping_command,
-    store_command,
-    timeline_command,
-    stats_command,
-    demo_command,
-):
-    root.add_command(command)
+def commands() -> dict[str, click.Command]:
+    """Return all subcommands, by name."""
+    context = click.Context(root)
+    found = {name: root.get_command(context, name) for name in (*_COMMANDS, *root.list_commands(context))}
+    return {name: command for name, command in found.items() if command is not None}
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -101,7 +115,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except click.ClickException as wrong:
         wrong.show()
         context = getattr(wrong, "ctx", None)
-        of_run = context is not None and context.info_name in (run_command.name, elect_command.name)
+        of_run = context is not None and context.info_name in ("run", "elect")
         if of_run and isinstance(wrong, click.NoSuchOption):
             click.echo("Options of the command itself: put -- before the command.", err=True)
         return codes.WRONG if of_run else codes.USAGE

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from recipes._rules.fence import Pass, Proof, Seen, ask
@@ -27,12 +27,20 @@ one is Python code, where an interrupt may strike.
 class FileGate:
     """A gate for one file, which it replaces as a whole, or for all that one block does.
 
-    What it has seen stands in ``<path>.fence``, on the disk before the write that it admits.
+    What it has seen is kept in ``<path>.fence``, on the disk before the write that it admits.
     Every writer and reader has to come through a gate. The file system has to be a local one:
     the gate relies on ``flock`` and on renaming.
+
+    Raises:
+        NotImplementedError: This platform has no ``fcntl`` (Windows).
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if find_spec("fcntl") is None:  # Windows: the other gates need none of it
+            raise NotImplementedError(
+                "this platform has no fcntl, with which FileGate locks its file; use SqlGate or RedisGate, "
+                "or Linux, macOS or another Unix"
+            )
         self.path = Path(os.path.realpath(path))  # links to one file are one file, wherever we go
         self._fence = self.path.with_name(self.path.name + SUFFIX)
 
@@ -105,6 +113,8 @@ class FileGate:
 
     @contextmanager
     def _inside(self, asking: Pass) -> Generator[None, None, None]:
+        import fcntl  # noqa: PLC0415 - not on every platform
+
         mine = str(self._fence), os.getpid(), threading.get_ident()
         if mine in _ADMITTED:
             raise RuntimeError(
@@ -134,6 +144,8 @@ class FileGate:
 
     def _locked(self) -> int:
         """Open the fence file and lock it, however often it was replaced meanwhile."""
+        import fcntl  # noqa: PLC0415 - not on every platform
+
         while True:
             fence = os.open(self._fence, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:

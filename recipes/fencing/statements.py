@@ -32,7 +32,7 @@ class Statement:
 
 
 def checked_table(table: Any) -> str:
-    """Return a name that can stand in SQL as it is; ValueError if it cannot."""
+    """Return a name that can be used in SQL as it is; ValueError if it cannot."""
     if not isinstance(table, str) or not IDENTIFIER.fullmatch(table):
         raise ValueError(f"{table!r} is no name of a table: use letters, digits and _, or schema.table")
     return table

@@ -1,4 +1,4 @@
-"""Who a client is to its store: user and password, from options or from the URL."""
+"""What a client logs in to its store with: user and password, from options or from the URL."""
 
 from __future__ import annotations
 
@@ -50,13 +50,16 @@ class Credentials:
         return given
 
     @classmethod
-    def given(cls, scheme: str, options: Mapping[str, Any], *, nameless: str = "") -> Credentials | None:
+    def given(
+        cls, scheme: str, options: Mapping[str, Any], *, nameless: str = "", passwordless: bool = False
+    ) -> Credentials | None:
         """Return what the options say, None if they say nothing.
 
         Args:
             scheme: Of the store.
             options: What was given.
             nameless: The user that a password alone is for, where there is one.
+            passwordless: A user may log in without a password: it is empty then.
 
         Raises:
             ValueError: One of the two is missing or empty, or both URL and options have them.
@@ -69,14 +72,17 @@ class Credentials:
             return None
         if nameless and username in (None, "") and password is not None:
             username = nameless
-        if username is None or password is None:
+        bare = passwordless and password is None
+        if username is None or (password is None and not bare):
             missing = "username" if username is None else "password"
             raise ValueError(f"{scheme}:// needs username= and password= together, and {missing}= is missing")
         if not isinstance(username, str):
             raise TypeError(f"username= is text, not {type(username).__name__}")
-        if not isinstance(password, str) and not callable(password):
+        if bare:
+            password = ""
+        elif not isinstance(password, str) and not callable(password):
             raise TypeError(f"password= is text or a callable that returns it, not {type(password).__name__}")
-        for name, text in (("username", username), ("password", password)):
+        for name, text in (("username", username), *(() if bare else (("password", password),))):
             if isinstance(text, str) and not (text and _is_text(text)):
                 raise ValueError(f"{name}= is empty, or no text that can be sent")
         source: Any = Secret(password) if isinstance(password, str) else password

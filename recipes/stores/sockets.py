@@ -18,7 +18,7 @@ __all__ = ["Conn", "describe", "dial", "readable"]
 
 _SLICE_S = 0.2
 _READ = 65_536
-_OF_ASYNCIO = "Connect call failed"  # stands in place of the reason, which is in the number only
+_OF_ASYNCIO = "Connect call failed"  # is in place of the reason, which is in the number only
 
 
 def readable(fd: int) -> bool:

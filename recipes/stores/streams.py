@@ -70,7 +70,7 @@ async def connect(
                         await _connect(address, endpoint.host, context, protocol)
                         return
                 except OSError:
-                    # What was made too late is still going down, and would tell of the next one's end.
+                    # What was made too late is still going down, and would report the next one's end.
                     if position == len(found) or getattr(protocol, "transport", None) is not None:
                         raise
     except TimeoutError as error:

@@ -44,7 +44,7 @@ class Instrument:
 
     @property
     def has_name(self) -> bool:
-        """Whether it can be told apart by the names of locks, or whatever is held."""
+        """Whether it can be split by the names of locks, or whatever is held."""
         return "recipe" in self.labels
 
 
@@ -162,7 +162,7 @@ class _Line:
 
 
 class Meter:
-    """Turns transitions, in the order in which they were told, into measures.
+    """Turns transitions, in the order in which they were emitted, into measures.
 
     Args:
         name_label: What to call a lock, or whatever is held, in labels; None leaves it out.

@@ -73,14 +73,14 @@ class _Spans:
     def __init__(self, tracer: Any, trace: Any) -> None:
         self._tracer = tracer
         self._trace = trace
-        self._order = threading.RLock()  # a finalizer may tell of something while its own thread is in here
+        self._order = threading.RLock()  # a finalizer may emit something while its own thread is in here
         self._held: OrderedDict[tuple[Any, ...], _Held] = OrderedDict()
         self._of_late: OrderedDict[tuple[Any, ...], deque[_Held]] = OrderedDict()
         self._queued: OrderedDict[tuple[Any, ...], int] = OrderedDict()
         self._told = 0
 
     def tell(self, transition: Transition) -> None:
-        """Take notice of a transition; their order counts, for each is told a little late."""
+        """Take notice of a transition; their order counts, for each is emitted a little late."""
         with self._order:
             self._told += 1
             match transition.what:
@@ -172,7 +172,7 @@ class _Spans:
 
 
 def _caller(transition: Transition) -> tuple[Any, ...]:
-    """Return who acquires what: an event of a call is told in its thread or task."""
+    """Return who acquires what: an event of a call is emitted in its thread or task."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs here

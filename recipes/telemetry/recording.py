@@ -15,7 +15,7 @@ __all__ = ["record"]
 
 def record(meter: Meter, export: Callable[[Measure], None]) -> Callable[[], None]:
     """Export the measures of every transition from now on; returns a function that ends it."""
-    order = threading.RLock()  # a finalizer may tell of something while its own thread is in here
+    order = threading.RLock()  # a finalizer may emit something while its own thread is in here
 
     def hook(transition: Transition) -> None:
         with order:

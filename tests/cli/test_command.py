@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import recipes
 from recipes.cli import HOW_TO_HAVE_IT, main
-from recipes.cli.command import root
+from recipes.cli.command import commands
 from recipes.cli.demo import command
 from recipes.cli.demo.command import Plan
 
@@ -110,7 +111,7 @@ def test_without_what_it_needs_it_says_how_to_have_it(
     assert capsys.readouterr().err == f"{HOW_TO_HAVE_IT}\n"
 
 
-@pytest.mark.parametrize("command", [name for name in root.commands if name != "completion"])
+@pytest.mark.parametrize("command", [name for name in commands() if name != "completion"])
 def test_help_teaches_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     said = capsys.readouterr().out
@@ -190,3 +191,17 @@ def test_a_session_that_the_store_cannot_have_is_refused(
 ) -> None:
     assert main([command, "x", "--store", "redis://127.0.0.1:1", "--ttl", "60", "--", "true"]) in (2, 125)
     assert "session_timeout=60 is longer than restart_grace=20" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("command", ["run", "ls", "who", "get", "ping"])
+def test_a_command_loads_no_library_that_others_need(command: str) -> None:
+    program = (
+        "import sys; from recipes.cli.command import root, click; "
+        f"root.get_command(click.Context(root), {command!r}); "
+        "print(*{'rich', 'html', 'asyncio', 'structlog', 'tenacity', 'recipes.cli.demo'} & {*sys.modules})"
+    )
+    own = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=own, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

@@ -21,6 +21,7 @@ from recipes.cli.demo import crew as module
 from recipes.cli.demo.command import Plan, show
 from recipes.cli.demo.crew import Crew, CrewFailed
 from recipes.cli.demo.scenes import SCENES, Numbers
+from tests.children import child
 
 READY = """
 import sys
@@ -90,7 +91,7 @@ def test_silence_is_no_reason_to_wait_for_ever(folder: Path, monkeypatch: pytest
         heard(crew)
         monkeypatch.setattr(module, "SILENCE_S", 0.3)
         crew.order("counter", "locked", 1, 0.0)
-        with pytest.raises(CrewFailed, match=r"nothing was heard of the workers \{1\} for 0.3 s"):
+        with pytest.raises(CrewFailed, match=r"no answer came from the workers \{1\} for 0.3 s"):
             heard(crew)
 
 
@@ -232,7 +233,7 @@ def test_a_reader_that_has_seen_enough_ends_it() -> None:
         "import sys; from recipes.cli.demo.command import Plan, show; "
         "sys.exit(show(Plan('memory://', processes=1, seconds=30.0, as_json=True)))"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=-1, stderr=-1, text=True) as process:
+    with child([sys.executable, "-c", code], stdout=-1, stderr=-1, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()

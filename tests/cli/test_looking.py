@@ -20,7 +20,8 @@ import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes, main
-from recipes.cli.looking.queue import follow
+from recipes.cli.looking.queue import follow, long
+from tests.children import child
 from tests.cli.runs import RECIPES, STRUCK, Run
 
 
@@ -181,8 +182,8 @@ def test_who_is_a_member_and_who_waits_for_an_id(
 def test_members_are_shown_live_on_a_terminal_and_in_a_pipe(url: str) -> None:
     watch = [*STRUCK, "members", "g", "--store", url, "--watch"]
     with recipes.connect(url) as client, contextlib.ExitStack() as stack:
-        piped = stack.enter_context(subprocess.Popen(watch, stdout=subprocess.PIPE, text=True))
-        as_json = stack.enter_context(subprocess.Popen([*watch, "--json"], stdout=subprocess.PIPE, text=True))
+        piped = stack.enter_context(child(watch, stdout=subprocess.PIPE, text=True))
+        as_json = stack.enter_context(child([*watch, "--json"], stdout=subprocess.PIPE, text=True))
         terminal = stack.enter_context(Terminal(watch, environment={}))
         assert piped.stdout is not None
         assert as_json.stdout is not None
@@ -209,7 +210,7 @@ def test_members_are_shown_live_on_a_terminal_and_in_a_pipe(url: str) -> None:
 def test_members_that_are_there_as_the_watch_begins(url: str) -> None:
     with recipes.connect(url) as client, client.group("g").join(id="a"), client.group("g").join(id="b"):
         watch = [*STRUCK, "members", "g", "--store", url, "--watch"]
-        with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as piped:
+        with child(watch, stdout=subprocess.PIPE, text=True) as piped:
             assert piped.stdout is not None
             assert piped.stdout.readline().endswith(" 2 members: a, b\n")
             piped.send_signal(signal.SIGINT)
@@ -309,18 +310,38 @@ def test_watch_is_notified_of_changes_and_redraws_ages() -> None:
 
 def test_watch_on_a_terminal_and_in_a_pipe(url: str) -> None:
     watch = [*STRUCK, "watch", "x", "--store", url, "--interval", "0.1"]
-    with recipes.connect(url, owner="seen") as client:
-        piped = subprocess.Popen(watch, stdout=subprocess.PIPE, text=True)
+    with (
+        recipes.connect(url, owner="seen") as client,
+        child(watch, stdout=subprocess.PIPE, text=True) as piped,
+        Terminal(watch, environment={}) as terminal,
+    ):
         assert piped.stdout is not None
-        with Terminal(watch, environment={}) as terminal, piped:
-            terminal.until("nobody holds it")
-            assert "nobody holds it; 0 wait" in piped.stdout.readline()
-            with client.lock("x") as grant:
-                terminal.until("seen")
-                assert f"token {grant.token}: seen" in piped.stdout.readline()
-            assert "nobody holds it" in piped.stdout.readline()
-            terminal.press(CTRL_C)
-            assert terminal.ended() == 130
-            assert terminal.attributes == terminal.before
-            piped.send_signal(signal.SIGINT)
-            assert piped.wait(60) == 130
+        terminal.until("nobody holds it")
+        assert "nobody holds it; 0 wait" in piped.stdout.readline()
+        with client.lock("x") as grant:
+            terminal.until("seen")
+            assert f"token {grant.token}: seen" in piped.stdout.readline()
+        assert "nobody holds it" in piped.stdout.readline()
+        terminal.press(CTRL_C)
+        assert terminal.ended() == 130
+        assert terminal.attributes == terminal.before
+        piped.send_signal(signal.SIGINT)
+        assert piped.wait(60) == 130
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.4, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (192, "3 min 12 s"),
+        (3600, "1 h"),
+        (7_500, "2 h 5 min"),
+        (86_399, "23 h 59 min"),
+        (86_400, "1 d"),
+        (277_200, "3 d 5 h"),
+    ],
+)
+def test_times_are_written_as_people_read_them(seconds: float, words: str) -> None:
+    assert long(seconds) == words

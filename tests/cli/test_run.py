@@ -19,6 +19,7 @@ import recipes
 from integration import servers
 from recipes.cli import codes
 from recipes.cli.running import guard
+from tests.children import child
 from tests.cli.runs import RECIPES, Run, recipes_run
 
 CLOCK = "time.clock_gettime(time.CLOCK_BOOTTIME)"
@@ -106,6 +107,29 @@ def test_the_store_may_be_in_the_environment(url: str) -> None:
     assert done.stdout == f"{url} x exclusive\n"
 
 
+def test_a_lock_that_is_not_free_is_said_by_the_code_alone_if_asked(url: str) -> None:
+    with recipes.connect(url) as client, client.lock("x"):
+        cases: list[tuple[list[str], int, str]] = [
+            (["--try"], codes.NOT_ACQUIRED, "was not acquired"),
+            (["--try", "--quiet"], codes.NOT_ACQUIRED, ""),
+            (["--timeout", "0.1", "--quiet", "--conflict-exit-code", "0"], 0, ""),
+            (["--try", "-E", "75"], 75, "was not acquired"),
+            (["--try", "-E", "256"], codes.WRONG, "0<=x<=255"),
+        ]
+        found = in_one_process(url, [[*words, "true"] for words, _, _ in cases])
+    for (code, said), (words, wanted, part) in zip(found, cases, strict=True):
+        assert code == wanted, words
+        assert (part in said) if part else not said, words
+
+
+def test_to_be_quiet_hides_no_other_trouble(tmp_path: Path) -> None:
+    ((code, said),) = in_one_process(
+        f"sqlite://{tmp_path}/missing/locks.db", [["--quiet", "-E", "0", "true"]]
+    )
+    assert code == codes.UNREACHABLE
+    assert "does not exist" in said
+
+
 def test_the_command_knows_its_token_and_how_long_it_is_proven(url: str, tmp_path: Path) -> None:
     names = "TOKEN", "REMAINING", "DEADLINE"
     print_it = f"import os, time; print(*(os.environ['RECIPES_' + n] for n in {names}), {CLOCK})"
@@ -125,7 +149,7 @@ def test_the_command_knows_its_token_and_how_long_it_is_proven(url: str, tmp_pat
 def test_one_that_waits_in_vain_says_so(url: str) -> None:
     with recipes.connect(url) as client, client.lock("x"):
         tried = recipes_run(url, "--try", "--", "true")
-        assert (tried.returncode, "somebody holds it" in tried.stderr) == (codes.NOT_ACQUIRED, True)
+        assert (tried.returncode, "another client holds it" in tried.stderr) == (codes.NOT_ACQUIRED, True)
         late = recipes_run(url, "--timeout", "0.3", "--", "true")
         assert (late.returncode, "within 0.3 s" in late.stderr) == (codes.NOT_ACQUIRED, True)
         assert recipes_run(url, "--shared", "--try", "--", "true").returncode == codes.NOT_ACQUIRED
@@ -371,7 +395,7 @@ def test_the_same_where_the_guard_was_killed(url: str, tmp_path: Path, undying: 
     noted, report = tmp_path / "noted", tmp_path / "report"
     words = ["run", "x", "--store", url, "--report", str(report), "--"]
     command = ["sh", "-c", f"echo $PPID > {noted}.new; mv {noted}.new {noted}; sleep 60"]
-    with subprocess.Popen([*undying, *words, *command], stderr=subprocess.PIPE, text=True) as run:
+    with child([*undying, *words, *command], stderr=subprocess.PIPE, text=True) as run:
         assert servers.eventually(noted.exists, 30, every_s=0.01)
         os.kill(int(noted.read_text()), signal.SIGKILL)
         _, told = run.communicate(timeout=60)

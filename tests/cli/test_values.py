@@ -13,6 +13,7 @@ import pytest
 import recipes
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes, main
+from tests.children import child
 from tests.cli.runs import RECIPES, STRUCK
 
 NOT_UTF8 = b"\xff\x00\r\nend"
@@ -179,8 +180,8 @@ def test_every_change_is_a_line_until_it_is_interrupted(url: str) -> None:
     watch = [*STRUCK, "watch-value", "x"]
     with (
         recipes.connect(url) as client,
-        subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as lines,
-        subprocess.Popen([*watch, "--json"], stdout=subprocess.PIPE, text=True) as objects,
+        child(watch, stdout=subprocess.PIPE, text=True) as lines,
+        child([*watch, "--json"], stdout=subprocess.PIPE, text=True) as objects,
     ):
         assert lines.stdout is not None
         assert objects.stdout is not None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import threading
+import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Never
 
 import pytest
@@ -13,6 +17,7 @@ from recipes._contract.operations import Ticket
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job
 from recipes._run.blocking import ThreadMailbox
+from recipes._run.retries import Retries
 from recipes.client import Client
 from recipes.errors import (
     ClientClosed,
@@ -223,7 +228,7 @@ def test_a_bad_name_raises_before_any_request(backend: FaultyBackend, client: Cl
     assert backend.asked == []
 
 
-@pytest.mark.parametrize("timeout", [0, 0.0, 0.05])
+@pytest.mark.parametrize("timeout", [0, 0.0, 0.5])
 def test_a_timeout_leaves_nothing_behind(backend: FaultyBackend, client: Client, timeout: Any) -> None:
     other = Client(backend, SETTINGS)
     with other.lock("x") as grant:
@@ -245,7 +250,7 @@ def test_free_is_granted_with_any_timeout(client: Client, timeout: Any) -> None:
 
 def test_a_timeout_through_an_outage_says_what_was_wrong(backend: FaultyBackend, client: Client) -> None:
     backend.before = on("Open", cut, times=10**9)
-    with pytest.raises(LockTimeout, match="had not answered yet") as raised:
+    with pytest.raises(LockTimeout, match="no answer from memory") as raised:
         client.lock("x").acquire(timeout=0.5)  # long enough to be notified of the first failure
     assert isinstance(raised.value.__cause__, StoreUnavailable)
 
@@ -360,7 +365,7 @@ def test_an_outage_leaves_no_backlog_of_sessions_that_never_began(
             raise cut()
 
     runtime = client._runtime
-    runtime.pauses = lambda: iter(lambda: 0.0005, None)  # type: ignore[method-assign]
+    runtime.retries = lambda: Retries(lambda _state: 0.0005, None, 0.0)  # type: ignore[method-assign]
     backend.before = outage
     client.lock("x").acquire(timeout=SOON_S).release()
     assert client.pending_cleanups < tries / 2
@@ -1119,3 +1124,40 @@ def test_a_mailbox_gives_every_event_in_order() -> None:
     assert box.receive(0.0) is None
     box.post(third)
     assert box.receive(0.0) is third
+
+
+# In a running event loop.
+
+
+def test_use_in_a_running_event_loop_is_warned_of_once_at_the_users_line() -> None:
+    async def use(client: Client) -> int:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            lock = client.lock("x")
+            with lock as grant:
+                line = inspect.currentframe()
+                assert line is not None
+                number = line.f_lineno - 3
+                assert grant.held
+            with lock:
+                pass
+        (warned,) = seen
+        assert warned.category is RuntimeWarning
+        assert "connect_async" in str(warned.message)
+        assert (Path(warned.filename).name, warned.lineno) == ("test_blocking.py", number)
+        return 1
+
+    client = Client(FaultyBackend(), SETTINGS)
+    assert asyncio.run(use(client)) == 1
+    client.close()
+
+
+def test_use_in_a_thread_beside_a_running_event_loop_is_not_warned_of() -> None:
+    async def use(client: Client) -> None:
+        grant = await asyncio.to_thread(client.lock("x").acquire)
+        assert grant.held
+        await asyncio.to_thread(client.close)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asyncio.run(use(Client(FaultyBackend(), SETTINGS)))

@@ -43,3 +43,22 @@ def test_fault_24_after_a_day_of_suspend_a_day_has_gone_by() -> None:
             pytest.skip(f"NOT TESTED: {done.stderr}")
         apart.append(float(done.stdout))
     assert DAY_S - 5 < apart[1] - apart[0] < DAY_S + 5
+
+
+@pytest.mark.parametrize("module", ["recipes._run.clock", "recipes.cli.running.guard"])
+@pytest.mark.parametrize(
+    ("platform", "name"), [("darwin", "CLOCK_MONOTONIC_RAW"), ("freebsd", "CLOCK_MONOTONIC")]
+)
+def test_without_a_clock_of_the_time_since_boot_the_next_best_is_read(
+    platform: str, name: str, module: str
+) -> None:
+    """Simulated: Linux has all of them, and no test runs on macOS."""
+    program = f"""
+import sys, time
+del time.CLOCK_BOOTTIME
+sys.platform = {platform!r}
+from {module} import boot_time
+before, found, after = time.clock_gettime(time.{name}), boot_time(), time.clock_gettime(time.{name})
+assert before <= found <= after, (before, found, after)
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

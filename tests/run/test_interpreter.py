@@ -15,7 +15,7 @@ from recipes._programs import steps
 from recipes._programs.session import OpenFailed, SessionEvent
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.interpreter import END_UNBORN_WITHIN_S, Receive, interpret
-from recipes._run.runtime import LONGEST_PAUSE_S
+from recipes._run.retries import LONGEST_PAUSE_S
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.events import Transition
 from recipes.stores._kit.queue import Command

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import itertools
 import uuid
 
 from recipes import events
 from recipes._contract.operations import Ticket
 from recipes._programs.cleaner import Job
 from recipes._run.clock import boot_time
-from recipes._run.runtime import LONGEST_PAUSE_S, Runtime, new_id
+from recipes._run.retries import LONGEST_PAUSE_S
+from recipes._run.runtime import Runtime, new_id
+from recipes.errors import StoreUnavailable
 from recipes.events import Transition, subscribe
 from tests.run.doubles import HandRuntime
 
@@ -25,7 +26,11 @@ def test_the_clock_is_the_time_since_boot() -> None:
 
 
 def test_pauses_grow_and_are_jittered() -> None:
-    runs = [list(itertools.islice(HandRuntime().pauses(), 12)) for _ in range(30)]
+    runs = []
+    for _ in range(30):
+        retries = HandRuntime().retries()
+        runs.append([retries.after(StoreUnavailable("h", "cut"), 0.0) for _ in range(12)])
+        assert not retries.over
     for number in range(12):
         pauses = [run[number] for run in runs]
         assert all(0 <= pause <= min(0.02 * 2**number, LONGEST_PAUSE_S) for pause in pauses)

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, Never
 
 import pytest
@@ -359,6 +360,26 @@ async def test_release_cancelled_is_settled_behind(
         assert not grant.held
         await cleaned(client)
         assert backend.server.contenders() == []
+
+
+@in_loop
+async def test_what_is_given_up_while_a_renewal_times_out_is_withdrawn(backend: FaultyBackend) -> None:
+    """Until its own timeout has ended a task is being cancelled, as one is whose loop ends."""
+    async with using(backend) as client:
+        grant, runtime = await client.lock("x").acquire(), client._runtime
+        keepalive, counts = runtime._keepalive, [1, 1]
+        assert keepalive is not None
+        runtime._keepalive = SimpleNamespace(  # type: ignore[assignment]
+            cancelling=lambda: counts.pop() if counts else 0,
+            done=lambda: False,
+            get_loop=asyncio.get_running_loop,
+        )
+        hold = grant._hold
+        runtime.schedule(Job(hold.session, hold.entry.ticket, hold.entry))
+        await cleaned(client)
+        runtime._keepalive = keepalive
+        assert counts == []
+        assert not await grant.verify()
 
 
 @in_loop

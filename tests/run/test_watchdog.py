@@ -15,6 +15,9 @@ from tests.run.doubles import FAST, SETTINGS, FaultyBackend
 from tests.run.test_blocking import SOON_S
 from tests.run.test_tasks import in_loop
 
+pytestmark = pytest.mark.filterwarnings("ignore:a blocking client of memory:RuntimeWarning")
+"""They block the loop on purpose."""
+
 
 def watchdogs() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "recipes-watchdog"]

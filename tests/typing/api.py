@@ -12,6 +12,7 @@ from typing import Any, assert_type
 
 import redis
 import redis.asyncio
+import tenacity
 
 import recipes
 from recipes import events, fencing, telemetry
@@ -52,6 +53,41 @@ def blocking() -> None:
     client.close()
 
 
+def decorating() -> None:
+    client = recipes.connect("memory://")
+    awaited = recipes.connect_async("memory://")
+
+    @client.lock("x")
+    def work(number: int, *, text: str = "") -> bool:
+        return bool(text) and number > 0
+
+    assert_type(work(1, text="a"), bool)
+    work("1")  # type: ignore[arg-type]
+    work()  # type: ignore[call-arg]
+
+    @awaited.semaphore("x", 3).of(2)
+    async def other(number: int) -> bytes:
+        return bytes(number)
+
+    async def use() -> None:
+        assert_type(await other(1), bytes)
+        await other("1")  # type: ignore[arg-type]
+        assert_type(await awaited.lock("x").locked(), bool)
+
+    assert_type(client.lock("x").locked(), bool)
+    client.lock("x").acquire(blocking=False)  # type: ignore[arg-type]
+    awaited.lock("x")(work)  # type: ignore[arg-type]
+    asyncio.run(use())
+
+
+def retrying() -> None:
+    recipes.connect("memory://", retry=tenacity.wait_fixed(0.5) + tenacity.wait_random(0, 1))
+    recipes.connect_async(
+        "memory://", retry=(tenacity.wait_exponential(max=2), tenacity.stop_after_attempt(3))
+    )
+    recipes.connect("memory://", retry=3)  # type: ignore[arg-type]
+
+
 def options() -> None:
     url = "zookeepers://zk1:2281/app"
     recipes.connect(url, username="me", password="secret", tls_ca="ca.pem", sasl="DIGEST-MD5", acl=[object()])
@@ -79,7 +115,7 @@ def mistaken(client: recipes.Client, awaited: recipes.AsyncClient) -> None:
     awaited.rwlock("x", on_lost="told")  # type: ignore[arg-type]
     client.lock("x").acquire(5)  # type: ignore[call-arg]
     client.lock("x").acquire(max_waiters="2")  # type: ignore[arg-type]
-    _ = awaited.lock("x").acquire(time=5)  # type: ignore[call-arg]
+    _ = awaited.lock("x").acquire(time=5)  # type: ignore[arg-type]
     _ = awaited.lock("x").try_acquire(timeout="5")  # type: ignore[arg-type]
 
 

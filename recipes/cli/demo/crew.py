@@ -122,5 +122,5 @@ class Crew:
                     by = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
                     raise CrewFailed(f"worker {number} ended {by}")
             if boot_time() - heard_at > SILENCE_S:
-                raise CrewFailed(f"nothing was heard of the workers {self._late} for {SILENCE_S:g} s")
+                raise CrewFailed(f"no answer came from the workers {self._late} for {SILENCE_S:g} s")
             yield None

@@ -49,13 +49,13 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A hand-over: from a release, as it was told, to the next grant of one that waited.
+    """A hand-over: from a release, as it was reported, to the next grant of one that waited.
 
     Attributes:
         at: When the lock was free.
-        seconds: For how long; 0 if the grant was told before the release.
-        giver: Who had it.
-        taker: Who got it.
+        seconds: For how long; 0 if the grant was reported before the release.
+        giver: The process that had it.
+        taker: The process that got it.
         token: What the taker was given.
     """
 

@@ -105,7 +105,7 @@ def panels(histories: Sequence[LockHistory], *, figures: bool = True) -> list[Pa
 
 
 def drawing(histories: Sequence[LockHistory], *, figures: bool = True) -> str:
-    """Return the picture; with the figures below each lock, unless they are told elsewhere."""
+    """Return the picture; with the figures below each lock, unless they are shown elsewhere."""
     drawn = panels(histories, figures=figures)
     last = drawn[-1]
     height = last.rows_bottom + FOOT + LINE * (len(figure_lines(last.history)) + 1 if figures else 0)

@@ -1,4 +1,4 @@
-"""Who waited and who held, from when to when: what the events of a lock add up to."""
+"""What waited and what held, from when to when: what the events of a lock add up to."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Hold:
     Attributes:
         lane: Whose.
         start: From when.
-        end: Until when it was told.
+        end: Until when it was reported.
         mode: What it was granted as.
         token: Its fencing token.
         attempt: 2 and more for one that had queued anew.
@@ -57,7 +57,7 @@ class Hold:
         queued: Whether somebody was ahead.
         waited_s: How long it had waited.
         downgraded_at: From when it was shared, if it was downgraded.
-        superseded_at: When another was granted what this one, that was lost, had not been told yet.
+        superseded_at: When another was granted what this one, that was lost, had not reported yet.
     """
 
     lane: str
@@ -116,9 +116,9 @@ class LockHistory:
         title: Its name for people, with what it is unless that is a lock, and the store if there are several.
         start: The time of its first event.
         end: That of its last.
-        lanes: Who came, in a natural order.
+        lanes: The processes, in a natural order.
         waits: Their waits.
-        holds: Their grants, in the order in which they were told.
+        holds: Their grants, in the order in which they were reported.
         marks: What was out of the ordinary.
     """
 
@@ -227,7 +227,7 @@ class _Lane:
             hold.end = at
 
     def _queued(self, one: Happening) -> None:
-        if one.attempt > 1 and self._waiting:  # it waits since it was told to queue anew
+        if one.attempt > 1 and self._waiting:  # it waits since it was to queue anew
             return
         self._waiting.append(Wait(self._name, one.at, one.at, one.mode))
 
@@ -284,7 +284,7 @@ class _Lane:
 
 
 def _supersede(holds: Sequence[Hold]) -> None:
-    """Find when what was lost had gone to another: a process that was stopped is told late."""
+    """Find when what was lost had gone to another: a process that was stopped reports late."""
     for lost in holds:
         if lost.how != "lost":
             continue

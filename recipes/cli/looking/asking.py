@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 import recipes
 from recipes.cli import codes
 from recipes.cli.options import connected
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["console", "json_option", "looking"]
 
@@ -32,6 +35,8 @@ def looking(store: str, act: Callable[[recipes.Client], int]) -> int:
 
 def console() -> Console:
     """Return what draws on standard output."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and JSON needs none of it
+
     return Console(
         file=sys.stdout,
         width=None if sys.stdout.isatty() else NARROW * 2,

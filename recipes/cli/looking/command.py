@@ -8,8 +8,6 @@ import time
 from typing import Any
 
 import click
-from rich.live import Live
-from rich.table import Table
 
 import recipes
 from recipes.cli import codes
@@ -98,6 +96,8 @@ def ls_command(*, store: str, as_json: bool, limit: int) -> int:
         if as_json:
             click.echo(json.dumps([_counted(queue) for queue in found]))
             return codes.OK
+        from rich.table import Table  # noqa: PLC0415 - slow to import, and JSON needs none of it
+
         table = Table("lock", "held", "token", "owner", "waiting", box=None, pad_edge=False)
         for queue in found:
             table.add_row(*_listed(queue))
@@ -152,6 +152,8 @@ def watch_command(*, name: str, store: str, interval: float, recipe: str) -> int
     def show(client: recipes.Client) -> int:
         screen = console()
         if screen.is_terminal:
+            from rich.live import Live  # noqa: PLC0415 - slow to import, and JSON needs none of it
+
             with Live(console=screen, auto_refresh=False, screen=False) as live:
                 for queue in follow(client, name, READ_AT_ONCE, interval, recipe=recipe, redrawn=True):
                     live.update(queue.drawn(max(screen.height - 6, 1)), refresh=True)

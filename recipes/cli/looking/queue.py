@@ -6,18 +6,17 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
-
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 import recipes
 from recipes import events
 from recipes.cli.looking.shapes import SHAPES, Shape
 from recipes.inspection import ContenderInfo, observe
 
-__all__ = ["Queue", "follow", "looked_at", "read"]
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["Queue", "follow", "long", "looked_at", "read"]
 
 FOREIGN = "of another kind of client"
 IDENTITY = ("owner", "host", "pid", "since")
@@ -30,7 +29,7 @@ class Queue:
 
     Attributes:
         lock: Its name.
-        contenders: Who stood in its queue, in order.
+        contenders: Those in its queue, in order.
         foreign: What else was there, that is no contender, or may not wait for ours.
         more: Whether there were more than were read.
         recipe: What it is.
@@ -49,12 +48,12 @@ class Queue:
 
     @property
     def holders(self) -> list[ContenderInfo]:
-        """Who held it."""
+        """Those that held it."""
         return [one for one in self.contenders if one.holds]
 
     @property
     def waiters(self) -> list[ContenderInfo]:
-        """Who waited, in order."""
+        """Those that waited, in order."""
         return [one for one in self.contenders if not one.holds]
 
     def as_fields(self) -> dict[str, Any]:
@@ -70,6 +69,10 @@ class Queue:
 
     def drawn(self, most: int | None = None) -> RenderableType:
         """Return it as a table; of the waiters the first ``most``."""
+        from rich.console import Group  # noqa: PLC0415 - slow to import, and JSON needs none of it
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
         title = self.lock if self.recipe == "lock" else f"{self.recipe} {self.lock}"
         table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
         table.add_column("", no_wrap=True)
@@ -160,11 +163,18 @@ def _ago(since: float) -> str:
     """Return a moment of a machine's wall clock, and how long ago that is by ours."""
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
     seconds = max(time.time() - since, 0.0)
-    return f"{clock} ({_long(seconds)})"
+    return f"{clock} ({long(seconds)} ago)"
 
 
-def _long(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
+def long(seconds: float) -> str:
+    """Return so many seconds as people read them: "3 min 12 s"."""
+    whole = int(seconds)
+    for larger, smaller, size, part in (
+        ("d", "h", 86400, 3600),
+        ("h", "min", 3600, 60),
+        ("min", "s", 60, 1),
+    ):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {larger}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"

@@ -26,6 +26,7 @@ Examples:
   recipes run deploy --timeout 60 -- ansible-playbook site.yml
   recipes run backup --try -- sh -c 'backup --fence "$RECIPES_TOKEN"'
   recipes run catalog --shared -- ./read-catalog
+  recipes run nightly --try --quiet --conflict-exit-code 0 -- ./nightly.sh
 
 \b
 Exit codes: the command's own, 128 + n if signal n ended it; or
@@ -110,6 +111,16 @@ def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Func
 @click.option("--shared", is_flag=True, help="Hold it beside others that hold it shared.")
 @click.option("--try", "tries", is_flag=True, help="Do not wait: give up at once if it is not free.")
 @click.option("--timeout", type=Seconds(zero=True), help="Wait at most so long.  [default: for ever]")
+@click.option(
+    "-E",
+    "--conflict-exit-code",
+    "conflict_code",
+    type=click.IntRange(0, 255),
+    default=codes.NOT_ACQUIRED,
+    show_default=True,
+    help="The exit code if the lock is not acquired in time, as of flock.",
+)
+@click.option("--quiet", is_flag=True, help="Say nothing if the lock is not acquired in time.")
 @_with(*keeping_options)
 @click.option(
     "--on-lost",
@@ -128,6 +139,8 @@ def run_command(
     shared: bool,
     tries: bool,
     timeout: float | None,
+    conflict_code: int,
+    quiet: bool,
     ttl: float,
     grace: float | None,
     on_lost: str,
@@ -151,6 +164,8 @@ def run_command(
             command=command,
             shared=shared,
             timeout_s=0.0 if tries else timeout,
+            conflict_code=conflict_code,
+            quiet=quiet,
             ttl_s=ttl,
             grace_s=_grace(grace, ttl),
             stops=on_lost == "stop",

@@ -11,7 +11,7 @@ starts belongs to it, in whatever session or process group: orphans become child
 (``PR_SET_CHILD_SUBREAPER``), and it ends them, too.
 
 It runs as a script, without this package, so that it starts fast and stays small. Both sides write
-JSON lines. It is told to ``start`` a command, the new ``deadline`` (seconds of the boot clock, null
+JSON lines. Its messages are: ``start`` a command, the new ``deadline`` (seconds of the boot clock, null
 for none), to pass a ``signal`` on, and to ``resume`` what was stopped. It tells that it is ``ready``, and
 that the command has
 ``started``, ``failed`` to start, was ``stopped``, is being ended (``stopping``, ``killed``), and has
@@ -49,7 +49,7 @@ KEPT = frozenset(
     for number in signal.valid_signals()
     if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT)
     and number < signal.SIGRTMIN
-    # What tells of an error of the guard's own stays deadly to it.
+    # What reports an error of the guard's own still ends it.
     and number not in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 )
 """Signals that do not end the guard; the command gets them as ``recipes run`` got them."""
@@ -60,7 +60,13 @@ if hasattr(time, "CLOCK_BOOTTIME"):
         """Return seconds since boot, as in ``recipes._run.clock``."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-else:  # pragma: no cover - not Linux
+elif sys.platform == "darwin":  # pragma: no cover - macOS
+
+    def boot_time() -> float:
+        """Return seconds of macOS's raw monotonic clock, as in ``recipes._run.clock``."""
+        return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+
+else:  # pragma: no cover - neither
 
     def boot_time() -> float:
         """Return seconds of the monotonic clock, as in ``recipes._run.clock``."""
@@ -144,7 +150,7 @@ class Guard:
         signal.set_wakeup_fd(ringer.fileno(), warn_on_full_buffer=False)
 
     def serve(self) -> None:
-        """Do what is told until the command has ended."""
+        """Carry out messages until the command has ended."""
         self._tell("ready")
         while True:
             ready, _, _ = select.select([self._control, self._waker], [], [], self._patience())
@@ -168,7 +174,7 @@ class Guard:
         return None if self._deadline is None or not self._child else self._deadline - self._grace_s
 
     def _listen(self) -> bool:
-        """Do what was told; returns whether there is anybody to tell."""
+        """Carry out messages; returns whether the other side is there."""
         try:
             chunk, files, _, _ = socket.recv_fds(self._control, 1 << 16, MOST_FILES)
         except OSError:
@@ -259,7 +265,7 @@ class Guard:
         if now < self._kill_at:
             self._tell("stopping", within_s=self._kill_at - now)
             signal_all(self._child, os.getpid(), signal.SIGTERM)
-            signal_all(self._child, os.getpid(), signal.SIGCONT)  # one that is stopped has to hear it, too
+            signal_all(self._child, os.getpid(), signal.SIGCONT)  # one that is stopped has to receive it, too
 
     def _reap(self) -> None:
         """Take note of a stop, and of the deaths of orphans."""

@@ -1,4 +1,4 @@
-"""The side of ``recipes run`` of its guard: how the guard is started, told, and heard."""
+"""The side of ``recipes run`` of its guard: how the guard is started, and what the two send each other."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Minder:
 
     def end(self) -> None:
         """End the guard, and with it all that is left of the command; again does no harm."""
-        self._socket.close()  # it hears that, kills what is left, and ends
+        self._socket.close()  # it notices that, kills what is left, and ends
         try:
             self._process.wait(END_WITHIN_S)
         except subprocess.TimeoutExpired:
@@ -73,7 +73,7 @@ class Minder:
         return self._socket.fileno()
 
     def await_ready(self) -> None:
-        """Wait until it hears: before the lock is held, for then every moment counts.
+        """Wait until it answers: before the lock is held, for then every moment counts.
 
         Raises:
             GuardGone: It could not be started.

@@ -43,12 +43,14 @@ class Order:
         command: What to run.
         shared: Whether others may hold it shared at the same time.
         timeout_s: Seconds to wait for the lock, None for ever, 0 to try once.
-        ttl_s: Seconds after which the store frees the lock, if it hears nothing.
+        ttl_s: Seconds after which the store frees the lock, if no renewal arrives.
         grace_s: Seconds between SIGTERM and SIGKILL; the latter comes at the deadline.
         stops: Whether a command whose lock is lost is ended.
         log: A file to append the lock's events to, as JSON lines.
         owner: What ``recipes who`` shows of it.
         report: A file to write how it ended to, as JSON.
+        quiet: Say nothing if the lock was not acquired in time.
+        conflict_code: The exit code then.
         recipe: What it runs under; under an election it runs again after a loss.
         value: What the leader of an election says to others.
     """
@@ -64,6 +66,8 @@ class Order:
     log: Path | None = None
     owner: str = "recipes run"
     report: Path | None = None
+    quiet: bool = False
+    conflict_code: int = codes.NOT_ACQUIRED
     recipe: Literal["lock", "election"] = "lock"
     value: str = ""
 
@@ -93,12 +97,13 @@ def run(order: Order) -> int:
             ending = _held(order, signals, minder, inherited)
     except Struck as struck:
         ending = Ending(Outcome.INTERRUPTED, codes.SIGNALLED + struck.number)
-    except OSError as error:  # a log that cannot be opened; the store's errors were told apart before
+    except OSError as error:  # a log that cannot be opened; the store's errors were handled before
         ending = Ending(Outcome.FAILED, codes.WRONG, reason=str(error))
     except Exception:
         traceback.print_exc()
         ending = Ending(Outcome.FAILED, codes.WRONG, reason="this is a bug in recipes run")
-    order.say(ending.words(order.title, order.command))
+    if not (order.quiet and ending.outcome is Outcome.NOT_ACQUIRED):
+        order.say(ending.words(order.title, order.command))
     if order.report is not None:
         ending = _reported(order, ending)
     return ending.code
@@ -119,8 +124,10 @@ def _held(order: Order, signals: Signals, minder: Minder, inherited: list[int]) 
                 with Minder(inherited) as another:
                     ending = _once(order, client, signals, terminal, another)
             return ending
+    except recipes.StoreTimeout as silent:
+        return Ending(Outcome.UNREACHABLE, codes.UNREACHABLE, reason=str(silent))
     except recipes.LockTimeout as late:
-        return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason=str(late))
+        return Ending(Outcome.NOT_ACQUIRED, order.conflict_code, reason=str(late))
     except GuardGone:
         return Ending(Outcome.FAILED, codes.WRONG, reason="its guard could not be started")
     except recipes.RecipesError as error:
@@ -139,7 +146,7 @@ def _once(
         raise
     if grant is None:
         signals.spare()
-        return Ending(Outcome.NOT_ACQUIRED, codes.NOT_ACQUIRED, reason="somebody holds it, or waits")
+        return Ending(Outcome.NOT_ACQUIRED, order.conflict_code, reason="another client holds it, or waits")
     signals.collect()
     supervisor = Supervisor(grant, minder, signals, terminal, order.say, title=order.title, stops=order.stops)
     granted_s = client.session.timeout or order.ttl_s
@@ -185,7 +192,7 @@ def _nothing() -> None:
 
 
 def _environment(order: Order, grant: recipes.Grant) -> dict[str, str]:
-    """Return what the command is told; the deadline moves on with every renewal of the session."""
+    """Return the environment of the command; the deadline moves on with every renewal of the session."""
     of_it = (
         {"RECIPES_LOCK": order.name, "RECIPES_MODE": grant.mode}
         if order.recipe == "lock"

@@ -1,4 +1,4 @@
-"""A command that runs: its guard is told the deadline, signals are passed on, the terminal is lent."""
+"""A command that runs: its guard gets the deadline, signals are passed on, the terminal is lent."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Supervisor:
         """Return how long nothing has to be done: half the time to when the command would be ended."""
         if self._lost_at is not None:
             return HELP_AFTER_S if self._stops else None
-        assert self._told is not None, "it was told before the first wait"
+        assert self._told is not None, "it was set before the first wait"
         return max((self._told - self._grace_s - boot_time()) / 2, SHORTEST_NAP_S)
 
     def _tell_deadline(self) -> None:

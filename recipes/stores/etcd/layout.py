@@ -131,7 +131,7 @@ class Layout:
         return replace(contender, token=kv.created, **says._asdict())
 
     def foreign(self, name: str, key: bytes, lease: int) -> str | None:
-        """Return what to tell of a key that may never go, or that nobody knows."""
+        """Return what to report of a key that may never go, or that nobody knows."""
         ref, start = ref_of(key), len(self.queue(name))
         if not lease:
             return _NO_LEASE

@@ -1,4 +1,4 @@
-"""Who watches what: the state machine of etcd watches, documents in, tellings out. No I/O.
+"""Which call watches what: the state machine of etcd watches, documents in, tellings out. No I/O.
 
 A watch on the wire may serve several armings: a mailbox that comes later joins a watch
 on the same key or range, as long as that one has delivered no event. Its revision is then right for
@@ -139,7 +139,7 @@ class WatchBook:
         return self._without(mailbox, None)
 
     def take(self, result: dict[str, Any], only: int | None = None) -> list[int]:
-        """Take one ``result`` of a stream; return the watches to cancel, their one event being told.
+        """Take one ``result`` of a stream; return the watches to cancel, their one event being delivered.
 
         ``only`` is the watch of a connection that has no other. A document that is not
         shaped like a watch answer raises LookupError, TypeError or ValueError.

@@ -58,7 +58,7 @@ class Database:
         return self.lock._is_owned()  # type: ignore[attr-defined,no-any-return] # noqa: SLF001 - nobody else knows
 
     def acquire(self, timeout_s: float) -> bool:
-        """Take the lock within so many seconds, in slices, so that signals are heard.
+        """Take the lock within so many seconds, in slices, so that signals are handled.
 
         Not a second time: it is False at once if `mine`, and then nothing is to be released.
         """

@@ -1,4 +1,4 @@
-"""Who is alive: each session holds a lock that the kernel drops when its process dies.
+"""Which sessions are alive: each session holds a lock that the kernel drops when its process dies.
 
 It is a lock on a file of the session's own, in a directory beside the database. A process identifier that is
 used again does not revive it, and a forked child closes it. The file gets its name when it is locked: under
@@ -61,7 +61,7 @@ class Folder:
 
     @property
     def mode(self) -> int:
-        """Who may use what stands in it."""
+        """The permissions of those that may use what is in it."""
         return Path(self.path).stat().st_mode & 0o666
 
     def lock_of(self, session: str) -> str:
@@ -69,7 +69,7 @@ class Folder:
         return f"{self.path}/{session}.lock"
 
     def address_of(self, session: str) -> str:
-        """Return where a session hears."""
+        """Return where a session receives notifications."""
         return f"{self.path}/{session}.sock"
 
     def dead(self, sessions: Iterable[str]) -> list[str]:

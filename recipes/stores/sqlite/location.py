@@ -37,6 +37,12 @@ def path_of(parts: SplitResult) -> str:
         raise ValueError("the path of a file holds no NUL")
     if path.lstrip("/") == ":memory:":
         raise ValueError("sqlite:// is a file that processes share; for one process use memory://")
+    if not parts.netloc and path.count("/") == 1:
+        raise ValueError(
+            f"sqlite://{parts.path} would be {path}, directly below the root of the file system, and to "
+            f"SQLAlchemy it is a file in the current directory; write sqlite://.{parts.path} for the current "
+            f"directory, or sqlite:///{parts.path} for {path}"
+        )
     return os.path.abspath(  # noqa: PTH100 - no look at the disk
         path.lstrip("/") if parts.netloc else f"/{path.lstrip('/')}"
     )
@@ -62,7 +68,10 @@ def check(path: str, label: str) -> None:
 
 def _wrong_place(folder: Path) -> str | None:
     if not folder.is_dir():
-        return f"the directory {folder} does not exist; make it first"
+        return (
+            f"the directory {folder} does not exist; make it first, or write sqlite://./path/to/file for a "
+            "path below the current directory"
+        )
     kind = _file_system(folder)
     if kind in ABROAD or kind.startswith("fuse."):
         return f"{folder} is on {kind}, where locks and shared memory cannot be relied on; {ELSEWHERE}"

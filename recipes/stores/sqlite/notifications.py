@@ -72,7 +72,7 @@ class Notifications:
         return DEAF_TICK_S if self.socket is None else TICK_S
 
     def ring(self, session: str, news: Iterable[Gone | Changed] = ()) -> None:
-        """Notify a session of contenders and queues; never waits, and nobody knows whether it was heard."""
+        """Notify a session of contenders and queues; never waits; it is not known whether it arrived."""
         own = self.socket
         if own is None or self.taken:  # another's socket would say it
             return

@@ -199,7 +199,7 @@ def _execute(db: sqlite3.Connection, script: str) -> None:
 
 
 def _upgrade(db: sqlite3.Connection) -> None:
-    """Have tables of an older version as they are now, with all that stands in them.
+    """Have tables of an older version as they are now, with all that is in them.
 
     A client from before there were values goes on as it did, and may open the file again. One of a version
     before 3 that has the file open keeps what it holds, renews and releases it; all else that it asks is

@@ -41,7 +41,7 @@ _logger = logging.getLogger("recipes")
 
 
 class FileSession(Session):
-    """Carries out commands, notifies other sessions of what came of them, and hears what these did.
+    """Carries out commands, notifies other sessions of what came of them, and receives what these did.
 
     Args:
         path: The file.
@@ -102,7 +102,7 @@ class FileSession(Session):
 
     @property
     def taken(self) -> bool:
-        """Whether somebody else closed what shows that this session lives, or what it hears with."""
+        """Whether somebody else closed what shows that this session lives, or what it receives with."""
         liveness, notifications = self._liveness, self.notifications
         return (liveness is not None and liveness.taken) or (
             notifications is not None and notifications.taken
@@ -123,7 +123,7 @@ class FileSession(Session):
         if isinstance(command.op, Open) and self._liveness is None:
             try:
                 self._folder.make()
-            except OSError:  # then nobody is told, and nobody sees who died: waiters look by themselves
+            except OSError:  # then nothing is notified, and no death is seen: waiters look by themselves
                 pass
             self._liveness = LivenessLock(self._folder, self.id)
             self.notifications = Notifications(self._folder, self.id)
@@ -185,7 +185,7 @@ class FileSession(Session):
             )
 
     def _tell(self, work: Transaction) -> None:
-        """Notify all that want to hear what was done."""
+        """Notify all that want to know what was done."""
         for session, news in work.news.items():
             if session == self.id:
                 self.post(news)

@@ -114,7 +114,7 @@ class Transaction:
         """Carry out the operation; raises ``SessionLost`` if its session has ended.
 
         One that only reads listens first: no lock keeps others from writing, and what the first SELECT
-        does not show has to be heard.
+        does not show has to be notified.
         """
         op = self._command.op
         if writes(self._command):
@@ -379,7 +379,7 @@ class Transaction:
         self._run("INSERT OR IGNORE INTO watch (token, session, waiter) VALUES (?, ?, ?)", row)
 
     def _observe_queue(self, queue: str) -> None:
-        """Watch a queue; its state is noted too, so that a change is found of which nothing was heard.
+        """Watch a queue; its state is noted too, so that a change is found of which no notification came.
 
         An earlier observer of this session that still waits for a notification is notified here: should
         that be lost, it would not be found, as the state is noted anew.
