@@ -1,4 +1,3 @@
-import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
@@ -6,14 +5,15 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 public final class BesideCurator {
     public static void main(String[] args) throws Exception {
         var retry = new ExponentialBackoffRetry(100, 3);
-        try (CuratorFramework client = CuratorFrameworkFactory.newClient("127.0.0.1:2181", retry)) {
+        try (var client = CuratorFrameworkFactory.newClient("127.0.0.1:2181", retry)) {
             client.start();
 
-            InterProcessMutex lock = new InterProcessMutex(client, "/app/reports%2Fnightly");
+            var lock = new InterProcessMutex(client, "/app/reports%2Fnightly");
             lock.acquire();
             try {
-                String own = lock.getParticipantNodes().iterator().next(); // the first in the queue holds
-                System.out.println("held by Curator under token " + client.checkExists().forPath(own).getCzxid());
+                String own = lock.getParticipantNodes().iterator().next(); // the holder
+                long token = client.checkExists().forPath(own).getCzxid();
+                System.out.println("held by Curator under token " + token);
             } finally {
                 lock.release();
             }

@@ -1,9 +1,11 @@
 import recipes
 
-with recipes.connect("zookeeper://127.0.0.1:2181/app", session_timeout=15, owner="nightly job") as client:
+URL = "zookeeper://127.0.0.1:2181/app"
+
+with recipes.connect(URL, session_timeout=15, owner="nightly job") as client:
     lock = client.lock("reports")
     try:
         with lock.acquire(timeout=5) as grant:
-            print("the report is made by", lock.holders()[0].owner, "under token", grant.token)
+            print("made by", lock.holders()[0].owner, "under token", grant.token)
     except recipes.LockTimeout:
-        print("somebody else has it")
+        print("another process has it")

@@ -5,5 +5,5 @@ try:
 except recipes.TooWeak as refused:
     print(refused)
 
-client = recipes.connect("etcd://127.0.0.1:2379/app", require={"fencing", "linearizable"})  # asks nobody yet
+client = recipes.connect("etcd://127.0.0.1:2379/app", require={"fencing", "linearizable"})
 print("it survives", client.guarantees.survives)

@@ -1,4 +1,4 @@
-export RECIPES_STORE=sqlite://./locks.db # in production: etcd:// or zookeeper://, the same on all machines
+export RECIPES_STORE=sqlite://./locks.db # for several machines: a URL of a server
 export DAY=$(date +%F)
 
 cat > nightly.sh << 'END'

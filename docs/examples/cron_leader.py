@@ -2,10 +2,10 @@ import recipes
 
 
 def work(leadership: recipes.Leadership) -> str:  # called whenever this process is elected
-    for job in ("report", "backup"):  # a scheduler of yours, that goes on for as long as it leads
+    for job in ("report", "backup"):  # your scheduler, which continues while it leads
         leadership.check()  # raises LockLost: then `run` campaigns again
         print(f"{leadership.value} makes the {job} under token {leadership.token}")
-        leadership.lost.wait(0.1)  # instead of sleep(): ends early if the leadership is lost
+        leadership.lost.wait(0.1)  # as sleep(), but ends early if the leadership is lost
     return "done"
 
 

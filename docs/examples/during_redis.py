@@ -6,6 +6,7 @@ with (
     redis.Redis(host="127.0.0.1", port=6379) as server,
     recipes.connect("etcd://127.0.0.1:2379/app") as client,
 ):
-    old, new = server.lock("reports", timeout=60, blocking_timeout=5), client.lock("reports")
+    old = server.lock("reports", timeout=60, blocking_timeout=5)
+    new = client.lock("reports")
     with old, new.acquire(timeout=30) as grant:  # the old one first, everywhere
         print("the report is made under both, token", grant.token)

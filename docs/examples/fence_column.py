@@ -3,6 +3,7 @@ import sqlite3
 
 import recipes
 
+TABLE = "CREATE TABLE IF NOT EXISTS report (name PRIMARY KEY, body, fence INTEGER)"
 UPDATE = "UPDATE report SET body = ?, fence = ? WHERE name = 'nightly' AND fence <= ?"
 
 
@@ -16,13 +17,11 @@ with (
     recipes.connect("sqlite://./locks.db") as client,
 ):
     with database:
-        database.execute(
-            "CREATE TABLE IF NOT EXISTS report (name TEXT PRIMARY KEY, body TEXT, fence INTEGER)"
-        )
+        database.execute(TABLE)
         database.execute("INSERT OR IGNORE INTO report VALUES ('nightly', '', 0)")
 
     with client.lock("reports") as late:
-        pass  # this holder stops here for too long, and the lock goes on to the next
+        pass  # this holder is paused here, and the lock goes to the next
     with client.lock("reports") as grant:
         print("the holder writes:", publish(database, "by the holder", grant.token))
     print("the late one writes:", publish(database, "by the late one", late.token))

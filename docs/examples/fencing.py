@@ -21,7 +21,7 @@ with recipes.connect("etcd://127.0.0.1:2379/app") as client:
     lock = client.lock("reports/nightly")
 
     with lock as late:
-        pass  # this holder stops here, past its session's timeout, and the lock goes on to the next
+        pass  # this holder is paused here, and the lock goes to the next one
     with lock as current:
         archive.publish("by the holder", fence=current.token)
 

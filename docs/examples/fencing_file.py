@@ -6,14 +6,12 @@ from recipes import fencing
 gate = fencing.FileGate("catalog.json")
 
 with recipes.connect("etcd://127.0.0.1:2379/app") as client:
-    lock = client.rwlock("catalog")
-    with lock.writer as late:
+    lock = client.lock("catalog")
+    with lock as late:
         gate.write(late, json.dumps(["a book"]).encode())
-    with lock.writer as grant:
+    with lock as grant:
         books = json.loads(gate.read(grant))
         gate.write(grant, json.dumps([*books, "another"]).encode())
-    with lock.reader as grant:
-        print(json.loads(gate.read(grant, shared=True)))
 
     try:
         gate.write(late.token, b"[]")

@@ -4,18 +4,16 @@ import recipes
 from recipes import fencing
 
 DATABASE = "postgresql://app@127.0.0.1:5432/app"
+TABLE = "CREATE TABLE IF NOT EXISTS report (name TEXT PRIMARY KEY, body TEXT)"
 gate = fencing.SqlGate("fences")
 
-with psycopg.connect(DATABASE) as database:  # once, in a migration of yours
+with psycopg.connect(DATABASE) as database:  # once, in a migration
     database.execute(gate.ddl())
-    database.execute("CREATE TABLE IF NOT EXISTS report (name TEXT PRIMARY KEY, body TEXT)")
+    database.execute(TABLE)
 
 with recipes.connect("etcd://127.0.0.1:2379/app") as client:
-    with client.rwlock("reports").writer as grant, psycopg.connect(DATABASE) as database:
+    with client.lock("reports") as grant, psycopg.connect(DATABASE) as database:
         gate.admit(database, "reports", grant)  # first in the transaction
         database.execute("DELETE FROM report")
         database.execute("INSERT INTO report VALUES ('nightly', 'all is well')")
-
-    with client.rwlock("reports").reader as grant, psycopg.connect(DATABASE) as database:
-        gate.admit(database, "reports", grant, shared=True)
-        print(database.execute("SELECT body FROM report WHERE name = 'nightly'").fetchone())
+        print(database.execute("SELECT body FROM report").fetchone())

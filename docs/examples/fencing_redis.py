@@ -7,6 +7,7 @@ PUBLISH = """
 redis.call('SET', KEYS[1], ARGV[1])
 return redis.call('INCR', KEYS[2])
 """
+KEYS = ["report:nightly", "report:editions"]
 
 with (
     redis.Redis(host="127.0.0.1", port=6379) as server,
@@ -14,13 +15,15 @@ with (
 ):
     gate = fencing.RedisGate(server)
     with client.lock("reports") as late:
-        pass  # this holder stops here, past its session's timeout, and the lock goes on to the next
+        pass  # this holder is paused here, and the lock goes to the next
     with client.lock("reports") as grant:
-        keys = ["report:nightly", "report:editions"]
-        print("edition", gate.eval("reports", grant, PUBLISH, keys=keys, args=["by the holder"]))
+        edition = gate.eval("reports", grant, PUBLISH, keys=KEYS, args=["by the holder"])
+        print("edition", edition)
 
     try:
-        gate.transaction("reports", late.token, lambda pipe: pipe.set("report:nightly", "by the late one"))
+        gate.transaction(
+            "reports", late.token, lambda pipe: pipe.set(KEYS[0], "by the late one")
+        )
     except recipes.StaleToken as refused:
         print(refused)
     assert server.get("report:nightly") == b"by the holder"

@@ -1,33 +1,20 @@
-import sqlalchemy
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session
 
 import recipes
 from recipes import fencing
 
-
-class Base(DeclarativeBase):
-    pass
-
-
-class Report(Base):
-    __tablename__ = "report"
-    name: Mapped[str] = mapped_column(primary_key=True)
-    body: Mapped[str]
-
-
 gate = fencing.SqlGate("fences")
-engine = sqlalchemy.create_engine("sqlite:///app.db")
+engine = create_engine("sqlite:///app.db")
 
-with engine.begin() as connection:  # once, in a migration of yours
-    connection.execute(sqlalchemy.text(gate.ddl()))
-    Base.metadata.create_all(connection)
+with engine.begin() as connection:  # once, in a migration
+    connection.execute(text(gate.ddl()))
+    connection.execute(text("CREATE TABLE IF NOT EXISTS report (body TEXT)"))
 
-with recipes.connect("etcd://127.0.0.1:2379/app") as client, client.lock("reports") as grant:
-    with Session(engine) as session, session.begin():
-        gate.admit(session, "reports", grant)
-        session.merge(Report(name="nightly", body="all is well"))
-    with engine.begin() as connection:  # without the ORM it is the same
-        gate.admit(connection, "reports", grant)
-        print(connection.execute(sqlalchemy.select(Report.body)).scalar())
+with recipes.connect("etcd://127.0.0.1:2379/app") as client:
+    with client.lock("reports") as grant, Session(engine) as session, session.begin():
+        gate.admit(session, "reports", grant)  # first in the transaction
+        session.execute(text("INSERT INTO report VALUES ('all is well')"))
+        print(session.scalar(text("SELECT body FROM report")))
 
 engine.dispose()

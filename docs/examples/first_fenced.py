@@ -16,13 +16,13 @@ with (
 ):
     with shop:  # a transaction
         shop.execute(gate.ddl())
-        shop.execute("CREATE TABLE IF NOT EXISTS price (item TEXT PRIMARY KEY, set_by TEXT)")
+        shop.execute("CREATE TABLE IF NOT EXISTS price (item PRIMARY KEY, set_by)")
 
     try:
         with client.lock("price") as grant:
             print(who, "has the lock, and token", grant.token, flush=True)
             if "--pause" in sys.argv:
-                os.kill(os.getpid(), signal.SIGSTOP)  # nothing of this program runs until it gets SIGCONT
+                os.kill(os.getpid(), signal.SIGSTOP)  # stops here until it gets SIGCONT
             with shop:  # the check and the write are one transaction
                 gate.admit(shop, "price", grant.token)
                 shop.execute("REPLACE INTO price VALUES ('a book', ?)", [who])

@@ -10,7 +10,7 @@ class Catalog:
         self.items: list[str] = []
 
     def write(self, item: str, *, fence: int) -> None:
-        self.seen = self.seen.admit("catalog", fence)  # StaleToken if a later holder was here
+        self.seen = self.seen.admit("catalog", fence)  # or raises StaleToken
         self.items.append(item)
 
     def read(self, *, fence: int) -> list[str]:

@@ -5,14 +5,14 @@ STORE = "sqlite://./locks.db"
 with recipes.connect(STORE) as client, recipes.connect(STORE) as another:
     grant = client.lock("index").acquire()
     current = grant.guarding(client.value("index/current"))
-    current.set(b"index-1")  # done: the grant stands
+    current.set(b"index-1")  # written: the grant still holds
 
-    # The process is stopped for longer than its session: the store gives the lock to the next.
+    # The process is paused for too long, and the store gives the lock to the next.
     another.lock("index").evict(grant.token)
     with another.lock("index") as later:
         later.guarding(another.value("index/current")).set(b"index-2")
 
-    try:  # it goes on, and does not know yet
+    try:  # the process continues
         current.set(b"index-1, repaired")
     except recipes.LockLost as refused:
         print(refused)

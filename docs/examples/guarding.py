@@ -15,6 +15,8 @@ def encoded(text: str) -> str:
 with recipes.connect("etcd://127.0.0.1:2379/app") as client:
     with client.lock("settings") as grant:
         put = {"request_put": {"key": encoded("settings"), "value": encoded("new")}}
-        reply = etcd.transaction({"compare": [recipes.etcd.guard(grant)], "success": [put], "failure": []})
+        reply = etcd.transaction(
+            {"compare": [recipes.etcd.guard(grant)], "success": [put], "failure": []}
+        )
         if not reply.get("succeeded"):
             raise recipes.LockLost(grant.name, grant.token, "etcd refused the write")

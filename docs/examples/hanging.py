@@ -2,7 +2,7 @@ import threading
 
 import recipes
 
-stuck = threading.Event()  # something that never answers
+stuck = threading.Event()  # never set: the work hangs
 
 
 def work(grant: recipes.Grant) -> None:

@@ -24,7 +24,8 @@ async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
         await asyncio.wait([leading])
 
 
-# app = FastAPI(lifespan=lifespan), and in a handler: leader = await request.state.election.leader()
+# app = FastAPI(lifespan=lifespan)
+# In a handler: leader = await request.state.election.leader()
 
 
 async def main() -> None:  # what the server does with it

@@ -12,10 +12,11 @@ async def main() -> None:
                 try:
                     await asyncio.sleep(60)  # the work: cancelled when the lock is lost
                 finally:
-                    print("close files, roll back; write nothing that the lock protects")
+                    print("close files, roll back; do not write")
         except recipes.LockLost as lost:
             print(lost)
-        print("the task itself was not cancelled:", asyncio.current_task().cancelling() == 0)
+        task = asyncio.current_task()
+        print("the task itself was not cancelled:", task.cancelling() == 0)
 
 
 asyncio.run(main())

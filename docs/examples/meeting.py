@@ -11,7 +11,9 @@ with recipes.connect("zookeeper://127.0.0.1:2181/app") as client:
             if step.wait(timeout=60) == 0:  # one of them, in each generation
                 print("all have done step", number)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]  # in a service: three processes
+    threads = [
+        threading.Thread(target=work) for _ in range(3)
+    ]  # in a service: three processes
     for thread in threads:
         thread.start()
     for thread in threads:

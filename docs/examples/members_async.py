@@ -15,7 +15,7 @@ async def stay(group: recipes.AsyncGroup, address: bytes) -> None:
 
 
 async def follow(group: recipes.AsyncGroup) -> None:
-    """Know the others."""
+    """Keep a list of the others."""
     global peers
     async for peers in group.watch():
         print("alive:", [member.data.decode() for member in peers])

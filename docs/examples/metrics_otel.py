@@ -4,7 +4,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 import recipes
 from recipes import telemetry
 
-reader = InMemoryMetricReader()  # in a service: PeriodicExportingMetricReader, with an exporter
+reader = InMemoryMetricReader()  # in a service: PeriodicExportingMetricReader
 provider = MeterProvider([reader])
 stop = telemetry.otel_metrics(provider)  # without an argument: the global one
 

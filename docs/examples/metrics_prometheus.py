@@ -9,7 +9,8 @@ with recipes.connect("etcd://127.0.0.1:2379/app") as client:
     with client.lock("reports/nightly"):
         pass
 
-for line in generate_latest().decode().splitlines():  # in a service: prometheus_client.start_http_server(8000)
+# In a service: prometheus_client.start_http_server(8000)
+for line in generate_latest().decode().splitlines():
     if line.startswith("recipes_lock_acquire_duration_seconds_count"):
         print(line)
 

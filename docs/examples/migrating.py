@@ -19,20 +19,21 @@ def version(database: sqlite3.Connection) -> int:
 
 def migrate(client: recipes.Client, database: sqlite3.Connection) -> str:
     if version(database) == len(MIGRATIONS):
-        return "found it done"  # without the lock: most starts are no deployments
+        return "found it done"  # without the lock: most starts migrate nothing
     with client.lock("migration").acquire(timeout=600) as grant:  # all others wait here
         while (done := version(database)) < len(MIGRATIONS):
-            with database:  # the step, and that it is done: both, or neither
+            with database:  # the step and its version: both, or neither
                 gate.admit(database, "migration", grant)
                 database.execute(MIGRATIONS[done])
                 database.execute(f"PRAGMA user_version = {done + 1}")
-            print(f"step {done + 1} is done under token {grant.token}")
     return "can begin"
 
 
-def start(number: int) -> None:  # one instance of the service, of which all start at once
+def start(number: int) -> None:  # one instance of the service
     with (
-        contextlib.closing(sqlite3.connect("app.db", timeout=10, isolation_level="IMMEDIATE")) as database,
+        contextlib.closing(
+            sqlite3.connect("app.db", timeout=10, isolation_level="IMMEDIATE")
+        ) as database,
         recipes.connect("sqlite://./locks.db") as client,
     ):
         print(f"instance {number} {migrate(client, database)}\n", end="")

@@ -12,9 +12,8 @@ def worker(number: int) -> None:
         client.latch("run-17/ready", WORKERS).count_down()
 
 
-threads = [threading.Thread(target=worker, args=(number,)) for number in range(WORKERS)]
-for thread in threads:  # in a service: processes
-    thread.start()
+for number in range(WORKERS):  # in a service: processes
+    threading.Thread(target=worker, args=(number,)).start()
 
 with recipes.connect(STORE) as client:
     if not client.latch("run-17/ready", WORKERS).wait(timeout=60):

@@ -6,5 +6,5 @@ until recipes who reports/nightly | grep exclusive; do sleep 0.1; done
 
 recipes ls
 redis-cli get app:reports/nightly
-redis-cli del app:reports/nightly # frees the lock; its holder is notified at its next renewal
+redis-cli del app:reports/nightly # its holder is notified at its next renewal
 wait $holder || echo "ended with $?"

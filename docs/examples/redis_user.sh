@@ -1,6 +1,8 @@
 redis-cli ACL SETUSER reports on ">$(cat password)" \
     resetkeys "~app:*" "~{app:*" resetchannels "&app:~bell:*" "&__redis__:invalidate" \
-    nocommands +eval +evalsha +info +ping +time +wait +select +subscribe +publish +client\|id +client\|tracking +scan \
+    nocommands +eval +evalsha +info +ping +time +wait +select +scan \
+    +subscribe +publish +client\|id +client\|tracking \
     +set +setnx +get +del +exists +type +pexpire +pexpireat +pttl +persist \
     +hset +hsetnx +hget +hmget +hdel +hexists \
-    +zadd +zrem +zcard +zcount +zrange +zrank +zscore +zrangebyscore +zrevrangebyscore +zrangebylex +zremrangebylex
+    +zadd +zrem +zcard +zcount +zrange +zrank +zscore \
+    +zrangebyscore +zrevrangebyscore +zrangebylex +zremrangebylex

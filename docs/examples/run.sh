@@ -1,4 +1,4 @@
-# The store: a file here; etcd://host:2379/app or zookeeper://host:2181/app for several machines.
+# A file here; etcd://host:2379/app or zookeeper://host:2181/app for several machines.
 export RECIPES_STORE=sqlite:///tmp/app.db
 
 recipes run reports/nightly -- echo "one at a time"

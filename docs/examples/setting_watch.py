@@ -22,7 +22,8 @@ with recipes.connect("sqlite://./locks.db") as client:
     following = threading.Thread(target=follow, args=(client.value("settings"),))
     following.start()
 
-    client.value("settings").set(b'{"rate": 25}')  # by any process, or: recipes set settings '{"rate": 25}'
+    # By any process, or: recipes set settings '{"rate": 25}'
+    client.value("settings").set(b'{"rate": 25}')
 
     while settings["rate"] != 25:  # in a service: its work
         time.sleep(0.05)

@@ -11,7 +11,7 @@ with recipes.connect(engine, create_tables=True) as client:
         with engine.begin() as connection:
             connection.execute(text("SELECT 'written'"))
             sql.guard(connection, grant)
-            print("commits only if the grant stands until then")
+            print("commits only if the grant still holds then")
 
     try:
         with engine.begin() as connection:

@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import recipes
 from recipes import telemetry
 
-spans = InMemorySpanExporter()  # in a service: an exporter to where you keep traces
+spans = InMemorySpanExporter()  # in a service: your exporter
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(spans))
 stop = telemetry.otel_spans(provider)
@@ -29,4 +29,10 @@ asyncio.run(main())
 stop()
 for span in spans.get_finished_spans():
     if span.name == "lock.acquire":
-        print(span.name, span.attributes["recipes.outcome"], "after", len(span.links), "other holder(s)")
+        print(
+            span.name,
+            span.attributes["recipes.outcome"],
+            "after",
+            len(span.links),
+            "other holder(s)",
+        )

@@ -4,9 +4,11 @@ recipes set settings '{"rate": 10}'
 recipes get settings; echo
 recipes get nothing || echo "exit code $?" # 1: there is no such value
 
-version=$(recipes get settings --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["version"])')
+version=$(recipes get settings --json |
+  python3 -c 'import json, sys; print(json.load(sys.stdin)["version"])')
 recipes set settings '{"rate": 25}' --if-version "$version"
-recipes set settings '{"rate": 99}' --if-version "$version" || echo "exit code $?" # 1: it has another version
+recipes set settings '{"rate": 99}' --if-version "$version" ||
+  echo "exit code $?" # 1: it has another version
 
 recipes watch-value settings --json > /tmp/changes.jsonl &
 until [ -s /tmp/changes.jsonl ]; do sleep 0.1; done

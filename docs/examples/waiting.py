@@ -1,9 +1,9 @@
 import recipes
 
-with recipes.connect("zookeeper://127.0.0.1:2181/app", session_timeout=15) as client:
+with recipes.connect("etcd://127.0.0.1:2379/app", session_timeout=15) as client:
     lock = client.lock("reports/nightly")
 
-    with lock as grant:  # waits for ever, also through an outage of the store
+    with lock as grant:  # waits without limit, also through an outage of the store
         print("held", grant.held, "for at least", round(grant.remaining, 1), "s more")
 
     try:

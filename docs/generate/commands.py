@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator
 
 import click
@@ -14,15 +13,20 @@ from recipes.cli.command import root
 __all__ = ["commands"]
 
 
+COMMON = {"--store", "--store-option", "--help"}
+"""Options that nearly all have, which the page says once, as it does exit codes; ``--help`` has examples."""
+
+
 def commands() -> str:
-    """Return a section for each command."""
+    """Return a paragraph and a table for each command."""
     context = click.Context(root, info_name="recipes", **root.context_settings)
     return "\n\n".join(_sections(root, context))
 
 
 def _sections(group: click.Group, context: click.Context) -> Iterator[str]:
     for name in group.list_commands(context):
-        command = group.commands[name]
+        command = group.get_command(context, name)
+        assert command is not None, "what is listed is there"
         if isinstance(command, click.Group):
             yield from _sections(command, click.Context(command, context, info_name=name))
         else:
@@ -30,22 +34,15 @@ def _sections(group: click.Group, context: click.Context) -> Iterator[str]:
 
 
 def _section(command: click.Command, above: click.Context) -> Iterator[str]:
+    """Return its usage, its first sentence, and its options."""
     context = click.Context(command, above, info_name=command.name)
-    yield f"## {context.command_path}"
-    yield f"```\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```"
-    yield from _prose(command.help or "")
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)[1:]])
+    first = " ".join(inspect.cleandoc(command.help or "").partition("\n\n")[0].split())
+    yield f"**`{usage}`**: {first.replace('<', '&lt;')}"
     options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
-    yield table(("option", "meaning"), [_row(option) for option in options if not option.hidden])
-    yield from _prose(command.epilog or "")
-
-
-def _prose(text: str) -> Iterator[str]:
-    """Return its paragraphs; those that keep their lines, which click marks, as code."""
-    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
-        if paragraph.startswith("\b\n"):
-            yield f"```\n{paragraph[2:]}\n```"
-        elif paragraph:
-            yield " ".join(paragraph.split()).replace("<", "&lt;")
+    own = [option for option in options if not option.hidden and not COMMON & set(option.opts)]
+    if own:
+        yield table(("option", "meaning"), [_row(option) for option in own])
 
 
 def _row(option: click.Option) -> tuple[str, str]:

@@ -47,29 +47,33 @@ _TEST = re.compile(
 
 
 def support() -> str:
-    """Return the tables: of recipes, of what comes with all of them, and of guards."""
+    """Return on which stores recipes, the other parts of the contract, and guards are run."""
     run = _collected()
     stores = sorted({store for found in run.values() for store in found}, key=_order)
-    heads = [
-        f"`{store}://`" if store in ("memory", "sqlite") else store.replace("-", " ") for store in stores
-    ]
-    made = {recipe: _cells(run[part], stores) for recipe, part in _recipes().items()}
-    parts = {part: _cells(run[part], stores) for part in run if part not in RECIPES.values() and _about(part)}
-    guards = ["yes" if store.partition("-")[0] in GUARDS else "no" for store in stores]
-    return "\n\n".join(
-        [
-            table(["recipe", *heads], [(f"`client.{name}(...)`", *cells) for name, cells in made.items()]),
-            "The rest of the contract is about all of them:",
-            table(
-                ["part", "what it is about", *heads],
-                [(part, _about(part), *cells) for part, cells in parts.items()],
-            ),
-            "And what a store can do besides:",
-            table(
-                ["", *heads], [("a [guard](guards.md): the store refuses a former holder's write", *guards)]
-            ),
-        ]
-    )
+    recipes_ = {f"`{recipe}`": run[part] for recipe, part in _recipes().items()}
+    others = {part: run[part] for part in run if part not in RECIPES.values() and _about(part)}
+    rows = [row for parts in (recipes_, others) for row in _joined(parts, stores)]
+    guarded = [store for store in stores if store.partition("-")[0] in GUARDS]
+    rows.append(("a [guard](index.md#guards) for your own transaction", _named(guarded, stores), "", ""))
+    heads = ["", "both APIs", "asyncio only", "blocking only"]
+    return f"All: {', '.join(store.replace('-', ' ') for store in stores)}.\n\n{table(heads, rows)}"
+
+
+def _joined(parts: dict[str, dict[str, set[str]]], stores: list[str]) -> list[tuple[str, ...]]:
+    """Return one row for all parts that are run on the same stores."""
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name, found in parts.items():
+        alike[tuple(_listed(found, faces, stores) for faces in (BOTH, BOTH[:1], BOTH[1:]))].append(name)
+    return [(", ".join(names), *cells) for cells, names in alike.items()]
+
+
+def _listed(found: dict[str, set[str]], faces: list[str], stores: list[str]) -> str:
+    """Return the stores on which a part is run in these faces, and no other."""
+    return _named([store for store in stores if sorted(found.get(store, ())) == faces], stores)
+
+
+def _named(some: list[str], stores: list[str]) -> str:
+    return "all" if some == stores else ", ".join(store.replace("-", " ") for store in some)
 
 
 def _recipes() -> dict[str, str]:
@@ -101,11 +105,6 @@ def _collected() -> dict[str, dict[str, set[str]]]:
     for found in _TEST.finditer(listing):
         run[found["part"]][FILES[found["file"]] or found["server"]].add(found["face"])
     return run
-
-
-def _cells(found: dict[str, set[str]], stores: list[str]) -> list[str]:
-    faces = [sorted(found.get(store, ())) for store in stores]
-    return ["both" if one == BOTH else one[0] if one else "no" for one in faces]
 
 
 def _about(part: str) -> str:

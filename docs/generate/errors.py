@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import recipes
 from docs.generate.tables import code, said, table
 from recipes.errors import RecipesError
@@ -32,6 +30,12 @@ SAMPLES: dict[str, dict[str, object]] = {
     "StoreFull": {"store": "etcd1:2379", "detail": "..."},
     "StoreRefused": {"store": "etcd1:2379", "detail": "..."},
     "StoreUnavailable": {"store": "etcd1:2379", "detail": "..."},
+    "StoreTimeout": {
+        "lock": "reports",
+        "timeout_s": 5.0,
+        "position": 2,
+        "silent": recipes.StoreUnavailable("etcd1:2379", "..."),
+    },
     "StoreUntrusted": {"store": "etcd1:2379", "detail": "..."},
     "TooWeak": {
         "store": "sqlite://",
@@ -45,14 +49,12 @@ SAMPLES: dict[str, dict[str, object]] = {
 
 
 def errors() -> str:
-    """Return the table, in the order of the tree, and the classes in full."""
+    """Return the table, in the order of the tree, and the classes."""
     kinds = list(_tree(RecipesError))
-    rows = [
-        (f"[`{kind.__name__}`](#{kind.__name__.lower()})", _bases(kind), said(kind), _advice(kind))
-        for kind in kinds
-    ]
+    rows = [(f"`{kind.__name__}`", _bases(kind), said(kind), _advice(kind)) for kind in kinds]
     heads = ("error", "is also", "what happened", "what to do, as its message says it")
-    return "\n\n".join([table(heads, rows), *map(_in_full, kinds)])
+    classes = "\n".join(f".. autoexception:: recipes.{kind.__name__}()" for kind in kinds)
+    return f"{table(heads, rows)}\n\n```{{eval-rst}}\n{classes}\n```"
 
 
 def _tree(kind: type[RecipesError]) -> list[type[RecipesError]]:
@@ -62,8 +64,8 @@ def _tree(kind: type[RecipesError]) -> list[type[RecipesError]]:
 
 
 def _bases(kind: type[RecipesError]) -> str:
-    above = [base.__name__ for base in inspect.getmro(kind)[1:]]
-    return code(above[: above.index("Exception")])
+    """Return the classes right above it."""
+    return code(base.__name__ for base in kind.__bases__ if base not in (Exception, RecipesError))
 
 
 def _advice(kind: type[RecipesError]) -> str:
@@ -71,11 +73,3 @@ def _advice(kind: type[RecipesError]) -> str:
     if facts is None:
         return "a base: catch it to catch those below it"
     return str(kind(**facts)).rpartition("; ")[2]
-
-
-def _in_full(kind: type[RecipesError]) -> str:
-    facts = SAMPLES.get(kind.__name__)
-    lines = [f"## {kind.__name__}", f"```{{eval-rst}}\n.. autoexception:: recipes.{kind.__name__}()\n```"]
-    if facts is not None:
-        lines.append(f"```\n{kind(**facts)}\n```")
-    return "\n\n".join(lines)

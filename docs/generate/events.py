@@ -1,6 +1,8 @@
-"""The tables of events, and of what is measured, from their lists."""
+"""The tables of events, and of what is measured, from their lists; recipes that have the same share a row."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
 
 from docs.generate.tables import code, table
 from recipes.events import EVENTS
@@ -8,14 +10,35 @@ from recipes.telemetry import INSTRUMENTS
 
 __all__ = ["events", "instruments"]
 
+COMMON = ("name", "recipe", "mode", "attempt", "store")
+"""What the table of events leaves out of its fields, since its page says it."""
+
 
 def events() -> str:
     """Return the table."""
-    rows = [(f"`{event}`", one.level, one.when, code(one.fields)) for event, one in EVENTS.items()]
-    return table(("event", "level", "when", "fields it always has"), rows)
+    rows = (
+        (
+            event,
+            (one.level, one.when, code(field for field in one.fields if field not in (*COMMON, "weight"))),
+        )
+        for event, one in EVENTS.items()
+    )
+    return table(("event", "of", "level", "when", "fields besides the common ones"), _joined(rows))
 
 
 def instruments() -> str:
     """Return the table of what is measured."""
-    rows = [(f"`{one.name}`", one.kind, one.unit, code(one.labels), one.help) for one in INSTRUMENTS]
-    return table(("name", "kind", "unit", "labels", "what it says"), rows)
+    rows = ((one.name, (one.kind, one.unit, code(one.labels), one.help)) for one in INSTRUMENTS)
+    return table(("name", "of", "kind", "unit", "labels", "what it says"), _joined(rows))
+
+
+def _joined(rows: Iterable[tuple[str, tuple[str, ...]]]) -> list[tuple[str, ...]]:
+    """Return a row for each name behind the noun, with the nouns that have it."""
+    found: dict[Hashable, list[str]] = {}
+    for name, cells in rows:
+        noun, _, rest = name.partition(".")
+        found.setdefault((rest, cells), []).append(noun)
+    return [
+        (f"`{nouns[0]}.{rest}`" if len(nouns) == 1 else f"`*.{rest}`", ", ".join(nouns), *cells)
+        for (rest, cells), nouns in found.items()  # type: ignore[misc]
+    ]

@@ -46,11 +46,11 @@ def keys() -> str:
     ]
     parts = [
         table(("a lock's name", "in the store"), [(_code(name), _code(encode(name))) for name in NAMES]),
-        "## ZooKeeper\n\nWith `zookeeper://zk1:2181/app`, a lock `reports/nightly` and a value `limits`:",
+        "### ZooKeeper\n\nWith `zookeeper://zk1:2181/app`, a lock `reports/nightly` and a value `limits`:",
         table(("what", "node"), [("the lock", _code(nodes.queue(queue))), *zookeeper]),
-        "## etcd\n\nWith `etcd://etcd1:2379/app`, a lock `reports/nightly` and a value `limits`:",
+        "### etcd\n\nWith `etcd://etcd1:2379/app`, a lock `reports/nightly` and a value `limits`:",
         table(("what", "key"), [("the lock: a prefix", _code(here.queue(queue).decode())), *etcd, *marks]),
-        "## Redis\n\nWith `redis://redis1`, a lock `reports/nightly` and a value `limits`:",
+        "### Redis\n\nWith `redis://redis1`, a lock `reports/nightly` and a value `limits`:",
         table(("what", "key"), _redis(RedisKeys("lock:"), queue, value)),
     ]
     return "\n\n".join(parts)

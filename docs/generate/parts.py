@@ -12,6 +12,7 @@ from docs.generate.errors import errors
 from docs.generate.events import events, instruments
 from docs.generate.keys import keys
 from docs.generate.modules import modules
+from docs.generate.promises import promises
 from docs.generate.session import session
 from docs.generate.urls import urls
 
@@ -20,14 +21,15 @@ __all__ = ["PARTS", "PICTURES", "made", "present", "write"]
 DOCS = Path(__file__).parents[1]
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
-    "commands": ("reference/command-line.md", commands),
+    "commands": ("cli.md", commands),
     "errors": ("reference/errors.md", errors),
     "events": ("reference/events.md", events),
-    "instruments": ("metrics.md", instruments),
-    "keys": ("reference/layout.md", keys),
+    "instruments": ("operating/metrics.md", instruments),
+    "keys": ("reference/stores.md", keys),
+    "promises": ("reference/stores.md", promises),
     "session": ("internals/house.md", session),
-    "support": ("reference/support.md", support),
-    "urls": ("reference/client.md", urls),
+    "support": ("reference/stores.md", support),
+    "urls": ("reference/stores.md", urls),
 }
 """Each part: its page, and what makes it."""
 PICTURES: dict[str, tuple[str, Callable[[], str]]] = {

@@ -31,25 +31,25 @@ SAMPLES = {
     "mariadb": "mariadb://db1/shop/app",
     "mariadb+pymysql": "mariadb+pymysql://db1/shop/app",
     "mariadb+asyncmy": "mariadb+asyncmy://db1/shop/app",
+    "memcached": "memcached://cache1/app",
     "sqlite": "sqlite:///var/lib/app/locks.db",
     "memory": "memory://name",
 }
 
 
 def urls() -> str:
-    """Return the table."""
-    rows = []
+    """Return the table; schemes with the same options share a row."""
+    found: dict[str, list[str]] = {}
     for scheme in SCHEMES:
         given = (
             {"replicas": 1} if scheme.startswith(("redis+", "rediss+")) else {}
         )  # which has to be said there
-        backend, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), given)
+        _, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), given)
         if not encrypts(scheme):
             options -= tls.NAMES  # refused there: nothing is encrypted
-        rows.append((f"`{SAMPLES[scheme]}`", f"`{backend.label}`", code(sorted(options), "none")))
-    heads = (
-        "a URL",
-        "the store that it names, as events and errors write it",
-        "options besides the common ones",
-    )
-    return table(heads, rows)
+        named = code(sorted(options - tls.NAMES), "none")
+        if options >= tls.NAMES:
+            named += ", and those of [TLS](../operating/production.md#tls)"
+        found.setdefault(named, []).append(f"`{SAMPLES[scheme]}`")
+    rows = [("<br>".join(samples), options) for options, samples in found.items()]
+    return table(("URL", "options besides the common ones"), rows)

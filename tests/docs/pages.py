@@ -13,6 +13,7 @@ __all__ = [
     "ADDING",
     "BY_A_SHELL",
     "EXAMPLES",
+    "OF_FRAMEWORKS",
     "ON_FILES",
     "ON_ITS_STORE",
     "ON_OBJECTS",
@@ -29,17 +30,13 @@ __all__ = [
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-ADDING = ROOT / "docs/internals/how-to-add-a-recipe.md"
+ADDING = ROOT / "docs/internals/how-to-add.md"
 """A page whose blocks are no examples but steps, which `tests/docs/test_adding_a_recipe.py` takes."""
 EXAMPLES = sorted(path for path in ROOT.glob("docs/examples/*") if path.is_file())
 ON_SERVERS_ONLY = {
     "BesideCurator.java",
     "SharedLockDriver.java",
-    "after_python_redis_lock.py",
     "after_redis_py.py",
-    "after_redis_py_asyncio.py",
-    "after_redisson.py",
-    "after_redlock.py",
     "beside_etcdctl.sh",
     "beside_go.go",
     "beside_kazoo.py",
@@ -47,27 +44,18 @@ ON_SERVERS_ONLY = {
     "beside_kazoo_readers.py",
     "beside_redis_py.py",
     "beside_redlock.py",
-    "before_etcd3gw.py",
-    "before_kazoo.py",
-    "before_python_redis_lock.py",
-    "before_redis.py",
-    "before_redlock.py",
-    "before_tooz.py",
     "during_etcd3gw.py",
     "during_redis.py",
-    "during_tooz.py",
     "etcd_look.sh",
     "etcd_move.sh",
     "etcd_server.sh",
     "fencing_postgres.py",
-    "fencing_postgres_async.py",
     "fencing_redis.py",
-    "fencing_redis_async.py",
-    "fencing_sqlalchemy_async.py",
     "guarding.py",
     "production_etcd.py",
     "production_role.sh",
     "production_zookeeper.py",
+    "memcached_lock.py",
     "redis_lock.py",
     "redis_lock_async.py",
     "redis_look.sh",
@@ -90,15 +78,23 @@ ON_SERVERS_ONLY = {
     "zookeeper_server.sh",
 }
 """Run in ``integration`` alone: by its ``test_docs*.py``, in ``fleet``, ``fencing`` and ``credentials``."""
+OF_FRAMEWORKS = {
+    "jobs_apscheduler.py",
+    "tasks_celery.py",
+    "web_django.py",
+    "web_fastapi.py",
+    "web_gunicorn.py",
+}
+"""Run by ``tests/docs/test_frameworks.py``, each in a process of its own."""
 ON_OBJECTS = {"fencing_objects.py"}
 """Run by ``tests/fencing/test_objects.py``, on a fake of an object store."""
 ON_FILES = {
-    "count_calls.py",
     "count_progress.py",
     "cron_once.py",
     "fence_column.py",
     "first.py",
     "first_asyncio.py",
+    "first_await.py",
     "guarded_write.py",
     "leading_lifespan.py",
     "leading_scheduler.py",
@@ -118,13 +114,8 @@ ON_FILES = {
 }
 """Run on a file, as they say."""
 ON_ITS_STORE = {
-    "after_curator.py",
-    "after_etcd3gw.py",
     "after_kazoo.py",
-    "after_redis.py",
-    "after_tooz.py",
     "choosing.py",
-    "count_calls.py",
     "count_progress.py",
     "cron_once.py",
     "fence_column.py",

@@ -1,4 +1,4 @@
-"""Fills the tables of docs/proof.md from docs/proof/*.json: ``python -m tests.docs.proof``.
+"""Fills the tables of docs/internals/proof.md from docs/proof/*.json: ``python -m tests.docs.proof``.
 
 Each table stands between two comments that name it. What was not run yet says so.
 """
@@ -16,7 +16,7 @@ from tests.simulation import bulk
 
 __all__ = ["PAGE", "filled"]
 
-PAGE = ROOT / "docs/proof.md"
+PAGE = ROOT / "docs/internals/proof.md"
 KEPT = ROOT / "docs/proof"
 NOT_YET = "Not kept here yet."
 TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -22,4 +22,4 @@ def test_tests_that_are_named_exist(page: Path) -> None:
 
 
 def test_peers_page_names_tests() -> None:
-    assert len(re.findall(r"`[^`]*::test_\w+`", (ROOT / "docs/peers.md").read_text())) > 50
+    assert len(re.findall(r"`[^`]*::test_\w+`", (ROOT / "docs/internals/peers.md").read_text())) > 50

@@ -22,6 +22,7 @@ OF_OTHERS = {
     "the server's certificate is not accepted: unable to get local issuer certificate",
 }
 """What the servers and OpenSSL say, at least in part; the tests of faults 21, 33 and 34 have them say it."""
+SPANS = {"lock.acquire", "lock.hold"}
 COMMAND = re.compile(r"(?:recipes|python|nox|etcdctl|with) ")
 SEEN = {
     ("kazoo", "kazoo/recipe/lock.py"): {
@@ -42,25 +43,20 @@ SEEN = {
         253: "def owned",
     },
 }
-"""The lines of installed packages that docs/comparison.md points at, and what stands there."""
+"""The lines of installed packages that docs/internals/peers.md points at, and what stands there."""
 
 
 @pytest.mark.parametrize("page", OPERATING, ids=lambda page: str(page.name))
 def test_events_and_metrics_that_are_named_exist(page: object) -> None:
     text = (ROOT / str(page)).read_text()
-    named = set(re.findall(r"`((?:lock|session|store|cleanups)\.[a-z_.]+)[` ]", text))
+    named = set(re.findall(r"`((?:lock|session|store|cleanups)\.[a-z_.]+)[` ]", text)) - SPANS
     assert named - set(EVENTS) - {instrument.name for instrument in INSTRUMENTS} == set()
 
 
 def test_texts_that_an_operator_may_look_for_are_emitted() -> None:
     page = (ROOT / "docs/operating/failure-modes.md").read_text()
-    by_hand, _, observed = page.partition("<!-- observed")
-    observed, _, when_it_fails = observed.partition("## When a start fails")
-    told = {
-        text
-        for text in re.findall(r"`([^`]+)`", by_hand + when_it_fails)
-        if " " in text and not COMMAND.match(text)
-    }
+    observed = (ROOT / "docs/internals/results.md").read_text().partition("<!-- observed")[2]
+    told = {text for text in re.findall(r"`([^`]+)`", page) if " " in text and not COMMAND.match(text)}
     code = "\n".join(path.read_text() for path in ROOT.glob("recipes/**/*.py"))
     assert len(told) > 15
     assert {text for text in told - OF_OTHERS if text not in code and text not in observed} == set()
@@ -68,7 +64,7 @@ def test_texts_that_an_operator_may_look_for_are_emitted() -> None:
 
 @pytest.mark.parametrize(("name", "file"), SEEN, ids=str)
 def test_the_comparison_points_at_the_lines_it_means(name: str, file: str) -> None:
-    page = (ROOT / "docs/comparison.md").read_text()
+    page = (ROOT / "docs/internals/peers.md").read_text()
     try:
         found = version(name)
     except PackageNotFoundError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import subprocess
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 import recipes
 from recipes import Grant, StoreError, errors
-from recipes.guarantees import STORES
 from recipes.stores import tls
 from tests.cli.recording import picture
 from tests.docs import proof
@@ -72,21 +70,8 @@ def test_the_table_of_the_grant_is_its_members() -> None:
     assert sorted(told) == sorted(public)
 
 
-def test_the_table_of_guarantees_is_what_stores_promise() -> None:
-    page = (ROOT / "docs/guarantees.md").read_text()
-    table = page[page.index("## What each store gives") : page.index("## Liveness")]
-    rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:1] == "|"
-    ]
-    yes = {"yes": "True", "no": "False"}
-    for column, scheme in enumerate(rows[0][1:], 1):
-        told = {row[0].strip("`"): yes.get(row[column], row[column]) for row in rows[2:]}
-        given = dataclasses.asdict(STORES[scheme.strip("`:/")])
-        assert told == {field: str(value) for field, value in given.items()}
-
-
 def test_the_table_of_errors_names_every_error_of_a_store() -> None:
-    page = (ROOT / "docs/production.md").read_text()
+    page = (ROOT / "docs/operating/production.md").read_text()
     told = re.findall(r"^\| `(Store\w+|OutcomeUnknown)` \| (?:`(\w+)`)? ?\|", page, re.MULTILINE)
     kinds = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, StoreError)}
     assert {name for name, _ in told} == {kind.__name__ for kind in kinds - {StoreError}}
@@ -96,14 +81,14 @@ def test_the_table_of_errors_names_every_error_of_a_store() -> None:
 
 
 def test_the_table_of_tls_options_is_what_there_is() -> None:
-    page = (ROOT / "docs/production.md").read_text()
+    page = (ROOT / "docs/operating/production.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \| [^|]* \|$", page, re.MULTILINE)) == tls.NAMES
 
 
-def test_figures_of_capacity_are_those_that_were_measured() -> None:
-    page = (ROOT / "docs/operating/capacity.md").read_text()
+def test_figures_of_performance_are_those_that_were_measured() -> None:
+    page = (ROOT / "docs/operating/performance.md").read_text()
     figure = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\w.,]*\d)")
-    measured = set(figure.findall((ROOT / "docs/performance/results.md").read_text()))
+    measured = set(figure.findall((ROOT / "docs/internals/results.md").read_text()))
     parts = ("## An acquire", "## A crowd"), ("## A crowd", "**The rate"), ("## Clients", "- **One client")
     tables = "".join(page[page.index(start) : page.index(end)] for start, end in parts)
     rows = [line.split("|")[2:-1] for line in tables.splitlines() if line.startswith("| ")]

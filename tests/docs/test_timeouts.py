@@ -55,15 +55,16 @@ def test_the_page_says_how_often_each_store_renews(example: dict[str, Any]) -> N
 
 def test_the_page_says_so_of_the_default(example: dict[str, Any]) -> None:
     stops = [example["survives"](15, store) for store in ("etcd", "zookeeper")]
-    assert cells("is outlived") == [f"{stop:.1f} s" for stop in stops]
+    assert cells("is survived") == [f"{stop:.1f} s" for stop in stops]
 
 
-def test_the_page_about_capacity_counts_as_many_renewals() -> None:
-    page = (ROOT / "docs/operating/capacity.md").read_text()
+def test_the_page_about_performance_counts_as_many_renewals() -> None:
+    page = (ROOT / "docs/operating/performance.md").read_text()
     zookeeper, etcd = ZooKeeperProtocol.renewals_per_ttl, EtcdProtocol.renewals_per_ttl
     assert f"| renewals a second | `{zookeeper} / session` | `{etcd} / session` |" in page
-    assert f"asks {zookeeper / 15:.2f} requests a second on ZooKeeper and {etcd * 2 / 15:.1g} on etcd" in page
-    assert f"a hundred grants asks {zookeeper / 15 * 101:.0f} a second" in page
+    a_thousand = (round(1000 * zookeeper / 15, -1), round(1000 * etcd * 2 / 15))
+    assert "cost {:.0f} requests a second on ZooKeeper and {:.0f} on etcd".format(*a_thousand) in page
+    assert f"a hundred grants sends {zookeeper / 15 * 101:.0f} a second" in page
 
 
 def cells(words: str) -> list[str]:

@@ -53,7 +53,7 @@ def _first(drawn: Picture, lines: list[dict[str, Any]]) -> None:
     middle = (at["stopped"] + at["continued"]) / 2
     drawn.words(
         (_x(middle), LANES["A"] + 4),
-        "stopped (SIGSTOP): renews nothing, knows nothing",
+        "stopped (SIGSTOP): renews nothing",
         colour=GREY,
         size=11.5,
         anchor="middle",
@@ -61,7 +61,7 @@ def _first(drawn: Picture, lines: list[dict[str, Any]]) -> None:
     drawn.words((_x(at["checked"]), 52), "checks: held is true", colour=INK, size=11.5, anchor="end")
     drawn.words(
         (_x(at["continued"]) - 4, 38),
-        "goes on where it was, and writes;",
+        "continues, and writes;",
         "looks: held is false",
         colour=RED,
         size=11.5,
@@ -74,7 +74,7 @@ def _second(drawn: Picture, lines: list[dict[str, Any]]) -> None:
     _bar(drawn, "B", (at["lock.queued"], at["lock.acquired"]), YELLOW, "waits")
     _bar(drawn, "B", (at["lock.acquired"], at["lock.released"]), BLUE)
     drawn.words((_x(at["lock.released"]) + 8, LANES["B"] + 4), f"holds, token {token}", colour=BLUE)
-    words = "the store has ended A's session: it heard nothing"
+    words = "the store has ended A's session: it was not renewed"
     drawn.words((_x(at["lock.acquired"]) - 6, LANES["B"] - 18), words, colour=GREY, size=11.5, anchor="end")
 
 
