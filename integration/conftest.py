@@ -88,6 +88,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         "pgbouncer": lambda: finding.find_pgbouncer(install=False),
         "mariadb": lambda: finding.find_mariadb(install=False),
         "redis-7": lambda: finding.find_redis(install=False),
+        "memcached": lambda: finding.find_memcached(install=False),
     }
     return [f"{name}: {_or_reason(find)}" for name, find in found.items()]
 

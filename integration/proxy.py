@@ -30,6 +30,7 @@ from integration.harness.http_wire import HttpWire
 from integration.harness.link import CUT, Direction, Gate, Link, Piece, Policy
 from integration.harness.process import Server, url_of
 from integration.harness.redis_wire import RedisWire
+from integration.harness.sql_wire import SqlWire
 from integration.harness.traps import Counts, Toll, Trap
 from integration.harness.wire import Match, Raw, Request, Wire, matching
 from integration.harness.zookeeper_wire import ZooKeeperWire
@@ -37,7 +38,13 @@ from integration.harness.zookeeper_wire import ZooKeeperWire
 __all__ = ["Counts", "Proxy", "Request", "Toll", "Trap", "matching"]
 
 T = TypeVar("T")
-WIRES: dict[str, Callable[[], Wire]] = {"etcd": HttpWire, "zookeeper": ZooKeeperWire, "redis": RedisWire}
+WIRES: dict[str, Callable[[], Wire]] = {
+    "etcd": HttpWire,
+    "zookeeper": ZooKeeperWire,
+    "redis": RedisWire,
+    "postgresql": SqlWire,
+    "mysql": SqlWire,
+}
 """By the scheme of the URL, what reads along; by TLS there is nothing to be understood."""
 BEGINS = {"ping", "connect", "hello", "auth", "select", "client", "info", "time", "subscribe"}
 """What begins a connection or keeps it alive: nothing is lost of that unless it is asked for."""

@@ -25,6 +25,7 @@ from integration.harness.finding import (
     find_etcd_35,
     find_etcdctl,
     find_mariadb,
+    find_memcached,
     find_pgbouncer,
     find_postgres,
     find_redis,
@@ -32,6 +33,7 @@ from integration.harness.finding import (
 )
 from integration.harness.leftovers import Leftovers, clean, kazoo_client, leftovers, sessions, settle
 from integration.harness.mariadb import MariaDb
+from integration.harness.memcached import Memcached
 from integration.harness.pgbouncer import PgBouncer
 from integration.harness.postgres import Postgres, PostgresPair
 from integration.harness.process import Server, ServerUnavailable, eventually
@@ -47,6 +49,7 @@ __all__ = [
     "Java",
     "Leftovers",
     "MariaDb",
+    "Memcached",
     "PgBouncer",
     "Postgres",
     "PostgresPair",
@@ -67,6 +70,7 @@ __all__ = [
     "kazoo_client",
     "leftovers",
     "mariadb",
+    "memcached",
     "pgbouncer",
     "postgres",
     "postgres_pair",
@@ -117,6 +121,11 @@ def pgbouncer(
 def mariadb(*, install: bool = True, **options: Any) -> MariaDb:
     """Return a MariaDB, not yet started; `Database` tells the options."""
     return MariaDb("mariadb", find_mariadb(install=install), **options)
+
+
+def memcached(*words: str, install: bool = True) -> Memcached:
+    """Return a Memcached 1.6, not yet started, that forgets nothing; or one with these options."""
+    return Memcached("memcached-1.6", find_memcached(install=install), words or ("-M",))
 
 
 def redis(*, install: bool = True, keeps: bool = False) -> Redis:

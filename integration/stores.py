@@ -6,14 +6,14 @@ import contextlib
 import hashlib
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.resources import files
 from typing import Any
 
 import sqlalchemy
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 from sqlalchemy.pool import NullPool
 
 from integration import servers
@@ -39,6 +39,7 @@ __all__ = [
     "RedisStore",
     "ServerStore",
     "SqlStore",
+    "ZooKeeperNameStore",
     "ZooKeeperStore",
     "engine_of",
     "make_tables",
@@ -190,6 +191,41 @@ class ZooKeeperStore(ServerStore):
                     _, stat = self.operator.get(f"{node}/{child}")
                     found.append((stat.czxid, f"{node}/{child}"))
         return [path for _, path in sorted(found)]
+
+
+class ZooKeeperNameStore(ZooKeeperStore):
+    """A root where each lock is one ephemeral node; what shows it is its path, and its cell names it."""
+
+    has_queue = False
+    foreign_can_join_while_held = False
+    malformed_blocks = True
+    options: Mapping[str, Any]
+
+    def __init__(self, server: servers.Server, prefix: str) -> None:
+        super().__init__(server, prefix)
+        self.options = {**server.options, "layout": "name"}
+
+    def contenders(self, name: str) -> list[str]:
+        return [queue_of(name)] if self.operator.exists(self._node(queue_of(name))) else []
+
+    def everything(self) -> list[str]:
+        with contextlib.suppress(NoNodeError):
+            queues = self.operator.get_children(f"/{self.prefix}")
+            return [queue for queue in queues if self.operator.exists(self._node(queue))]
+        return []
+
+    def remove(self, contender: str) -> None:
+        self.operator.delete(self._node(contender))
+
+    def plant(self, name: str, kind: str) -> str:
+        try:
+            self._create(self._node(encode(name)), ephemeral=kind == "foreign")
+        except NodeExistsError:
+            raise AssertionError("it excludes, and is excluded") from None
+        return encode(name)
+
+    def _node(self, queue: str) -> str:
+        return f"/{self.prefix}/{queue}/lock"
 
 
 class RedisStore(ServerStore):

@@ -39,7 +39,7 @@ def files() -> Iterator[servers.Files]:
         yield made
 
 
-@pytest.fixture(params=["etcd34", "etcd35", "zookeeper", "files"])
+@pytest.fixture(params=[pytest.param("etcd34", marks=pytest.mark.long), "etcd35", "zookeeper", "files"])
 def server(request: pytest.FixtureRequest) -> servers.Server:
     """Return each of the stores of several processes, running."""
     one: servers.Server = request.getfixturevalue(request.param)

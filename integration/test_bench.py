@@ -20,18 +20,20 @@ from bench.tables import Plan, Table
 pytestmark = pytest.mark.measured
 
 SMALL = Plan(rounds=2, scale=0.02, most=2)
-ONLY = {
-    *("recipes-zookeeper", "recipes-etcd", "recipes-etcd-asyncio", "recipes-redis", "recipes-redis-asyncio"),
-    *("kazoo", "redis-py", "redis-py-asyncio", "floor-zookeeper", "floor-etcd", "floor-redis"),
-    *("recipes-postgres", "recipes-postgres-asyncio", "pg-advisory", "floor-postgres"),
-    *("recipes-mariadb", "recipes-mariadb-asyncio"),
+FEW = {
+    *("recipes-zookeeper", "recipes-etcd", "recipes-redis", "recipes-postgres", "recipes-mariadb"),
+    *("kazoo", "redis-py", "pg-advisory", "floor-zookeeper", "floor-etcd", "floor-redis", "floor-postgres"),
 }
-"""Of each sort one; what else is there needs more than the tests install."""
+"""One of each sort; what else there is needs more than the tests install."""
+ASYNCIO = {
+    *("recipes-etcd-asyncio", "recipes-redis-asyncio", "redis-py-asyncio"),
+    *("recipes-postgres-asyncio", "recipes-mariadb-asyncio"),
+}
 
 
-@pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with Stage(only=ONLY) as one:
+@pytest.fixture(params=["blocking", pytest.param("asyncio too", marks=pytest.mark.long)])
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    with Stage(only=FEW if request.param == "blocking" else FEW | ASYNCIO) as one:
         yield one
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.barrier import Barriers
 from tests.contract.calling_back import CallingBack
+from tests.contract.decorating import Decorating
 from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
@@ -34,6 +35,10 @@ class TestBarriers(Barriers):
 
 
 class TestCallingBack(CallingBack):
+    """See the base."""
+
+
+class TestDecorating(Decorating):
     """See the base."""
 
 

@@ -103,7 +103,7 @@ class Way:
     meanwhile: contextlib.AbstractContextManager[None]
 
 
-@pytest.fixture(params=["undisturbed", "reset"])
+@pytest.fixture(params=["undisturbed", pytest.param("reset", marks=pytest.mark.long)])
 def way(request: pytest.FixtureRequest, server: servers.Server, proxy: Proxy, prefix: str) -> Way:
     """Return the straight way, and one that breaks again and again."""
     if request.param == "undisturbed":

@@ -14,6 +14,7 @@ from integration import servers
 from tests.docs.pages import (
     BY_A_SHELL,
     EXAMPLES,
+    OF_FRAMEWORKS,
     ON_FILES,
     ON_ITS_STORE,
     ON_OBJECTS,
@@ -26,7 +27,7 @@ from tests.docs.pages import (
 
 pytestmark = pytest.mark.measured
 
-ELSEWHERE = ON_SERVERS_ONLY | ON_OBJECTS | SHELL | TESTS | BY_A_SHELL | ON_ITS_STORE
+ELSEWHERE = OF_FRAMEWORKS | ON_SERVERS_ONLY | ON_OBJECTS | SHELL | TESTS | BY_A_SHELL | ON_ITS_STORE
 ON_ANY = [path for path in EXAMPLES if path.name not in ELSEWHERE]
 
 

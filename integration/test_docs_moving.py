@@ -1,4 +1,4 @@
-"""The examples of those who come from other packages: before, and meanwhile."""
+"""The examples of `docs/coming-from` that take an old lock and one of ours together."""
 
 from __future__ import annotations
 
@@ -12,24 +12,11 @@ from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.measured
 
-ON_ETCD = {
-    "before_etcd3gw.py": "second page is made",
-    "before_tooz.py": "the report is made; acquired: True",
-    "during_etcd3gw.py": "the report is made under both, token",
-    "during_tooz.py": "the report is made under both, token",
-}
 
-
-@pytest.mark.parametrize("example", ON_ETCD)
-def test_an_example_of_another_package_on_etcd(etcd35: servers.Etcd, prefix: str, example: str) -> None:
-    text = source(example, prefix).replace('"127.0.0.1", 2379', f'"127.0.0.1", {etcd35.port}')
-    assert ON_ETCD[example] in python(text.replace("127.0.0.1:2379", etcd35.address))
-
-
-def test_the_example_of_kazoo(zookeeper: servers.ZooKeeper, prefix: str) -> None:
-    text = source("before_kazoo.py", prefix).replace("127.0.0.1:2181", zookeeper.address)
-    assert "the report is made by nightly job" in python(text)
-    servers.clean(zookeeper, prefix)
+def test_the_example_of_etcd3gw(etcd35: servers.Etcd, prefix: str) -> None:
+    text = source("during_etcd3gw.py", prefix).replace('"127.0.0.1", 2379', f'"127.0.0.1", {etcd35.port}')
+    said = python(text.replace("127.0.0.1:2379", etcd35.address))
+    assert "the report is made under both, token" in said
 
 
 def test_tooz_on_zookeeper_does_not_wait_for_ours(zookeeper: servers.ZooKeeper, prefix: str) -> None:
@@ -48,15 +35,9 @@ def test_tooz_on_zookeeper_does_not_wait_for_ours(zookeeper: servers.ZooKeeper, 
     servers.clean(zookeeper, "tooz")
 
 
-@pytest.mark.parametrize(
-    ("example", "says"),
-    [("before_redis.py", "second page is made; owned: True"), ("during_redis.py", "made under both, token")],
-)
-def test_an_example_of_redis_py(
-    redis_server: servers.Redis, etcd35: servers.Etcd, prefix: str, example: str, says: str
-) -> None:
-    text = source(example, prefix).replace("6379", str(redis_server.port))
-    assert says in python(text.replace("127.0.0.1:2379", etcd35.address))
+def test_the_example_of_redis_py(redis_server: servers.Redis, etcd35: servers.Etcd, prefix: str) -> None:
+    text = source("during_redis.py", prefix).replace("6379", str(redis_server.port))
+    assert "made under both, token" in python(text.replace("127.0.0.1:2379", etcd35.address))
 
 
 def source(example: str, prefix: str) -> str:

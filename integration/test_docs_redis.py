@@ -1,4 +1,4 @@
-"""The examples of ``docs/redis.md``, on a Redis set up as that page says."""
+"""The examples of ``docs/stores/redis.md``, on a Redis set up as that page says."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ SAYS = {
 }
 EVERYTHING = [
     "counting.py",
-    "counting_down.py",
     "electing.py",
     "entering_again.py",
     "inspecting.py",
     "meeting.py",
     "membership.py",
-    "partitions.py",
     "permits.py",
+    "ready_latch.py",
     "several.py",
+    "share_work.py",
     "sharing_reads.py",
     "sharing_values.py",
     "waiting.py",

@@ -1,4 +1,4 @@
-"""The examples of ``docs/sql.md``, on a PostgreSQL, and what the page says of permissions and tables."""
+"""The examples of ``docs/stores/sql.md``, on a PostgreSQL, and what the reference says of tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.docs.pages import ROOT, commands, example_on
 
 EXAMPLES = ROOT / "docs/examples"
 PLACE = "app:secret@127.0.0.1:5432/app"
-PAGE = ROOT / "docs/sql.md"
+PAGE = ROOT / "docs/reference/stores.md"
 SAYS = {
     "sql_lock.py": "one process at a time; token",
     "sql_lock_async.py": "one process at a time; token",

@@ -18,6 +18,7 @@ from integration.conftest import FIXTURES
 from integration.credentials.servers import SENTINEL, SecureRedis
 from integration.harness import finding
 from integration.harness.process import eventually
+from tests.children import child
 
 
 @pytest.fixture(params=list(servers.ALL))
@@ -105,16 +106,16 @@ def test_a_server_dies_with_a_test_process_that_is_killed(own: servers.Server) -
         print(server.pid, server.home, flush=True)
         sys.stdin.read()
     """
-    with subprocess.Popen(
+    with child(
         [sys.executable, "-c", textwrap.dedent(program)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    ) as child:
-        assert child.stdout is not None
-        pid, home = child.stdout.readline().split()
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+    ) as process:
+        assert process.stdout is not None
+        pid, home = process.stdout.readline().split()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     assert eventually(lambda: not _exists(int(pid)), 10)
     subprocess.run(["rm", "-r", home], check=True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration.harness import throwaway
+from tests.children import child
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_a_failed_install_leaves_nothing_and_says_what_to_do(
 def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("the disk is full\n")
-    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as process:
+    with child([sys.executable, "-c", "raise SystemExit(3)"]) as process:
         process.wait()
         with pytest.raises(throwaway.ServerUnavailable, match=r"(?s)status 3.*the disk is full"):
             throwaway.wait_ready(process, lambda: False, log=log)
@@ -88,7 +89,7 @@ def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
 def test_a_server_that_never_is_ready_is_given_up(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.touch()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+    with child([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         with pytest.raises(throwaway.ServerUnavailable, match=r"not ready within 0\.1 s: it logged nothing"):
             throwaway.wait_ready(process, lambda: False, log=log, within_s=0.1)
         process.kill()

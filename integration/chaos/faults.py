@@ -23,7 +23,7 @@ THEMES: dict[str, tuple[str, ...]] = {
     "pauses": ("pause", "pause", "hiccup"),
     "network": ("cut", "long cut", "silence", "one way", "slow", "deaf", "reply lost"),
     "kills": ("kill", "kill", "hiccup"),
-    "server": ("store stopped", "store restarted", "member stopped", "compaction"),
+    "server": ("store stopped", "store restarted", "member stopped", "compaction", "connections ended"),
     "sessions": ("session expired", "session expired", "compaction", "hiccup"),
     "mixed": (),  # any
 }
@@ -83,6 +83,8 @@ class Storm:
             kinds["member stopped"] = self._stop_member
         if self.stage.scheme == "etcd":
             kinds["compaction"] = self._compact
+        if self.stage.is_database:
+            kinds["connections ended"] = self._end_connections
         if self.stage.expires():
             kinds["session expired"] = self._expire
         return kinds
@@ -195,6 +197,12 @@ class Storm:
             self.note("compaction")
             with contextlib.suppress(RuntimeError):  # nothing has happened since the last one
                 self.stage.compact()
+        over.wait(0.1)
+
+    def _end_connections(self, chance: random.Random, over: threading.Event) -> None:
+        with self._one_server:
+            self.note("connections ended")
+            self.stage.end_connections()
         over.wait(0.1)
 
     def _expire(self, chance: random.Random, over: threading.Event) -> None:

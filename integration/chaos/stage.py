@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Self
 
 from integration import servers
@@ -13,16 +14,20 @@ from integration.harness.cluster import Cluster
 from integration.harness.embedded import EmbeddedZooKeeper
 from integration.harness.process import url_of
 from integration.proxy import Proxy
+from integration.stores import make_tables
+from recipes.stores.sql.tables import PREFIX
 
 __all__ = ["STORES", "Stage", "Way"]
 
-STORES = ("etcd-3.4", "etcd-3.5", "zookeeper", "etcd-cluster", "zookeeper-cluster")
+STORES = ("etcd-3.4", "etcd-3.5", "zookeeper", "etcd-cluster", "zookeeper-cluster", "postgres", "mariadb")
 SESSION_S = {
     "etcd-3.4": 2.0,
     "etcd-3.5": 2.0,
     "zookeeper": 2.0,
     "etcd-cluster": 3.0,
     "zookeeper-cluster": 3.0,
+    "postgres": 2.0,
+    "mariadb": 2.0,
 }
 """Long enough on a cluster for some sessions to outlive the death of a leader."""
 
@@ -61,20 +66,29 @@ class Stage:
     def __init__(self, store: str) -> None:
         self.store = store
         self.session_s = SESSION_S[store]
-        self.scheme = store.partition("-")[0]
         self.server = self._made()
+        self.scheme = {"postgres": "postgresql", "mariadb": "mysql"}.get(store, store.partition("-")[0])
 
     def _made(self) -> Any:
         if self.clustered:
-            return cluster_of("etcd-3.4" if self.scheme == "etcd" else "zookeeper-3.8")
-        return {"etcd-3.4": servers.etcd_34, "etcd-3.5": servers.etcd_35, "zookeeper": EmbeddedZooKeeper}[
-            self.store
-        ]()
+            return cluster_of("etcd-3.4" if self.store.startswith("etcd") else "zookeeper-3.8")
+        return {
+            "etcd-3.4": servers.etcd_34,
+            "etcd-3.5": servers.etcd_35,
+            "zookeeper": EmbeddedZooKeeper,
+            "postgres": partial(servers.postgres, keeps=True),
+            "mariadb": partial(servers.mariadb, keeps=True),
+        }[self.store]()
 
     @property
     def clustered(self) -> bool:
         """Whether there are three servers."""
         return self.store.endswith("-cluster")
+
+    @property
+    def is_database(self) -> bool:
+        """Whether it is a database."""
+        return isinstance(self.server, servers.Database)
 
     @property
     def members(self) -> list[Any]:
@@ -99,9 +113,18 @@ class Stage:
 
     def contenders(self, prefix: str) -> dict[str, str]:
         """Return the contenders below ``prefix``, and the session of each, in hexadecimal."""
+        if self.is_database:
+            return self._rows(prefix)
         asked = self.server.leader() if self.clustered else self.server
         found = self._keys(asked, prefix) if self.scheme == "etcd" else self._nodes(asked, prefix)
         return dict(found)
+
+    def _rows(self, prefix: str) -> dict[str, str]:
+        found = self.server.ask(
+            f"SELECT queue, token, session FROM {PREFIX}contender JOIN {PREFIX}session"
+            f" ON {PREFIX}session.id = session WHERE expires_at > {self.server.now}"
+        )
+        return {f"{name}/{token}": one for name, token, one in found if name.startswith(f"{prefix}:")}
 
     @staticmethod
     def _keys(server: Any, prefix: str) -> Iterator[tuple[str, str]]:
@@ -141,6 +164,8 @@ class Stage:
         if self.scheme == "etcd":
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 self.server_asked().revoke(str(int(session, 16)))
+        elif self.is_database:
+            self.server.ask(f"UPDATE {PREFIX}session SET expires_at = 0 WHERE id = %s", session)
         else:
             self.server.expire(session)
 
@@ -148,8 +173,14 @@ class Stage:
         """Have etcd forget its history."""
         self.server_asked().compact()
 
+    def end_connections(self) -> None:
+        """Have a database end all its connections."""
+        self.server.terminate()
+
     def __enter__(self) -> Self:
         self.server.__enter__()
+        if self.is_database:
+            make_tables(self.server)
         return self
 
     def __exit__(self, *_: object) -> None:

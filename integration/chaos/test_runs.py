@@ -22,7 +22,8 @@ from integration.needing import needed
 GONE_S = 20.0
 
 
-@pytest.fixture(params=["etcd-3.4", "zookeeper"])  # etcd 3.5.1 may forget a write when it is killed (13766)
+# etcd 3.5.1 may forget a write when it is killed (13766).
+@pytest.fixture(params=["etcd-3.4", "zookeeper", "postgres", pytest.param("mariadb", marks=pytest.mark.long)])
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
     with needed(request.param, lambda: Stage(request.param)) as one:
         yield one

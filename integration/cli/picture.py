@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from recipes.cli.demo.command import SLOW_S as TURN_S
+from tests.children import child
 from tests.cli.runs import RECIPES
 
 __all__ = ["draw", "logged"]
@@ -31,7 +32,7 @@ def logged(url: str, log: Path, *, processes: int = 8, rounds: int = 3) -> list[
     """Run the demo with one loss, write its log, and return it."""
     size = ["--processes", str(processes), "--rounds", str(rounds)]
     command = [*RECIPES, "demo", "--store", url, *size, "--slowly", "--ttl", str(TTL_S), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+    with child(command, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         lines = _watched(map(json.loads, demo.stdout))
     assert demo.returncode == 0, lines[-1]

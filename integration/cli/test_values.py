@@ -10,6 +10,7 @@ import pytest
 
 import recipes
 from integration import servers
+from tests.children import child
 from tests.cli.runs import RECIPES
 
 NOT_UTF8 = b"\xff\x00\r\nend"
@@ -29,7 +30,7 @@ def test_processes_share_a_value_and_a_counter(
 
     assert said("get", "a/b", code=1) == b""
     watch = [*RECIPES, "watch-value", "a/b", "--json", "--store", url]
-    with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as watching:
+    with child(watch, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         assert watching.stdout.readline() == "null\n"
         said("set", "a/b", "-", given=NOT_UTF8)

@@ -1,4 +1,4 @@
-"""The examples of ``docs/production.md``, on servers set up as that page says."""
+"""The examples of ``docs/operating/production.md``, on servers set up as that page says."""
 
 from __future__ import annotations
 

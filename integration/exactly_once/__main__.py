@@ -18,7 +18,13 @@ from pathlib import Path
 from integration.chaos.batch import commit, program
 from integration.exactly_once.run import PEERS, STORES, Plan, Result, run
 
-SHORT = {"etcd": "etcd-3.5", "zookeeper": "zookeeper-3.8", "redis": "redis-7"}
+SHORT = {
+    "etcd": "etcd-3.5",
+    "zookeeper": "zookeeper-3.8",
+    "redis": "redis-7",
+    "postgres": "postgres-15",
+    "mariadb": "mariadb-10.11",
+}
 APIS = ("blocking", "asyncio")
 
 

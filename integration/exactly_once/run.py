@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from integration import servers
 from integration.faults.looking import hold_fault
 from integration.fleet.building import curator_program
 from integration.fleet.peers import Process
-from integration.proxy import Proxy, Toll
+from integration.proxy import Proxy, Toll, matching
 from integration.redis_faults.nodes import Kept
+from integration.stores import make_tables
 
 __all__ = ["PEERS", "STORES", "Plan", "Result", "run"]
 
@@ -29,8 +31,12 @@ PATIENCE_S = 600.0
 STORES: dict[str, Callable[[], servers.Server]] = {
     **{name: promised.make for name, promised in servers.ALL.items()},
     "redis-7": Kept,  # which has written what it acknowledged
+    "postgres-15": partial(servers.postgres, keeps=True),
+    "mariadb-10.11": partial(servers.mariadb, keeps=True),
     "sqlite": servers.Files,
 }
+ADDS = matching("commit", f"counter/{NAME}")
+"""What is lost of databases: of other statements it is clear that they were not done."""
 PEERS = ("kazoo", "curator")
 HERE = Path(__file__).parent
 
@@ -235,6 +241,8 @@ class Run:
         """Return the one way of all clients: so it differs from time to time what of a client is lost."""
         if isinstance(self._server, servers.Files):
             return self._server
+        if isinstance(self._server, servers.Database):
+            make_tables(self._server)
         return self._open.enter_context(Proxy.of(self._server))
 
     def _made(self) -> Member:
@@ -251,9 +259,10 @@ class Run:
     def _tolls(self) -> dict[str, Toll]:
         if not isinstance(self._door, Proxy):
             return {}
+        lost = ADDS if isinstance(self._server, servers.Database) else None
         return {
-            "replies lost": self._door.drop_replies(self._plan.reply_every),
-            "connections cut": self._door.cut_requests(self._plan.cut_every),
+            "replies lost": self._door.drop_replies(self._plan.reply_every, lost),
+            "connections cut": self._door.cut_requests(self._plan.cut_every, lost),
         }
 
     def _round(self, number: int, portion: int) -> None:

@@ -8,18 +8,20 @@ from dataclasses import replace
 import pytest
 
 from integration import servers
-from integration.conftest import DATABASES, FIXTURES
+from integration.conftest import FIXTURES
 from integration.exactly_once.run import STORES, Plan, Result, run
 from integration.needing import needed
 
 APIS = ("blocking", "asyncio")
 SHORT = Plan(adds=100, processes=3, stops=4, kills=1, seed="gate")
+OWN = ("redis-7", "postgres-15", "mariadb-10.11", "sqlite")
+"""The stores that are made for these tests: a kill loses nothing that they have answered."""
 RIGHT = Result("asyncio", "etcd", 990, 10, {}, 995, 0, {}, 1.0)
 
 
-@pytest.fixture(params=(*(one for one in FIXTURES if one not in DATABASES), "sqlite"))
+@pytest.fixture(params=(*FIXTURES, "sqlite"))
 def store(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
-    if request.param in ("redis-7", "sqlite"):
+    if request.param in OWN:
         with needed(request.param, STORES[request.param]) as one:
             yield one
     else:

@@ -20,7 +20,7 @@ __all__ = ["STORES", "TABLE", "main", "observe"]
 
 STORES: Mapping[str, Callable[[], servers.Server]] = {"etcd": servers.etcd_35, "ZooKeeper": EmbeddedZooKeeper}
 TABLE = ObservedTable(
-    "operating/failure-modes.md",
+    "internals/results.md",
     "<!-- observed on etcd 3.5.1 and ZooKeeper 3.8.0 -->\n",
     corner="what happens",
     columns={store: store for store in STORES},

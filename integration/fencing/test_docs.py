@@ -15,10 +15,7 @@ pytestmark = pytest.mark.measured
 
 SAYS = {
     "fencing_postgres.py": "('all is well',)",
-    "fencing_postgres_async.py": "in a transaction, under token",
-    "fencing_sqlalchemy_async.py": "in a transaction, under token",
     "fencing_redis.py": "'reports' refused token",
-    "fencing_redis_async.py": "[True] under token",
 }
 
 

@@ -28,7 +28,7 @@ PROGRAM = "integration.fleet.table"
 KINDS = {"etcd": ETCD, "ZooKeeper": ZOOKEEPER}
 TABLES = {
     store: ObservedTable(
-        "sharing.md",
+        "internals/sharing.md",
         f"<!-- observed on {store} -->\n",
         corner="beside",
         columns={ours: f"our {'`Lock`' if ours == 'Lock' else ours}" for ours in OURS},
@@ -40,7 +40,7 @@ TABLES = {
 CANDIDATES = {"etcd": ETCD_ELECTIONS, "ZooKeeper": ZOOKEEPER_ELECTIONS}
 ELECTIONS = {
     store: ObservedTable(
-        "sharing.md",
+        "internals/sharing.md",
         f"<!-- elections observed on {store} -->\n",
         corner="beside our `Election`",
         columns={
@@ -54,7 +54,7 @@ ELECTIONS = {
     for store, kinds in CANDIDATES.items()
 }
 GROUPS = ObservedTable(
-    "sharing.md",
+    "internals/sharing.md",
     "<!-- groups observed on ZooKeeper -->\n",
     corner="beside our `Group`",
     columns={"ours": "our member, shown by theirs", "theirs": "their member, shown by ours"},

@@ -32,6 +32,7 @@ __all__ = [
     "find_faketime",
     "find_go",
     "find_mariadb",
+    "find_memcached",
     "find_pgbouncer",
     "find_postgres",
     "find_redis",
@@ -65,6 +66,7 @@ SERVICES = {
     "pgbouncer": "pgbouncer",
     "postgresql": "postgresql",
     "redis-server": "redis-server",
+    "memcached": "memcached",
 }
 """The services that packages bring along."""
 
@@ -90,7 +92,7 @@ def main() -> int:
     """Find or install everything, before any test's time is measured; 1 if something is missing in CI."""
     missing = 0
     stores = (find_etcd_34, find_etcd_35, find_etcdctl, find_zookeeper)
-    databases = (find_postgres, find_pgbouncer, find_mariadb, find_redis)
+    databases = (find_postgres, find_pgbouncer, find_mariadb, find_redis, find_memcached)
     for find in (*stores, find_go, find_curator, find_faketime, *databases):
         try:
             _say(f"found {find()}")
@@ -197,6 +199,11 @@ def find_mariadb(*, install: bool = True) -> Path:
 def find_redis(*, install: bool = True) -> Path:
     """Return a Redis server: ``RECIPES_TEST_REDIS``, the one on ``PATH``, or Debian's."""
     return _program("RECIPES_TEST_REDIS", "redis-server", "redis-server", install=install)
+
+
+def find_memcached(*, install: bool = True) -> Path:
+    """Return a Memcached: ``RECIPES_TEST_MEMCACHED``, the one on ``PATH``, or Debian's."""
+    return _program("RECIPES_TEST_MEMCACHED", "memcached", "memcached", install=install)
 
 
 def _program(variable: str, program: str, package: str, *, install: bool) -> Path:

@@ -24,10 +24,12 @@ from dataclasses import dataclass, field
 
 from integration import servers
 from integration.chaos.batch import program
+from integration.exactly_once.__main__ import SHORT
 from integration.exactly_once.run import STORES
 from integration.faults.looking import hold_fault
 from integration.fleet.peers import Process
 from integration.proxy import Proxy
+from integration.stores import make_tables
 
 __all__ = ["Result", "paused"]
 
@@ -114,6 +116,8 @@ def paused(
     """Stop so many holders, which write ``guarded``, or ``plain``."""
     result, chance, changed = Result(), random.Random(seed), threading.Condition()
     prefix = f"paused-{os.getpid()}-{time.monotonic_ns()}"
+    if isinstance(server, servers.Database):
+        make_tables(server)
     with contextlib.ExitStack() as stack:
         rest = [str(lanes), str(SESSION_S), how]
         holders = [_holder(server, [prefix, api, *rest], stack, result, changed) for api in APIS]
@@ -170,8 +174,7 @@ def _once(mine: Holder, other: Holder, result: Result, chance: random.Random) ->
 def main(arguments: Sequence[str] | None = None) -> int:
     """Stop holders, tell, and return 1 if a write landed that should not."""
     parser = program("integration.pausing.guarded", __doc__)
-    short = {"etcd": "etcd-3.5", "zookeeper": "zookeeper-3.8", "redis": "redis-7"}
-    parser.add_argument("--store", action="append", choices=[*short, *STORES], help="may be repeated; all")
+    parser.add_argument("--store", action="append", choices=[*SHORT, *STORES], help="may be repeated; all")
     parser.add_argument("--pauses", type=int, default=1000)
     parser.add_argument("--seed", help="what is drawn from; a new one by default, and printed")
     parser.add_argument("--plain", action="store_true", help="write without the guard: it has to show")
@@ -180,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = asked.seed or secrets.token_hex(4)
     good = True
     for store in asked.store or STORES:
-        with STORES[short.get(store, store)]() as server:
+        with STORES[SHORT.get(store, store)]() as server:
             result = paused(server, asked.pauses, seed, how=how)
             good = good and bool(result.wrong) == asked.plain
             print(f"{server.label} ({server.version()}), seed {seed}, {how}: {result}", flush=True)

@@ -7,20 +7,21 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from integration import servers
-from integration.conftest import DATABASES, FIXTURES
+from integration.conftest import FIXTURES
 from integration.exactly_once.run import STORES as MADE
 from integration.needing import needed
 from integration.pausing.guarded import paused
 from integration.pausing.guarded_writer import Term
 from recipes import Versioned
 
-STORES = (*(one for one in FIXTURES if one not in DATABASES), "sqlite")
+STORES = (*FIXTURES, "sqlite")
+OWN = ("redis-7", "postgres-15", "mariadb-10.11", "sqlite")
 FEW, ALL = 20, 1000
 
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
-    if request.param in ("redis-7", "sqlite"):
+    if request.param in OWN:
         with needed(request.param, MADE[request.param]) as one:
             yield one
     else:

@@ -1,6 +1,6 @@
 """What a lock, or a counter, should stand, one check for each bug that some client was seen with.
 
-`BUGS` is the list, in the order of the table in docs/peers.md.
+`BUGS` is the list, in the order of the table in docs/internals/peers.md.
 """
 
 from __future__ import annotations

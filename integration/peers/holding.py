@@ -82,7 +82,7 @@ def told_before_it_is_freed(stage: Stage) -> None:
     assert stage.takes(other, PATIENCE_S), "the store should end the session"
     asked = stage.doing(handle.says_held)
     if not asked.ends(1):
-        raise Broken("nothing tells it: to know, it has to ask the store, which is out of reach")
+        raise Broken("nothing notifies it: to know, it has to ask the store, which is out of reach")
     if asked.result:
         raise Broken("it says that it holds, and another does")
 

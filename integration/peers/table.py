@@ -21,7 +21,7 @@ from integration.peers.subjects import SUBJECTS
 __all__ = ["TABLE", "main", "observe", "worn_zookeeper"]
 
 TABLE = ObservedTable(
-    "peers.md",
+    "internals/peers.md",
     "<!-- observed on the versions above -->\n",
     corner="",
     columns={name: subject.label for name, subject in SUBJECTS.items()},

@@ -1,4 +1,4 @@
-"""What docs/peers.md says of this package and of others is what is observed."""
+"""What docs/internals/peers.md says of this package and of others is what is observed."""
 
 from __future__ import annotations
 
