@@ -34,7 +34,8 @@ ALONE = (
     "integration/test_multilock.py",
     "integration/test_sqlite_crowd.py",
 )
-"""Those that load the machine, or compare how long one thing takes with another: they run one at a time."""
+"""Those that load the machine, or compare how long two things take: two files of them at a time."""
+PAIRED = ("-n", "2", "--dist", "loadfile")
 SHORT = ("-m", "not long")
 """The tests that run by default; ``nox -s faults`` runs the others too."""
 FAULTS = (
@@ -108,7 +109,7 @@ def integration(session: nox.Session) -> None:
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
     beside = ("integration", *(f"--ignore={path}" for path in ALONE))
-    short = ((*beside, *BESIDE, *SHORT), (*ALONE, *SHORT))
+    short = ((*beside, *BESIDE, *SHORT), (*ALONE, *PAIRED, *SHORT))
     for run in (tuple(session.posargs),) if session.posargs else short:
         session.run("pytest", *run)
 
