@@ -19,6 +19,7 @@ class Fates:
     Attributes:
         receipts_last_s: For how long the receipts of a session may stay there after it has ended.
         grants_from: Nothing is granted before, by true time: the server was started a moment ago.
+        split: How many servers that were masters are asked still: who asks these is notified when they end.
         removes_late: What others do to the key of a lock removes its contender at the next look, not at once.
         lost_at: When it lost writes last, by true time.
         outlived: The ids of contenders that went because their time was over; a late request may make one of
@@ -32,6 +33,7 @@ class Fates:
 
     receipts_last_s = lost_at = 0.0
     grants_from = 0.0
+    split = 0
     removes_late = False
 
     def __init__(self, world: World) -> None:

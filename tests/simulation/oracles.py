@@ -252,7 +252,7 @@ class Oracle:
 
     def quiet(self) -> None:
         """Nothing is under way: whoever is first in the queue must know."""
-        if not self.calm or not any(map(self.store.standing, self.queues)):
+        if not self.calm or self.store.split or not any(map(self.store.standing, self.queues)):
             return
         for client in self.clients:
             if (client.paused and not client.dead) or client.runtime.cleaning:

@@ -309,7 +309,6 @@ class RedisStore(Fates):
     Attributes:
         master: The server that new connections go to.
         polls: Strangers are looked for by time, as on a cluster.
-        split: How many servers that were masters are asked still.
         theirs: What strangers have written to the keys of locks, and until when.
         lost_us: What was granted up to here may have been lost, by the servers' clock.
     """
@@ -330,7 +329,6 @@ class RedisStore(Fates):
         self.very_late: list[tuple[float, Message]] = []
         self.very_late_s = 0.0
         self.lossy = 0.0
-        self.split = 0
         self.theirs: dict[str, tuple[Any, float]] = {}
         self.sessions = 0
         self.acts_done = self.lost_us = 0
