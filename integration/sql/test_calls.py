@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -52,6 +54,25 @@ def test_so_does_one_of_asyncio(postgres: servers.Postgres, place: tuple[str, st
             assert postgres.one(MADE) - before >= 2
 
     asyncio.run(main())
+
+
+def test_a_database_that_isolates_more_does_not_isolate_calls(
+    postgres: servers.Postgres, place: tuple[str, str]
+) -> None:
+    """Each statement of a call has to see what was committed while the one before it waited."""
+    name = f"isolated_{secrets.token_hex(5)}"
+    postgres.ask(f"CREATE DATABASE {name} OWNER app")
+    postgres.ask(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+    url = urlunsplit(urlsplit(place[0])._replace(path=f"/{name}"))
+    make_tables(url, place[1])
+    with recipes.connect(url, tables=place[1]) as client:
+        for _ in range(OFTEN):
+            assert client.lock("x").acquire(timeout=20).release()
+        session: Any = client._runtime.state.session
+        with session.connection._engine.connect() as connection:
+            assert connection.exec_driver_sql(MADE).scalar() >= 2, "it calls"
+            said = connection.exec_driver_sql("SHOW default_transaction_isolation").scalar()
+    assert said == "read committed"
 
 
 def test_a_release_in_one_call_wakes_a_waiter_of_another_client(place: tuple[str, str]) -> None:

@@ -32,6 +32,7 @@ POOLED_LATE = (
 
 PAUSE_S = 0.01
 _SAID = {
+    "default_transaction_isolation": "read committed",  # of what commits each statement
     "synchronous_commit": "on",
     "lock_timeout": f"{LOCK_WAIT_S}s",
     "idle_in_transaction_session_timeout": f"{IDLE_S}s",
