@@ -174,6 +174,18 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         sock.held = held[at:]
         return odd
 
+    def _read_response(self, header: Any, buffer: Any, offset: Any) -> Any:
+        """Take a reply that is for kazoo; one that is not due ends the connection, and not kazoo's thread.
+
+        A server to which the session no longer belongs does not answer what it refuses: it closes the
+        connection, and may have answered what was asked next.
+        """
+        pending = self.client._pending
+        if not pending or pending[0][2] != header.xid:
+            due = f"that to number {pending[0][2]}" if pending else "none"
+            raise ConnectionDropped(f"a reply to request number {header.xid}, where {due} was due")
+        return super()._read_response(header, buffer, offset)
+
     def _take(self, xid: int, zxid: int, error: int, message: bytes) -> bool:
         """Hand over the reply to one of our requests; False if it is none."""
         client = self.client

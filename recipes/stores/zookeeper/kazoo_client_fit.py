@@ -23,6 +23,7 @@ KNOWN: Mapping[type[Any], Mapping[str, tuple[str, ...]]] = {
         "_submit": ("self", "request", "timeout", "xid"),
         "_send_request": ("self", "read_timeout", "connect_timeout"),
         "_read_socket": ("self", "read_timeout"),
+        "_read_response": ("self", "header", "buffer", "offset"),
         "_read_watch_event": ("self", "buffer", "offset"),
     },
     KazooClient: {

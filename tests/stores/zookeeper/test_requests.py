@@ -357,6 +357,22 @@ def test_a_reconnect_says_what_the_client_has_seen(connection: Driver, server: F
     assert server.known_zxid >= seen > 0
 
 
+def test_a_reply_that_is_not_due_ends_the_connection_and_not_the_session(
+    connection: Driver, server: FakeZooKeeper
+) -> None:
+    """A server that the session has left leaves out the reply to what it refuses, and answers the next."""
+    connection.ask(Create("/q"))
+    (session,) = server.sessions
+    server.mute("create2")
+    with pytest.raises(StoreUnavailable):
+        connection.ask(Create("/late"), 0.1)
+    with pytest.raises(StoreUnavailable):
+        connection.ask(Exists("/q"))
+    server.mute("none")
+    assert answered(connection, Exists("/q")) is not None
+    assert [*server.sessions] == [session]
+
+
 def test_the_first_answer_to_a_part_counts_and_is_counted_once() -> None:
     woken: list[None] = []
     call = Call(Batch((Exists("/"), Exists("/q"))), lambda: woken.append(None))
