@@ -135,7 +135,12 @@ def _listed(numbers: Iterable[int]) -> bytes:
 
 
 def write_once(
-    receipts: Receipts, write: Write, ask: Callable[[Exchange], Steps[Exchanged]], *, again: bool
+    receipts: Receipts,
+    write: Write,
+    ask: Callable[[Exchange], Steps[Exchanged]],
+    *,
+    again: bool,
+    copies: bool = True,
 ) -> Steps[Written]:
     """Carry out a write.
 
@@ -144,7 +149,10 @@ def write_once(
         write: What to write.
         ask: Carries out an `Exchange`.
         again: It was asked before, and it is not known what came of it.
+        copies: The way there may deliver a request a second time, when it was answered.
     """
+    # Of all versions only this one comes back: a copy would be done when the value is gone.
+    open_later = copies and write.if_version == 0
     receipts.begin(write)
     known = receipts.known(write.key)
     while write.number not in known.done:  # by an earlier try, it may be; another write has read it then
@@ -161,7 +169,8 @@ def write_once(
             return Written(done=True, stored=found.stored)
         if known != before:
             continue  # another write of this session was quicker, or an earlier try
-        if again and (yield from settle_once(receipts, write, ask)):  # which may have been on its way
+        may_land = again or open_later  # an earlier try, or a copy
+        if may_land and (yield from settle_once(receipts, write, ask)):
             break
         receipts.end(write)
         return Written(done=False, stored=found.stored, guarded=found.guarded)

@@ -35,7 +35,7 @@ IN_RECEIPTS = [
         "what may land later is not settled",
         receipts,
         "write_once",
-        ("if again and (yield from settle_once(receipts, write, ask)):", "if False:"),
+        ("if may_land and (yield from settle_once(receipts, write, ask)):", "if False:"),
     ),
     _bug(
         "what is given up is taken for settled",

@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant("a late renewal revives", S, BOTH, bugs.late_renewal_revives, TIMING, flavour=AIMED),
     Mutant("missed renewals count", S, BOTH, bugs.missed_renewals_count),
     Mutant("a lost session is left on the store", S, ZOOKEEPER, bugs.lost_session_stays_on_the_store),
-    Mutant("a removed contender goes unnoticed", S, BOTH, bugs.removed_contender_unnoticed),
+    Mutant("a removed contender goes unnoticed", S, BOTH, bugs.removed_contender_unnoticed, near=1549),
     Mutant("the cleaner tries once", C, BOTH, bugs.cleaner_tries_once),
     Mutant("the cleaner does nothing", C, BOTH, bugs.cleaner_trusts_its_first_request),
     Mutant("a withdrawn create lands late (no tombstone)", PE, ETCD, in_stores.no_tombstone),

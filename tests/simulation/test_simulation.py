@@ -25,6 +25,7 @@ from tests.simulation.oracles import Oracle
 from tests.simulation.run import Schedule, run
 from tests.simulation.standing import Stands
 from tests.simulation.sweep import sweep
+from tests.simulation.users import MIXED
 from tests.simulation.world import Violation, World
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,7 @@ EARLY, FEW = 1_000, 50
 SLIPS = ("AttributeError", "TypeError", "NameError")
 # Those that take more schedules than a test should run; ``nox -s mutants`` finds them all.
 SLOW = {
+    ("a removed contender goes unnoticed", "etcd"),
     ("a late renewal revives", "zookeeper"),
     ("deadline counted from the reply", "zookeeper"),
     ("deadline without margin", "zookeeper"),
@@ -167,7 +169,7 @@ def test_none_is_asked_to_notify_from_a_session_that_was_given_up(
     world = World(0)
     standing = sorted([Stands(8, "mine", "S1.2"), Stands(token, "other", "S1.2", mark)])
     owned = [(5, "mine"), (session, "other")]
-    store = SimpleNamespace(standing=lambda queue: standing, owned=lambda queue: owned)
+    store = SimpleNamespace(standing=lambda queue: standing, owned=lambda queue: owned, split=0)
     state = SimpleNamespace(session=SimpleNamespace(id="5", ended=None))
     runtime = SimpleNamespace(cleaning=False, state=state, keepalive=None)
     client = SimpleNamespace(paused=False, dead=False, runtime=runtime)
@@ -198,8 +200,10 @@ def test_a_seed_replays_exactly(store: str) -> None:
 
 
 def unplanted(mutant: Any, schedule: Schedule) -> Schedule:
-    """Return the schedule with the rule as it is, where what is planted is a rule."""
-    return schedule if mutant.rule is None else replace(schedule, rules=(EXCLUSIVE,))
+    """Return the schedule with the rules as they are, where what is planted is a rule."""
+    if mutant.plant is not list:
+        return schedule
+    return replace(schedule, rules=MIXED if mutant.rules else (EXCLUSIVE,))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +237,7 @@ def test_what_is_planted_and_found_late_changes_what_happens(name: str, store: s
             found = run(schedule).fingerprint
         return found != run(schedule).fingerprint
 
-    assert any(map(differs, range(FEW)))
+    assert any(map(differs, (*range(FEW), mutant.near)))
 
 
 def test_most_planted_bugs_are_among_those() -> None:

@@ -19,11 +19,13 @@ class Store:
 
     def __init__(self) -> None:
         self.written: list[bytes | None] = []
+        self.is_empty = True
         self.version = 0
         self.receipt = b""
 
     def carry_out(self, put: Exchange) -> Exchanged:
-        done = put.expected == self.version
+        fits = put.settles or put.write.if_version in (None, 0 if self.is_empty else 1)
+        done = put.expected == self.version and fits
         if done:
             self.version, self.receipt = self.version + 1, put.receipt
             if not put.settles:
@@ -80,6 +82,24 @@ def test_a_copy_that_is_late_changes_nothing() -> None:
     assert one.done(one.asks(second)) == Written(done=True)
     assert not one.store.carry_out(late).done
     assert one.store.written == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_what_was_refused_as_a_value_was_there_is_not_done_when_that_is_gone(copies: bool) -> None:
+    """A way that doubles what it carries may deliver the copy then; others are not asked once more."""
+    one, if_none = Session(), Write(KEY, b"mine", 1, if_version=0)
+    one.store.is_empty = False
+    asked: list[Exchange] = []
+
+    def counted(put: Exchange) -> Generator[Exchange, Exchanged, Exchanged]:
+        asked.append(put)
+        return (yield put)
+
+    steps = write_once(one.receipts, if_none, counted, again=False, copies=copies)
+    assert not one.done(steps).done
+    one.store.is_empty = True
+    assert one.store.carry_out(asked[0]).done is not copies
+    assert len(asked) == (2 if copies else 1)
 
 
 def test_what_was_given_up_and_settled_is_not_done_afterwards() -> None:

@@ -41,9 +41,7 @@ class ValuesProtocol(AskingProtocol):
 
     def write(self, op: Write, context: RequestContext) -> Steps[Written]:
         """Write with a receipt; a copy of it may arrive late."""
-        # What was refused as a value was there is settled: without it, a copy that comes late would be done.
-        again = context.again or op.if_version == 0
-        return (yield from write_once(self._receipts, op, self._exchange, again=again))
+        return (yield from write_once(self._receipts, op, self._exchange, again=context.again))
 
     def settle(self, op: Settle, context: RequestContext) -> Steps[bool]:
         """Write the receipt alone."""

@@ -91,7 +91,8 @@ class Values(Asking):
 
     def write(self, op: Write, context: RequestContext) -> Steps[Written]:
         """Write receipt and data in one multi."""
-        return (yield from write_once(self._receipts, op, self._exchange, again=context.again))
+        # What one connection carries arrives once, and in order.
+        return (yield from write_once(self._receipts, op, self._exchange, again=context.again, copies=False))
 
     def settle(self, op: Settle, context: RequestContext) -> Steps[bool]:
         """Write the receipt alone."""
