@@ -59,8 +59,12 @@ class Hearing:
         return self._connected and boot_time() - max(self._asked_at, self._heard_at) >= PROVE_S
 
     def asked(self, at: float) -> None:
-        """Note that the session has notified itself: at that moment or later."""
-        self._asked_at = at
+        """Note that the session has notified itself: at that moment or later.
+
+        If an earlier one has not arrived yet, that one counts: asked again and again, it would never be late.
+        """
+        if self._heard_at >= self._asked_at:
+            self._asked_at = at
 
     def connected(self) -> None:
         """Note that the server accepts LISTEN."""

@@ -70,6 +70,22 @@ def test_it_does_not_work_while_what_should_be_heard_is_not(now: list[float]) ->
     assert one.works
 
 
+def test_what_does_not_arrive_is_late_however_often_it_is_asked_for(now: list[float]) -> None:
+    one = Hearing()
+    one.connected()
+    one.hear("open")
+    for _ in range(2):
+        now[0] += PROVE_S
+        one.asked(now[0])
+    now[0] += LATE_S / 4
+    assert one.overdue
+    one.hear("")
+    now[0] += PROVE_S
+    one.asked(now[0])
+    now[0] += LATE_S / 4
+    assert one.works, "it was asked for a moment ago"
+
+
 def test_a_connection_that_is_lost_disturbs_who_listens_and_who_does_so_next(now: list[float]) -> None:
     one, before, after = Hearing(), Mail(), Mail()
     one.lost()
