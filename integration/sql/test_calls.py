@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
 import recipes
 from integration import servers
 from integration.sql.places import make_tables
+from recipes.stores.sql import carrying
 from recipes.stores.sql.wire import QUICK_FROM
 
 OFTEN = 4 * QUICK_FROM
@@ -56,23 +57,64 @@ def test_so_does_one_of_asyncio(postgres: servers.Postgres, place: tuple[str, st
     asyncio.run(main())
 
 
-def test_a_database_that_isolates_more_does_not_isolate_calls(
-    postgres: servers.Postgres, place: tuple[str, str]
+DEFAULTS = {
+    "default_transaction_isolation": "serializable",
+    "synchronous_commit": "off",
+    "lock_timeout": "9s",
+}
+HOLDS = {"transaction_isolation": "read committed", "synchronous_commit": "on"}
+
+
+@pytest.fixture
+def careless(postgres: servers.Postgres) -> Iterator[str]:
+    """Yield a role whose transactions are set up otherwise by default."""
+    role = f"r{secrets.token_hex(5)}"
+    with postgres.connect(autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN SUPERUSER")
+        for name, value in DEFAULTS.items():
+            connection.execute(f"ALTER ROLE {role} SET {name} = '{value}'")
+        yield role
+        connection.execute(f"DROP OWNED BY {role}")
+        connection.execute(f"DROP ROLE {role}")
+
+
+@pytest.fixture
+def set_up(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """Return how each transaction was set up that is one call: asked in the next one of its connection."""
+    found: list[dict[str, str]] = []
+    say = carrying.said
+
+    def note(connection: Any, one: Any) -> Any:
+        rows = say(connection, one)
+        if one.text.startswith("SELECT * FROM pg_temp."):
+            cursor = connection.connection.cursor()
+            found.append({})
+            for name in HOLDS:
+                cursor.execute(f"SELECT current_setting('{name}')")
+                ((found[-1][name],),) = cursor.fetchall()
+            cursor.close()
+        return rows
+
+    monkeypatch.setattr(carrying, "said", note)
+    return found
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+def test_what_is_called_is_set_up_as_a_transaction_is_whatever_the_defaults_are(
+    postgres: servers.Postgres, careless: str, set_up: list[dict[str, str]], driver: str
 ) -> None:
-    """Each statement of a call has to see what was committed while the one before it waited."""
-    name = f"isolated_{secrets.token_hex(5)}"
-    postgres.ask(f"CREATE DATABASE {name} OWNER app")
-    postgres.ask(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
-    url = urlunsplit(urlsplit(place[0])._replace(path=f"/{name}"))
-    make_tables(url, place[1])
-    with recipes.connect(url, tables=place[1]) as client:
-        for _ in range(OFTEN):
-            assert client.lock("x").acquire(timeout=20).release()
-        session: Any = client._runtime.state.session
-        with session.connection._engine.connect() as connection:
-            assert connection.exec_driver_sql(MADE).scalar() >= 2, "it calls"
-            said = connection.exec_driver_sql("SHOW default_transaction_isolation").scalar()
-    assert said == "read committed"
+    there = f"postgresql+{driver}://{careless}@{postgres.host}:{postgres.port}/app"
+    tables = f"t{secrets.token_hex(5)}_"
+
+    async def main() -> None:
+        async with recipes.connect_async(there, tables=tables, create_tables=True) as client:
+            for _ in range(OFTEN):
+                grant = await client.lock("x").acquire(timeout=20)
+                assert await grant.release()
+
+    asyncio.run(main())
+    assert set_up
+    assert all(one == HOLDS for one in set_up)
 
 
 def test_a_release_in_one_call_wakes_a_waiter_of_another_client(place: tuple[str, str]) -> None:

@@ -32,13 +32,15 @@ POOLED_LATE = (
 
 PAUSE_S = 0.01
 _SAID = {
-    "default_transaction_isolation": "read committed",  # of what commits each statement
     "synchronous_commit": "on",
     "lock_timeout": f"{LOCK_WAIT_S}s",
     "idle_in_transaction_session_timeout": f"{IDLE_S}s",
 }
+_BEHIND = {"default_transaction_isolation": "read committed"}
+"""The same for an act in one call, which no BEGIN says it for."""
 _HOLDS, _STAYS = (
-    select(*(func.set_config(name, value, local) for name, value in _SAID.items())) for local in (True, False)
+    select(*(func.set_config(name, value, local) for name, value in said.items()))
+    for said, local in ((_SAID, True), ({**_SAID, **_BEHIND}, False))
 )
 """What holds on PostgreSQL, whatever the defaults of database, role and proxy are.
 
@@ -136,6 +138,8 @@ class Wire:
                 pause(pause_s)
 
     def _once(self, connection: Connection, request: Transact, progress: Progress) -> Any:
+        if not self._settings.own:
+            connection.execution_options(isolation_level="READ COMMITTED")
         work = Work(starting_until_us=entered(connection, self._settings))
         if request.reads and self._postgresql:  # on MySQL that costs more than it saves
             return run(connection.execution_options(isolation_level="AUTOCOMMIT"), request.act, work)
@@ -143,8 +147,6 @@ class Wire:
             found = self._call(connection, request.quick, work, progress)
             if found is not None:
                 return found
-            connection.execution_options(isolation_level="READ COMMITTED")
-        elif not self._settings.own:
             connection.execution_options(isolation_level="READ COMMITTED")
         hearing, act = self.hearing, request.act
         proves = request.session and not request.channel and hearing.to_prove()

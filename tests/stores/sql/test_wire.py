@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
 from recipes.stores.sql import carrying
+from recipes.stores.sql import wire as module
 from recipes.stores.sql.requests import Ask, Transact, Work
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.statements import Statements
@@ -95,6 +96,19 @@ def test_settings_are_said_once_to_a_connection_that_no_proxy_lends() -> None:
 @pytest.mark.parametrize(("own", "heard"), [(True, False), (False, True), (False, False)])
 def test_settings_are_said_to_each_transaction_else(own: bool, heard: bool) -> None:
     assert transacting(own=own, heard=heard).said == [[True], [True]]
+
+
+def test_what_enters_by_the_engine_of_a_user_is_read_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else, of two that come first, one would not see what the other has noted of the server."""
+    levels: list[str] = []
+
+    def entering(connection: Any, _: object) -> int:
+        levels.extend(connection.levels[-1:])
+        return 0
+
+    monkeypatch.setattr(module, "entered", entering)
+    transacting(own=False, heard=False)
+    assert levels == ["READ COMMITTED"] * 2
 
 
 # In one call.
