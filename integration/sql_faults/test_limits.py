@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy
-from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError
 
 import recipes
 from integration import servers
@@ -23,9 +23,9 @@ from integration.sql_faults.conftest import (
     SESSION_S,
     SOON_S,
     Lab,
-    sync,
     tables_of,
 )
+from recipes.stores.sql import carrying
 
 pytestmark = pytest.mark.long
 
@@ -175,15 +175,13 @@ def test_fault_48_the_clock_is_set_forward_while_a_lock_is_held(
 
 
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_fault_53_the_engine_of_the_user_has_another_isolation(lab: Lab, isolation: str) -> None:
+def test_fault_53_the_engine_of_the_user_has_another_isolation(
+    lab: Lab, isolation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Acts are READ COMMITTED all the same, and what the user does is as before."""
     engines = [lab.engine(isolation_level=isolation) for _ in range(3)]
-    levels: set[str] = set()
-    failed: list[str] = []
-    for one in engines:
-        watch_levels(one, lab.server.scheme, levels, failed)
     clients = [lab.client(one, **PATIENT) for one in engines]
-    failed.clear()  # the tables were missing
+    said = Said(monkeypatch, lab.server.scheme)
     tokens = []
     going = {one.start_acquire(lab.name) for one in clients for _ in range(2)}
     while going:
@@ -193,27 +191,38 @@ def test_fault_53_the_engine_of_the_user_has_another_isolation(lab: Lab, isolati
         assert granted.release()
     assert tokens == sorted(set(tokens))
     assert len(tokens) == 6
-    assert levels == {"READ COMMITTED"}
-    assert not failed, "nothing should have been undone"
+    assert said.levels == {"READ COMMITTED"}
+    assert not said.failed, "nothing should have been undone"
     assert level_of(clients[0], engines[0]) == isolation
 
 
-def watch_levels(engine: Any, scheme: str, levels: set[str], failed: list[str]) -> None:
-    """Note the isolation of each transaction that locks or writes, and what is undone."""
+class Said:
+    """What is sent to the database in the acts of all clients from here on.
 
-    @event.listens_for(sync(engine), "after_cursor_execute")
-    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
-        del cursor
-        if statement.startswith(("INSERT", "UPDATE", "DELETE")):
+    Attributes:
+        levels: The isolation of each transaction that locks or writes.
+        failed: What the database said of what it did not do.
+    """
+
+    def __init__(self, patched: pytest.MonkeyPatch, scheme: str) -> None:
+        self.levels: set[str] = set()
+        self.failed: list[str] = []
+        self._say, self._isolation = carrying.said, ISOLATION[scheme]
+        patched.setattr(carrying, "said", self._note)
+
+    def _note(self, connection: Any, one: Any) -> Any:
+        try:
+            found = self._say(connection, one)
+        except DBAPIError as error:
+            self.failed.append(str(error.orig))
+            raise
+        if one.text.startswith(("INSERT", "UPDATE", "DELETE")):
             beside = connection.connection.cursor()
-            beside.execute(ISOLATION[scheme])
+            beside.execute(self._isolation)
             ((level,),) = beside.fetchall()
             beside.close()
-            levels.add(level.upper().replace("-", " "))
-
-    @event.listens_for(sync(engine), "handle_error")
-    def failing(context: Any) -> None:
-        failed.append(str(context.original_exception))
+            self.levels.add(level.upper().replace("-", " "))
+        return found
 
 
 def level_of(one: Actor, engine: Any) -> str:
@@ -229,12 +238,12 @@ def level_of(one: Actor, engine: Any) -> str:
     return str(one.call(ask))
 
 
-def test_fault_53_a_deadlock_with_a_transaction_of_the_user(lab: Lab) -> None:
+def test_fault_53_a_deadlock_with_a_transaction_of_the_user(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The act that is undone is begun again: that of a session that ends, which locks its queues by name."""
-    engine = lab.engine()
-    failed: list[str] = []
-    event.listen(sync(engine), "handle_error", lambda context: failed.append(str(context.original_exception)))
-    one = lab.client(engine, **PATIENT)
+    said = Said(monkeypatch, lab.server.scheme)
+    one = lab.client(lab.engine(), **PATIENT)
     for name in ("a", "b"):
         one.acquire(name)
     first, second = (contender.rpartition("/")[0] for contender in lab.contenders(LONG_S))
@@ -249,5 +258,5 @@ def test_fault_53_a_deadlock_with_a_transaction_of_the_user(lab: Lab) -> None:
         user.execute(lock, {"name": first})
         transaction.rollback()
     closing.result(SOON_S)
-    assert any("eadlock" in said for said in failed)
+    assert any("eadlock" in one for one in said.failed)
     assert lab.contenders(LONG_S) == ()
