@@ -13,10 +13,9 @@ from sqlalchemy import event
 import recipes
 from integration import servers
 from integration.faults.actors import Actor, Held
-from integration.faults.looking import hold_fault
 from integration.harness.process import eventually
 from integration.needing import needed
-from integration.sql_faults.conftest import PATIENT, SESSION_S, SOON_S, Lab, sync
+from integration.sql_faults.conftest import PATIENT, SOON_S, Lab, sync
 from recipes._run.clock import boot_time
 from recipes.stores.sql import hearing, protocol
 from tests.pace import Pace, taking
@@ -28,7 +27,8 @@ HEARD_S = 1.0
 """What is notified arrives sooner."""
 LISTENS_S = 1.5
 """A connection that listens is followed by another one within this time."""
-FOUND_S = hearing.PROVE_S + hearing.LATE_S + SESSION_S / 3 + 1
+RENEWED_S = 3.0
+FOUND_S = hearing.PROVE_S + hearing.LATE_S + RENEWED_S + 1
 """A connection that is silent is found to be within this time: it is tried with renewals."""
 
 
@@ -37,6 +37,20 @@ def only_notified(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have waiters look by time so seldom that none is woken by that."""
     monkeypatch.setattr(protocol, "NEXT_S", 1000.0)
     monkeypatch.setattr(protocol, "LONGEST_S", 1000.0)
+
+
+@pytest.fixture
+def hearings(monkeypatch: pytest.MonkeyPatch) -> list[hearing.Hearing]:
+    """Return what the sessions hear that are begun from here on, in their order."""
+    made: list[hearing.Hearing] = []
+    begin = hearing.Hearing.__init__
+
+    def note(one: hearing.Hearing) -> None:
+        begin(one)
+        made.append(one)
+
+    monkeypatch.setattr(hearing.Hearing, "__init__", note)
+    return made
 
 
 def hand_over(lab: Lab, held: Held, waiter: Actor, *, within_s: float, grace_s: float = LONG_S) -> Held:
@@ -149,7 +163,9 @@ def using_up(lab: Lab, one: Actor, engine: Any) -> Iterator[None]:
         one.call(close)
 
 
-def test_fault_17_the_connection_that_listens_falls_silent(lab: Lab, only_notified: None) -> None:
+def test_fault_17_the_connection_that_listens_falls_silent(
+    lab: Lab, only_notified: None, hearings: list[hearing.Hearing]
+) -> None:
     """A waiter looks as soon as that is found, and hears again by another connection."""
     if not lab.notifies:
         pytest.skip("MariaDB notifies nobody: there is nothing to listen to")
@@ -165,17 +181,18 @@ def test_fault_17_the_connection_that_listens_falls_silent(lab: Lab, only_notifi
         if len(made) == 1:
             options["port"] = proxy.port
 
-    holder, waiter = lab.client(), lab.client(engine)
+    times: dict[str, Any] = {"session_timeout": 3 * RENEWED_S, "request_timeout": 2 * RENEWED_S}
+    holder, waiter = lab.client(**times), lab.client(engine, **times)
+    tables_s, hears = times["session_timeout"], hearings[1]
     assert proxy.connections == 1
-    held = hand_over(lab, holder.acquire(lab.name), waiter, within_s=HEARD_S, grace_s=5)
+    assert eventually(lambda: hears.works, SOON_S)
+    held = hand_over(lab, holder.acquire(lab.name), waiter, within_s=HEARD_S, grace_s=tables_s)
     assert held.release()
-    before = len(made)
     proxy.blackhole()
-    held = hand_over(lab, holder.acquire(lab.name), waiter, within_s=FOUND_S + 1, grace_s=5)
+    held = hand_over(lab, holder.acquire(lab.name), waiter, within_s=FOUND_S + 1, grace_s=tables_s)
     assert held.release()
-    assert eventually(lambda: len(made) > before, SOON_S)
-    hold_fault(LISTENS_S)
-    held = hand_over(lab, holder.acquire(lab.name), waiter, within_s=HEARD_S, grace_s=5)
+    assert eventually(lambda: hears.works, SOON_S), "by another connection, once that has proved itself"
+    hand_over(lab, holder.acquire(lab.name), waiter, within_s=HEARD_S, grace_s=tables_s)
 
 
 @pytest.fixture(params=["transaction", "session"])
@@ -204,9 +221,10 @@ class TestBouncers:
         assert holder.call(holder.client.counter("hits").add) == 1
 
     def test_fault_54_what_is_notified_is_heard_by_sessions_only(
-        self, lab: Lab, pooled: servers.PgBouncer, only_notified: None
+        self, lab: Lab, pooled: servers.PgBouncer, only_notified: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A client finds that out as it opens: without a look by time its waiter stays asleep."""
+        """Without a look by time, and without one as that is found out, a waiter stays asleep."""
+        monkeypatch.setattr(hearing, "LATE_S", 1000.0)
         holder, waiter = (lab.client(pooled.url(lab.prefix), **PATIENT) for _ in range(2))
         held = holder.acquire(lab.name)
         if pooled.settings["pool_mode"] == "session":
