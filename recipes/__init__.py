@@ -11,64 +11,69 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from recipes._version import __version__
-from recipes.barrier import AsyncBarrier, Barrier
-from recipes.client import AsyncClient, Client, connect, connect_async
-from recipes.counter import AsyncCounter, Counter
-from recipes.election import AsyncElection, AsyncLeadership, Election, Leader, Leadership
-from recipes.errors import (
-    AlreadyJoined,
-    BarrierBroken,
-    BarrierMismatch,
-    ClientClosed,
-    LatchMismatch,
-    LockError,
-    LockLost,
-    LockTimeout,
-    OutcomeUnknown,
-    QueueFull,
-    RecipesError,
-    ReentrantCall,
-    SessionLost,
-    StaleToken,
-    StoreDenied,
-    StoreError,
-    StoreFull,
-    StoreRefused,
-    StoreTimeout,
-    StoreUnavailable,
-    StoreUntrusted,
-    TooWeak,
-    UpgradeError,
-    WouldDeadlock,
-)
-from recipes.grant import (
-    AsyncGrant,
-    AsyncSemaphoreGrant,
-    AsyncWriteGrant,
-    Grant,
-    SemaphoreGrant,
-    WriteGrant,
-)
-from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
-from recipes.guarantees import Guarantees
-from recipes.inspection import ContenderInfo
-from recipes.latch import AsyncLatch, Latch
-from recipes.lock import AsyncLock, Lock
-from recipes.multilock import AsyncMultiGrant, AsyncMultiLock, MultiGrant, MultiLock
-from recipes.partition import Assignment, AsyncPartitions, Partitions
-from recipes.rlock import AsyncRLock, RLock
-from recipes.rwlock import (
-    AsyncReadLock,
-    AsyncReadWriteLock,
-    AsyncWriteLock,
-    ReadLock,
-    ReadWriteLock,
-    WriteLock,
-)
-from recipes.semaphore import AsyncSemaphore, Semaphore
-from recipes.session import Session
-from recipes.value import AsyncValue, Value, Versioned
+
+if TYPE_CHECKING:
+    from recipes.barrier import AsyncBarrier, Barrier
+    from recipes.client import AsyncClient, Client, connect, connect_async
+    from recipes.counter import AsyncCounter, Counter
+    from recipes.election import AsyncElection, AsyncLeadership, Election, Leader, Leadership
+    from recipes.errors import (
+        AlreadyJoined,
+        BarrierBroken,
+        BarrierMismatch,
+        ClientClosed,
+        LatchMismatch,
+        LockError,
+        LockLost,
+        LockTimeout,
+        OutcomeUnknown,
+        QueueFull,
+        RecipesError,
+        ReentrantCall,
+        SessionLost,
+        StaleToken,
+        StoreDenied,
+        StoreError,
+        StoreFull,
+        StoreRefused,
+        StoreTimeout,
+        StoreUnavailable,
+        StoreUntrusted,
+        TooWeak,
+        UpgradeError,
+        WouldDeadlock,
+    )
+    from recipes.grant import (
+        AsyncGrant,
+        AsyncSemaphoreGrant,
+        AsyncWriteGrant,
+        Grant,
+        SemaphoreGrant,
+        WriteGrant,
+    )
+    from recipes.group import AsyncGroup, AsyncMembership, Group, Member, Membership
+    from recipes.guarantees import Guarantees
+    from recipes.inspection import ContenderInfo
+    from recipes.latch import AsyncLatch, Latch
+    from recipes.lock import AsyncLock, Lock
+    from recipes.multilock import AsyncMultiGrant, AsyncMultiLock, MultiGrant, MultiLock
+    from recipes.partition import Assignment, AsyncPartitions, Partitions
+    from recipes.rlock import AsyncRLock, RLock
+    from recipes.rwlock import (
+        AsyncReadLock,
+        AsyncReadWriteLock,
+        AsyncWriteLock,
+        ReadLock,
+        ReadWriteLock,
+        WriteLock,
+    )
+    from recipes.semaphore import AsyncSemaphore, Semaphore
+    from recipes.session import Session
+    from recipes.value import AsyncValue, Value, Versioned
 
 __all__ = [
     "AlreadyJoined",
@@ -148,3 +153,86 @@ __all__ = [
     "connect",
     "connect_async",
 ]
+
+_WHERE = {
+    "barrier": ("AsyncBarrier", "Barrier"),
+    "client": ("AsyncClient", "Client", "connect", "connect_async"),
+    "counter": ("AsyncCounter", "Counter"),
+    "election": ("AsyncElection", "AsyncLeadership", "Election", "Leader", "Leadership"),
+    "errors": (
+        "AlreadyJoined",
+        "BarrierBroken",
+        "BarrierMismatch",
+        "ClientClosed",
+        "LatchMismatch",
+        "LockError",
+        "LockLost",
+        "LockTimeout",
+        "OutcomeUnknown",
+        "QueueFull",
+        "RecipesError",
+        "ReentrantCall",
+        "SessionLost",
+        "StaleToken",
+        "StoreDenied",
+        "StoreError",
+        "StoreFull",
+        "StoreRefused",
+        "StoreTimeout",
+        "StoreUnavailable",
+        "StoreUntrusted",
+        "TooWeak",
+        "UpgradeError",
+        "WouldDeadlock",
+    ),
+    "grant": (
+        "AsyncGrant",
+        "AsyncSemaphoreGrant",
+        "AsyncWriteGrant",
+        "Grant",
+        "SemaphoreGrant",
+        "WriteGrant",
+    ),
+    "group": ("AsyncGroup", "AsyncMembership", "Group", "Member", "Membership"),
+    "guarantees": ("Guarantees",),
+    "inspection": ("ContenderInfo",),
+    "latch": ("AsyncLatch", "Latch"),
+    "lock": ("AsyncLock", "Lock"),
+    "multilock": ("AsyncMultiGrant", "AsyncMultiLock", "MultiGrant", "MultiLock"),
+    "partition": ("Assignment", "AsyncPartitions", "Partitions"),
+    "rlock": ("AsyncRLock", "RLock"),
+    "rwlock": (
+        "AsyncReadLock",
+        "AsyncReadWriteLock",
+        "AsyncWriteLock",
+        "ReadLock",
+        "ReadWriteLock",
+        "WriteLock",
+    ),
+    "semaphore": ("AsyncSemaphore", "Semaphore"),
+    "session": ("Session",),
+    "value": ("AsyncValue", "Value", "Versioned"),
+}
+"""Where each name is: the module is imported when one of its names is first used.
+
+``import recipes`` then costs a program nothing that it does not use, and ``from recipes import fencing``
+no client.
+"""
+
+_MODULES = ("errors", "events", "fencing", "guarantees")
+"""Modules that are an attribute after ``import recipes``, as those of `_WHERE` are."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _WHERE.items():
+        if name in names:
+            found = getattr(import_module(f"recipes.{module}"), name)
+            globals()[name] = found  # asked once
+            return found
+    if name in _WHERE or name in _MODULES:
+        return import_module(f"recipes.{name}")
+    raise AttributeError(f"module 'recipes' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_WHERE, *_MODULES})

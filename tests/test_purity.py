@@ -75,7 +75,8 @@ PURE = [module for module in MODULES if is_pure(module)]
 def imports(module: str, *, typing_too: bool = False) -> Iterator[str]:
     """Names of what a module imports, at its top and in its functions."""
     tree = ast.parse(MODULES[module].read_text())
-    for node in _walk(tree, typing_too=typing_too):
+    late = module == "recipes"  # it imports when used what it shows to type checkers
+    for node in _walk(tree, typing_too=typing_too or late):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

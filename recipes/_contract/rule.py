@@ -15,17 +15,17 @@ watch, and the nearest only becomes interesting once it is alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from recipes._contract.contenders import Ahead
+from recipes._contract.record import record
 
 __all__ = ["Mode", "Nearest", "Rule"]
 
 Mode = Literal["exclusive", "shared"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Nearest:
     """The predicate of most recipes: blocked once as many are ahead as may hold at once.
 
@@ -53,7 +53,7 @@ def _holds_already(held: Ahead, waiting: Ahead) -> bool:
     return bool(held)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One recipe's way of queueing.
 

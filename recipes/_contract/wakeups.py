@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from recipes._contract.record import record
 
 __all__ = ["Changed", "Disturbed", "Event", "Gone", "Granted", "LocallyGone"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """Something that may concern a waiting call."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gone(Event):
     """The store reported, on this session, that the watched node or key was deleted."""
 
     ref: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LocallyGone(Gone):
     """A contender of this very session was withdrawn; unlike `Gone`, no word of the store."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Changed(Event):
     """The store reported that what is watched has other data, or that anything in the queue changed."""
 
     ref: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Granted(Event):
     """The store itself says that this contender holds now: its call takes that for the grant, without a look.
 
@@ -41,6 +41,6 @@ class Granted(Event):
     ref: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Disturbed(Event):
     """Watches were dropped or may have missed something: look, and arm them again."""

@@ -7,11 +7,11 @@ nothing of it is left to withdraw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import End, Entry, Program, Settle, Ticket, Withdraw, Write
+from recipes._contract.record import record
 from recipes._programs.steps import Emit, Wait
 from recipes.errors import SessionLost, StoreError
 from recipes.events import Transition
@@ -24,7 +24,7 @@ __all__ = ["Job", "clean"]
 REFUSED_PAUSE_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """One thing to settle.
 

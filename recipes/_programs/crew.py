@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.operations import Op, Program
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Beside", "Crew", "Ended"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ended:
     """What became of a program.
 
@@ -37,7 +36,7 @@ class Ended:
     error: Exception | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Started:
     """A program that is to run, and what it is about if that is held already."""
 

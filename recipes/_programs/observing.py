@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recipes._contract.deadline import Expired
@@ -78,7 +77,7 @@ class Observed:
     reads: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shown(Event):
     """There is something new to see, or there will never be again."""
 

@@ -7,11 +7,11 @@ generator; `recipes._programs.lease` has the clock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Entry, Open, Program, Renew
+from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.hold import NOT_RENEWED, REMOVED, StoreSession
 from recipes._programs.lease import SessionClock
@@ -29,12 +29,12 @@ STILLBORN_S = 1.0
 EPSILON_S = 0.001  # sums of seconds are not exact
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionEvent(Event):
     """Something about the session itself: started, ended, or the client closes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenFailed(SessionEvent):
     """An attempt to start a session failed; others follow unless the store refused."""
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from recipes._contract.operations import Program
+from recipes._contract.record import record
 from recipes._programs.hold import RELEASED, HeldState
 from recipes._programs.queueing import Attempt, acquire, all_held, release, try_acquire, verify
 from recipes._programs.steps import Abandon, Emit, Now
@@ -21,7 +22,7 @@ from recipes.events import Transition, happened, titled
 __all__ = ["Part", "Together", "Whole", "acquire_all", "release_all", "try_all", "verify_all"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """One of those that are acquired together.
 

@@ -6,7 +6,6 @@ How a protocol finds out what became of a lost answer is in `recipes.stores.rece
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.deadline import Expired
@@ -40,7 +39,7 @@ class Change:
     data: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Writing:
     """What one call writes, and under which conditions.
 

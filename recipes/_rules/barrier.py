@@ -15,7 +15,7 @@ nobody who stands is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.record import record
@@ -52,7 +52,7 @@ LEAVING = "leaving"
 """The mark of a party that entered, and waits until all others leave."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Nobody:
     """The predicate of a contender that waits for no place in a queue."""
 

@@ -9,11 +9,12 @@ The id itself is the first line of the data, encoded as a name is: ``<id>\n<data
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from recipes._contract.contenders import Ahead
 from recipes._contract.names import decode, encode
+from recipes._contract.record import record
 from recipes._contract.rule import Rule
 from recipes._rules.exclusive import EVERYBODY
 
@@ -67,7 +68,7 @@ def _encoded(member_id: str) -> bytes:
         raise type(error)(f"id: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Holds:
     """Whether the owner of what would wait is the member that it waits for; under another id it may wait."""
 

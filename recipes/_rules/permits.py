@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from recipes._contract.contenders import GRANTED, Ahead, Contender
+from recipes._contract.record import record
 from recipes._contract.rule import Rule
 
 __all__ = ["Permits", "limit_of", "may_hold", "permits", "permits_of"]
@@ -22,7 +22,7 @@ _KIND = re.compile(r"S([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 MOST = 999_999_999
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Permits:
     """What a contender takes, and of how many; the predicate of its kind."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.connection import Batch, Mailbox, Request, parts_of
 from recipes._contract.deadline import NEVER, Expired
+from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.crew import Ended
 from recipes._run.effects import Effects, Receive
@@ -29,7 +29,7 @@ MOST_TOGETHER = 100
 """Requests in one batch: others of the client wait for no more than these."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stirred(Event):
     """A lane of the call has an event in its mailbox."""
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
 from recipes._contract.operations import Entry, Open, Program, Stored, StoreOp, Ticket, Write
+from recipes._contract.record import record
 from recipes._programs.cleaner import Job
 from recipes._programs.hold import REMOVED, HeldState, StoreSession
 from recipes._programs.session import SessionEvent, SessionState
@@ -60,7 +61,7 @@ class LeftBlock(Protocol):
         """Release what is still held, behind the scenes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """What ``connect`` was given, checked; seconds, and the wait and the stop of tenacity's."""
 

@@ -29,24 +29,24 @@ interrupted; recipes run and recipes elect have their own, see recipes run --hel
 
 
 _COMMANDS = {
-    "run": "running.command:run_command",
-    "elect": "running.command:elect_command",
-    "ls": "looking.command:ls_command",
-    "who": "looking.command:who_command",
-    "watch": "looking.command:watch_command",
-    "members": "looking.members:members_command",
-    "break": "looking.command:break_command",
-    "get": "values:get_command",
-    "set": "values:set_command",
-    "watch-value": "values:watch_value_command",
-    "count": "values:count_command",
-    "ping": "ping:ping_command",
-    "store": "schema:store_command",
-    "timeline": "history.command:timeline_command",
-    "stats": "history.command:stats_command",
-    "demo": "demo.command:demo_command",
+    "run": ("running.command:run_command", "Run a command while holding a lock."),
+    "elect": ("running.command:elect_command", "Run a command while leading."),
+    "ls": ("looking.command:ls_command", "List locks, who holds them, and how many wait."),
+    "who": ("looking.command:who_command", "Show who holds a lock and who waits."),
+    "watch": ("looking.command:watch_command", "Show it live."),
+    "members": ("looking.members:members_command", "List the members of a group."),
+    "break": ("looking.command:break_command", "Remove a holder or a waiter."),
+    "get": ("values:get_command", "Print a value."),
+    "set": ("values:set_command", "Write a value, once."),
+    "watch-value": ("values:watch_value_command", "Print every change of a value."),
+    "count": ("values:count_command", "Print a counter, or add to it."),
+    "ping": ("ping:ping_command", "Ask whether the store is there, and how fast."),
+    "store": ("schema:store_command", "Prepare a store."),
+    "timeline": ("history.command:timeline_command", "Draw who waited and who held."),
+    "stats": ("history.command:stats_command", "Count waits, holds, hand-overs and losses."),
+    "demo": ("demo.command:demo_command", "Show what locks are for."),
 }
-"""Where each subcommand is, ``"module:function"`` below `recipes.cli`; loaded when it is used."""
+"""Where each subcommand is, ``"module:function"`` below `recipes.cli`, to be loaded when used; its help."""
 
 
 class _Root(click.Group):
@@ -57,9 +57,19 @@ class _Root(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _COMMANDS and cmd_name not in self.commands:
-            module, _, function = _COMMANDS[cmd_name].partition(":")
-            self.add_command(getattr(import_module(f"recipes.cli.{module}"), function))
+            where, short = _COMMANDS[cmd_name]
+            module, _, function = where.partition(":")
+            command: click.Command = getattr(import_module(f"recipes.cli.{module}"), function)
+            command.short_help = short
+            self.add_command(command)
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of subcommands, and load none of them."""
+        short = {name: short for name, (_, short) in _COMMANDS.items()}
+        short |= {name: command.get_short_help_str() for name, command in self.commands.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(short.items()))
 
 
 @click.group(

@@ -31,7 +31,7 @@ Exit codes: 0 it answers, 122 it does not, 2 wrong arguments.
 """
 
 
-@click.command("ping", short_help="Ask whether the store is there, and how fast.", epilog=EXAMPLES)
+@click.command("ping", epilog=EXAMPLES)
 @store_option
 @click.option("--count", type=Count(), default=10, show_default=True, help="Reads to measure.")
 @click.option("--ttl", type=Seconds(least=2), default=15.0, show_default=True, help="The session to ask for.")

@@ -66,7 +66,7 @@ that it is not known: then read the counter before you add again.
 """
 
 
-@click.command("get", short_help="Print a value.", epilog=GET_EXAMPLES)
+@click.command("get", epilog=GET_EXAMPLES)
 @click.argument("name", type=Name("value"))
 @store_option
 @json_option
@@ -91,7 +91,7 @@ def get_command(*, name: str, store: str, as_json: bool) -> int:
     return looking(store, show)
 
 
-@click.command("set", short_help="Write a value, once.", epilog=SET_EXAMPLES)
+@click.command("set", epilog=SET_EXAMPLES)
 @click.argument("name", type=Name("value"))
 @click.argument("value")
 @store_option
@@ -126,7 +126,7 @@ def set_command(*, name: str, value: str, store: str, if_version: int | None) ->
     return looking(store, write)
 
 
-@click.command("watch-value", short_help="Print every change of a value.", epilog=WATCH_EXAMPLES)
+@click.command("watch-value", epilog=WATCH_EXAMPLES)
 @click.argument("name", type=Name("value"))
 @store_option
 @json_option
@@ -145,7 +145,7 @@ def watch_value_command(*, name: str, store: str, as_json: bool) -> int:
     return looking(store, show)
 
 
-@click.command("count", short_help="Print a counter, or add to it.", epilog=COUNT_EXAMPLES)
+@click.command("count", epilog=COUNT_EXAMPLES)
 @click.argument("name", type=Name("counter"))
 @store_option
 @click.option("--add", "added", type=click.INT, metavar="N", help="Add N, which may be negative, once.")

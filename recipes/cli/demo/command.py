@@ -76,7 +76,7 @@ class Plan:
             left, slow = left - turns, 0
 
 
-@click.command("demo", short_help="Show what locks are for.", epilog=EXAMPLES)
+@click.command("demo", epilog=EXAMPLES)
 @click.option("--store", type=Store(), help="The URL of the store.  [default: a file, gone afterwards]")
 @store_options
 @click.option("--processes", type=Count(), default=5, show_default=True, help="Workers.")

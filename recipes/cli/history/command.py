@@ -63,7 +63,7 @@ lock_option = click.option(
 )
 
 
-@click.command("timeline", short_help="Draw who waited and who held.", epilog=TIMELINE_EXAMPLES)
+@click.command("timeline", epilog=TIMELINE_EXAMPLES)
 @files_argument
 @click.option(
     "-o",
@@ -91,7 +91,7 @@ def timeline_command(
     return codes.OK
 
 
-@click.command("stats", short_help="Count waits, holds, hand-overs and losses.", epilog=STATS_EXAMPLES)
+@click.command("stats", epilog=STATS_EXAMPLES)
 @files_argument
 @lane_option
 @lock_option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +15,7 @@ from recipes.cli.options import connected
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "json_option", "looking"]
+__all__ = ["columns", "console", "json_option", "looking"]
 
 NARROW = 100
 """Columns where there is no terminal."""
@@ -44,3 +44,17 @@ def console() -> Console:
         markup=False,
         emoji=False,
     )
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as lines, one column below the other, without characters that would move the cursor.
+
+    Importing rich for this takes as long as asking the store.
+    """
+    cells = [[_printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
+
+
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

@@ -11,7 +11,7 @@ import click
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.looking.asking import console, json_option, looking
+from recipes.cli.looking.asking import columns, console, json_option, looking
 from recipes.cli.looking.queue import Queue, follow, looked_at, read
 from recipes.cli.looking.shapes import SHAPES
 from recipes.cli.options import Count, Name, Seconds, Token, store_option, without_secret
@@ -80,14 +80,14 @@ limit_option = click.option(
 )
 
 
-@click.command("ls", short_help="List locks, who holds them, and how many wait.", epilog=LS_EXAMPLES)
+@click.command("ls", epilog=LS_EXAMPLES)
 @store_option
 @json_option
 @click.option(
     "--limit", type=Count(most=READ_AT_ONCE), default=1000, show_default=True, help="Locks to list."
 )
 def ls_command(*, store: str, as_json: bool, limit: int) -> int:
-    """List the locks at which anybody stands."""
+    """List the locks that are held or awaited."""
 
     def show(client: recipes.Client) -> int:
         found = [
@@ -96,18 +96,14 @@ def ls_command(*, store: str, as_json: bool, limit: int) -> int:
         if as_json:
             click.echo(json.dumps([_counted(queue) for queue in found]))
             return codes.OK
-        from rich.table import Table  # noqa: PLC0415 - slow to import, and JSON needs none of it
-
-        table = Table("lock", "held", "token", "owner", "waiting", box=None, pad_edge=False)
-        for queue in found:
-            table.add_row(*_listed(queue))
-        console().print(table if found else "nobody holds a lock here, and nobody waits")
+        rows = [("lock", "held", "token", "owner", "waiting"), *(_listed(queue) for queue in found)]
+        click.echo(columns(rows) if found else "nobody holds a lock here, and nobody waits")
         return codes.OK
 
     return looking(store, show)
 
 
-@click.command("who", short_help="Show who holds a lock and who waits.", epilog=WHO_EXAMPLES)
+@click.command("who", epilog=WHO_EXAMPLES)
 @click.argument("name", type=Name())
 @store_option
 @json_option
@@ -132,7 +128,7 @@ def who_command(*, name: str, store: str, as_json: bool, limit: int, recipe: str
     return looking(store, show)
 
 
-@click.command("watch", short_help="Show it live.", epilog=WATCH_EXAMPLES)
+@click.command("watch", epilog=WATCH_EXAMPLES)
 @click.argument("name", type=Name())
 @store_option
 @click.option(
@@ -168,7 +164,7 @@ def watch_command(*, name: str, store: str, interval: float, recipe: str) -> int
     return looking(store, show)
 
 
-@click.command("break", short_help="Remove a holder or a waiter.", epilog=BREAK_EXAMPLES)
+@click.command("break", epilog=BREAK_EXAMPLES)
 @click.argument("name", type=Name())
 @click.option("--token", type=Token(), help="Which contender: as recipes who shows it.")
 @click.option("--id", "contender_id", help="Which contender, where it has no token, as in a semaphore.")

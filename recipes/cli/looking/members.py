@@ -36,7 +36,7 @@ Exit codes: 0 the store answered, 122 it did not, 130 interrupted, 2 wrong argum
 """
 
 
-@click.command("members", short_help="List the members of a group.", epilog=EXAMPLES)
+@click.command("members", epilog=EXAMPLES)
 @click.argument("name", type=Name(recipe="group"))
 @store_option
 @json_option

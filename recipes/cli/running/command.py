@@ -104,7 +104,7 @@ def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Func
     return add
 
 
-@click.command("run", short_help="Run a command while holding a lock.", epilog=EXAMPLES)
+@click.command("run", epilog=EXAMPLES)
 @click.argument("name", type=Name())
 @command_argument
 @store_option
@@ -176,7 +176,7 @@ def run_command(
     )
 
 
-@click.command("elect", short_help="Run a command while leading.", epilog=ELECT_EXAMPLES)
+@click.command("elect", epilog=ELECT_EXAMPLES)
 @click.argument("name", type=Name("election"))
 @command_argument
 @store_option
