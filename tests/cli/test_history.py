@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import shutil
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -556,6 +557,45 @@ def test_the_command_counts(logged: Path, capsys: pytest.CaptureFixture[str]) ->
     assert one["wait"]["count"] == 40
 
 
+def test_the_url_of_a_store_is_not_cut_in_the_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = ",".join(f"etcd-{number}.internal.example.net:2379" for number in range(3))
+    long = f"etcd://{servers}/production/reports"
+    renamed = [one | {"store": long} if one["store"].startswith("etcd") else one for one in two_stores()]
+    logged = tmp_path / "events.jsonl"
+    logged.write_text("".join(json.dumps(one) + "\n" for one in renamed))
+    assert main(["stats", str(logged)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == long
+    assert not [one for one in said if "…" in one]
+
+
+#: The widths of letters in Helvetica, in thousandths of the size; other fonts are up to an eighth wider.
+HELVETICA = {
+    **dict.fromkeys("ijl", 222),
+    **dict.fromkeys("ft, ", 278),
+    "r": 333,
+    **dict.fromkeys("ckosvxyz", 500),
+    "w": 722,
+    "m": 833,
+}
+
+
+def test_the_entries_of_the_legend_are_as_far_apart_from_each_other() -> None:
+    (one,) = histories(log(line(1.0, 1, "acquired", token=7)).happenings)
+    head = drawing([one]).partition('<g class="panel"')[0]
+    texts = [(float(x), text) for x, text in re.findall(r'<text x="([\d.]+)" y="24">([^<]+)<', head)]
+    symbols = [float(x) for x in re.findall(r'<rect class="\w+" x="([\d.]+)" y="14"', head)]
+    symbols += [float(x) - 6 for x in re.findall(r'transform="translate\(([\d.]+),20\)"', head)]
+    assert len(texts) == len(symbols) == 9
+    for wider in (1.0, 1.125):
+        ends = [x + 0.012 * wider * sum(HELVETICA.get(one, 556) for one in text) for x, text in texts]
+        gaps = [symbol - end for end, symbol in zip(ends, symbols[1:], strict=False)]
+        assert min(gaps) > 8, gaps
+        assert max(gaps) < 40, gaps
+
+
 def test_the_command_keeps_stores_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logged = tmp_path / "events.jsonl"
     logged.write_text("".join(json.dumps(one) + "\n" for one in two_stores()))
@@ -563,6 +603,11 @@ def test_the_command_keeps_stores_apart(tmp_path: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().out
     assert "x on etcd://a:2379/app: 1 grants to 1 in 1.00 s" in said
     assert "x on sqlite:///srv/app.db: 2 grants to 2 in 3.00 s" in said
+    lines = said.splitlines()
+    headings = [lines.index(store) for store in ("etcd://a:2379/app", "sqlite:///srv/app.db")]
+    for first, end in zip(headings, (headings[1], len(lines)), strict=True):  # a table below each
+        (row,) = (one for one in lines[first:end] if one.startswith("│ x "))
+        assert "wait" in row
     assert main(["stats", "--json", "--lock", "x", str(logged)]) == 0
     assert [one["store"] for one in json.loads(capsys.readouterr().out)] == [
         "etcd://a:2379/app",

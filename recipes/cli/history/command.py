@@ -17,7 +17,7 @@ from recipes.cli.history.counting import Quantiles, Summary, summary
 from recipes.cli.history.drawing import drawing
 from recipes.cli.history.page import page
 from recipes.cli.history.reading import NoEvents, read
-from recipes.cli.history.spans import LockHistory, histories
+from recipes.cli.history.spans import NAMELESS, LockHistory, called, histories
 
 __all__ = ["stats_command", "timeline_command"]
 
@@ -129,18 +129,27 @@ def _histories(files: Sequence[str], lane: str | None, locks: Sequence[str]) -> 
 
 
 def _print(found: Sequence[tuple[str, Summary]]) -> None:
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100, highlight=False)
+    stores = list(dict.fromkeys(one.store for _, one in found))
+    for store in stores:
+        if len(stores) > 1:
+            console.print(store or NAMELESS, markup=False, soft_wrap=True)
+        console.print(_table([one for _, one in found if one.store == store]))
+    for title, one in found:
+        console.print(_in_words(title, one), markup=False, soft_wrap=True)
+
+
+def _table(found: Sequence[Summary]) -> Table:
     table = Table(title="milliseconds", title_justify="right", title_style="dim")
     table.add_column("lock")
     for name in ("", "count", "p50", "p90", "p99", "longest"):
         table.add_column(name, justify="right" if name else "left")
-    for title, one in found:
+    for one in found:
         rows = [("wait", one.wait), ("hold", one.hold), ("hand-over", one.hand_over)]
         for index, (kind, times) in enumerate(rows):
-            table.add_row(_cell(title, index), kind, *_figures(times), end_section=index == len(rows) - 1)
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100, highlight=False)
-    console.print(table)
-    for title, one in found:
-        console.print(_in_words(title, one), markup=False, soft_wrap=True)
+            cell = _cell(called(one.recipe, one.lock), index)
+            table.add_row(cell, kind, *_figures(times), end_section=index == len(rows) - 1)
+    return table
 
 
 def _in_words(title: str, one: Summary) -> str:

@@ -13,7 +13,7 @@ from recipes.cli.history.reading import Happening
 from recipes.cli.history.stores import first_names
 from recipes.events import transition_of
 
-__all__ = ["Hold", "LockHistory", "Mark", "Wait", "histories"]
+__all__ = ["NAMELESS", "Hold", "LockHistory", "Mark", "Wait", "called", "histories"]
 
 NAMELESS = "a store that the log does not name"
 End = Literal["acquired", "released", "lost", "timeout", "cancelled", "requeued", "open"]
@@ -149,13 +149,18 @@ def histories(happenings: Sequence[Happening], apart: Collection[str] = ()) -> l
     several = len({store for _, _, store in locks}) > 1
     found = []
     for (recipe, name, store), events in locks.items():
-        what = name if recipe == "lock" else f"{recipe} {name}"
+        what = called(recipe, name)
         title = f"{what} on {store or NAMELESS}" if several else what
         start = min(one.at - (one.waited_s or one.held_s or 0.0) for one in events)
         history = LockHistory(recipe, name, store, title, start, events[-1].at)
         _fill(history, events)
         found.append(history)
     return found
+
+
+def called(recipe: str, name: str) -> str:
+    """Return a name for people: with what it is, unless that is a lock."""
+    return name if recipe == "lock" else f"{recipe} {name}"
 
 
 def _gathered(one: Happening, apart: Collection[str]) -> Happening:
