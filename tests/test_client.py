@@ -48,6 +48,25 @@ def test_options_of_the_wrong_type(connect: Any, option: Any, bad: Any) -> None:
 
 
 @both
+@pytest.mark.parametrize(
+    ("args", "options", "says"),
+    [
+        ((), {}, r"client\.lock\(\): missing a required argument: 'name'; it takes \(name: "),
+        (("x", 5), {}, r"client\.lock\(\): too many positional arguments; it takes \(name: "),
+        (
+            ("x",),
+            {"ttl": 5},
+            r"client\.lock\(\): got an unexpected keyword argument 'ttl'; it takes ",
+        ),
+        ((5,), {}, "^a name is a str, not int$"),
+    ],
+)
+def test_arguments_that_a_recipe_does_not_take(connect: Any, args: Any, options: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        connect("memory://").lock(*args, **options)
+
+
+@both
 def test_the_url_is_checked(connect: Any) -> None:
     with pytest.raises(ValueError, match="unknown store"):
         connect("mongodb://h")

@@ -35,11 +35,16 @@ class Recipe(Generic[P, Noun]):
     def __set_name__(self, client: type, name: str) -> None:
         """Put a method in its own entry."""
         noun: Any = self._noun
+        itself, _, *parameters = inspect.signature(noun.__init__).parameters.values()
+        taken = inspect.Signature(parameters)
 
         def make(self: Any, *args: Any, **options: Any) -> Any:
-            return noun(self._runtime, *args, **options)
+            try:
+                return noun(self._runtime, *args, **options)
+            except TypeError:
+                _check(taken, name, *args, **options)
+                raise
 
-        itself, _, *parameters = inspect.signature(noun.__init__).parameters.values()
         make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [itself, *parameters], return_annotation=noun
         )
@@ -48,6 +53,14 @@ class Recipe(Generic[P, Noun]):
         make.__name__, make.__qualname__ = name, f"{client.__qualname__}.{name}"
         make.__module__ = client.__module__
         setattr(client, name, make)
+
+
+def _check(taken: inspect.Signature, name: str, /, *args: Any, **options: Any) -> None:
+    """Raise if the arguments are not those that a recipe takes, in words of the caller's call."""
+    try:
+        taken.bind(*args, **options)
+    except TypeError as error:
+        raise TypeError(f"client.{name}(): {error}; it takes {taken}") from None
 
 
 def like(

@@ -48,6 +48,9 @@ SCHEMES = {
 What each store can do is `recipes.guarantees.STORES`.
 """
 
+OTHERWISE = {"file": "sqlite", "http": "etcd", "https": "etcds", "zk": "zookeeper"}
+"""Schemes that other programs have for these stores, and that are spelled too differently to be guessed."""
+
 CLIENTS = {
     "redis": "recipes.stores.redis:backend_of_client",
     "sqlalchemy": "recipes.stores.sql:backend_of_engine",
@@ -80,7 +83,8 @@ def from_url(url: Any, options: dict[str, Any]) -> Backend:
         raise ValueError(f"this is no URL ({error}); write for example etcd://127.0.0.1:2379/app") from None
     if parts.query or parts.fragment:
         raise ValueError("a store's URL has no ?query and no #fragment; options are keywords of connect()")
-    backend, known = factory_of(parts.scheme)(parts, options)
+    named = "://" in url or parts.scheme in SCHEMES  # "localhost:2379" has a port, and no scheme
+    backend, known = factory_of(parts.scheme if named else "")(parts, options)
     _check_known(f"{parts.scheme}://", options, known)
     return backend
 
@@ -119,7 +123,9 @@ def factory_of(scheme: str) -> Factory:
     where = SCHEMES.get(scheme)
     if where is None:
         known = [f"{one}://{' (with TLS)' if encrypts(one) else ''}" for one in SCHEMES]
-        raise ValueError(f"unknown store {scheme!r}: use {', '.join(known[:-1])} or {known[-1]}")
+        raise ValueError(
+            f"unknown store {scheme!r}{_meant(scheme)}: use {', '.join(known[:-1])} or {known[-1]}"
+        )
     factory: Factory = _loaded(where)
     return factory
 
@@ -127,6 +133,17 @@ def factory_of(scheme: str) -> Factory:
 def _loaded(where: str) -> Any:
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
+
+
+def _meant(scheme: str) -> str:
+    if not scheme:
+        return (
+            ", for the URL has no scheme; write for example sqlite://./locks.db or etcd://127.0.0.1:2379/app"
+        )
+    import difflib
+
+    found = [OTHERWISE[scheme]] if scheme in OTHERWISE else difflib.get_close_matches(scheme, SCHEMES, n=1)
+    return f", did you mean {found[0]}://" if found else ""
 
 
 def _nearest(option: str, known: set[str]) -> str:

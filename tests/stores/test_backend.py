@@ -43,7 +43,14 @@ def test_the_url_names_the_backend(url: str, kind: str, label: Any) -> None:
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("", "unknown store ''"),
+        ("", "unknown store '', for the URL has no scheme; write for example sqlite://"),
+        ("locks.db", "unknown store '', for the URL has no scheme"),
+        ("localhost:2379", "unknown store '', for the URL has no scheme"),
+        ("app:secret@localhost:2379", "unknown store '', for the URL has no scheme"),
+        ("postgres://h/d", "unknown store 'postgres', did you mean postgresql://: use"),
+        ("zk://h", "unknown store 'zk', did you mean zookeeper://: use"),
+        ("http://h:2379", "unknown store 'http', did you mean etcd://: use"),
+        ("colours://h", "unknown store 'colours': use"),
         (
             "mongodb://h",
             r"use zookeeper://, zookeepers:// .*, rediss\+cluster:// \(with TLS\), postgresql://, .* or m",
