@@ -101,6 +101,7 @@ class AsyncRuntime(Runtime):
         self._cleaner: asyncio.Task[None] | None = None
         self._behind: set[asyncio.Task[Any]] = set()  # those that end by themselves
         self._jobs: deque[Job] = deque()
+        self._unborn: list[Job] = []  # sessions that were cancelled, by `close`, before they had begun
         self._watchdog: Watchdog | None = None
 
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
@@ -225,6 +226,9 @@ class AsyncRuntime(Runtime):
         """Have the cleaner do a job, or a task of its own if it ends a session; never blocks."""
         keepalive = self._keepalive
         if keepalive is not None and keepalive.cancelling():
+            if job.ends_session and self.state.closed is not None:
+                self._unborn.append(job)
+                return
             # The loop is ending, and with it the session; or a timeout of its own has struck the keepalive.
             if not keepalive.done():
                 keepalive.get_loop().call_later(STRUCK_S, self.clean_up, job)
@@ -314,9 +318,13 @@ class AsyncRuntime(Runtime):
         known: list[asyncio.Task[Any] | None] = [self._keepalive, self._cleaner, *self._behind]
         tasks = [task for task in known if task is not None and not task.done()]
         if tasks:
-            await asyncio.wait(tasks, timeout=CLOSE_WITHIN_S / 2)
-        for task in tasks:
-            task.cancel()
+            _, late = await asyncio.wait(tasks, timeout=CLOSE_WITHIN_S / 2)
+            for task in late:
+                task.cancel()
+            if late:  # so that none is left when the loop is closed next
+                await asyncio.wait(late, timeout=CLOSE_WITHIN_S / 2)
+            for job in self._unborn:
+                await job.session.connection.close()
 
     def leave(self) -> None:
         """Close; by the loop if that runs, and without it if it was closed, or is blocked."""

@@ -28,6 +28,8 @@ __all__ = ["AsyncSqlConnection"]
 
 CLOSE_WITHIN_S = 0.4
 """So long each of the two steps of closing may take."""
+CANCEL_WITHIN_S = 0.1
+"""So long what is cancelled at the end of that may take to see it."""
 LINGER_S = 0.3
 """So long what nobody waits for any more has to find that its connection ended; then it is cancelled."""
 LISTEN_WITHIN_S = 2.0
@@ -106,6 +108,7 @@ class AsyncSqlConnection(AsyncConnection):
                     hang_up(record.driver_connection)
         for task in self._under_way:
             task.cancel()
+        await self._over(CANCEL_WITHIN_S)
 
     # What is under way.
 
