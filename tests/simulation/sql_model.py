@@ -511,9 +511,12 @@ class Database:
         keys = sorted(key for key in t.all("receipt") if key[0] in ids_)
         return self.change(t, "receipt", keys, _any, _none)
 
-    def forget_sessions(self, t: Transaction, ids_: list[str], past_us_: int) -> Waiting:
-        fits = lambda row: row.expires_at < self.clock(t) - past_us_  # noqa: E731
-        return self.change(t, "session", sorted(ids_), fits, _none)
+    def forget_watches(self, t: Transaction, ids_: list[str]) -> Waiting:
+        keys = sorted(key for key in t.all("watch") if key[2] in ids_)
+        return self.change(t, "watch", keys, _any, _none)
+
+    def forget_sessions(self, t: Transaction, ids_: list[str]) -> Waiting:
+        return self.change(t, "session", sorted(ids_), _any, _none)
 
     def old_graves(self, t: Transaction, most_: int) -> Any:
         found = sorted(key for key, until in t.all("buried").items() if until < self.clock(t))
@@ -569,7 +572,8 @@ def _methods(statements: Statements) -> dict[int, tuple[str, dict[str, Any]]]:
         if isinstance(statement, dict):
             found |= {id(one): (plain, {"only": only}) for only, one in statement.items()}
         elif isinstance(statement, list):
-            names = ("forget_receipts", "forget_sessions")
+            watches = ["forget_watches"] if statements.notifies else []
+            names = ["forget_receipts", *watches, "forget_sessions"]
             found |= {id(one): (which, {}) for which, one in zip(names, statement, strict=True)}
         elif hasattr(Database, plain):
             found[id(statement)] = plain, {}

@@ -489,10 +489,8 @@ class Statements:
         long_ago = Clock() - _given("past_us")
         self._stale = select(session.c.id).where(session.c.expires_at < long_ago).limit(_given("most"))
         self._where = select(contender.c.queue, contender.c.token).where(contender.c.session.in_(ids))
-        self._forget = [
-            delete(tables.receipt).where(tables.receipt.c.session.in_(ids)),
-            delete(session).where(session.c.id.in_(ids)),
-        ]
+        theirs = [tables.receipt.c.session, *([tables.watch.c.session] if self.notifies else []), session.c.id]
+        self._forget = [delete(one.table).where(one.in_(ids)) for one in theirs]
         self._old_graves = select(buried.c.id).where(buried.c.until_us < Clock()).limit(_given("most"))
         self._dig = delete(buried).where(buried.c.id.in_(ids))
         self._tidied_to = select(tables.server.c.tidied_to).with_for_update(skip_locked=True)
@@ -521,9 +519,8 @@ class Statements:
         return Ask(self._where, {"ids_": ids})
 
     def forget(self, ids: list[str]) -> tuple[Ask, ...]:
-        """Delete sessions that are dead for good, and their receipts."""
-        receipts, sessions = self._forget
-        return Ask(receipts, {"ids_": ids}), Ask(sessions, {"ids_": ids})
+        """Delete sessions that are dead for good, and their receipts and watches."""
+        return tuple(Ask(one, {"ids_": ids}) for one in self._forget)
 
     def old_graves(self, most: int) -> Ask:
         """Read tombstones that are over."""
