@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,11 @@ print("all")
 """
     )
     assert said == "all\n"
+
+
+def test_no_statement_of_sqlite_numbers_its_parameters() -> None:
+    """Python 3.12.0 to 3.12.3 take ``?1`` for a name, and warn."""
+    folder = ROOT / "recipes" / "stores" / "sqlite"
+    sources = {path.name: path.read_text() for path in folder.glob("*.py")}
+    assert sources
+    assert [name for name, source in sources.items() if re.search(r"\?\d", source)] == []

@@ -69,6 +69,8 @@ SILENT = {
     "a forked child": """
         client = recipes.connect(URL)
         grant = client.lock("x").acquire()
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
         if os.fork() == 0:
             sys.exit(0)
         os.wait()

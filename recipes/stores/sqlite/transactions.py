@@ -34,7 +34,7 @@ ORDER BY token LIMIT ?
 """
 STATE = """
 SELECT COUNT(*) || ' ' || IFNULL(MAX(token), 0) || ' ' || IFNULL(SUM(version), 0) || ' ' ||
-    IFNULL((SELECT version FROM value WHERE key = ?1), 0) FROM contender WHERE queue = ?1
+    IFNULL((SELECT version FROM value WHERE key = ?), 0) FROM contender WHERE queue = ?
 """
 """Differs after each change of a queue, or of the value of that name: tokens and versions only rise."""
 
@@ -131,8 +131,8 @@ class Transaction:
 
     def _expire(self) -> None:
         """End every session whose time is over, or is of another clock: each writer does it first."""
-        over = "SELECT id FROM session WHERE expires_at <= ?1 OR expires_at > ?1 + ttl_s"
-        for (session,) in self._run(over, (self._now,)).fetchall():
+        over = "SELECT id FROM session WHERE expires_at <= ? OR expires_at > ? + ttl_s"
+        for (session,) in self._run(over, (self._now, self._now)).fetchall():
             self._end_session(session)
 
     def _expect_session(self) -> None:
@@ -358,7 +358,7 @@ class Transaction:
         )
 
     def _state(self, queue: str) -> tuple[str]:
-        state: tuple[str] = self._run(STATE, (queue,)).fetchone()
+        state: tuple[str] = self._run(STATE, (queue, queue)).fetchone()
         return state
 
     def _state_seen(self, queue: str) -> tuple[str] | None:

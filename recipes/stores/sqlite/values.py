@@ -19,8 +19,8 @@ Run = Callable[..., sqlite3.Cursor]
 READ = "SELECT data, version FROM value WHERE key = ?"
 RECEIPT = "SELECT version, said FROM receipt WHERE session = ? AND key = ?"
 SET = """
-INSERT INTO value (key, version, data) VALUES (?1, ?2, ?3)
-ON CONFLICT (key) DO UPDATE SET version = ?2, data = ?3
+INSERT INTO value (key, version, data) VALUES (?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET version = excluded.version, data = excluded.data
 """
 
 
