@@ -144,6 +144,20 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             " with a larger token",
             timeout="by the server's wall clock: a jump forward frees early",
         ),
+        "redlock": Guarantees(
+            linearizable=False,
+            fencing=True,
+            scope="cluster",
+            durable=True,
+            order="none",
+            shared=False,
+            proven=False,
+            values=False,
+            survives="the death of any client, and of a minority of the servers, each of which grants nothing"
+            " for restart_grace after a restart; tokens rise while clocks differ by less than that; eviction"
+            " on a majority may let a second holder in",
+            timeout="by the servers' wall clocks: jumps forward free early",
+        ),
         "memcached": Guarantees(
             linearizable=False,
             fencing=True,

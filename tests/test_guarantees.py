@@ -26,6 +26,7 @@ URLS = {
     "postgresql": "postgresql://h/d/app",
     "mysql": "mysql://h/d/app",
     "mariadb": "mariadb://h/d/app",
+    "redlock": "redlock://h1,h2,h3/0/app",
     "memcached": "memcached://h/app",
     "sqlite": "sqlite:///nowhere/locks.db",
     "memory": "memory://",
@@ -46,11 +47,11 @@ def test_every_client_says_what_its_store_promises_without_io(connect: Any, sche
 @pytest.mark.parametrize(
     ("need", "stores"),
     [
-        ("fencing", {"zookeeper", "etcd", *SQL, "redis", "memcached", "sqlite", "memory"}),
+        ("fencing", {"zookeeper", "etcd", *SQL, "redis", "redlock", "memcached", "sqlite", "memory"}),
         ("linearizable", {"zookeeper", "etcd", *SQL, "sqlite", "memory"}),
-        ("durable", {"zookeeper", "etcd", *SQL, "redis", "memcached", "sqlite"}),
-        ("many_processes", {"zookeeper", "etcd", *SQL, "redis", "memcached", "sqlite"}),
-        ("many_machines", {"zookeeper", "etcd", *SQL, "redis", "memcached"}),
+        ("durable", {"zookeeper", "etcd", *SQL, "redis", "redlock", "memcached", "sqlite"}),
+        ("many_processes", {"zookeeper", "etcd", *SQL, "redis", "redlock", "memcached", "sqlite"}),
+        ("many_machines", {"zookeeper", "etcd", *SQL, "redis", "redlock", "memcached"}),
         ("fair", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
         ("shared", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
         ("proven", {"zookeeper", "etcd", *SQL, "redis", "memcached", "sqlite", "memory"}),
@@ -68,7 +69,15 @@ def test_a_store_that_is_too_weak_is_refused_before_any_io(connect: Any, tmp_pat
     with pytest.raises(TooWeak) as refused:
         connect(url, require=["fencing", "many_machines"])
     assert (refused.value.store, refused.value.missing) == ("sqlite://", ("many_machines",))
-    others = ("zookeeper://", "etcd://", "postgresql://", "mysql://", "redis://", "memcached://")
+    others = (
+        "zookeeper://",
+        "etcd://",
+        "postgresql://",
+        "mysql://",
+        "redis://",
+        "redlock://",
+        "memcached://",
+    )
     assert refused.value.use == others
     assert str(refused.value) == f"sqlite:// does not give many_machines; use {' or '.join(others)}"
     assert isinstance(refused.value, ValueError)

@@ -31,6 +31,7 @@ SAMPLES = {
     "mariadb": "mariadb://db1/shop/app",
     "mariadb+pymysql": "mariadb+pymysql://db1/shop/app",
     "mariadb+asyncmy": "mariadb+asyncmy://db1/shop/app",
+    "redlock": "redlock://redis1,redis2,redis3/0/app",
     "memcached": "memcached://cache1/app",
     "sqlite": "sqlite:///var/lib/app/locks.db",
     "memory": "memory://name",

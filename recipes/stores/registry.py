@@ -39,6 +39,7 @@ SCHEMES = {
     "mariadb": "recipes.stores.sql:backend",
     "mariadb+pymysql": "recipes.stores.sql:backend",
     "mariadb+asyncmy": "recipes.stores.sql:backend",
+    "redlock": "recipes.stores.redlock:backend",
     "memcached": "recipes.stores.memcached:backend",
     "sqlite": "recipes.stores.sqlite:backend",
     "memory": "recipes.stores.memory:backend",

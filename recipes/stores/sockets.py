@@ -8,13 +8,13 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from recipes._run.waiting import SLICE_S
 from recipes.stores.addresses import Address, Endpoint, addresses, forget_unsent, tune
 from recipes.stores.tls import CLOSED, tls_words
 
-__all__ = ["Conn", "describe", "dial", "readable"]
+__all__ = ["Conn", "any_ready", "describe", "dial", "readable"]
 
 _SLICE_S = 0.2
 _READ = 65_536
@@ -33,6 +33,20 @@ def _wait(fd: int, write: bool, timeout_s: float) -> bool:
         return bool(poll.poll(math.ceil(timeout_s * 1000)))
     ready = select.select([] if write else [fd], [fd] if write else [], [], timeout_s)  # pragma: no cover
     return bool(ready[0] or ready[1])  # pragma: no cover
+
+
+def any_ready(read: Iterable[int], write: Iterable[int], timeout_s: float) -> set[int]:
+    """Return which of these can be read from or written to, as soon as one can; none if it takes longer."""
+    timeout_s = max(min(timeout_s, SLICE_S), 0.0)  # so that no signal goes unheard
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        for fd in read:
+            poll.register(fd, select.POLLIN)
+        for fd in write:
+            poll.register(fd, select.POLLIN | select.POLLOUT)
+        return {fd for fd, _ in poll.poll(math.ceil(timeout_s * 1000))}
+    some = select.select([*read, *write], list(write), [], timeout_s)  # pragma: no cover
+    return {*some[0], *some[1]}  # pragma: no cover
 
 
 class Conn:

@@ -57,6 +57,7 @@ ON_SERVERS_ONLY = {
     "production_zookeeper.py",
     "memcached_lock.py",
     "redis_lock.py",
+    "redlock_lock.py",
     "redis_lock_async.py",
     "redis_look.sh",
     "redis_own_client.py",

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from recipes.stores.redis.places import Place
     from recipes.stores.redis.protocol import RedisProtocol
 
-__all__ = ["RedisBackend", "backend", "backend_of_client"]
+__all__ = [
+    "Given",
+    "RedisBackend",
+    "backend",
+    "backend_of_client",
+    "check_grace",
+    "check_installed",
+    "of_path",
+]
 
 GRACE_S = 20.0
 PREFIX = "lock:"
@@ -51,7 +59,7 @@ def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[RedisBackend, 
         TypeError: An option is of the wrong type.
         ImportError: redis-py is not installed.
     """
-    _check_installed(parts.scheme)
+    check_installed(parts.scheme)
     from recipes.stores.redis.access import Access
     from recipes.stores.redis.places import place_of
 
@@ -61,7 +69,7 @@ def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[RedisBackend, 
     if not kind and len(hosts) > 1:
         other = " or ".join(f"{parts.scheme}+{one}://" for one in ("sentinel", "cluster"))
         raise ValueError(f"{parts.scheme}:// names one server; for several use {other}")
-    master, db, root = _of_path(parts, kind, example)
+    master, db, root = of_path(parts, kind, example)
     settings = Given.of(options, kind=kind, root=root)
     context = tls.context_for(parts.scheme, options)
     known = credentials.Credentials.given(parts.scheme, options, nameless="default")
@@ -88,14 +96,15 @@ def backend_of_client(
     return RedisBackend(known.scheme, known.place, known.access, settings), set(_OPTIONS)
 
 
-def _check_installed(scheme: str) -> None:
+def check_installed(scheme: str) -> None:
+    """Refuse a scheme that needs redis-py where that is missing."""
     if importlib.util.find_spec("redis") is None:
         raise ImportError(
             f"{scheme}:// needs redis-py: pip install 'coordination-recipes[redis]'", name="redis"
         )
 
 
-def _of_path(parts: SplitResult, kind: str, example: str) -> tuple[str, int, str]:
+def of_path(parts: SplitResult, kind: str, example: str) -> tuple[str, int, str]:
     """Return the master's name, the number of the database, and what the prefix is made of."""
     root = root_of(parts)
     if kind == "cluster":  # which has one database
@@ -109,6 +118,16 @@ def _of_path(parts: SplitResult, kind: str, example: str) -> tuple[str, int, str
             f"{db!r} stands where the number of the database belongs; write for example {example}"
         )
     return master, int(db or 0), root
+
+
+def check_grace(grace_s: float, session_timeout_s: float) -> None:
+    """Refuse a session that could outlive the time in which nothing is granted after a restart."""
+    if 0 < grace_s < session_timeout_s:
+        raise ValueError(
+            f"session_timeout={session_timeout_s:g} is longer than restart_grace={grace_s:g}: after a"
+            " restart a second holder would be granted before the first one's session is over. Give every"
+            " client a restart_grace= of at least the longest session_timeout"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +211,7 @@ class RedisBackend(Backend):
 
     def check_session(self, session_timeout_s: float) -> None:
         """Refuse a session that could outlive the time in which nothing is granted."""
-        grace_s = self._settings.grace_s
-        if 0 < grace_s < session_timeout_s:
-            raise ValueError(
-                f"session_timeout={session_timeout_s:g} is longer than restart_grace={grace_s:g}: after a"
-                " restart a second holder would be granted before the first one's session is over. Give every"
-                " client a restart_grace= of at least the longest session_timeout"
-            )
+        check_grace(self._settings.grace_s, session_timeout_s)
 
     def protocol(self) -> RedisProtocol:
         """Return the protocol for one session, with an id of its own."""

@@ -32,7 +32,7 @@ from recipes.stores.redis.wire import (
 )
 from recipes.stores.sockets import Conn, dial
 
-__all__ = ["RedisConnection"]
+__all__ = ["Link", "RedisConnection"]
 
 CLOSE_WITHIN_S = 0.9
 
@@ -64,6 +64,11 @@ class _Socket:
     def settimeout(self, timeout: float | None) -> None:
         del timeout
 
+    @property
+    def conn(self) -> Conn | None:
+        """The connection itself; None: other code of this process closed it, and its number is not ours."""
+        return None if self._own.taken or self._own.number < 0 else self._conn
+
     def silent(self) -> bool:
         self._looked = not self._own.taken and self._own.number >= 0 and not self._conn.stale()
         return self._looked
@@ -80,7 +85,7 @@ class _Socket:
         self._own.close()
 
 
-class _Link(redis.Connection):
+class Link(redis.Connection):
     """One connection to one server; ``deadline`` is of ``time.monotonic``."""
 
     def __init__(self, step: Dial, label: str, deadline: float, stop: Callable[[], bool]) -> None:
@@ -107,6 +112,11 @@ class _Link(redis.Connection):
             raise OSError("the connection was lost")  # redis-py would make another
         self._socket = _Socket(dial(*self._dialing), self._dialing[2])
         return self._socket
+
+    @property
+    def conn(self) -> Conn | None:
+        """What is below it, for what reads from several at once; None: it is closed."""
+        return None if self._socket is None else self._socket.conn
 
     def exchange(self, commands: Sequence[Words], replies: int, deadline: float) -> list[Any]:
         """Send commands together and read so many replies."""
@@ -225,7 +235,7 @@ class RedisConnection(Connection):
             case Hear():
                 return step.link.hear(time.monotonic() + step.within_s)
             case Dial():
-                return _Link(step, self._settings.label, deadline, self._over.is_set)
+                return Link(step, self._settings.label, deadline, self._over.is_set)
             case Pause():
                 return self._over.wait(step.for_s)
             case _:

@@ -25,6 +25,7 @@ class Keys:
         self._one_slot = _tagged(prefix)
         self.bell = f"{prefix}~bell:"
         self.grace = f"{prefix}~grace"
+        self.life = f"{prefix}~life"
         self._known = lru_cache(MOST_KNOWN)(self._made)  # each act names them
         self.queues = f"{_plain(prefix)}*:queue" if self._one_slot else f"{{{_plain(prefix)}*}}:queue"
 

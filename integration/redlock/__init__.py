@@ -1,0 +1,1 @@
+"""Redlock on five Redis servers that know nothing of each other."""

@@ -1,0 +1,61 @@
+-- One act on cells of one server, which has one vote; acts.py counts the votes.
+--
+-- KEYS   which life of the server this is, the restart_grace of all clients; then for each cell its key and its token
+-- ARGV   the life as the connection knows it, the grace (ms), the act, the lease (ms), a token; a value for each cell
+--
+-- The life is noted in what the server may forget: after a restart, and after FLUSHALL too, it is another one,
+-- and the server grants nothing until what it granted before is over.
+local life, grace, act, ttl, token = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local call, time = redis.call, redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local left_ms, found = 0, {}
+
+local function whole(number) return string.format('%.0f', number) end
+
+local function note(key, number)
+  call('SET', key, whole(number))
+  call('PEXPIREAT', key, whole(math.max(now_us, number) / 1000 + 86400000 + ttl))
+end
+
+if grace > 0 then
+  local known = call('HMGET', KEYS[1], 'run', 'since')
+  local since = tonumber(known[2])
+  if known[1] ~= life or since > now_us then
+    since = now_us
+    call('HSET', KEYS[1], 'run', life, 'since', whole(since))
+  end
+  left_ms = math.ceil((since - now_us) / 1000) + grace
+end
+
+if act == 'open' then
+  call('SET', KEYS[2], ARGV[2], 'NX')
+  return {call('GET', KEYS[2])}
+end
+
+for cell = 1, #ARGV - 5 do
+  local key, last, value = KEYS[2 * cell + 1], KEYS[2 * cell + 2], ARGV[cell + 5]
+  local seen = redis.pcall('GET', key)
+  if type(seen) == 'table' then seen = 'a ' .. call('TYPE', key).ok end  -- Redisson's is a hash
+  if act == 'peek' then
+    found[cell] = {seen or '', call('PTTL', key)}
+  elseif act == 'take' and left_ms > 0 then
+    found[cell] = {-1, left_ms}
+  elseif act == 'take' and seen and seen ~= value then
+    found[cell] = {0, seen, call('PTTL', key)}
+  elseif act == 'take' then
+    local own = math.max((tonumber(call('GET', last) or 0)) + 1, now_us)
+    call('SET', key, value, 'PX', ttl)
+    note(last, own)
+    found[cell] = {1, whole(own)}
+  elseif seen ~= value then
+    found[cell] = 0
+  elseif act == 'note' then
+    if tonumber(call('GET', last) or 0) < token then note(last, token) end
+    found[cell] = 1
+  elseif act == 'keep' then
+    found[cell] = call('PEXPIRE', key, ttl)
+  else
+    found[cell] = call('DEL', key)
+  end
+end
+return found

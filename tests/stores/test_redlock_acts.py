@@ -1,0 +1,147 @@
+"""The acts of Redlock, stepped by hand: what they ask every server, and what they make of the votes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipes._contract.operations import Open, Opened
+from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
+from recipes.stores._kit.cell import Cell, Drop, Keep, Peek, Take
+from recipes.stores._kit.queue import Command
+from recipes.stores._kit.session import NOBODY
+from recipes.stores.redis.keys import Keys
+from recipes.stores.redlock.acts import Acts
+
+MINE, THEIRS = "s/one", b"t/two"
+KEYS = ("lock:~life", "lock:~grace", "lock:x", "{lock:x}:last")
+TAKE, PEEK = Take("x", MINE, 4.0), Peek("x")
+KEEP, DROP = Keep((("x", MINE),), 4.0), Drop((("x", MINE),))
+SILENT = None
+DOWN = StoreUnavailable("h", "refused")
+YES, NO = [1], [0]
+HELD = [[0, THEIRS, 900]]
+STARTED = [[-1, 1500]]
+
+
+def took(token: int) -> list[Any]:
+    return [[1, b"%d" % token]]
+
+
+def asked(acts: Acts, op: Any, *rounds: list[Any], early: bool = False) -> tuple[list[str], Any]:
+    """Return the acts of the rounds that are asked, with these votes, and what comes of it."""
+    names: list[str] = []
+    waiting = list(rounds)
+    asking = acts.of(Command(op, "s", NOBODY))
+    round_ = next(asking)
+    while True:
+        names.append(str(round_.words[1]))
+        votes = waiting.pop(0)
+        assert round_.decided(votes) or None not in votes or not early
+        try:
+            round_ = asking.send(votes)
+        except StopIteration as done:
+            assert not waiting, f"{waiting} should have been asked for"
+            return names, done.value
+
+
+def made(grace_s: float = 20.0, servers: int = 5) -> Acts:
+    return Acts("redlock://h", Keys("lock:"), grace_s, servers)
+
+
+def test_a_majority_grants_and_the_largest_count_is_written_back_before_it_does() -> None:
+    acts = made()
+    votes = [took(7), HELD, took(9), SILENT, took(8)]
+    asking = acts.of(Command(TAKE, "s", NOBODY))
+    first = next(asking)
+    assert (first.keys, first.words) == (KEYS, (20_000, "take", 4000, 0, MINE))
+    assert first.decided(votes)
+    assert not first.decided([took(7), SILENT, took(9), SILENT, SILENT])
+    second = asking.send(votes)
+    assert second.words == (20_000, "note", 4000, 9, MINE)
+    with pytest.raises(StopIteration) as done:
+        asking.send([YES, NO, YES, SILENT, YES])
+    assert done.value.value == Cell(MINE, 9)
+    held = [[MINE.encode(), 3000]]
+    assert asked(acts, PEEK, [held, held, held, SILENT, SILENT]) == (["peek"], Cell(MINE, 9, 3.0))
+
+
+def test_a_write_back_that_no_majority_has_is_no_grant() -> None:
+    votes = [[took(7)] * 5, [YES, YES, NO, NO, NO], [YES, YES, NO, NO, NO]]
+    with pytest.raises(StoreUnavailable, match="5 of 5 servers voted"):
+        asked(made(), TAKE, *votes)
+
+
+def test_what_a_minority_gave_is_dropped_again_everywhere() -> None:
+    votes = [HELD, HELD, took(7), took(8), HELD], [NO, NO, YES, YES, NO]
+    assert asked(made(), TAKE, *votes) == (["take", "drop"], Cell("t/two", 0, 0.9))
+
+
+def test_a_drop_that_is_not_confirmed_leaves_the_take_in_doubt() -> None:
+    with pytest.raises(StoreUnavailable) as raised:
+        asked(made(), TAKE, [HELD, HELD, took(7), HELD, HELD], [NO, NO, DOWN, NO, NO])
+    assert not raised.value.unsent
+
+
+def test_servers_that_abstain_grant_nothing_and_say_for_how_long() -> None:
+    votes = [STARTED, [[-1, 9000]], STARTED, took(7), took(8)], [NO, NO, NO, YES, YES]
+    with pytest.raises(StoreUnavailable, match=r"3 of 5 servers started.* 1\.5 s more \(restart_grace\)"):
+        asked(made(), TAKE, *votes)
+
+
+def test_too_few_answers_say_nothing() -> None:
+    silent = [DOWN, SILENT, DOWN, YES, YES]
+    for op in (KEEP, DROP):
+        with pytest.raises(StoreUnavailable, match="2 of 5 servers answered, and 3 have to; "):
+            asked(made(), op, silent)
+    with pytest.raises(StoreUnavailable, match="2 of 5 servers answered"):
+        asked(made(), TAKE, [DOWN, SILENT, DOWN, took(1), took(2)], [DOWN, SILENT, DOWN, YES, YES])
+
+
+def test_a_majority_that_denies_access_is_said() -> None:
+    denied = StoreDenied("h", "NOAUTH")
+    with pytest.raises(StoreDenied):
+        asked(made(), Open(4.0), [denied, denied, denied, [b"20000"], [b"20000"]])
+
+
+@pytest.mark.parametrize(
+    ("votes", "kept"),
+    [
+        ([YES, YES, YES, SILENT, SILENT], True),
+        ([YES, YES, YES, NO, NO], True),
+        ([NO, NO, NO, SILENT, YES], False),
+        ([NO, NO, YES, YES, NO], False),
+        ([YES, YES, NO, NO, SILENT], None),
+        ([YES, YES, NO, DOWN, DOWN], None),
+    ],
+)
+def test_a_renewal_counts_by_a_majority_and_silence_is_no_loss(votes: list[Any], kept: bool | None) -> None:
+    if kept is None:
+        with pytest.raises(StoreUnavailable):
+            asked(made(), KEEP, votes)
+    else:
+        assert asked(made(), KEEP, votes, early=True) == (["keep"], (kept,))
+
+
+def test_a_renewal_never_sets_a_key_again() -> None:
+    script = __import__("recipes.stores.redlock.session", fromlist=["SCRIPT"]).SCRIPT
+    _, _, after = script.partition("elseif seen ~= value then")
+    assert "'SET'" not in after
+
+
+def test_a_release_counts_where_a_majority_can_hold_it_no_more() -> None:
+    assert asked(made(), DROP, [YES, YES, YES, SILENT, SILENT], early=True) == (["drop"], (True,))
+    assert asked(made(), DROP, [NO, NO, NO, YES, YES], early=True) == (["drop"], (False,))
+
+
+def test_a_cell_is_free_where_no_majority_can_have_it() -> None:
+    theirs, free = [[THEIRS, -1]], [[b"", -2]]
+    assert asked(made(), PEEK, [theirs, free, free, SILENT, free]) == (["peek"], Cell())
+    assert asked(made(), PEEK, [theirs, theirs, theirs, free, free]) == (["peek"], Cell("t/two"))
+
+
+def test_all_clients_have_the_same_grace() -> None:
+    assert asked(made(), Open(4.0), [[b"20000"]] * 3 + [SILENT] * 2) == (["open"], Opened("s", 4.0))
+    with pytest.raises(StoreRefused, match=r"restart_grace is 5 for the other clients and 20 for this one"):
+        asked(made(), Open(4.0), [[b"20000"]] * 2 + [[b"5000"]] + [SILENT] * 2)
