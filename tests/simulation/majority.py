@@ -46,7 +46,7 @@ class Server:
 
     def answer(self, now: int, words: tuple[Any, ...]) -> list[Any]:
         """Carry out one run of the script for one cell."""
-        _, act, ttl, token, value = words
+        act, _, ttl, token, value = words
         seen = self.value if self.ends_at > now else ""
         if act == "take":
             left_ms = self.since + self.abstains_ms - now

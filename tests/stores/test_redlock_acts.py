@@ -36,7 +36,7 @@ def asked(acts: Acts, op: Any, *rounds: list[Any], early: bool = False) -> tuple
     asking = acts.of(Command(op, "s", NOBODY))
     round_ = next(asking)
     while True:
-        names.append(str(round_.words[1]))
+        names.append(str(round_.words[0]))
         votes = waiting.pop(0)
         assert round_.decided(votes) or None not in votes or not early
         try:
@@ -55,11 +55,11 @@ def test_a_majority_grants_and_the_largest_count_is_written_back_before_it_does(
     votes = [took(7), HELD, took(9), SILENT, took(8)]
     asking = acts.of(Command(TAKE, "s", NOBODY))
     first = next(asking)
-    assert (first.keys, first.words) == (KEYS, (20_000, "take", 4000, 0, MINE))
+    assert (first.keys, first.words) == (KEYS, ("take", 20_000, 4000, 0, MINE))
     assert first.decided(votes)
     assert not first.decided([took(7), SILENT, took(9), SILENT, SILENT])
     second = asking.send(votes)
-    assert second.words == (20_000, "note", 4000, 9, MINE)
+    assert second.words == ("note", 20_000, 4000, 9, MINE)
     with pytest.raises(StopIteration) as done:
         asking.send([YES, NO, YES, SILENT, YES])
     assert done.value.value == Cell(MINE, 9)

@@ -189,7 +189,7 @@ class Acts:
         for cell, _ in claims:
             keys += self._keys.base(cell), self._keys.beside(cell, "last")
         values = tuple(value for _, value in claims)
-        return Round(tuple(keys), (self._grace_ms, act, round(ttl_s * 1000), token, *values), decided)
+        return Round(tuple(keys), (act, self._grace_ms, round(ttl_s * 1000), token, *values), decided)
 
 
 def _is_answer(vote: Any) -> bool:

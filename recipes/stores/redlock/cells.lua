@@ -1,11 +1,11 @@
 -- One act on cells of one server, which has one vote; acts.py counts the votes.
 --
 -- KEYS   which life of the server this is, the restart_grace of all clients; then for each cell its key and its token
--- ARGV   the life as the connection knows it, the grace (ms), the act, the lease (ms), a token; a value for each cell
+-- ARGV   the life as the connection knows it, the act, the grace (ms), the lease (ms), a token; a value for each cell
 --
 -- The life is noted in what the server may forget: after a restart, and after FLUSHALL too, it is another one,
 -- and the server grants nothing until what it granted before is over.
-local life, grace, act, ttl, token = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local life, act, grace, ttl, token = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local call, time = redis.call, redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local left_ms, found = 0, {}
@@ -28,7 +28,7 @@ if grace > 0 then
 end
 
 if act == 'open' then
-  call('SET', KEYS[2], ARGV[2], 'NX')
+  call('SET', KEYS[2], ARGV[3], 'NX')
   return {call('GET', KEYS[2])}
 end
 
