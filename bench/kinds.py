@@ -23,7 +23,8 @@ class Kind:
     Attributes:
         name: What the programs call it.
         label: How the tables call it.
-        store: On which server it works ("zookeeper", "etcd", "redis", "postgres", "mariadb", "folder").
+        store: On which server it works ("zookeeper", "etcd", "redis", "redis-five", "postgres", "mariadb",
+            "folder").
         package: The Python distribution it needs; empty if none, or if it is no Python.
         ours: It is this package.
         waits: It can wait for a lock that is held.
@@ -65,6 +66,9 @@ _ALL = (
     Kind("tooz-redis", "tooz", "redis", "tooz"),
     Kind("pottery", "pottery `Redlock`", "redis", "pottery"),
     Kind("floor-redis", "SET NX and a script by a raw socket", "redis", waits=False),
+    Kind("recipes-redlock", "recipes", "redis-five", "redis", ours=True),
+    Kind("redlock-py", "redlock-py `Redlock`", "redis-five", "redlock-py"),
+    Kind("pottery-five", "pottery `Redlock`", "redis-five", "pottery"),
     Kind("recipes-postgres", "recipes", "postgres", "psycopg", ours=True),
     Kind("recipes-postgres-asyncio", "recipes, asyncio", "postgres", "psycopg", ours=True),
     Kind("pg-advisory", "`pg_advisory_lock`, as django-pglocks", "postgres", "psycopg"),

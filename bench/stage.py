@@ -131,6 +131,36 @@ class Crew:
         return json.loads(said)
 
 
+class Five:
+    """Five Redis that know nothing of each other; what the first does stands for the others."""
+
+    def __init__(self) -> None:
+        self._all = [servers.redis(install=False) for _ in range(5)]
+
+    @property
+    def address(self) -> str:
+        """Return where they are."""
+        return ",".join(one.address for one in self._all)
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the first one's process."""
+        return self._all[0].pid
+
+    def version(self) -> str:
+        """Return what they say they are."""
+        return self._all[0].version()
+
+    def __enter__(self) -> Self:
+        for one in self._all:
+            one.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._all:
+            one.close()
+
+
 class Stage:
     """All servers and crews of a run; a context manager ends them.
 
@@ -143,11 +173,11 @@ class Stage:
         self._etcd = etcd
         self._only = only
         self._open = contextlib.ExitStack()
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, Server | Five] = {}
         self._crews: dict[str, Crew] = {}
         self.missing: dict[str, str] = {}
 
-    def server(self, store: str) -> Server:
+    def server(self, store: str) -> Server | Five:
         """Return a running server.
 
         Raises:
@@ -157,9 +187,11 @@ class Stage:
             self._servers[store] = self._open.enter_context(self._started(store))
         return self._servers[store]
 
-    def _started(self, store: str) -> Server:
+    def _started(self, store: str) -> Server | Five:
         if store == "redis":
             return servers.redis(install=False).start()
+        if store == "redis-five":
+            return Five()
         if store in DATABASES:
             one = DATABASES[store](install=False, keeps=True, folder=self.disk).start()
             make_tables(one)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 __all__ = ["KINDS", "SESSION_S", "Release", "Take", "Taker"]
@@ -56,11 +57,13 @@ class Ours(Taker):
     """This package."""
 
     url: str
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, address: str) -> None:
         import recipes
 
-        self.client = recipes.connect(self.url.format(address), session_timeout=SESSION_S).open()
+        url = self.url.format(address)
+        self.client = recipes.connect(url, session_timeout=SESSION_S, **self.options).open()
 
     def use(self, name: str, side: str) -> Take:
         if side == "counter":
@@ -240,6 +243,50 @@ class Pottery(RedisLock):
         return take
 
 
+class OursOnRedlock(Ours):
+    """This package, on five servers."""
+
+    url = "redlock://{}/0/bench"
+    options: Mapping[str, Any] = MappingProxyType({"restart_grace": 0})  # they started a moment ago
+
+
+class RedlockPy(Taker):
+    """redlock-py, on five servers."""
+
+    def __init__(self, address: str) -> None:
+        import redis
+
+        places = [one.partition(":") for one in address.split(",")]
+        self.clients = [redis.Redis(host, int(port)) for host, _, port in places]
+
+    def use(self, name: str, side: str) -> Take:
+        import redlock
+
+        lock = redlock.Redlock(self.clients, retry_count=1_000_000, retry_delay=0.01)
+
+        def take() -> Release:
+            held = lock.lock(name, SESSION_S * 1000)
+            return lambda: lock.unlock(held)
+
+        return take
+
+
+class PotteryOnFive(RedlockPy):
+    """pottery's ``Redlock``, on five servers."""
+
+    def use(self, name: str, side: str) -> Take:
+        import pottery
+
+        masters = frozenset(self.clients)
+
+        def take() -> Release:
+            lock = pottery.Redlock(key=name, masters=masters, auto_release_time=SESSION_S)
+            lock.acquire()
+            return lock.release
+
+        return take
+
+
 class PgAdvisory(Taker):
     """``pg_advisory_lock`` of a hashed name, on a connection of its own: what django-pglocks does."""
 
@@ -328,6 +375,9 @@ KINDS: dict[str, Callable[[str], Taker]] = {
     "redis-py": RedisPy,
     "tooz-redis": ToozOnRedis,
     "pottery": Pottery,
+    "recipes-redlock": OursOnRedlock,
+    "redlock-py": RedlockPy,
+    "pottery-five": PotteryOnFive,
     "pg-advisory": PgAdvisory,
     "get-lock": GetLock,
     "filelock": FileLock,
