@@ -126,8 +126,9 @@ def connect(
         root: For an engine of SQLAlchemy, what a URL has behind the database: it keeps this application's
             names apart from others'.
         layout: For ZooKeeper, "name": each lock is one ephemeral node ``<root>/<name>/lock``, as other
-            programs make it, instead of a queue; grants come in no order, and there are locks only. What
-            locks one name by another layout is not excluded. None: the layout of this package.
+            programs make it, instead of a queue. For SQL, "shedlock": each lock is a row of ShedLock's table,
+            and its name has at most 64 characters. With both, grants come in no order, and there are locks
+            only. What locks one name by another layout is not excluded. None: the layout of this package.
         unknown: There are no other options.
 
     Raises:

@@ -119,17 +119,19 @@ async def guard_async(connection: Any, grant: Grant | AsyncGrant) -> None:
     await run_awaited(connection, standing.tables, partial(guarding, grant=standing))
 
 
-def schema(dialect: str, tables: str = PREFIX) -> list[str]:
+def schema(dialect: str, tables: str = PREFIX, layout: str | None = None) -> list[str]:
     """Return the statements that make the tables, for a migration of yours.
 
     Args:
         dialect: "postgresql", "mysql" or "mariadb".
         tables: What the names of the tables begin with.
+        layout: As `connect` takes it: "shedlock", for the tables that it needs, ShedLock's too.
 
     Raises:
-        ValueError: There is no such dialect, or no tables can be called that.
+        ValueError: There is no such dialect or layout, or no tables can be called that.
+        TypeError: The layout is no text.
     """
-    return _schema(dialect, tables)
+    return _schema(dialect, tables, layout)
 
 
 def _locking(name: str, timeout: float | None, nowait: bool, tables: str) -> Any:
@@ -149,6 +151,8 @@ def _standing(grant: Grant | AsyncGrant) -> Standing:
     backend = grant._runtime.backend  # noqa: SLF001
     if not isinstance(backend, SqlBackend):
         raise TypeError(f"this grant is of {hold.labels['store']}; this guard takes one of a SQL database")
+    if backend.given.layout:
+        raise TypeError("a grant of layout='shedlock' has no row that could be guarded: pass its token on")
     grant.check()
     queue, token = target_of(hold.entry.ref)
     return Standing(

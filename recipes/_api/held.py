@@ -131,6 +131,7 @@ class Held(Acquired):
     def __init__(self, runtime: Any, name: str, *, max_hold: float | None = None) -> None:
         super().__init__(runtime, name)
         self._queue = queue_of(self._recipe, name)
+        runtime.backend.check_name(self._queue)
         self._queues = (self._queue,)
         self._max_hold_s = duration("max_hold", max_hold, least=SHORTEST_HOLD_S)
 

@@ -49,6 +49,13 @@ class Backend(ABC):
             ImportError: It is not installed.
         """
 
+    def check_name(self, queue: str) -> None:  # noqa: B027 - most stores take any
+        """Refuse a name for which there is no room; ``queue`` is what it becomes, as `queue_of` has it.
+
+        Raises:
+            ValueError: It is too long.
+        """
+
     @abstractmethod
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection, not connected yet."""

@@ -16,6 +16,7 @@ EXAMPLES = """
 Examples:
   recipes store schema --url postgresql://host/database | psql
   recipes store schema --url mysql://host/database --tables app_ > tables.sql
+  recipes store schema --url postgresql://host/database --layout shedlock
 
 Exit codes: 0 printed, 2 wrong arguments.
 """
@@ -29,7 +30,8 @@ def store_command() -> None:
 @store_command.command("schema", short_help="Print the statements that make the tables.", epilog=EXAMPLES)
 @click.option("--url", required=True, help="The store, such as postgresql://host/database; it is not asked.")
 @click.option("--tables", metavar="PREFIX", help="What the names of the tables begin with (recipes_).")
-def schema_command(*, url: str, tables: str | None) -> int:
+@click.option("--layout", type=click.Choice(["shedlock"]), help="For clients with this layout.")
+def schema_command(*, url: str, tables: str | None, layout: str | None) -> int:
     """Print the statements that make the tables of a database, for a migration or an administrator."""
     store = urlsplit(url).scheme.partition("+")[0]
     if store not in SCHEMES:
@@ -40,7 +42,7 @@ def schema_command(*, url: str, tables: str | None) -> int:
     except ImportError:
         raise click.UsageError(f"{store}:// needs SQLAlchemy: pip install 'sqlalchemy>=2'") from None
     try:
-        made = schema(store) if tables is None else schema(store, tables)
+        made = schema(store, layout=layout) if tables is None else schema(store, tables, layout)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--tables") from None
     for statement in made:

@@ -71,6 +71,7 @@ class Store(ABC):
             its grants come in no order.
         has_sessions: It knows of sessions, and what ends one ends all that is held in it at once.
         polls_every_s: How often a client looks by itself what it watches, of which the store tells nobody.
+        longest_name: So many characters a name can have that are one byte each.
         options: What a client has to be told besides the URL.
         prelude: Code that another process runs before it can connect.
     """
@@ -86,6 +87,7 @@ class Store(ABC):
     has_queue: ClassVar[bool] = True
     has_sessions: ClassVar[bool] = True
     polls_every_s: ClassVar[float] = math.inf
+    longest_name: int = 1024
     prelude: ClassVar[str] = ""
 
     @abstractmethod

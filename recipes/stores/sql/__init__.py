@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from recipes._contract.backend import Backend
 from recipes._contract.deadline import duration
-from recipes.guarantees import STORES
+from recipes.guarantees import STORES, one_holder
 from recipes.stores import credentials, tls
 from recipes.stores.addresses import Endpoint
-from recipes.stores.urls import hosts_of, root_of
+from recipes.stores.urls import hosts_of, layout_of, root_of
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from recipes._contract.connection import AsyncConnection, Connection, OnEnd
+    from recipes._contract.protocol import StoreProtocol
     from recipes.stores.sql.engines import Driver, Target
-    from recipes.stores.sql.protocol import SqlProtocol
     from recipes.stores.sql.settings import Settings
     from recipes.stores.sql.statements import Statements
 
@@ -29,10 +30,14 @@ __all__ = ["SqlBackend", "backend", "backend_of_engine"]
 GRACE_S = 20.0
 LONGEST_ROOT = 60
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
-_OPTIONS = {"tables", "create_tables", "restart_grace"}
+_OPTIONS = {"tables", "create_tables", "restart_grace", "layout"}
 _WITHOUT_GRACE = (
     "the death of any client, a restart and a kill of the server; a failover may let a second holder in,"
     " with a larger token"
+)
+_BESIDE_SHEDLOCK = (
+    "the death of any client, a restart and a kill of the server; a failover that loses commits, or a program"
+    " that locks in the table by a clock of its own, may let a second holder in, with a larger token"
 )
 
 
@@ -128,12 +133,14 @@ class Given:
         tables: What the names of the tables begin with.
         create_tables: Tables that are missing are made.
         grace_s: For how long nothing is granted after a standby took over; 0: off.
+        layout: "shedlock": each lock is a row of ShedLock's table; None: the layout of this package.
     """
 
     root: str
     tables: str
     create_tables: bool
     grace_s: float
+    layout: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any], *, root: str) -> Self:
@@ -156,7 +163,11 @@ class Given:
             raise TypeError(f"create_tables= is True or False, not {type(create).__name__}")
         grace_s = duration("restart_grace", options.get("restart_grace"))
         return cls(
-            root, PREFIX if tables is None else tables, bool(create), GRACE_S if grace_s is None else grace_s
+            root,
+            PREFIX if tables is None else tables,
+            bool(create),
+            GRACE_S if grace_s is None else grace_s,
+            layout_of(options, "shedlock"),
         )
 
 
@@ -220,12 +231,19 @@ class SqlBackend(Backend):
     """
 
     def __init__(self, label: str, dialect: str, given: Given, engines: _Own | _Theirs) -> None:
+        from recipes.stores.sql.shedlock import ShedlockStatements
         from recipes.stores.sql.statements import Statements
 
         self.label, self.dialect, self.given, self._engines = label, dialect, given, engines
-        survives = STORES[dialect].survives if given.grace_s else _WITHOUT_GRACE
-        self.guarantees = replace(STORES[dialect], survives=survives)
-        self._statements: Statements = Statements.of(given.tables, dialect)
+        self._statements: Statements
+        if given.layout:
+            held = one_holder(STORES[dialect])
+            self.guarantees = replace(held, proven=False, survives=_BESIDE_SHEDLOCK)
+            self._statements = ShedlockStatements.of(given.tables, dialect)
+        else:
+            survives = STORES[dialect].survives if given.grace_s else _WITHOUT_GRACE
+            self.guarantees = replace(STORES[dialect], survives=survives)
+            self._statements = Statements.of(given.tables, dialect)
 
     def check_api(self, *, asynchronous: bool) -> None:
         """Refuse a driver that is for the other API, or missing."""
@@ -241,13 +259,29 @@ class SqlBackend(Backend):
                 " every client a restart_grace= of at least the longest session_timeout"
             )
 
-    def protocol(self) -> SqlProtocol:
+    def check_name(self, queue: str) -> None:
+        """Refuse a name that has no room in ShedLock's table."""
+        if not self.given.layout:
+            return
+        from recipes.stores.sql.shedlock import LONGEST_NAME, row_of
+
+        row = row_of(self.given.root, queue)
+        if len(row) > LONGEST_NAME:
+            raise ValueError(
+                f"the name has {len(row)} characters in ShedLock's table, and {LONGEST_NAME} at most are"
+                f" allowed: {row[:40]!r}..."
+            )
+
+    def protocol(self) -> StoreProtocol:
         """Return the protocol for one session, with an id of its own."""
         from recipes.stores.sql.acts import Acts
         from recipes.stores.sql.protocol import SqlProtocol
         from recipes.stores.sql.settings import BELL
+        from recipes.stores.sql.shedlock import ShedlockProtocol, ShedlockStatements
 
         session = secrets.token_hex(8)
+        if isinstance(self._statements, ShedlockStatements):
+            return ShedlockProtocol(self._statements, self.given.root, session, random.random)
         acts = Acts(self._statements, self.given.root, BELL, session)
         return SqlProtocol(acts, session, self._engines.deaf if self._statements.notifies else "")
 

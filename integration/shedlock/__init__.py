@@ -1,0 +1,1 @@
+"""``layout="shedlock"`` on real databases."""
