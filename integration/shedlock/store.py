@@ -23,6 +23,7 @@ __all__ = ["ShedlockStore"]
 class ShedlockStore(CellStore):
     """A root in a database; a frail client goes through a proxy of its own."""
 
+    spare_threads = 4  # where a look of one that waits and a try meet
     tables = "contract_"
     options: Mapping[str, Any] = {"layout": "shedlock", "tables": tables, "restart_grace": 60}
 

@@ -397,7 +397,8 @@ def _arm(
     attempt: Attempt, mine: Entry, snapshot: Snapshot, targets: Ahead
 ) -> Program[tuple[Snapshot, Ahead]]:
     """Watch these; returns the snapshot, a new one if they are not as they were seen, and what is watched."""
-    if targets != permits.whole(attempt.queue) and (yield from Watch(mine, targets, snapshot.as_of)):
+    whole = attempt.takes_permits and targets == permits.whole(attempt.queue)
+    if not whole and (yield from Watch(mine, targets, snapshot.as_of)):
         return snapshot, targets
     if attempt.takes_permits:
         return (yield from permits.listed(attempt.rule, mine, snapshot))

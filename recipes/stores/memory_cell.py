@@ -74,10 +74,10 @@ class CellServer:
         value, token, ends_at = self.cells.get(name, ("", 0, 0.0))
         return Cell(value, token, ends_at - self.now()) if value else FREE
 
-    def write(self, name: str, value: str, ttl_s: float = math.inf) -> None:
-        """Write a cell, as another program would."""
+    def write(self, name: str, value: str, ttl_s: float = math.inf, *, token: int | None = None) -> None:
+        """Write a cell, as another program would; with a token of 0 where the store has none for it."""
         with self._lock:
-            self.cells[name] = value, next(self._tokens), self.now() + ttl_s
+            self.cells[name] = value, next(self._tokens) if token is None else token, self.now() + ttl_s
 
     def remove(self, ref: str) -> None:
         """Free a cell, as an operator would."""

@@ -64,7 +64,7 @@ class Manners:
         for _ in range(5):
             cycle()
         threads, files, sessions = _footprint(world)
-        most = threads, files + KEPT, sessions
+        most = threads + world.store.spare_threads, files + KEPT, sessions
         for _ in range(CYCLES):
             cycle()
         assert a.wait_clean()

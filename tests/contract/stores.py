@@ -71,6 +71,8 @@ class Store(ABC):
             its grants come in no order.
         has_sessions: It knows of sessions, and what ends one ends all that is held in it at once.
         polls_every_s: How often a client looks by itself what it watches, of which the store tells nobody.
+        spare_threads: So many threads clients may come to have beside those of the first calls, where calls
+            meet that did not before: a pool has its bound.
         longest_name: So many characters a name can have that are one byte each.
         options: What a client has to be told besides the URL.
         prelude: Code that another process runs before it can connect.
@@ -87,6 +89,7 @@ class Store(ABC):
     has_queue: ClassVar[bool] = True
     has_sessions: ClassVar[bool] = True
     polls_every_s: ClassVar[float] = math.inf
+    spare_threads: ClassVar[int] = 0
     longest_name: int = 1024
     prelude: ClassVar[str] = ""
 
@@ -231,7 +234,7 @@ class MemoryCellStore(CellStore):
 
     def plant(self, name: str, kind: str) -> str:
         assert not self.contenders(name), "a cell has room for one"
-        self._server.write(encode(name), "another/orphan" if kind == "orphan" else kind)
+        self._server.write(encode(name), "another/orphan" if kind == "orphan" else kind, token=0)
         return encode(name)
 
     def end_session(self, client: Any) -> None:
