@@ -26,6 +26,7 @@ SAYS = {
     "sql_lock.py": "one process at a time; token",
     "sql_lock_async.py": "one process at a time; token",
     "sql_own_engine.py": "beside the lock: [(1,)] token",
+    "sql_shedlock.py": "no Java service runs it; token",
 }
 EVERYTHING = ["counting.py", "electing.py", "inspecting.py", "permits.py", "sharing_values.py", "waiting.py"]
 """Examples of several recipes; together they read, write and delete in every table of the client's."""

@@ -74,6 +74,7 @@ ON_SERVERS_ONLY = {
     "sql_look.sql",
     "sql_own_engine.py",
     "sql_schema.sh",
+    "sql_shedlock.py",
     "zookeeper_look.sh",
     "zookeeper_move.sh",
     "zookeeper_server.sh",

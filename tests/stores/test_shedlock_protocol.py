@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
+from click.testing import CliRunner
 
 from recipes import TooWeak, connect, sql
 from recipes._contract.contenders import Contender
@@ -24,6 +25,7 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._rules.exclusive import EXCLUSIVE
+from recipes.cli.schema import store_command
 from recipes.errors import StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores.registry import from_url
@@ -227,6 +229,16 @@ def test_the_schema_has_the_tables_that_are_needed(dialect: str) -> None:
     assert all("shedlock" not in one for one in sql.schema(dialect))
     with pytest.raises(ValueError, match="layout='name': use 'shedlock'"):
         sql.schema(dialect, layout="name")
+
+
+def test_the_command_prints_what_makes_them() -> None:
+    url = ["--url", "mysql://h/db"]
+    said = CliRunner().invoke(store_command, ["schema", *url, "--layout", "shedlock"], standalone_mode=False)
+    assert [line.split()[5] for line in said.output.splitlines() if line.startswith("CREATE")] == [
+        "recipes_queue",
+        "recipes_server",
+        "shedlock",
+    ]
 
 
 def test_rows_are_the_names_where_each_database_keeps_them() -> None:
