@@ -129,7 +129,6 @@ def schema(dialect: str, tables: str = PREFIX, layout: str | None = None) -> lis
 
     Raises:
         ValueError: There is no such dialect or layout, or no tables can be called that.
-        TypeError: The layout is no text.
     """
     return _schema(dialect, tables, layout)
 

@@ -13,7 +13,7 @@ from integration.shedlock.documented import HOST, Service
 from integration.stores import engine_of
 from recipes import sql
 from recipes._contract.names import encode
-from recipes.stores.sql.shedlock import LONGEST_NAME, row_of
+from recipes.stores.sql.protocol_shedlock import LONGEST_NAME, row_of
 from tests.contract.stores import CellStore, Line, queue_of
 from tests.contract.tap import Tap
 

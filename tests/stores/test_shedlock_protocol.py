@@ -32,8 +32,8 @@ from recipes.stores.registry import from_url
 from recipes.stores.sql import SqlBackend
 from recipes.stores.sql.acts import Starting
 from recipes.stores.sql.protocol import SqlProtocol
+from recipes.stores.sql.protocol_shedlock import TICK_US, ShedlockProtocol, ShedlockStatements, row_of
 from recipes.stores.sql.requests import Ask, Transact, Work
-from recipes.stores.sql.shedlock import TICK_US, ShedlockProtocol, ShedlockStatements, row_of
 from tests.stores.stepping import AGAIN, CONTEXT, feed
 from tests.stores.test_sql_statements import text_of
 

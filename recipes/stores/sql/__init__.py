@@ -231,7 +231,7 @@ class SqlBackend(Backend):
     """
 
     def __init__(self, label: str, dialect: str, given: Given, engines: _Own | _Theirs) -> None:
-        from recipes.stores.sql.shedlock import ShedlockStatements
+        from recipes.stores.sql.protocol_shedlock import ShedlockStatements
         from recipes.stores.sql.statements import Statements
 
         self.label, self.dialect, self.given, self._engines = label, dialect, given, engines
@@ -263,7 +263,7 @@ class SqlBackend(Backend):
         """Refuse a name that has no room in ShedLock's table."""
         if not self.given.layout:
             return
-        from recipes.stores.sql.shedlock import LONGEST_NAME, row_of
+        from recipes.stores.sql.protocol_shedlock import LONGEST_NAME, row_of
 
         row = row_of(self.given.root, queue)
         if len(row) > LONGEST_NAME:
@@ -276,8 +276,8 @@ class SqlBackend(Backend):
         """Return the protocol for one session, with an id of its own."""
         from recipes.stores.sql.acts import Acts
         from recipes.stores.sql.protocol import SqlProtocol
+        from recipes.stores.sql.protocol_shedlock import ShedlockProtocol, ShedlockStatements
         from recipes.stores.sql.settings import BELL
-        from recipes.stores.sql.shedlock import ShedlockProtocol, ShedlockStatements
 
         session = secrets.token_hex(8)
         if isinstance(self._statements, ShedlockStatements):

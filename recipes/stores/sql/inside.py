@@ -20,12 +20,11 @@ from recipes._contract.contenders import DOWNGRADED
 from recipes._contract.names import encode
 from recipes._contract.record import record
 from recipes.errors import LockLost, LockTimeout, StoreRefused
+from recipes.stores.sql.protocol_shedlock import shedlock_tables_of
 from recipes.stores.sql.requests import Ask
-from recipes.stores.sql.shedlock import shedlock_tables_of
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import PREFIX, tables_of
 from recipes.stores.sql.texts import Said, Texts
-from recipes.stores.urls import layout_of
 
 __all__ = ["Failed", "Standing", "Words", "guarding", "locking", "row_of", "schema"]
 
@@ -117,7 +116,9 @@ def schema(dialect: str, tables: str = PREFIX, layout: str | None = None) -> lis
     """Return the statements that make the tables."""
     if dialect not in DIALECTS:
         raise ValueError(f"{dialect!r} is no dialect: use {', '.join(map(repr, DIALECTS))}")
-    made = shedlock_tables_of(tables) if layout_of({"layout": layout}, "shedlock") else tables_of(tables)
+    if layout not in (None, "shedlock"):
+        raise ValueError(f"layout={layout!r}: use 'shedlock', or leave it out")
+    made = shedlock_tables_of(tables) if layout else tables_of(tables)
     return list(made.ddl(DIALECTS[dialect]))
 
 
