@@ -17,7 +17,6 @@ connection; or a protocol of its own overrides `act`.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from typing import Any, ClassVar, Never
 
@@ -304,7 +303,6 @@ def shown(queue: str, cell: Cell) -> Ahead:
     if not cell.value:
         return ()
     session, slash, one = cell.value.rpartition("/")
-    token = cell.token
-    if not (slash and session and one):  # another program's, of which nothing else may be known
-        session, one, token = "", "", token or -1 - zlib.crc32(cell.value.encode())
-    return (Contender(queue, one, session=session, token=token),)
+    if not (slash and session and one):
+        session, one = "", ""  # another program's
+    return (Contender(queue, one, session=session, token=cell.token),)
