@@ -24,7 +24,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("cli.md", commands),
     "errors": ("reference/errors.md", errors),
     "events": ("reference/events.md", events),
-    "instruments": ("operating/metrics.md", instruments),
+    "instruments": ("operating/logging.md", instruments),
     "keys": ("reference/stores.md", keys),
     "promises": ("reference/stores.md", promises),
     "session": ("internals/house.md", session),

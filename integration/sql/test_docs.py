@@ -1,4 +1,4 @@
-"""The examples of ``howto/in-your-transaction.md`` and ``coming-from/redis-and-sql.md``, on a PostgreSQL."""
+"""The examples of ``howto/in-your-transaction.md`` and ``coming-from.md``, on a PostgreSQL."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ __all__ = [
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-ADDING = ROOT / "docs/internals/how-to-add.md"
+ADDING = ROOT / "docs/internals/house.md"
 """A page whose blocks are no examples but steps, which `tests/docs/test_adding_a_recipe.py` takes."""
 EXAMPLES = sorted(path for path in ROOT.glob("docs/examples/*") if path.is_file())
 ON_SERVERS_ONLY = {

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import recipes
-from recipes import Grant, StoreError, errors
+from recipes import Grant
 from recipes.stores import tls
 from tests.cli.recording import picture
 from tests.docs import proof
@@ -68,16 +68,6 @@ def test_the_table_of_the_grant_is_its_members() -> None:
     told = re.findall(r"^\| `(\w+)(?:\(\))?` \|", table, re.MULTILINE)
     public = {name for name in (*dir(Grant), *Grant.__annotations__) if not name.startswith("_")}
     assert sorted(told) == sorted(public)
-
-
-def test_the_table_of_errors_names_every_error_of_a_store() -> None:
-    page = (ROOT / "docs/operating/production.md").read_text()
-    told = re.findall(r"^\| `(Store\w+|OutcomeUnknown)` \| (?:`(\w+)`)? ?\|", page, re.MULTILINE)
-    kinds = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, StoreError)}
-    assert {name for name, _ in told} == {kind.__name__ for kind in kinds - {StoreError}}
-    for name, also in told:
-        bases = {base.__name__ for base in getattr(errors, name).__mro__}
-        assert not also or also in bases
 
 
 def test_the_table_of_tls_options_is_what_there_is() -> None:

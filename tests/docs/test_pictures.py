@@ -41,7 +41,7 @@ def test_what_was_lost_is_never_held_again() -> None:
 
 
 def test_the_table_of_the_herd_is_what_was_counted() -> None:
-    page = (ROOT / "docs/concepts/fairness.md").read_text()
+    page = (ROOT / "docs/internals/protocols.md").read_text()
     rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| ([\d,]+) \|$", page, re.MULTILINE)
     told = [tuple(int(cell.replace(",", "")) for cell in row) for row in rows]
     assert [waiters for waiters, *_ in told] == [1, 2, 10, 100]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.docs.pages import ROOT, blocks
 
-MOST_PAGES = 52
-MOST_WORDS = 48_000
+MOST_PAGES = 41
+MOST_WORDS = 39_800
 MOST_ON_A_PAGE = 1_800
 WIDEST = 92
 """Characters of code that fit on the page, on a screen of 1 280 pixels."""
@@ -25,7 +25,7 @@ RESULTS = {
 """What was observed, measured and proved: not counted, and as long as it has to be."""
 LONGER = {"cli.md"}
 """Longer than others: a reference."""
-WIDER = {"internals/how-to-add.md", "reference/errors.md"}
+WIDER = {"internals/house.md", "reference/errors.md"}
 """Whose code is the package's own, or what it prints."""
 COUNTED = [
     page for page in sorted(ROOT.glob("docs/**/*.md")) if str(page.relative_to(ROOT / "docs")) not in RESULTS

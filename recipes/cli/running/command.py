@@ -116,6 +116,7 @@ def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Func
     "--conflict-exit-code",
     "conflict_code",
     type=click.IntRange(0, 255),
+    metavar="N",
     default=codes.NOT_ACQUIRED,
     show_default=True,
     help="The exit code if the lock is not acquired in time, as of flock.",
