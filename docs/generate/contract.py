@@ -13,8 +13,7 @@ from pathlib import Path
 import recipes
 import recipes.etcd
 import recipes.zookeeper
-from docs.generate.tables import said, table
-from tests import contract
+from docs.generate.tables import table
 
 __all__ = ["support"]
 
@@ -38,7 +37,7 @@ RECIPES = {
     "latch": "Latches",
     "barrier": "Barriers",
 }
-"""The part of the contract that is about each recipe; the other parts are about all."""
+"""The part of the contract that is about each recipe; the other parts are about all, and run on all."""
 GUARDS = {"etcd": recipes.etcd.guard, "zookeeper": recipes.zookeeper.guard}
 BOTH = ["asyncio", "blocking"]
 _TEST = re.compile(
@@ -47,12 +46,11 @@ _TEST = re.compile(
 
 
 def support() -> str:
-    """Return on which stores recipes, the other parts of the contract, and guards are run."""
+    """Return on which stores recipes and guards are run."""
     run = _collected()
     stores = sorted({store for found in run.values() for store in found}, key=_order)
     recipes_ = {f"`{recipe}`": run[part] for recipe, part in _recipes().items()}
-    others = {part: run[part] for part in run if part not in RECIPES.values() and _about(part)}
-    rows = [row for parts in (recipes_, others) for row in _joined(parts, stores)]
+    rows = _joined(recipes_, stores)
     guarded = [store for store in stores if store.partition("-")[0] in GUARDS]
     rows.append(("a [guard](index.md#guards) for your own transaction", _named(guarded, stores), "", ""))
     heads = ["", "both APIs", "asyncio only", "blocking only"]
@@ -105,15 +103,6 @@ def _collected() -> dict[str, dict[str, set[str]]]:
     for found in _TEST.finditer(listing):
         run[found["part"]][FILES[found["file"]] or found["server"]].add(found["face"])
     return run
-
-
-def _about(part: str) -> str:
-    """Return what a part of the contract says of itself; nothing for one that repeats another."""
-    for module in contract.MODULES:
-        kind = getattr(__import__(f"tests.contract.{module}", fromlist=["*"]), part, None)
-        if kind is not None and kind.__doc__ is not None:
-            return said(kind)
-    return ""
 
 
 def _order(store: str) -> tuple[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import recipes
-from docs.generate.tables import code, said, table
+from docs.generate.tables import code, table
 from recipes.errors import RecipesError
 
 __all__ = ["errors"]
@@ -50,9 +50,9 @@ SAMPLES: dict[str, dict[str, object]] = {
 
 def errors() -> str:
     """Return the table, in the order of the tree, and the classes."""
-    kinds = list(_tree(RecipesError))
-    rows = [(f"`{kind.__name__}`", _bases(kind), said(kind), _advice(kind)) for kind in kinds]
-    heads = ("error", "is also", "what happened", "what to do, as its message says it")
+    kinds = list(dict.fromkeys(_tree(RecipesError)))  # one that is two kinds of error is there twice
+    rows = [(f"`{kind.__name__}`", _bases(kind), _advice(kind)) for kind in kinds]
+    heads = ("error", "is also", "what to do, as its message says it")
     classes = "\n".join(f".. autoexception:: recipes.{kind.__name__}()" for kind in kinds)
     return f"{table(heads, rows)}\n\n```{{eval-rst}}\n{classes}\n```"
 

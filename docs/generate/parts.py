@@ -23,7 +23,7 @@ DOCS = Path(__file__).parents[1]
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("cli.md", commands),
     "errors": ("reference/errors.md", errors),
-    "events": ("reference/events.md", events),
+    "events": ("reference/errors.md", events),
     "instruments": ("operating/logging.md", instruments),
     "keys": ("reference/stores.md", keys),
     "promises": ("reference/stores.md", promises),

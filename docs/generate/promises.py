@@ -11,23 +11,16 @@ from recipes.guarantees import STORES, Guarantees
 __all__ = ["promises"]
 
 IN_WORDS = ("survives", "timeout")
-"""What is said in a sentence, in a table of its own."""
+"""What is said in a sentence: ``client.guarantees`` has it, and the page of the store."""
 
 
 def promises() -> str:
-    """Return both tables; stores that promise the same share a row."""
-    alike: dict[Guarantees, list[str]] = defaultdict(list)
+    """Return the table; stores that promise the same share a row."""
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    names = [field.name for field in dataclasses.fields(Guarantees) if field.name not in IN_WORDS]
     for scheme, given in STORES.items():
-        alike[given].append(f"`{scheme}://`")
-    short = [field.name for field in dataclasses.fields(Guarantees) if field.name not in IN_WORDS]
-    facts = [
-        (" ".join(stores), *(_said(getattr(given, name)) for name in short))
-        for given, stores in alike.items()
-    ]
-    words = [
-        (" ".join(stores), *(getattr(given, name) for name in IN_WORDS)) for given, stores in alike.items()
-    ]
-    return "\n\n".join(table(("store", *names), rows) for names, rows in ((short, facts), (IN_WORDS, words)))
+        alike[tuple(_said(getattr(given, name)) for name in names)].append(f"`{scheme}://`")
+    return table(("store", *names), [(" ".join(stores), *facts) for facts, stores in alike.items()])
 
 
 def _said(value: bool | str) -> str:

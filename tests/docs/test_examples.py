@@ -36,7 +36,6 @@ SAYS = {
     "choosing.py": "it survives",
     "count_progress.py": "the total is 75\nand again: 75",
     "counting.py": "the number 1001\ntwo more: 1003\nbegins again at 0",
-    "cron_leader.py": "machine-1 makes the backup under token",
     "cron_once.py": "was done under token",
     "fence_column.py": "the late one writes: False",
     "fencing.py": "is older than",
