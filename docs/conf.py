@@ -25,6 +25,8 @@ exclude_patterns = ["examples", "generate"]
 highlight_language = "text"  # a block that names no language is none
 html_theme = "furo"
 html_title = f"{project} {version}"
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {
@@ -40,6 +42,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     # The standard library's: the site is built without a network.
     ("py:(class|obj)", r"(collections\.abc|os|ssl|threading)\.\w+|PathLike"),
+    ("py:class", r"(tenacity\.\w+\.)?(wait|stop)_base"),
     # Type variables, aliases, and bases that several classes share: what they stand for is said in words.
     ("py:class", r"recipes\.[\w.]+\.(T|D|Any(Async)?(Grant|Shared)|(Blocking|Async)Held)|(Async)?Part"),
     ("py:class", r"(recipes\._api\.clients\.)?(StoreClient|RedisClient|Engine)"),

@@ -24,7 +24,6 @@ EXAMPLES = ROOT / "docs/examples"
 PASSWORD = "correct-horse"
 SAYS = {
     "redis_lock.py": "one process at a time; token",
-    "redis_lock_async.py": "one process at a time; token",
     "redis_own_client.py": "beside the lock: b'made' token",
 }
 EVERYTHING = [

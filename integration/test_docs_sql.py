@@ -24,7 +24,6 @@ PLACE = "app:secret@127.0.0.1:5432/app"
 PAGE = ROOT / "docs/reference/stores.md"
 SAYS = {
     "sql_lock.py": "one process at a time; token",
-    "sql_lock_async.py": "one process at a time; token",
     "sql_own_engine.py": "beside the lock: [(1,)] token",
     "sql_shedlock.py": "no Java service runs it; token",
 }

@@ -536,7 +536,7 @@ class StoreRefused(StoreError):
 
 
 class StoreDenied(StoreRefused, PermissionError):
-    """The store does not know who asks (wrong credentials), or does not permit it (role, ACL)."""
+    """The store does not accept the credentials, or does not permit the request (role, ACL)."""
 
     def __str__(self) -> str:
         return f"{self.store} denied access: {self.detail}; check username, password and what they permit"

@@ -307,7 +307,7 @@ def configure(*, level: int | str) -> None:
     affected.
 
     Args:
-        level: "debug" (everything), "info", "warning", "error" (nothing), or a number of `logging`.
+        level: "debug" (everything), "info", "warning", "error" (nothing), or a number of ``logging``.
 
     Raises:
         ValueError: There is no such level.

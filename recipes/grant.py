@@ -50,7 +50,7 @@ class _BaseLost:
         self._waiting: list[Any] = []
 
     def is_set(self) -> bool:
-        """Return whether the grant is lost: told so, or by the clock; no I/O, never blocks."""
+        """Return whether the grant is lost: as reported, or by the clock; no I/O, never blocks."""
         return self._hold.lost(self._runtime.now()) is not None
 
     def add_callback(self, callback: Callable[[Any], None]) -> None:

@@ -119,7 +119,7 @@ class AsyncPartitions(BasePartitions[AsyncGrant]):
 
 
 class SharingGrant(BaseSharing, Grant):
-    """The proof of being a member, who may share items with the other members."""
+    """The proof of being a member, which may share items with the other members."""
 
     def partitions(self, items: Iterable[str]) -> Partitions:
         """Share these items with the members of the group that name the same: each has its own of them.
@@ -139,7 +139,7 @@ class SharingGrant(BaseSharing, Grant):
 
 
 class AsyncSharingGrant(BaseSharing, AsyncGrant):
-    """The proof of being a member, who may share items with the other members, in asyncio."""
+    """The proof of being a member, which may share items with the other members, in asyncio."""
 
     @like(SharingGrant.partitions)
     def partitions(self, items: Iterable[str]) -> AsyncPartitions:

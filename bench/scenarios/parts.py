@@ -21,8 +21,8 @@ FOR_S = 4.0
 STARTING_S = 3.0
 PARTS = (
     "release, until the store is asked",
-    "store and wire, until the next is told",
-    "told, until it runs",
+    "store and wire, until the next is notified",
+    "notified, until it runs",
     "its proof by the store",
     "after that, until acquire returns",
 )

@@ -12,6 +12,10 @@ __all__ = ["events", "instruments"]
 
 COMMON = ("name", "recipe", "mode", "attempt", "store")
 """What the table of events leaves out of its fields, since its page says it."""
+SHARED = ("recipe", "store")
+"""The labels that the table of what is measured leaves out."""
+HELD = ["lock", "semaphore", "election", "group", "partition"]
+"""Nouns that the tables join to one word."""
 
 
 def events() -> str:
@@ -28,8 +32,11 @@ def events() -> str:
 
 def instruments() -> str:
     """Return the table of what is measured."""
-    rows = ((one.name, (one.kind, one.unit, code(one.labels), one.help)) for one in INSTRUMENTS)
-    return table(("name", "of", "kind", "unit", "labels", "what it says"), _joined(rows))
+    rows = (
+        (one.name, (one.kind, code((label for label in one.labels if label not in SHARED), "none"), one.help))
+        for one in INSTRUMENTS
+    )
+    return table(("name", "of", "kind", "labels besides the common ones", "what it says"), _joined(rows))
 
 
 def _joined(rows: Iterable[tuple[str, tuple[str, ...]]]) -> list[tuple[str, ...]]:
@@ -39,6 +46,12 @@ def _joined(rows: Iterable[tuple[str, tuple[str, ...]]]) -> list[tuple[str, ...]
         noun, _, rest = name.partition(".")
         found.setdefault((rest, cells), []).append(noun)
     return [
-        (f"`{nouns[0]}.{rest}`" if len(nouns) == 1 else f"`*.{rest}`", ", ".join(nouns), *cells)
+        (f"`{nouns[0]}.{rest}`" if len(nouns) == 1 else f"`*.{rest}`", _of(nouns), *cells)
         for (rest, cells), nouns in found.items()  # type: ignore[misc]
     ]
+
+
+def _of(nouns: list[str]) -> str:
+    """Return the nouns; those of what is held, which share most rows, as one."""
+    rest = [noun for noun in nouns if noun not in HELD]
+    return ", ".join(["held", *rest] if set(HELD) <= set(nouns) else nouns)

@@ -139,7 +139,7 @@ class HeldState:
         self.data = entry.ticket.data  # as the store confirmed
         self.version: int | None = 0  # how often it was rewritten, by `rewrite` alone; None: nobody knows
         self.grant: Any = None
-        self.entered: Callable[[], list[Any]] | None = None  # the grants of who may enter it again
+        self.entered: Callable[[], list[Any]] | None = None  # the grants of an owner that may enter it again
         self.on_end: Callable[[], None] | None = None
         self._end: dict[str, tuple[str]] = {}
 

@@ -9,7 +9,7 @@ became of earlier ones, with the ids of those that each of them was decided for:
 So all of a generation are decided for in one write. It cannot be made of contenders alone: a party that was
 paused, and finds that the others are gone, could not know whether they passed or gave up. An id that does
 not stand any more is left out, and its place stays, for that is the index of arrival. An outcome that names
-nobody who stands is dropped.
+no contender in the queue is dropped.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Seen:
         Args:
             name: What the gate protects, for the error.
             grant: A grant, or a token.
-            shared: As a reader, who writes nothing.
+            shared: As a reader, which writes nothing.
 
         Raises:
             StaleToken: A later holder was there before.
@@ -96,7 +96,7 @@ class Seen:
 
 
 def ask(name: str, grant: Proof, *, shared: bool) -> Pass:
-    """Check who asks, and return what a gate is asked; no I/O.
+    """Check the proof, and return what a gate is asked; no I/O.
 
     Raises:
         LockLost: The grant is lost, or released.

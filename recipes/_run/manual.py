@@ -1,7 +1,7 @@
 """The drivers on a clock that is moved by hand; what `recipes.testing` runs clients on.
 
 Every wait of a driver is for a mailbox (a request without an answer waits for its call's
-mailbox too), so a clock that hands out the mailboxes knows who waits, and until when.
+mailbox too), so a clock that hands out the mailboxes knows which calls wait, and until when.
 Time moves to the next of these moments, those that it concerns are woken, and it moves on
 only when all of them wait again: keepalive loops renew, sessions end, deadlines pass and
 callers are notified in the order they would in real time.
@@ -40,7 +40,7 @@ EPSILON_S = 1e-9  # sums of seconds are not exact: what is due within this is du
 
 
 class ManualTime:
-    """The time of one store and its clients, and who waits for it.
+    """The time of one store and its clients, and which calls wait for it.
 
     Attributes:
         changed: Notified whenever somebody begins or ends to wait. Its lock is that of the

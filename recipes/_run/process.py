@@ -40,7 +40,7 @@ class _Left:
         self._ended = False
 
     def end(self) -> None:
-        """End it, once; who comes second waits for the first. Only in a thread made for this."""
+        """End it, once; a second caller waits for the first. Only in a thread made for this."""
         with self._ending:
             if not self._ended:
                 self._end()

@@ -73,7 +73,7 @@ class FileGate:
 
         Args:
             grant: A grant, or a token.
-            shared: As a reader, who writes nothing.
+            shared: As a reader, which writes nothing.
 
         Raises:
             FileNotFoundError: There is none yet.
@@ -96,7 +96,7 @@ class FileGate:
 
         Args:
             grant: A grant, or a token.
-            shared: As a reader, who writes nothing.
+            shared: As a reader, which writes nothing.
 
         Raises:
             StaleToken: A later holder was there before.

@@ -12,7 +12,7 @@ __all__ = ["MemoryGate"]
 
 
 class _Entrance:
-    """One resource: what was seen, and who is inside."""
+    """One resource: what was seen, and which grants are inside."""
 
     def __init__(self) -> None:
         self.seen = Seen()
@@ -34,7 +34,7 @@ class MemoryGate:
         Args:
             resource: The name of what is written or read.
             grant: A grant, or a token.
-            shared: As a reader, who writes nothing.
+            shared: As a reader, which writes nothing.
 
         Raises:
             StaleToken: A later holder was there before.

@@ -101,7 +101,7 @@ class Asker:
         self._under_way: dict[int, _Calling] = {}
 
     def ask(self, store: str, done: Callable[[Secret | StoreDenied], None]) -> Callable[[], None]:
-        """Have ``done`` told the password, or why there is none; never blocks.
+        """Pass the password to ``done``, or why there is none; never blocks.
 
         Returns:
             What to call when nobody waits for that any more; it may be called at any time.

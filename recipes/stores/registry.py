@@ -157,7 +157,7 @@ def _nearest(option: str, known: set[str]) -> str:
 def liveness_locks() -> list[int]:
     """Return the open files by which a store sees at once that this process has died, if one does.
 
-    Who is handed them keeps this process alive for that store, until its session runs out.
+    A process that inherits them keeps this process's session alive for that store, until it runs out.
     """
     from recipes.stores.sqlite import liveness_locks as of_files
 

@@ -104,7 +104,7 @@ class FileContext(ssl.SSLContext):
     """
 
     def __new__(cls, *, tls_ca: str = "", tls_cert: str = "", tls_key: str = "") -> Self:  # noqa: ARG004
-        """Be a context of the kind that clients use, for who looks at it."""
+        """Be a context of the kind that clients use, for code that looks at it."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(self, *, tls_ca: str = "", tls_cert: str = "", tls_key: str = "") -> None:

@@ -147,7 +147,7 @@ class _Line:
 
     Attributes:
         holds: When each grant was given, by its token.
-        overtaken: Tokens whose end was not told when that of a later holder was.
+        overtaken: Tokens whose end was not reported when that of a later holder was.
         freed_at: When it was last given back, until it is held exclusively again.
     """
 
@@ -156,7 +156,7 @@ class _Line:
     freed_at: float | None = None
 
     def overtake(self, began: float) -> None:
-        """Count as ended, told or not, what came before an exclusive holder."""
+        """Count as ended, reported or not, what came before an exclusive holder."""
         self.overtaken.extend(token for token, at in self.holds.items() if at < began)
         self.holds = {token: at for token, at in self.holds.items() if at >= began}
 

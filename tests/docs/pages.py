@@ -58,7 +58,6 @@ ON_SERVERS_ONLY = {
     "memcached_lock.py",
     "redis_lock.py",
     "redlock_lock.py",
-    "redis_lock_async.py",
     "redis_look.sh",
     "redis_own_client.py",
     "redis_user.sh",
@@ -67,7 +66,6 @@ ON_SERVERS_ONLY = {
     "sql_django_migration.py",
     "sql_guard.py",
     "sql_lock.py",
-    "sql_lock_async.py",
     "sql_locked.py",
     "sql_locked_async.py",
     "sql_locked_django.py",
@@ -108,10 +106,8 @@ ON_FILES = {
     "members_restart.py",
     "migrating.py",
     "on_one_machine.py",
-    "ready_group.py",
     "ready_latch.py",
     "setting_async.py",
-    "setting_change.py",
     "setting_watch.py",
 }
 """Run on a file, as they say."""
@@ -132,10 +128,8 @@ ON_ITS_STORE = {
     "members_async.py",
     "members_restart.py",
     "migrating.py",
-    "ready_group.py",
     "ready_latch.py",
     "setting_async.py",
-    "setting_change.py",
     "setting_watch.py",
     "timeouts.py",
 }

@@ -28,43 +28,6 @@ REFUSED = {
 }
 """What is refused, and what to write instead."""
 
-PAGES_NOT_YET = frozenset[str](
-    (
-        "CHANGELOG.md",
-        "docs/internals/results.md",
-        "docs/barrier.md",
-        "docs/comparison.md",
-        "docs/concepts/fairness.md",
-        "docs/concepts/sessions-leases-clocks.md",
-        "docs/concepts/stores.md",
-        "docs/concepts/what-a-lock-can-promise.md",
-        "docs/failover.md",
-        "docs/fencing.md",
-        "docs/guarantees.md",
-        "docs/howto/in-your-transaction.md",
-        "docs/howto/timeouts.md",
-        "docs/inspecting.md",
-        "docs/internals/house.md",
-        "docs/internals/how-to-add-a-recipe.md",
-        "docs/internals/redis.md",
-        "docs/internals/sql.md",
-        "docs/operating/failure-modes.md",
-        "docs/partitions.md",
-        "docs/peers.md",
-        "docs/performance/results.md",
-        "docs/performance.md",
-        "docs/production.md",
-        "docs/redis.md",
-        "docs/reference/support.md",
-        "docs/sharing.md",
-        "docs/simulation.md",
-        "docs/sql.md",
-        "docs/sqlite.md",
-        "docs/start/zookeeper.md",
-    )
-)
-"""Pages that are not yet rewritten; none is added."""
-
 MODULES = sorted((ROOT / "recipes").rglob("*.py"))
 
 
@@ -115,7 +78,7 @@ def test_a_module_is_in_plain_english(module: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if "proof" not in page.parts], ids=named)
 def test_a_page_is_in_plain_english(page: Path) -> None:
     found = refused(prose_on(page))
-    assert not found or named(page) in PAGES_NOT_YET, found
+    assert not found, found
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def _round(step: float) -> float:
 
 
 def _hold(panel: Panel, hold: Hold, shown: int) -> Iterator[str]:
-    """Yield the parts of a grant: alone, then shared, then lost and not told."""
+    """Yield the parts of a grant: alone, then shared, then lost and not notified."""
     until = hold.superseded_at or hold.end
     for start, end, shared in hold.stretches():
         yield _bar(panel, "shares" if shared else "holds", hold, start, end)

@@ -24,7 +24,7 @@ class NoEvents(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event of a lock, or of whatever is held, and who told it.
+    """An event of a lock, or of whatever is held, and its source.
 
     Attributes:
         at: When, in seconds; only differences count.

@@ -293,7 +293,7 @@ class Guard:
         self._tell("ended", status=status, left=len(left), stuck=stuck)
 
     def _left_after(self, within_s: float) -> list[int]:
-        """Return who is left after a while, at most until the deadline, or until nobody is there to tell."""
+        """Return the processes left after a while: at the deadline, or when nobody is there to notify."""
         end = boot_time() + within_s
         if self._deadline is not None:
             end = min(end, self._deadline)

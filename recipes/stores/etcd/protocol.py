@@ -421,7 +421,7 @@ class EtcdProtocol(ValuesProtocol):
         return (yield from self._read_queue(mine, rule))
 
     def _look_reads(self, mine: Entry, rule: Rule) -> tuple[Post, ...]:
-        """Read who is ahead, and the own key: in the same range, or after it (it stood all the while)."""
+        """Read the contenders ahead, and the own key: in the same range, or after it (unchanged)."""
         if not rule.exclusive_only:
             return self._nearest(mine.ticket.queue, rule, before=mine.token + 1, more=1)
         own = Post("/kv/range", codec.span(key_of(mine)))
@@ -465,7 +465,7 @@ class EtcdProtocol(ValuesProtocol):
         return self._layout.tombstone(ticket.id, self.session_id)
 
     def _cheap(self, rule: Rule, parts: Sequence[Json]) -> bool:
-        """Whether one range, and a short one, shows the own key and who is ahead."""
+        """Whether one range, and a short one, shows the own key and the contenders ahead."""
         return not rule.exclusive_only and codec.number(parts[0].get("count")) <= self.sorted_soon
 
 

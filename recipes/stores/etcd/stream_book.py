@@ -42,7 +42,7 @@ class Arming:
         return self.watch.key, self.watch.end, self.watch.changes
 
     def answer(self, result: int | Exception) -> Telling:
-        """Return what to tell the caller, who is kept no longer: a watch may stand for long."""
+        """Return what to tell the caller, and forget it: a watch may last for long."""
         resolve, self.resolve = self.resolve, _let_be
         return resolve, result
 
@@ -167,7 +167,7 @@ class WatchBook:
         return []
 
     def lose(self, numbers: list[int], error: Exception) -> None:
-        """Give up watches whose connection failed: who waits gets ``error``, mailboxes ``Disturbed``."""
+        """Give up watches whose connection failed: waiters get ``error``, mailboxes ``Disturbed``."""
         for number in numbers:
             wired = self._wired.get(number)
             if wired is not None:

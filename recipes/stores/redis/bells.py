@@ -34,7 +34,7 @@ class Bells(bells.Bells):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tracked: dict[bytes, dict[str, None]] = {}  # by key: what stands for who holds it
+        self._tracked: dict[bytes, dict[str, None]] = {}  # by key: what names its holder
 
     def track(self, mailbox: Mailbox, key: str, ref: str) -> None:
         """Have ``mailbox`` notified that ``ref`` changed when the server says that the key did."""

@@ -38,7 +38,7 @@ class Keys:
         return self._known(queue)[1]
 
     def base(self, queue: str) -> str:
-        """Return the key that says who holds: the name as it is, if no other key looks like that."""
+        """Return the key that names the holder: the name as it is, if no other key looks like that."""
         return self._known(queue)[1][0]
 
     def beside(self, queue: str, what: str) -> str:

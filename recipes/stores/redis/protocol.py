@@ -4,7 +4,7 @@ Three things are the store's own:
 
 * Each contender has a lease: a renewal names all that this session has, also those whose joining was not
   answered yet. So what the session's clock counts holds for each of them.
-* The script itself says who holds now: ``Granted`` arrives, and there is nothing to look at.
+* The script itself names the new holder: ``Granted`` arrives, and there is nothing to look at.
 * The key of a lock may be another program's: a foreign contender, shown ahead of all others, and tracked.
 """
 

@@ -220,7 +220,7 @@ class Acts:
     def _living(
         self, work: Work, name: str, one: str, rule: Rule, rows: Sequence[Sequence[Any]]
     ) -> Steps[list[Seen]]:
-        """Return who is shown without the dead; one that somebody has locked stands."""
+        """Return the contenders without the dead; one whose row is locked counts as alive."""
         while True:
             seen = [Seen(*row) for row in rows]
             if not (yield from self._sweep(work, name, seen[1:])):

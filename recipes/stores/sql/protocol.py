@@ -122,7 +122,7 @@ class SqlProtocol(StoreProtocol):
         blocking = op.rule.depth if op.rule.weight is None else 1  # what takes permits watches the one ahead
         arm = blocking if blocking <= DEEPEST else 0
         snapshot: Snapshot = yield self._joining(op.ticket, op.rule, context, arm=arm)
-        assert snapshot.mine is not None, "who has joined stands"
+        assert snapshot.mine is not None, "a contender that has joined is in the queue"
         self._alone = not snapshot.ahead
         others = (one for one in snapshot.ahead[:arm] if one.session != self.session_id)
         self._armed[op.ticket.id] = frozenset(one.ref for one in others)

@@ -156,7 +156,7 @@ class Tables:
         )
 
     def of(self, dialect: str) -> list[Table]:
-        """Return the tables that a dialect needs: who is notified only where servers notify."""
+        """Return the tables that a dialect needs: subscriptions only where servers notify."""
         return [
             one for one in self.metadata.sorted_tables if dialect == "postgresql" or one is not self.watch
         ]

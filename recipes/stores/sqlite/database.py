@@ -54,7 +54,7 @@ class Database:
 
     @property
     def mine(self) -> bool:
-        """Whether this very thread has the lock: who asks is a signal handler, amid what it interrupted."""
+        """Whether this very thread has the lock: the caller is a signal handler, amid what it interrupted."""
         return self.lock._is_owned()  # type: ignore[attr-defined,no-any-return] # noqa: SLF001 - nobody else knows
 
     def acquire(self, timeout_s: float) -> bool:

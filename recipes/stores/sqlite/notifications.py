@@ -42,7 +42,7 @@ class Notifications:
             self._open(session)
         except OSError as error:
             self.close()
-            folder.warn("waiters here are not told, and look by themselves", error)
+            folder.warn("waiters here are not notified, and look by themselves", error)
 
     def _open(self, session: str) -> None:
         if len(os.fsencode(self._folder.address_of(session))) > LONGEST_ADDRESS:

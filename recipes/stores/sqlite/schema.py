@@ -122,7 +122,7 @@ def synced(db: sqlite3.Connection) -> Generator[None]:
 
 
 def checkpoint(db: sqlite3.Connection) -> bool:
-    """Copy the log to the file, so that the next who writes begins it again; whether all of it was copied.
+    """Copy the log to the file, so that the next writer begins it again; whether all of it was copied.
 
     While it copies nobody writes. In many versions of SQLite a checkpoint that starts when another has just
     ended, at the moment at which a writer begins the log again, damages the file; SQLite's own checkpoints

@@ -278,4 +278,4 @@ def test_a_session_that_cannot_be_seen_or_told_is_logged_once(
     said = [record.getMessage() for record in caplog.records if record.name == "recipes"]
     assert len(said) == 2
     assert "nobody will see at once when a process dies ([Errno 2]" in said[0]
-    assert "waiters here are not told, and look by themselves ([Errno 2]" in said[1]
+    assert "waiters here are not notified, and look by themselves ([Errno 2]" in said[1]
