@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -95,8 +96,13 @@ def read(data: bytes, label: str) -> tuple[Answer, int] | None:
         return (Answer(code, facts=facts), len(body) + 5) if end else None
     if code in ("HD", "NS", "EX", "NF", "EN", "MN", "VA"):
         size = int(words.pop(0)) if code == "VA" else -2
-        cas = next((int(word[1:]) for word in words if word.startswith("c")), 0)
-        value = rest[: max(size, 0)].decode(errors="backslashreplace")
+        cas = 0
+        for word in words:
+            if word.startswith("c"):
+                cas = int(word[1:])
+        if size < 0:  # most are such
+            return Answer(code, cas), length
+        value = rest[:size].decode(errors="backslashreplace")
         return (Answer(code, cas, value), length + size + 2) if len(rest) >= size + 2 else None
     said = line.decode("ascii", "replace")
     if said.startswith("SERVER_ERROR out of memory"):
@@ -138,13 +144,7 @@ class Acts:
 
     def key(self, cell: str) -> bytes:
         """Return the key of a cell: the name as it is, where a key can be that and no other name is."""
-        name = unquote(cell)
-        if cell[0] == "~" or name[0] == "~" or not re.fullmatch(r"[!-$&-~]+", name):
-            name = cell
-        key = self._prefix + name
-        if len(key) > LONGEST_KEY:
-            key = f"{self._prefix}~{hashlib.sha256(cell.encode()).hexdigest()}"
-        return key.encode()
+        return _key(self._prefix, cell)
 
     def _open(self, session: str, op: Open, life: Life) -> Asking:
         if not life.cas:
@@ -244,3 +244,14 @@ class Acts:
         # Added, not put beside it: a count of 2**32 and more goes on rising, and stays below the next life's.
         token = token if base == life.base else life.base + answer.cas
         self._known[value] = life.base, answer.cas, token
+
+
+@lru_cache(maxsize=1024)
+def _key(prefix: str, cell: str) -> bytes:
+    name = unquote(cell)
+    if cell[0] == "~" or name[0] == "~" or not re.fullmatch(r"[!-$&-~]+", name):
+        name = cell
+    key = prefix + name
+    if len(key) > LONGEST_KEY:
+        key = f"{prefix}~{hashlib.sha256(cell.encode()).hexdigest()}"
+    return key.encode()

@@ -98,7 +98,7 @@ class MemcachedSession(Session):
                 conn.send(b"".join(requests), deadline)
             received = b""
             while len(answers) < len(requests):
-                found = read(received, self.label)
+                found = read(received, self.label) if received else None
                 if found is not None:
                     answers.append(found[0])
                     received = received[found[1] :]
