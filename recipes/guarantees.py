@@ -151,7 +151,7 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
             durable=True,
             order="none",
             shared=False,
-            proven=False,
+            proven=True,
             values=False,
             survives="the death of any client, and of a minority of the servers, each of which grants nothing"
             " for restart_grace after a restart; tokens rise while clocks differ by less than that; eviction"

@@ -54,7 +54,7 @@ def test_every_client_says_what_its_store_promises_without_io(connect: Any, sche
         ("many_machines", {"zookeeper", "etcd", *SQL, "redis", "redlock", "memcached"}),
         ("fair", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
         ("shared", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
-        ("proven", {"zookeeper", "etcd", *SQL, "redis", "memcached", "sqlite", "memory"}),
+        ("proven", {"zookeeper", "etcd", *SQL, "redis", "redlock", "memcached", "sqlite", "memory"}),
         ("values", {"zookeeper", "etcd", *SQL, "redis", "sqlite", "memory"}),
     ],
 )

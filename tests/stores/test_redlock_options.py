@@ -26,7 +26,6 @@ URL = "redlock://h1,h2,h3/0"
         (URL, {"replicas": 1}, ValueError, "does not know the option 'replicas'"),
         (URL, {"require": "fair"}, TooWeak, "fair"),
         (URL, {"require": "shared"}, TooWeak, "shared"),
-        (URL, {"require": "proven"}, TooWeak, "proven"),
     ],
 )
 def test_what_does_not_fit_is_refused(url: str, options: Any, error: type[Exception], says: str) -> None:

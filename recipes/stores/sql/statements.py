@@ -489,11 +489,8 @@ class Statements:
         long_ago = Clock() - _given("past_us")
         self._stale = select(session.c.id).where(session.c.expires_at < long_ago).limit(_given("most"))
         self._where = select(contender.c.queue, contender.c.token).where(contender.c.session.in_(ids))
-        theirs = [
-            tables.receipt.c.session,
-            *([tables.watch.c.session] if self.notifies else []),
-            session.c.id,
-        ]
+        watches = [tables.watch.c.session] if self.notifies else []
+        theirs = [tables.receipt.c.session, *watches, session.c.id]
         self._forget = [delete(one.table).where(one.in_(ids)) for one in theirs]
         self._old_graves = select(buried.c.id).where(buried.c.until_us < Clock()).limit(_given("most"))
         self._dig = delete(buried).where(buried.c.id.in_(ids))
