@@ -4,7 +4,6 @@ import threading
 import recipes
 
 stopping = threading.Event()
-threading.Timer(0.5, stopping.set).start()  # in a service: a handler of SIGTERM
 
 
 def stay(group: recipes.Group, address: bytes) -> None:
@@ -22,6 +21,8 @@ with recipes.connect("sqlite://./locks.db") as client:
     with web.watch() as watching:
         for members in watching:
             print("alive:", sorted(member.data.decode() for member in members))
-            if stopping.is_set():
+            if members:
+                stopping.set()  # in a service: a handler of SIGTERM
+            elif stopping.is_set():
                 break
     staying.join()
