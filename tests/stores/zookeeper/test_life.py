@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -241,11 +242,21 @@ def test_a_session_that_comes_back_with_another_id_is_ended(
     assert "another id" in connections.ended.get(timeout=20)
 
 
-def test_a_reply_that_makes_no_sense_ends_the_session(
+def test_a_reply_to_what_was_not_asked_ends_the_connection(
     connections: Connections, server: FakeZooKeeper
 ) -> None:
     connection = connections.connected(server.hosts)
     server.send_all(b"\0\0\0\x63" + b"\0" * 12)
+    server.until(lambda: server.count("connect") == 2)
+    assert answered(connection, Exists("/")) is not None
+    assert len(server.sessions) == 1
+
+
+def test_an_event_that_makes_no_sense_ends_the_session(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    connection = connections.connected(server.hosts)
+    server.send_all(struct.pack("!iqi", -1, 0, 0))
     assert "died" in connections.ended.get(timeout=20)  # kazoo's thread does not survive it
     with pytest.raises(SessionExpired):
         connection.ask(Exists("/"))
