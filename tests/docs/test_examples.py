@@ -143,7 +143,7 @@ def test_a_command_line_does_what_the_page_says(name: str, tmp_path: Path) -> No
     )
     assert done.returncode == 0, done.stderr
     for words in SHELL_SAYS[name]:
-        assert words in done.stdout
+        assert words in done.stdout, done.stderr
 
 
 def test_the_examples_of_tests_pass() -> None:
