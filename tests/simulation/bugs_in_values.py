@@ -61,8 +61,8 @@ def what_another_read_is_not_looked_at() -> list[Any]:
 
 
 def refused_counts_as_done() -> list[Any]:
-    def write_once(*args: Any, again: bool) -> Any:
-        written = yield from original(*args, again=again)
+    def write_once(*args: Any, again: bool, **more: Any) -> Any:
+        written = yield from original(*args, again=again, **more)
         return replace(written, done=True) if again else written
 
     original = receipts.write_once
@@ -72,10 +72,10 @@ def refused_counts_as_done() -> list[Any]:
 def no_answer_is_a_refusal() -> list[Any]:
     """It is not asked again for what compares nothing, as if the first try had been refused."""
 
-    def write_once(known: Any, write: Write, ask: Any, *, again: bool) -> Any:
+    def write_once(known: Any, write: Write, ask: Any, *, again: bool, **more: Any) -> Any:
         if again and write.if_version is None:
             return Written(done=False, stored=Stored())
-        return (yield from original(known, write, ask, again=again))
+        return (yield from original(known, write, ask, again=again, **more))
 
     original = receipts.write_once
     return _write_once(write_once)

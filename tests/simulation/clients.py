@@ -197,6 +197,9 @@ class Client:
     def protocol(self) -> Any:
         return self.store.protocol(self)
 
+    def check_name(self, queue: str) -> None:
+        """Take any, as most stores do."""
+
     def make_connection(self, on_end: Any) -> Any:
         connection = self.store.connection(self, on_end)
         self.connections.append(connection)
