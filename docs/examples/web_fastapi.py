@@ -22,7 +22,7 @@ async def ship(order: int, request: Request) -> dict[str, int]:
     try:
         async with lock.acquire(timeout=2) as grant:
             return {"shipped": order, "token": grant.token}
-    except recipes.StoreUnavailable:
+    except (recipes.StoreUnavailable, recipes.LockLost):  # first: a StoreTimeout is both
         raise HTTPException(503, "try again later") from None
     except recipes.LockTimeout:
         raise HTTPException(409, "another request works on this order") from None

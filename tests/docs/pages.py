@@ -108,6 +108,7 @@ ON_FILES = {
     "ready_latch.py",
     "setting_async.py",
     "setting_watch.py",
+    "workers.py",
 }
 """Run on a file, as they say."""
 ON_ITS_STORE = {
@@ -130,6 +131,7 @@ ON_ITS_STORE = {
     "setting_async.py",
     "setting_watch.py",
     "timeouts.py",
+    "workers.py",
 }
 """Run on the one store that they name, a server or a file; the others run on each."""
 BY_A_SHELL = {"deploy_worker.py", "first_fenced.py", "first_lock.py", "first_race.py"}

@@ -69,6 +69,7 @@ SAYS = {
     "waiting.py": "it was free",
     "on_one_machine.py": "one process of this machine at a time; token",
     "watching.py": '"event": "lock.acquired"',
+    "workers.py": "one of four at work: True",
     "permits.py": "2 permits are held by",
     "ready_latch.py": "all are ready: the load test begins",
     "setting_async.py": "from now on: {'rate': 25}",
