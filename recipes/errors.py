@@ -73,6 +73,9 @@ class RecipesError(Exception):
         super().__init__()
         self.__dict__.update(facts)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         facts = {k: v for k, v in self.__dict__.items() if not k.startswith("__")}
         return _rebuild, (type(self), facts)

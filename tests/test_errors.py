@@ -211,6 +211,7 @@ def test_every_error_has_an_example() -> None:
 @each
 def test_messages_say_what_to_do_next(error: Any, message: str) -> None:
     assert str(error) == message
+    assert repr(error) == f"{type(error).__name__}({message!r})"
 
 
 @each
