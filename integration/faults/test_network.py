@@ -79,7 +79,8 @@ def test_fault_07_08_one_direction_dropped(lab: Lab, way: str) -> None:
     assert 0 <= told.result(5) - held.deadline <= 0.5 + lab.pace.late_s(held.deadline)  # L7
     assert told.result(5) <= granted_at  # S2
     lab.figure(f"{way}: next holder {granted_at - cut_at:.2f} s after it began")
-    assert granted_at - cut_at <= lab.failover_s + lab.pace.late_s(cut_at)
+    # The servers, too, share this machine with other tests.
+    assert granted_at - cut_at <= lab.failover_s + 1.0 + lab.pace.late_s(cut_at)
     lab.proxy.heal()
     assert lab.contenders_become(1)  # nothing of the call that timed out, nor of the old session
     assert held.release() is False
