@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -92,4 +93,5 @@ class RedlockStore(CellStore):
             for one, kind in zip(self.operators, kinds, strict=True)
         ]
         ((value, count),) = Counter(one for one in found).most_common(1)
-        return str(value) if value not in (None, "none") and count > len(found) // 2 else ""
+        there = value not in (None, "none") and count > len(found) // 2
+        return re.sub(r"#\d+$", "", str(value)) if there else ""  # the number of the take

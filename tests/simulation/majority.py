@@ -42,25 +42,25 @@ class Server:
 
     def restart(self, now: int) -> None:
         """Forget."""
-        self.value, self.ends_at, self.last, self.since = "", 0, 0, now
+        self.value, self.number, self.ends_at, self.last, self.since = "", 0, 0, 0, now
 
     def answer(self, now: int, words: tuple[Any, ...]) -> list[Any]:
         """Carry out one run of the script for one cell."""
-        act, _, ttl, token, value = words
+        act, _, ttl, given, value = words
         seen = self.value if self.ends_at > now else ""
         if act == "take":
             left_ms = self.since + self.abstains_ms - now
             if left_ms > 0:
                 return [[-1, left_ms]]
-            if seen not in ("", value):
+            if seen not in ("", value) or (seen and self.number > given):
                 return [[0, seen.encode(), self.ends_at - now]]
-            self.value, self.ends_at = value, now + ttl
+            self.value, self.number, self.ends_at = value, given, now + ttl
             self.last = max(self.last + 1, (now + self.ahead_ms) * 1000)
             return [[1, b"%d" % self.last]]
-        if seen != value:
+        if seen != value or (act == "drop" and 0 < given < self.number):
             return [0]
         if act == "note" and self.writes_back:
-            self.last = max(self.last, token)
+            self.last = max(self.last, given)
         elif act == "keep":
             self.ends_at = now + ttl
         elif act == "drop":

@@ -13,11 +13,13 @@ from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import NOBODY
 from recipes.stores.redis.keys import Keys
 from recipes.stores.redlock.acts import Acts
+from tests.simulation.majority import Server
 
 MINE, THEIRS = "s/one", b"t/two"
 KEYS = ("lock:~life", "lock:~grace", "lock:x", "{lock:x}:last")
 TAKE, PEEK = Take("x", MINE, 4.0), Peek("x")
 KEEP, DROP = Keep((("x", MINE),), 4.0), Drop((("x", MINE),))
+NOW_MS = 10_000_000
 SILENT = None
 DOWN = StoreUnavailable("h", "refused")
 YES, NO = [1], [0]
@@ -55,7 +57,7 @@ def test_a_majority_grants_and_the_largest_count_is_written_back_before_it_does(
     votes = [took(7), HELD, took(9), SILENT, took(8)]
     asking = acts.of(Command(TAKE, "s", NOBODY))
     first = next(asking)
-    assert (first.keys, first.words) == (KEYS, ("take", 20_000, 4000, 0, MINE))
+    assert (first.keys, first.words) == (KEYS, ("take", 20_000, 4000, 1, MINE))
     assert first.decided(votes)
     assert not first.decided([took(7), SILENT, took(9), SILENT, SILENT])
     second = asking.send(votes)
@@ -145,3 +147,52 @@ def test_all_clients_have_the_same_grace() -> None:
     assert asked(made(), Open(4.0), [[b"20000"]] * 3 + [SILENT] * 2) == (["open"], Opened("s", 4.0))
     with pytest.raises(StoreRefused, match=r"restart_grace is 5 for the other clients and 20 for this one"):
         asked(made(), Open(4.0), [[b"20000"]] * 2 + [[b"5000"]] + [SILENT] * 2)
+
+
+def carried_out(acts: Acts, op: Any, servers: list[Server]) -> Any:
+    """Carry an act out on servers that answer at once; return what comes of it."""
+    asking = acts.of(Command(op, "s", NOBODY))
+    round_ = next(asking)
+    while True:
+        try:
+            round_ = asking.send([server.answer(NOW_MS, round_.words) for server in servers])
+        except StopIteration as done:
+            return done.value
+
+
+def test_what_undoes_a_take_and_is_late_leaves_a_later_take_of_the_same_contender() -> None:
+    """A waiter looks again with the same value, on other connections than those of its last look."""
+    servers, mine, theirs = [Server(0, 0) for _ in range(3)], made(servers=3), made(servers=3)
+    other = Take("x", "t/two", 4.0)
+    assert carried_out(theirs, other, servers).value == other.value
+    asking = mine.of(Command(TAKE, "s", NOBODY))
+    first = next(asking)
+    late = asking.send([server.answer(NOW_MS, first.words) for server in servers])
+    assert late.words[0] == "drop"
+    assert late.decided([SILENT] * 3), "it is not waited for"
+    assert carried_out(theirs, Drop((("x", other.value),)), servers) == (True,)
+    assert carried_out(mine, TAKE, servers).value == MINE
+    assert [server.answer(NOW_MS, late.words) for server in servers] == [NO, NO, NO]
+    assert carried_out(theirs, other, servers).value == MINE
+    assert carried_out(mine, DROP, servers) == (True,)
+
+
+def test_a_take_that_is_late_changes_nothing_of_a_later_one() -> None:
+    server, acts = Server(0, 0), made(servers=3)
+    first, second = (next(acts.of(Command(TAKE, "s", NOBODY))) for _ in range(2))
+    assert server.answer(NOW_MS, second.words)[0][0] == 1
+    assert server.answer(NOW_MS, first.words)[0][0] == 0
+    assert server.number == 2
+
+
+def test_a_lost_majority_is_said_where_one_server_shows_a_holder() -> None:
+    votes = [HELD, DOWN, DOWN, DOWN, DOWN], [NO, DOWN, DOWN, DOWN, DOWN]
+    with pytest.raises(StoreUnavailable, match="1 of 5 servers answered"):
+        asked(made(), TAKE, *votes)
+
+
+def test_a_majority_says_which_grace_holds() -> None:
+    ours, theirs = [b"20000"], [b"5000"]
+    asked(made(), Open(4.0), [ours, ours, ours, theirs, theirs])
+    with pytest.raises(StoreRefused, match="restart_grace is 5 for the other clients and 20 for this one"):
+        asked(made(), Open(4.0), [ours, ours, theirs, theirs, theirs])

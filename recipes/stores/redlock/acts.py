@@ -11,6 +11,7 @@ before the grant is used, so that a server of the next majority knows it. A serv
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
@@ -24,7 +25,7 @@ from recipes.stores._kit.queue import Command
 from recipes.stores.redis.keys import Keys
 from recipes.stores.redis.requests import Word
 
-__all__ = ["Acts", "Asking", "Round"]
+__all__ = ["Acts", "Asking", "Round", "answers"]
 
 Votes = Sequence[Any]
 
@@ -61,6 +62,7 @@ class Acts:
         self._label, self._keys, self._grace_ms = label, keys, round(grace_s * 1000)
         self._servers, self.quorum = servers, servers // 2 + 1
         self._tokens: dict[str, int] = {}  # by value
+        self._takes = itertools.count(1)
 
     def of(self, command: Command) -> Asking:
         """Return what carries a command out."""
@@ -79,21 +81,29 @@ class Acts:
                 raise AssertionError(f"{op!r} should be an act")
 
     def _open(self, session: str, op: Open) -> Asking:
-        votes = yield self._round("open", (), 0.0, lambda votes: len(_answers(votes)) >= self.quorum)
+        def counted(votes: Votes) -> tuple[int, list[int]]:
+            said = [int(vote[0]) for vote in answers(votes)]
+            return said.count(self._grace_ms), [one for one in said if one != self._grace_ms]
+
+        def decided(votes: Votes) -> bool:
+            same, others = counted(votes)
+            return same >= self.quorum or len(others) > self._servers - self.quorum
+
+        votes = yield self._round("open", (), 0.0, decided)
         self._check_answered(votes)
-        for (said,) in _answers(votes):
-            if int(said) != self._grace_ms:
-                raise StoreRefused(
-                    self._label,
-                    f"restart_grace is {int(said) / 1000:g} for the other clients and"
-                    f" {self._grace_ms / 1000:g} for this one; use the same, or delete the key"
-                    f" {self._keys.grace} on each server while no client runs",
-                )
+        same, others = counted(votes)
+        if same < self.quorum:
+            raise StoreRefused(
+                self._label,
+                f"restart_grace is {others[0] / 1000:g} for the other clients and"
+                f" {self._grace_ms / 1000:g} for this one; use the same, or delete the key"
+                f" {self._keys.grace} on each server while no client runs",
+            )
         return Opened(session, op.ttl_s)
 
     def _take(self, op: Take) -> Asking:
-        claim = op.cell, op.value
-        votes = yield self._round("take", (claim,), op.ttl_s, self._settled)
+        claim, number = (op.cell, op.value), next(self._takes)
+        votes = yield self._round("take", (claim,), op.ttl_s, self._settled, number)
         won = [at for at, vote in enumerate(votes) if _said(vote) == 1]
         noted: Votes = ()
         if len(won) >= self.quorum:
@@ -104,12 +114,12 @@ class Acts:
                 return Cell(op.value, token)
         # On all: the take may land where it was not answered. Those that voted for it have to confirm.
         dropped = yield self._round(
-            "drop", (claim,), 0.0, lambda votes: all(_is_answer(votes[at]) for at in won)
+            "drop", (claim,), 0.0, lambda votes: all(_is_answer(votes[at]) for at in won), number
         )
+        self._check_answered(votes)
         others = [vote[0] for vote in votes if _said(vote) == 0]
         if others and all(_is_answer(dropped[at]) for at in won):
             return self._seen([(value, left_ms) for _, value, left_ms in others])
-        self._check_answered(votes)
         self._check_answered(noted or votes)
         left_ms = [vote[0][1] for vote in votes if _said(vote) == -1]
         if left_ms:
@@ -120,13 +130,13 @@ class Acts:
 
     def _peek(self, op: Peek) -> Asking:
         def decided(votes: Votes) -> bool:
-            values = Counter(vote[0][0] for vote in _answers(votes))
+            values = Counter(vote[0][0] for vote in answers(votes))
             return values[b""] > self._servers - self.quorum or max(values.values(), default=0) >= self.quorum
 
         votes = yield self._round("peek", ((op.cell, ""),), 0.0, decided)
         self._check_answered(votes)
-        held = [(value, left_ms) for ((value, left_ms),) in _answers(votes) if value]
-        free = len(_answers(votes)) - len(held)
+        held = [(value, left_ms) for ((value, left_ms),) in answers(votes) if value]
+        free = len(answers(votes)) - len(held)
         if free > self._servers - self.quorum or not held:
             return Cell()
         return self._seen(held)
@@ -136,13 +146,13 @@ class Acts:
 
         def decided(votes: Votes) -> bool:
             if not claims:
-                return len(_answers(votes)) >= self.quorum
+                return len(answers(votes)) >= self.quorum
             return all(self._settled(votes, at) for at in range(len(claims)))
 
         votes = yield self._round(act, claims, ttl_s, decided)
         self._check_answered(votes)
         if act == "keep" and not decided(votes):
-            said = f"{len(_answers(votes))} of {self._servers} servers answered, too few to say who holds"
+            said = f"{len(answers(votes))} of {self._servers} servers answered, too few to say who holds"
             raise StoreUnavailable(self._label, said)
         found = tuple(self._count(votes, 0, at) <= self._servers - self.quorum for at in range(len(claims)))
         for (_, value), mine in zip(claims, found, strict=True):
@@ -160,7 +170,7 @@ class Acts:
 
     def _settled(self, votes: Votes, at: int = 0) -> bool:
         """Whether no further vote changes what the majority says of a cell."""
-        yes, answered = self._count(votes, 1, at), len(_answers(votes))
+        yes, answered = self._count(votes, 1, at), len(answers(votes))
         return yes >= self.quorum or answered - yes > self._servers - self.quorum
 
     def _count(self, votes: Votes, said: int, at: int = 0) -> int:
@@ -168,13 +178,13 @@ class Acts:
 
     def _check_answered(self, votes: Votes) -> None:
         """Raise unless a majority answered."""
-        if len(_answers(votes)) >= self.quorum:
+        if len(answers(votes)) >= self.quorum:
             return
         errors = [vote for vote in votes if isinstance(vote, StoreError)]
         for error in errors:
             if not isinstance(error, StoreUnavailable):
                 raise error
-        said = f"{len(_answers(votes))} of {self._servers} servers answered, and {self.quorum} have to"
+        said = f"{len(answers(votes))} of {self._servers} servers answered, and {self.quorum} have to"
         raise StoreUnavailable(self._label, f"{said}{'; ' if errors else ''}{errors[0] if errors else ''}")
 
     def _round(
@@ -183,20 +193,21 @@ class Acts:
         claims: Sequence[Claim],
         ttl_s: float,
         decided: Callable[[Votes], bool],
-        token: int = 0,
+        number: int = 0,
     ) -> Round:
         keys = [self._keys.life, self._keys.grace]
         for cell, _ in claims:
             keys += self._keys.base(cell), self._keys.beside(cell, "last")
         values = tuple(value for _, value in claims)
-        return Round(tuple(keys), (act, self._grace_ms, round(ttl_s * 1000), token, *values), decided)
+        return Round(tuple(keys), (act, self._grace_ms, round(ttl_s * 1000), number, *values), decided)
 
 
 def _is_answer(vote: Any) -> bool:
     return vote is not None and not isinstance(vote, Exception)
 
 
-def _answers(votes: Votes) -> list[Any]:
+def answers(votes: Votes) -> list[Any]:
+    """Return the votes that are answers, and not errors or silence."""
     return [vote for vote in votes if _is_answer(vote)]
 
 

@@ -21,7 +21,7 @@ from recipes.stores.redis.codec import facts
 from recipes.stores.redis.places import Address
 from recipes.stores.redis.resp import CLOSED, INCOMPLETE, Replies, packed
 from recipes.stores.redis.wire import Dial, meaning
-from recipes.stores.redlock.acts import Acts, Round
+from recipes.stores.redlock.acts import Acts, Round, answers
 from recipes.stores.sockets import any_ready
 
 __all__ = ["RedlockSession"]
@@ -168,7 +168,7 @@ class RedlockSession(Session):
             self._step(voters, votes, at, lambda voter: voter.ask(round_))
         while not round_.decided(votes):
             silent = [at for at in voters if votes[at] is None]
-            answered = len(votes) - votes.count(None)
+            answered = len(answers(votes))
             slow = all(voters[at].owes_s > self._patience_s for at in silent)
             left_s = deadline - time.monotonic()
             if not silent or left_s <= 0 or (slow and answered >= self._acts.quorum):
