@@ -200,6 +200,7 @@ def test_a_server_without_meta_commands_is_refused(version: str) -> None:
 @pytest.mark.parametrize(
     ("data", "answer"),
     [
+        (b"HD O7 c12\r\n", Answer("HD", 12)),  # also what was not asked for
         (b"HD c12\r\n", Answer("HD", 12)),
         (b"HD\r\n", Answer("HD")),
         (b"NS c0\r\n", Answer("NS")),

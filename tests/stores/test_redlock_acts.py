@@ -196,3 +196,9 @@ def test_a_majority_says_which_grace_holds() -> None:
     asked(made(), Open(4.0), [ours, ours, ours, theirs, theirs])
     with pytest.raises(StoreRefused, match="restart_grace is 5 for the other clients and 20 for this one"):
         asked(made(), Open(4.0), [ours, ours, theirs, theirs, theirs])
+
+
+def test_a_sign_of_life_needs_a_majority_and_no_claim() -> None:
+    assert asked(made(), Keep((), 4.0), [[], [], [], SILENT, SILENT], early=True) == (["keep"], ())
+    with pytest.raises(StoreUnavailable, match="2 of 5 servers answered"):
+        asked(made(), Keep((), 4.0), [[], [], DOWN, DOWN, SILENT])
