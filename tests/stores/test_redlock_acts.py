@@ -198,6 +198,35 @@ def test_a_majority_says_which_grace_holds() -> None:
         asked(made(), Open(4.0), [ours, ours, theirs, theirs, theirs])
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_take_that_a_renewal_overtook_is_renewed_before_it_counts(*, kept: bool) -> None:
+    """The session counts from the renewal, which may have been denied where the take had not landed yet."""
+    acts = made(servers=3)
+    taking, keeping = (acts.of(Command(op, "s", NOBODY)) for op in (TAKE, KEEP))
+    next(taking)
+    next(keeping)
+    with pytest.raises(StopIteration) as denied:
+        keeping.send([NO, SILENT, NO])
+    assert denied.value.value == (False,)
+    assert taking.send([HELD, took(7), took(8)]).words[0] == "note"
+    assert taking.send([NO, YES, YES]).words[0] == "keep"
+    with pytest.raises(StopIteration if kept else StoreUnavailable) as done:
+        taking.send([NO, YES, YES] if kept else [NO, YES, NO])
+    assert not kept or done.value.value == Cell(MINE, 8)  # type: ignore[union-attr]
+
+
+def test_a_take_that_a_renewal_overtook_and_another_has_is_not_renewed() -> None:
+    acts = made(servers=3)
+    taking, keeping = (acts.of(Command(op, "s", NOBODY)) for op in (TAKE, KEEP))
+    next(taking)
+    next(keeping)
+    acts._tokens[THEIRS.decode()] = 5  # of another contender of this session
+    assert taking.send([HELD, HELD, SILENT]).words[0] == "drop"
+    with pytest.raises(StopIteration) as done:
+        taking.send([NO, NO, SILENT])
+    assert done.value.value == Cell(THEIRS.decode(), 5, 0.9)
+
+
 def test_a_sign_of_life_needs_a_majority_and_no_claim() -> None:
     assert asked(made(), Keep((), 4.0), [[], [], [], SILENT, SILENT], early=True) == (["keep"], ())
     with pytest.raises(StoreUnavailable, match="2 of 5 servers answered"):

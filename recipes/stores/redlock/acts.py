@@ -63,6 +63,9 @@ class Acts:
         self._servers, self.quorum = servers, servers // 2 + 1
         self._tokens: dict[str, int] = {}  # by value
         self._takes = itertools.count(1)
+        self._overtaken: dict[
+            str, bool
+        ] = {}  # by the value of a take under way: whether a renewal was asked since
 
     def of(self, command: Command) -> Asking:
         """Return what carries a command out."""
@@ -102,6 +105,19 @@ class Acts:
         return Opened(session, op.ttl_s)
 
     def _take(self, op: Take) -> Asking:
+        self._overtaken[op.value] = False
+        try:
+            cell: Cell = yield from self._take_once(op)
+            # The session counts from that renewal, which may have been denied where the take had not landed.
+            if cell.value == op.value and self._overtaken[op.value]:
+                (kept,) = yield from self._claimed("keep", ((op.cell, op.value),), op.ttl_s)
+                if not kept:
+                    raise StoreUnavailable(self._label, "it was lost while it was taken")
+            return cell
+        finally:
+            self._overtaken.pop(op.value, None)
+
+    def _take_once(self, op: Take) -> Asking:
         claim, number = (op.cell, op.value), next(self._takes)
         votes = yield self._round("take", (claim,), op.ttl_s, self._settled, number)
         won = [at for at, vote in enumerate(votes) if _said(vote) == 1]
@@ -143,6 +159,9 @@ class Acts:
 
     def _claimed(self, act: str, claims: tuple[Claim, ...], ttl_s: float) -> Asking:
         """Renew or free cells; whether each was ours: a majority may say so, or a minority deny it."""
+        for _, value in claims:
+            if value in self._overtaken:
+                self._overtaken[value] = True
 
         def decided(votes: Votes) -> bool:
             if not claims:
