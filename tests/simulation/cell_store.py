@@ -9,8 +9,8 @@ from recipes.errors import StoreUnavailable
 from recipes.guarantees import CELL
 from recipes.stores._kit.cell import CellProtocol, Keep, Take
 from recipes.stores.memory_cell import CellServer
-from tests.simulation.fates import DOUBLED, VERY_LATE, Fates
-from tests.simulation.moving import Asked, Gate, Pipe
+from tests.simulation.fates import Fates
+from tests.simulation.moving import Asked, Pipe, Way
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
 
@@ -63,38 +63,13 @@ class Message:
         self.connection.world.moving.append(self)
 
 
-class CellConnection:
+class CellConnection(Way):
     """The way of one session of one client to the server: acts beside each other, and no news."""
 
     def __init__(self, store: CellStore, client: Any) -> None:
+        super().__init__(client)
         self.store = store
-        self.client = client
-        self.world: World = client.world
-        self.cut = self.half_cut = self.mute = self.closed = False
-        self.says, self.hears = Gate(), Gate()
         self.here = Pipe(self.world, client.gate, _call)
-        self.set_gates()
-
-    @property
-    def over(self) -> bool:
-        """Whether nobody of its client asks anything any more."""
-        return self.closed or self.client.dead
-
-    def set_gates(self) -> None:
-        """Say what may move, after anything changed that it depends on."""
-        self.says.open = not (self.cut or self.mute)
-        self.hears.open = not (self.cut or self.half_cut or self.client.paused)
-
-    def set_cut(self, cut: bool) -> None:
-        self.cut = cut
-        self.set_gates()
-
-    def set_half_cut(self, half_cut: bool) -> None:
-        self.half_cut = half_cut
-        self.set_gates()
-
-    def set_mute(self, mute: bool) -> None:
-        self.mute = mute
         self.set_gates()
 
     def disturb(self) -> None:
@@ -117,17 +92,7 @@ class CellConnection:
             world.note(task.name, str(command.op))
         world.mark(ACTS[name], task.number)
         fate = store.fate() if store.fated and store.strikes(asked, command) else None
-        if fate == "lost request":
-            return asked
-        message = Message(self, asked, command, fate)
-        if fate == "late request":
-            store.late.append(message)
-        elif fate == VERY_LATE:
-            store.hold_back(message)
-        else:
-            if fate == DOUBLED:
-                store.hold_back(Message(self, asked, command, None))
-            world.moving.append(message)
+        store.launch(partial(Message, self, asked, command), fate)
         return asked
 
 
@@ -152,9 +117,6 @@ class CellStore(Fates):
         super().__init__(world)
         self.server = CellServer(lambda: world.now * rate)
         self.connections: list[CellConnection] = []
-        self.late: list[Message] = []
-        self.very_late: list[tuple[float, Message]] = []
-        self.very_late_s = 0.0
         self.landed_late: set[str] = set()
         self.sessions = self.acts_done = 0
         world.timers.append(self.next_arrival)
@@ -185,10 +147,6 @@ class CellStore(Fates):
 
     def strikes(self, asked: Asked, request: Any) -> bool:
         return super().strikes(asked, request) and (not self.creates_only or type(request.op) is Take)
-
-    def hold_back(self, message: Message) -> None:
-        """Have an act arrive when its sender has long gone on."""
-        self.very_late.append((self.world.now + self.very_late_s, message))
 
     def land(self) -> None:
         """Let what is late arrive."""

@@ -17,8 +17,8 @@ from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from tests.simulation.etcd_model import EtcdServer
-from tests.simulation.fates import DOUBLED, VERY_LATE, Fates
-from tests.simulation.moving import Asked, Gate, Pipe
+from tests.simulation.fates import DOUBLED, Fates
+from tests.simulation.moving import Asked, Pipe, Way
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, World
 
@@ -136,42 +136,16 @@ class Watching:
                 mailbox.post(event)
 
 
-class EtcdConnection:
+class EtcdConnection(Way):
     """The way of one session of one client to the servers."""
 
     def __init__(self, store: EtcdStore, client: Any) -> None:
+        super().__init__(client)
         self.store = store
         self.server = store.server
-        self.client = client
-        self.world: World = client.world
-        self.cut = self.half_cut = self.mute = False
-        self.closed = False
-        self.says, self.hears = Gate(), Gate()
         self.down = Pipe(self.world, self.hears, _call)
         self.up = Pipe(self.world, self.says, Watching.arrive)
         self.booked: list[Watching] = []
-        self.set_gates()
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing that its session sent can have any effect: it was closed, or its client ended."""
-        return self.closed or self.client.dead
-
-    def set_gates(self) -> None:
-        """Say what may move, after anything changed that it depends on."""
-        self.says.open = not (self.cut or self.mute)
-        self.hears.open = not (self.cut or self.half_cut or self.client.paused)
-
-    def set_cut(self, cut: bool) -> None:
-        self.cut = cut
-        self.set_gates()
-
-    def set_half_cut(self, half_cut: bool) -> None:
-        self.half_cut = half_cut
-        self.set_gates()
-
-    def set_mute(self, mute: bool) -> None:
-        self.mute = mute
         self.set_gates()
 
     def send(self, task: Any, request: Any) -> Asked:
@@ -201,18 +175,7 @@ class EtcdConnection:
             broken = Unary(self, asked, position, part, None)
             broken.gate, broken.reply = self.hears, StoreUnavailable("model", BROKEN)
             world.moving.append(broken)
-        if fate == "lost request":
-            return
-        unary = Unary(self, asked, position, part, fate)
-        if fate == "late request":
-            store.late.append(unary)
-            return
-        if fate == VERY_LATE:
-            store.hold_back(unary)
-            return
-        if fate == DOUBLED:
-            store.hold_back(Unary(self, asked, position, part, None))
-        world.moving.append(unary)
+        store.launch(partial(Unary, self, asked, position, part), fate)
 
     def _watch(self, asked: Asked, position: int, watch: Watch) -> None:
         if self.closed:  # as what had several requests to send may find it
@@ -282,9 +245,6 @@ class EtcdStore(Fates):
         self.server.now = world.now * rate
         self.server.written = self.written
         self.connections: list[EtcdConnection] = []
-        self.late: list[Unary] = []
-        self.very_late: list[tuple[float, Unary]] = []
-        self.very_late_s = 0.0
         self.lossy = 0.0
         self.leases = 0
         self.sorted_soon = (0, 3, 100)[int(3 * world.random())]
@@ -324,10 +284,6 @@ class EtcdStore(Fates):
 
     def strikes(self, asked: Asked, request: Post) -> bool:
         return super().strikes(asked, request) and (not self.creates_only or _creates(request))
-
-    def hold_back(self, unary: Unary) -> None:
-        """Have a request arrive when its sender has long gone on, by another server: a way has healed."""
-        self.very_late.append((self.world.now + self.very_late_s, unary))
 
     @property
     def last_comes_at(self) -> float:

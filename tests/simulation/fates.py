@@ -29,6 +29,8 @@ class Fates:
         writes_only: It becomes of the next request that writes a value.
         written: What is called after every write.
         by: The request that is being carried out, if it is one that may write.
+        late: What arrives when the fault is over.
+        very_late: What arrives when its sender has long gone on, and when; ``very_late_s``: after how long.
     """
 
     receipts_last_s = lost_at = 0.0
@@ -44,6 +46,9 @@ class Fates:
         self.creates_only = self.writes_only = False
         self.written: list[Callable[[], None]] = []
         self.by: Any = None
+        self.late: list[Any] = []
+        self.very_late: list[tuple[float, Any]] = []
+        self.very_late_s = 0.0
 
     def strikes(self, asked: Asked, request: Any) -> bool:
         """Whether what is to become of a request may become of this one."""
@@ -59,3 +64,21 @@ class Fates:
             return None
         fated, self.fated = self.fated, None
         return fated
+
+    def launch(self, made: Callable[[str | None], Any], fate: str | None) -> None:
+        """Send a message on its way, as is its fate; ``made`` makes it."""
+        if fate == "lost request":
+            return
+        message = made(fate)
+        if fate == "late request":
+            self.late.append(message)
+        elif fate == VERY_LATE:
+            self.hold_back(message)
+        else:
+            if fate == DOUBLED:
+                self.hold_back(made(None))
+            self.world.moving.append(message)
+
+    def hold_back(self, message: Any) -> None:
+        """Have a message arrive when its sender has long gone on, by another way: that has healed."""
+        self.very_late.append((self.world.now + self.very_late_s, message))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-__all__ = ["Asked", "Gate", "Pipe", "Task"]
+__all__ = ["Asked", "Gate", "Pipe", "Task", "Way"]
 
 
 class Gate:
@@ -51,6 +51,42 @@ class Pipe:
         if self.messages:
             self.messages.clear()
             self.world.moving.remove(self)
+
+
+class Way:
+    """The way of one session of one client to a server, and what closes it.
+
+    Attributes:
+        says, hears: Open while what the client sends arrives, and while what is sent to it does.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.world: World = client.world
+        self.cut = self.half_cut = self.mute = self.closed = False
+        self.says, self.hears = Gate(), Gate()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing that its session sent can have any effect: it was closed, or its client ended."""
+        return self.closed or self.client.dead
+
+    def set_gates(self) -> None:
+        """Say what may move, after anything changed that it depends on."""
+        self.says.open = not (self.cut or self.mute)
+        self.hears.open = not (self.cut or self.half_cut or self.client.paused)
+
+    def set_cut(self, cut: bool) -> None:
+        self.cut = cut
+        self.set_gates()
+
+    def set_half_cut(self, half_cut: bool) -> None:
+        self.half_cut = half_cut
+        self.set_gates()
+
+    def set_mute(self, mute: bool) -> None:
+        self.mute = mute
+        self.set_gates()
 
 
 class Task:

@@ -16,8 +16,8 @@ from recipes.stores.redis.keys import Keys
 from recipes.stores.redis.protocol import RedisProtocol
 from recipes.stores.redis.requests import Command, Listen, Run, Sure, Track
 from tests.simulation.acts_model import RECEIPT_MS, Acts
-from tests.simulation.fates import DOUBLED, VERY_LATE, Fates
-from tests.simulation.moving import Asked, Gate, Pipe
+from tests.simulation.fates import DOUBLED, Fates
+from tests.simulation.moving import Asked, Pipe, Way
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, Violation, World
 
@@ -179,7 +179,7 @@ class Message:
         self.connection.world.moving.append(self)
 
 
-class RedisConnection:
+class RedisConnection(Way):
     """The way of one session of one client to a server: requests beside each other, and its bell.
 
     Attributes:
@@ -188,40 +188,14 @@ class RedisConnection:
     """
 
     def __init__(self, store: RedisStore, client: Any) -> None:
+        super().__init__(client)
         self.store = store
-        self.client = client
-        self.world: World = client.world
         self.node = self.hears_of = store.master
-        self.cut = self.half_cut = self.mute = False
-        self.closed = False
-        self.says, self.hears = Gate(), Gate()
         self.down = Pipe(self.world, self.hears, _call)
         self.up = Pipe(self.world, self.says, _call)
         self.here = Pipe(self.world, client.gate, _call)
         self.bells = Bells()
         self.disturbed_at = -NEWS_S
-        self.set_gates()
-
-    @property
-    def over(self) -> bool:
-        """Whether nobody of its client asks anything any more."""
-        return self.closed or self.client.dead
-
-    def set_gates(self) -> None:
-        """Say what may move, after anything changed that it depends on."""
-        self.says.open = not (self.cut or self.mute)
-        self.hears.open = not (self.cut or self.half_cut or self.client.paused)
-
-    def set_cut(self, cut: bool) -> None:
-        self.cut = cut
-        self.set_gates()
-
-    def set_half_cut(self, half_cut: bool) -> None:
-        self.half_cut = half_cut
-        self.set_gates()
-
-    def set_mute(self, mute: bool) -> None:
-        self.mute = mute
         self.set_gates()
 
     def send(self, task: Any, request: Any) -> Asked:
@@ -249,18 +223,7 @@ class RedisConnection:
             broken = Message(self, asked, request, None)
             broken.answered(StoreUnavailable("model", BROKEN))
             world.moving.append(broken)
-        if fate == "lost request":
-            return asked
-        message = Message(self, asked, request, fate)
-        if fate == "late request":
-            store.late.append(message)
-            return asked
-        if fate == VERY_LATE:
-            store.hold_back(message)
-            return asked
-        if fate == DOUBLED:
-            store.hold_back(Message(self, asked, request, None))
-        world.moving.append(message)
+        store.launch(partial(Message, self, asked, request), fate)
         return asked
 
     def hear(self, *message: Any) -> None:
@@ -325,9 +288,6 @@ class RedisStore(Fates):
         self.polls = world.random() < 0.3
         self.listeners: dict[str, RedisConnection] = {}
         self.connections: list[RedisConnection] = []
-        self.late: list[Message] = []
-        self.very_late: list[tuple[float, Message]] = []
-        self.very_late_s = 0.0
         self.lossy = 0.0
         self.theirs: dict[str, tuple[Any, float]] = {}
         self.sessions = 0
@@ -420,10 +380,6 @@ class RedisStore(Fates):
 
     def strikes(self, asked: Asked, request: Any) -> bool:
         return super().strikes(asked, request) and (not self.creates_only or _creates(request))
-
-    def hold_back(self, message: Message) -> None:
-        """Have a request arrive when its sender has long gone on."""
-        self.very_late.append((self.world.now + self.very_late_s, message))
 
     @property
     def last_comes_at(self) -> float:

@@ -16,8 +16,8 @@ from recipes.stores.sql.acts import Acts, Starting
 from recipes.stores.sql.protocol import SqlProtocol
 from recipes.stores.sql.requests import Listen, Transact, Work
 from recipes.stores.sql.settings import BELL
-from tests.simulation.fates import DOUBLED, VERY_LATE, Fates
-from tests.simulation.moving import Asked, Gate, Pipe
+from tests.simulation.fates import DOUBLED, Fates
+from tests.simulation.moving import Asked, Gate, Pipe, Way
 from tests.simulation.sql_model import METHODS, STATEMENTS, Database, Deadlock, Duplicate, Transaction
 from tests.simulation.standing import Stands
 from tests.simulation.world import NEVER, Violation, World
@@ -306,7 +306,7 @@ def _as_told(error: Exception) -> Exception:
     return StoreUnavailable("model", FAILED, unsent=True)
 
 
-class SqlConnection:
+class SqlConnection(Way):
     """The way of one session of one client to the database: a pool of connections, and one that listens.
 
     Attributes:
@@ -319,18 +319,15 @@ class SqlConnection:
     """
 
     def __init__(self, store: SqlStore, client: Any) -> None:
+        super().__init__(client)
         self.store = store
-        self.client = client
-        self.world: World = client.world
         self.acts: Any = None
         self.session = ""
         self.life, self.starting_until_us = "", 0
         self.calls = store.notifies and store.world.random() < 0.7
         self.deaf = not store.notifies or store.world.random() < 0.1
         self.hears_of: Database | None = store.db
-        self.cut = self.half_cut = self.mute = False
-        self.closed = False
-        self.says, self.hears, self.between = Gate(), Gate(), Gate()
+        self.between = Gate()
         self.down = Pipe(self.world, self.hears, _call)
         self.up = Pipe(self.world, self.says, _call)
         self.here = Pipe(self.world, client.gate, _call)
@@ -338,28 +335,9 @@ class SqlConnection:
         self.disturbed_at = -NEWS_S
         self.set_gates()
 
-    @property
-    def over(self) -> bool:
-        """Whether nobody of its client asks anything any more."""
-        return self.closed or self.client.dead
-
     def set_gates(self) -> None:
-        """Say what may move, after anything changed that it depends on."""
-        self.says.open = not (self.cut or self.mute)
-        self.hears.open = not (self.cut or self.half_cut or self.client.paused)
+        super().set_gates()
         self.between.open = self.says.open and self.hears.open
-
-    def set_cut(self, cut: bool) -> None:
-        self.cut = cut
-        self.set_gates()
-
-    def set_half_cut(self, half_cut: bool) -> None:
-        self.half_cut = half_cut
-        self.set_gates()
-
-    def set_mute(self, mute: bool) -> None:
-        self.mute = mute
-        self.set_gates()
 
     def send(self, task: Any, request: Any) -> Asked:
         world, store = self.world, self.store
@@ -384,17 +362,7 @@ class SqlConnection:
             broken = Message(self, asked, request, None)
             broken.answered(StoreUnavailable("model", BROKEN))
             world.moving.append(broken)
-        if fate == "lost request":
-            return asked
-        message = Message(self, asked, request, fate)
-        if fate == "late request":
-            store.late.append(message)
-        elif fate == VERY_LATE:
-            store.hold_back(message)
-        else:
-            if fate == DOUBLED:
-                store.hold_back(Message(self, asked, request, None))
-            world.moving.append(message)
+        store.launch(partial(Message, self, asked, request), fate)
         return asked
 
     # What listens.
@@ -456,9 +424,6 @@ class SqlStore(Fates):
         self.grace_us = round(GRACE_S * 1e6)
         self.listeners: dict[str, SqlConnection] = {}
         self.connections: list[SqlConnection] = []
-        self.late: list[Message] = []
-        self.very_late: list[tuple[float, Message]] = []
-        self.very_late_s = 0.0
         self.resting: list[tuple[float, Gate]] = []
         self.lossy = 0.0
         self.sessions = self.lives = self.deadlocks = 0
@@ -584,10 +549,6 @@ class SqlStore(Fates):
     def strikes(self, asked: Asked, request: Any) -> bool:
         creates = name_of(request) in {"join", "put"}
         return super().strikes(asked, request) and (creates or not self.creates_only)
-
-    def hold_back(self, message: Message) -> None:
-        """Have a request arrive when its sender has long gone on."""
-        self.very_late.append((self.world.now + self.very_late_s, message))
 
     def hold_open(self, at: float, seconds: float) -> None:
         """Have what was just sent begin at this time, and be committed so much later."""

@@ -1,6 +1,6 @@
 """``layout="shedlock"``: the table of ShedLock, in which a Java service locks, as a store of cells.
 
-Its table is used as ShedLock documents it, by its statements with the database's time: a row names who holds
+Its table is used as ShedLock documents it, by its statements with the database's time: a row names the holder
 (``locked_by``), and until when (``lock_until``). So both exclude each other. The fencing tokens are in the
 table of queues, in rows of their own; one is drawn while the row of the lock is locked, so they rise.
 """
@@ -175,7 +175,7 @@ class ShedlockStatements(Statements):
         return Ask(self._drop, {"row_": row, "value_": value})
 
     def seen(self, row: str, queue: str) -> Ask:
-        """Read who has a row, for how many microseconds more, and the token drawn last."""
+        """Read the holder of a row, for how many microseconds more, and the token drawn last."""
         return Ask(self._seen, {"row_": row, "queue_": queue})
 
 
