@@ -22,7 +22,6 @@ from recipes._contract.contents import Contents, pack, unpack
 from recipes._contract.operations import (
     Check,
     Checked,
-    End,
     Enqueue,
     Entry,
     Evict,
@@ -58,8 +57,6 @@ from recipes.stores.zookeeper.protocol_values import Values
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Children,
-    Close,
-    Connect,
     Create,
     Delete,
     Exists,
@@ -104,9 +101,8 @@ class ZooKeeperProtocol(Values):
 
     def open(self, op: Open, context: RequestContext) -> Steps[Opened]:
         """Connect; the server says which timeout it grants."""
-        granted = yield from self._one(Connect(op.ttl_s))
+        granted = yield from self._connected(op.ttl_s)
         self._session, self._timeout_s = granted.id, granted.timeout_s
-        self.session_id = f"{granted.id & (2**64 - 1):x}"
         return Opened(self.session_id, granted.timeout_s)
 
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
@@ -115,13 +111,6 @@ class ZooKeeperProtocol(Values):
         _, *stats = yield from self._together((Sync("/"), *reads))
         missing = (entry for entry, stat in zip(op.entries, stats, strict=True) if not self._own(stat, entry))
         return Renewal(self._timeout_s, tuple(missing))
-
-    def end(self, op: End, context: RequestContext) -> Steps[None]:
-        """Close the session, and never resume it."""
-        try:
-            yield from self._one(Close())
-        except SessionLost:
-            return
 
     # The queue.
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from recipes._contract.connection import Batch, Request
-from recipes._contract.protocol import Steps, StoreProtocol
+from recipes._contract.operations import End
+from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes.errors import SessionLost, StoreRefused
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.requests import (
+    Close,
+    Connect,
     Create,
     NodeExists,
     NoNode,
     SessionExpired,
+    SessionInfo,
     ZooKeeperError,
 )
 
@@ -35,6 +39,19 @@ class Asking(StoreProtocol):
     def __init__(self, label: str, layout: Layout) -> None:
         self._label = label
         self._layout = layout
+
+    def _connected(self, ttl_s: float) -> Steps[SessionInfo]:
+        """Connect; the server says which session it is, and which timeout it grants."""
+        granted = yield from self._one(Connect(ttl_s))
+        self.session_id = f"{granted.id & (2**64 - 1):x}"
+        return granted
+
+    def end(self, op: End, context: RequestContext) -> Steps[None]:
+        """Close the session, and never resume it; all that it has goes with it."""
+        try:
+            yield from self._one(Close())
+        except SessionLost:
+            return
 
     def _one(self, request: Request[T]) -> Steps[T]:
         try:

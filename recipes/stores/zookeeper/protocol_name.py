@@ -10,16 +10,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from recipes._contract.connection import Batch
-from recipes._contract.operations import End, Op, Open, Opened
+from recipes._contract.operations import Op, Open, Opened
 from recipes._contract.protocol import RequestContext, Steps
-from recipes.errors import SessionLost, StoreUnavailable
+from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import NO_SESSION, PARENT_TRIES, ZooKeeperProtocol
 from recipes.stores.zookeeper.protocol_asking import Asking
 from recipes.stores.zookeeper.requests import (
-    Close,
-    Connect,
     Create,
     Delete,
     Exists,
@@ -49,8 +47,7 @@ class NameProtocol(Asking, CellProtocol):
         """Carry out `Open`, or an act on cells."""
         match op:
             case Open():
-                granted = yield from self._one(Connect(op.ttl_s))
-                self.session_id = f"{granted.id & (2**64 - 1):x}"
+                granted = yield from self._connected(op.ttl_s)
                 return Opened(self.session_id, granted.timeout_s)
             case Take():
                 return (yield from self._take(op, context))
@@ -66,13 +63,6 @@ class NameProtocol(Asking, CellProtocol):
                 return ours
             case _:
                 raise AssertionError(f"{op!r} should be an act")
-
-    def end(self, op: End, context: RequestContext) -> Steps[None]:
-        """Close the session, and never resume it; all that it has goes with it."""
-        try:
-            yield from self._one(Close())
-        except SessionLost:
-            return
 
     def _take(self, op: Take, context: RequestContext) -> Steps[Cell]:
         """Create the node; a failed create is behind all that a read has to show."""
