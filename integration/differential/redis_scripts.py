@@ -11,7 +11,7 @@ from typing import Any
 
 from integration.differential.script import Script, Step
 from recipes._contract.contenders import DOWNGRADED
-from recipes._contract.record import record
+from recipes._record import record
 
 __all__ = ["SESSIONS", "Act", "Plain", "Sleep", "redis_script"]
 

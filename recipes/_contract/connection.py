@@ -29,8 +29,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
-from recipes._contract.record import record
 from recipes._contract.wakeups import Event
+from recipes._record import record
 
 __all__ = ["AsyncConnection", "Batch", "Connection", "Mailbox", "Request", "parts_of"]
 

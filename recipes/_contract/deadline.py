@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipes._contract.record import record
+from recipes._record import record
 
 __all__ = ["NEVER", "Deadline", "Expired", "duration"]
 

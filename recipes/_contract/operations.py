@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from recipes._contract.record import record
+from recipes._record import record
 
 if TYPE_CHECKING:
     from recipes._contract.contenders import Ahead, Contender

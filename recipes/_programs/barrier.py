@@ -26,10 +26,10 @@ from recipes._contract.operations import (
     Withdraw,
     Write,
 )
-from recipes._contract.record import record
 from recipes._programs.hold import REMOVED
 from recipes._programs.queueing import _unanswered, calm, due_at
 from recipes._programs.steps import Abandon, Attach, Emit, Now, Wait
+from recipes._record import record
 from recipes._rules import barrier as rules
 from recipes._rules.barrier import LEAVING, PARTY, PASSED, Behind, Decides, Missing, Named, Record
 from recipes._rules.exclusive import EVERYBODY

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import End, Entry, Program, Settle, Ticket, Withdraw, Write
-from recipes._contract.record import record
 from recipes._programs.steps import Emit, Wait
+from recipes._record import record
 from recipes.errors import SessionLost, StoreError
 from recipes.events import Transition
 

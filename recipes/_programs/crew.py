@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.operations import Op, Program
-from recipes._contract.record import record
+from recipes._record import record
 
 if TYPE_CHECKING:
     from recipes._contract.wakeups import Event  # noqa: F401 - named in a string below

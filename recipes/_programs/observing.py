@@ -16,10 +16,10 @@ from recipes._contract.operations import (
     Read,
     Stored,
 )
-from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.queueing import _unanswered, calm, due_at
 from recipes._programs.steps import Attach, Now, Wait
+from recipes._record import record
 from recipes.errors import ClientClosed, SessionLost
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Entry, Open, Program, Renew
-from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.hold import NOT_RENEWED, REMOVED, StoreSession
 from recipes._programs.lease import SessionClock
 from recipes._programs.steps import Abandon, Emit, Now, Wait
+from recipes._record import record
 from recipes.errors import ClientClosed, SessionLost, StoreError, TooWeak
 from recipes.events import Transition
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Program
-from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.crew import Beside, Crew
 from recipes._programs.hold import HeldState
@@ -21,6 +20,7 @@ from recipes._programs.observing import Observer, Topic
 from recipes._programs.queueing import Attempt, acquire, release, verify
 from recipes._programs.rewriting import rewrite
 from recipes._programs.steps import Emit, Now, Wait
+from recipes._record import record
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.roster import members
 from recipes._rules.sharing import Sharing, mark_of

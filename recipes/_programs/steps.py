@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.operations import Entry, Op, Ticket
-from recipes._contract.record import record
+from recipes._record import record
 
 if TYPE_CHECKING:
     from recipes._contract.wakeups import Event  # noqa: F401 - named in a string below

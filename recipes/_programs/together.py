@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from recipes._contract.operations import Program
-from recipes._contract.record import record
 from recipes._programs.hold import RELEASED, HeldState
 from recipes._programs.queueing import Attempt, acquire, all_held, release, try_acquire, verify
 from recipes._programs.steps import Abandon, Emit, Now
+from recipes._record import record
 from recipes.errors import LockTimeout, SessionLost
 from recipes.events import Transition, happened, titled
 

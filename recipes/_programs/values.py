@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Program, Read, Stored, Write, Written
-from recipes._contract.record import record
 from recipes._programs.observing import look_up
 from recipes._programs.queueing import _unanswered, verify
 from recipes._programs.steps import Attach, Emit, Now, Pause
+from recipes._record import record
 from recipes.errors import OutcomeUnknown, SessionLost
 from recipes.events import happened
 

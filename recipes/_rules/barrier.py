@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from recipes._contract.contenders import Ahead, Contender
-from recipes._contract.record import record
 from recipes._contract.rule import Rule
+from recipes._record import record
 
 __all__ = [
     "GONE",

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from recipes._contract.contenders import Ahead
 from recipes._contract.names import decode, encode
-from recipes._contract.record import record
 from recipes._contract.rule import Rule
+from recipes._record import record
 from recipes._rules.exclusive import EVERYBODY
 
 __all__ = ["member", "member_of", "new_member", "pack", "unpack"]

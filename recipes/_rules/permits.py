@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from recipes._contract.contenders import GRANTED, Ahead, Contender
-from recipes._contract.record import record
 from recipes._contract.rule import Rule
+from recipes._record import record
 
 __all__ = ["Permits", "limit_of", "may_hold", "permits", "permits_of"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipes._contract.contenders import Contender
-from recipes._contract.record import record
+from recipes._record import record
 from recipes._rules.holding import granted
 from recipes._rules.members import member_of, unpack
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 from recipes._contract.connection import Request
-from recipes._contract.record import record
+from recipes._record import record
 
 __all__ = ["Effect", "Effects", "Receive"]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from recipes._contract.connection import Batch, Mailbox, Request, parts_of
 from recipes._contract.deadline import NEVER, Expired
-from recipes._contract.record import record
 from recipes._contract.wakeups import Event
 from recipes._programs.crew import Ended
+from recipes._record import record
 from recipes._run.effects import Effects, Receive
 
 if TYPE_CHECKING:

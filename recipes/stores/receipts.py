@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 from recipes._contract.operations import Stored, Write, Written
 from recipes._contract.protocol import Steps
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.errors import StoreError
 
 __all__ = ["Exchange", "Exchanged", "Receipts", "settle_once", "write_once"]

@@ -11,11 +11,11 @@ import pytest
 from recipes._contract.connection import Batch, Request
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Entry, StoreOp, Ticket, Withdraw
-from recipes._contract.record import record
 from recipes._contract.wakeups import Event, Gone
 from recipes._programs.crew import Beside, Crew, Ended
 from recipes._programs.hold import HeldState
 from recipes._programs.steps import Attach, Wait
+from recipes._record import record
 from recipes._run.interpreter import Receive
 from recipes.errors import SessionLost, StoreUnavailable
 from tests.run.doubles import HandRuntime

@@ -42,7 +42,7 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.queue import Command
 

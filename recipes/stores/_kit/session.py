@@ -11,8 +11,8 @@ from typing import Any
 
 from recipes._contract.connection import Mailbox, OnEnd
 from recipes._contract.operations import Op, Open
-from recipes._contract.record import record
 from recipes._contract.wakeups import Changed, Event, Gone
+from recipes._record import record
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.stores._kit.queue import Command, is_queue

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from recipes._contract.operations import Open, Opened
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.errors import StoreFull, StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores._kit.cell import Cell, Claim, Drop, Keep, Peek, Take

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.stores.redis.access import Access
 from recipes.stores.redis.places import Address, Place, place_of
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from redis.crc import key_slot
 from redis.exceptions import AuthenticationError
 
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.errors import StoreDenied, StoreError, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.redis.access import Access
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipes._contract.connection import Mailbox, Request
-from recipes._contract.record import record
+from recipes._record import record
 
 __all__ = ["Command", "Listen", "Run", "Scan", "Sure", "Track", "Word"]
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar
 from redis import exceptions
 
 from recipes._contract.connection import Batch, Request
-from recipes._contract.record import record
 from recipes._contract.wakeups import Disturbed
+from recipes._record import record
 from recipes._run.clock import boot_time
 from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.redis.access import Access

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from recipes._contract.operations import Open, Opened
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.errors import StoreError, StoreRefused, StoreUnavailable
 from recipes.stores._kit.cell import Cell, Claim, Drop, Keep, Peek, Take
 from recipes.stores._kit.queue import Command

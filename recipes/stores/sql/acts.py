@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.operations import Entry, Listing, Snapshot, Stored, Ticket
-from recipes._contract.record import record
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Gone
+from recipes._record import record
 from recipes.errors import SessionLost
 from recipes.stores._kit.queue import ENDED, Put, kind_of, ref_of, target_of
 from recipes.stores.receipts import Exchanged

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from recipes._contract.contenders import DOWNGRADED
 from recipes._contract.names import encode
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.errors import LockLost, LockTimeout, StoreRefused
 from recipes.stores.sql.protocol_shedlock import shedlock_tables_of
 from recipes.stores.sql.requests import Ask

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from recipes._contract.connection import Mailbox, Request
-from recipes._contract.record import record
 from recipes._contract.wakeups import Changed, Gone
+from recipes._record import record
 
 __all__ = ["Act", "Ask", "Listen", "Transact", "Work"]
 

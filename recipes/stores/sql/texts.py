@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.stores.sql.requests import Ask
 
 __all__ = ["Call", "Said", "Texts", "call_of"]

@@ -10,9 +10,9 @@ from typing import Any
 from recipes._contract import operations as ops
 from recipes._contract.connection import Mailbox
 from recipes._contract.contenders import Ahead, Contender
-from recipes._contract.record import record
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Gone
+from recipes._record import record
 from recipes.errors import SessionLost
 from recipes.stores._kit.queue import ENDED, Command, Put, kind_of, ref_of, target_of, watched_on_joining
 from recipes.stores._kit.session import Observe, Observed

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from recipes._contract.connection import Batch
 from recipes._contract.operations import Read, Settle, Stored, Write, Written
 from recipes._contract.protocol import RequestContext, Steps
-from recipes._contract.record import record
+from recipes._record import record
 from recipes.errors import StoreUnavailable
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 from recipes.stores.zookeeper.layout import NO_LOCK, Layout
