@@ -35,11 +35,11 @@ __all__ = [
     "writes",
 ]
 
-COUNTED = ("etcd-3.4", "etcd-3.5", "zookeeper-3.8")
+COUNTED = servers.CONSENSUS
 """The servers that these are about; Redis, where an operation is one command, has a file of its own."""
 
 LOOKED = {"etcd": [("/kv/txn",)], "zookeeper": [("Create", "Children")]}
-RELEASED = {"etcd": [("/kv/txn",)], "zookeeper": [("Delete",)]}
+RELEASED = {"etcd": [("/kv/deleterange",)], "zookeeper": [("Delete",)]}
 GRANTED = {"etcd": [("/kv/range",)], "zookeeper": []}  # there, the event is the proof
 MOVED_UP = {"etcd": [], "zookeeper": [("Get", "Children")]}  # in a short queue: the proof is a look
 GRANTED_LONG = {"etcd": [("/kv/txn",)], "zookeeper": []}
@@ -56,7 +56,7 @@ def no_periodic_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def kind(store: ServerStore) -> str:
     """Return which kind of store it is."""
-    return store.server.scheme
+    return store.server.kind
 
 
 def trips(seen: list[Asked]) -> list[tuple[str, ...]]:

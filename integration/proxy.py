@@ -26,6 +26,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from typing import Any, Literal, Self, TypeVar
 
+from integration.harness.grpc_wire import GrpcWire
 from integration.harness.http_wire import HttpWire
 from integration.harness.link import CUT, Direction, Gate, Link, Piece, Policy
 from integration.harness.process import Server, url_of
@@ -40,6 +41,7 @@ __all__ = ["Counts", "Proxy", "Request", "Toll", "Trap", "matching"]
 T = TypeVar("T")
 WIRES: dict[str, Callable[[], Wire]] = {
     "etcd": HttpWire,
+    "etcd+grpc": GrpcWire,
     "zookeeper": ZooKeeperWire,
     "redis": RedisWire,
     "postgresql": SqlWire,

@@ -42,6 +42,8 @@ from integration.harness.zookeeper import Java, ZooKeeper, ZooKeeperCluster
 
 __all__ = [
     "ALL",
+    "CONSENSUS",
+    "ETCDS",
     "Database",
     "Etcd",
     "EtcdCluster",
@@ -65,6 +67,7 @@ __all__ = [
     "clean",
     "etcd_34",
     "etcd_35",
+    "etcd_grpc",
     "eventually",
     "find_etcdctl",
     "kazoo_client",
@@ -92,6 +95,11 @@ def etcd_34(*, install: bool = True) -> Etcd:
 def etcd_35(*, install: bool = True) -> Etcd:
     """Return an etcd 3.5, not yet started."""
     return Etcd("etcd-3.5", find_etcd_35(install=install))
+
+
+def etcd_grpc(*, install: bool = True) -> Etcd:
+    """Return an etcd 3.4 that clients ask by gRPC, not yet started."""
+    return Etcd("etcd-grpc", find_etcd_34(install=install), grpc=True)
 
 
 def zookeeper_38(*, install: bool = True, tick_ms: int = 500) -> ZooKeeper:
@@ -169,6 +177,11 @@ class Promised:
 ALL: Mapping[str, Promised] = {
     "etcd-3.4": Promised(etcd_34, "3.4.23", "RECIPES_TEST_ETCD_34"),
     "etcd-3.5": Promised(etcd_35, "3.5.1", "RECIPES_TEST_ETCD_35"),
+    "etcd-grpc": Promised(etcd_grpc, "3.4.23", "RECIPES_TEST_ETCD_34"),
     "zookeeper-3.8": Promised(zookeeper_38, "3.8.0", "RECIPES_TEST_ZOOKEEPER"),
     "redis-7": Promised(redis, "7.0.15", "RECIPES_TEST_REDIS"),
 }
+ETCDS = tuple(name for name in ALL if name.startswith("etcd"))
+"""Those that are etcd, in whichever version and whatever they are asked in."""
+CONSENSUS = (*ETCDS, "zookeeper-3.8")
+"""Those whose members agree by consensus, and which end sessions themselves."""

@@ -196,7 +196,7 @@ class ZooKeeperStore(ServerStore):
 class ZooKeeperNameStore(ZooKeeperStore):
     """A root where each lock is one ephemeral node; what shows it is its path, and its cell names it."""
 
-    has_queue = False
+    has_queue = hands_on = False
     foreign_can_join_while_held = False
     malformed_blocks = True
     options: Mapping[str, Any]
@@ -232,6 +232,7 @@ class RedisStore(ServerStore):
     """A prefix on Redis; what it shows is read with redis-py, key by key."""
 
     server: servers.Redis | servers.RedisSentinels | servers.RedisCluster
+    hands_on = False
     foreign_can_join_while_held = False
     strangers_have_tokens = False
     sessions_end_at_renewal = True
@@ -353,6 +354,7 @@ class SqlStore(ServerStore):
     has_foreign = False  # nobody else's layout is there
     tables = "contract_"
     restart_grace = 60  # the longest session of a test; clients that disagree have other tables
+    spare_threads = 12  # of two clients, each of which has one for joins and for the rest, and up to four
 
     def __init__(self, server: Any, prefix: str) -> None:
         super().__init__(server, prefix)

@@ -1,4 +1,4 @@
-"""The proxy reads the HTTP of the gateway, ZooKeeper's frames and Redis's, and loses just what it should."""
+"""The proxy reads the HTTP of etcd's gateway, gRPC, ZooKeeper's frames, and loses just what it should."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
+import h2.config
+import h2.connection
+import h2.events
 import pytest
 import redis
 from kazoo.client import KazooClient
@@ -19,9 +22,11 @@ from redis.retry import Retry
 
 from integration import servers
 from integration.harness.etcd import encoded
+from integration.harness.etcd_messages import MESSAGES
 from integration.proxy import Proxy, matching
 
 SOON_S = 30
+FRAME = 2_000
 ONCE = Retry(NoBackoff(), 0)
 
 
@@ -133,6 +138,194 @@ def test_a_watch_stream_goes_both_ways_at_once(etcd: servers.Etcd, gateway: Prox
         with pytest.raises(ConnectionResetError):
             line()
     assert counts.requests == {"/v3/watch": 1, "/v3/watch chunk": 3}
+
+
+# etcd by gRPC.
+
+
+class Calls:
+    """One connection by the library h2, on which calls are made side by side."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+        self.messages: dict[int, list[bytes]] = {}
+        self.ended: set[int] = set()
+
+    def __enter__(self) -> Self:
+        self._socket = connect(self._proxy)
+        self._h2.initiate_connection()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def begin(self, path: str) -> int:
+        """Open a stream, and say nothing on it yet."""
+        stream = self._h2.get_next_available_stream_id()
+        head = {":method": "POST", ":scheme": "http", ":authority": "etcd", ":path": f"/etcdserverpb.{path}"}
+        head |= {"te": "trailers", "content-type": "application/grpc"}
+        self._h2.send_headers(stream, list(head.items()))
+        self.messages[stream] = []
+        return stream
+
+    def say(self, stream: int, message: Any, *, last: bool = False) -> None:
+        """Say one message, a long one in several frames."""
+        data = message.SerializeToString()
+        data = bytes(1) + len(data).to_bytes(4) + data
+        for at in range(0, len(data), FRAME):
+            self._h2.send_data(stream, data[at : at + FRAME], end_stream=last and at + FRAME >= len(data))
+
+    def ask(self, path: str, message: Any) -> int:
+        """Make a call; nothing is sent before `flush`."""
+        stream = self.begin(path)
+        self.say(stream, message, last=True)
+        return stream
+
+    def flush(self) -> None:
+        """Send all that was said."""
+        self._socket.sendall(self._h2.data_to_send())
+
+    def heard(self, stream: int, most: int = 1) -> list[bytes]:
+        """Return the messages of a stream, when there are so many or it has ended."""
+        self.flush()
+        while len(self.messages[stream]) < most and stream not in self.ended:
+            data = self._socket.recv(65536)
+            if not data:
+                raise ConnectionResetError
+            for event in self._h2.receive_data(data):
+                if isinstance(event, h2.events.DataReceived):
+                    self.messages[event.stream_id].append(event.data[5:])
+                    self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                elif isinstance(event, h2.events.StreamEnded):
+                    self.ended.add(event.stream_id)
+            self.flush()
+        return self.messages[stream]
+
+
+def a_put(key: str, value: str = "v") -> Any:
+    return MESSAGES["PutRequest"](key=key.encode(), value=value.encode())
+
+
+@pytest.fixture
+def before_grpc(etcd_grpc: servers.Etcd) -> Iterator[Proxy]:
+    etcd_grpc.start()
+    with Proxy.of(etcd_grpc) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def calls(before_grpc: Proxy) -> Iterator[Calls]:
+    with Calls(before_grpc) as made:
+        yield made
+
+
+def test_calls_side_by_side_on_one_connection_are_counted_each(
+    before_grpc: Proxy, calls: Calls, prefix: str
+) -> None:
+    grant = MESSAGES["LeaseGrantRequest"](TTL=60)
+    seen = before_grpc.expect(matching("kv/put", encoded(f"{prefix}/1")))
+    with before_grpc.counting() as counts:
+        asked = [calls.ask("KV/Put", a_put(f"{prefix}/{n}", "v" * 5_000 * n)) for n in range(5)]
+        asked += [
+            calls.ask("KV/Range", MESSAGES["RangeRequest"](key=b"x")),
+            calls.ask("Lease/LeaseGrant", grant),
+        ]
+        assert all(calls.heard(stream) for stream in asked)
+    assert counts.requests == {"/v3/kv/put": 5, "/v3/kv/range": 1, "/v3/lease/grant": 1}
+    assert (counts.replies, counts.events, before_grpc.connections) == (7, 0, 1)
+    assert seen.request is not None
+    assert json.loads(seen.request.body) == {"key": encoded(f"{prefix}/1"), "value": encoded("v" * 5_000)}
+
+
+def test_a_reply_that_says_only_that_it_failed_is_one(before_grpc: Proxy, calls: Calls) -> None:
+    with before_grpc.counting() as counts:
+        assert calls.heard(calls.ask("Lease/LeaseRevoke", MESSAGES["LeaseRevokeRequest"](ID=7))) == []
+        assert calls.heard(calls.ask("KV/Nothing", MESSAGES["PutRequest"]())) == []
+    assert counts.requests == {"/v3/lease/revoke": 1, "/etcdserverpb.KV/Nothing": 1}
+    assert counts.replies == 2
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_lost_reply_was_committed_by_grpc(
+    etcd_grpc: servers.Etcd, before_grpc: Proxy, calls: Calls, prefix: str, silent: bool
+) -> None:
+    trap = before_grpc.drop_reply(2, match=matching("kv/put", encoded(f"{prefix}/")), silent=silent)
+    assert calls.heard(calls.ask("KV/Put", a_put(f"{prefix}/first")))
+    second = calls.ask("KV/Put", a_put(f"{prefix}/second"))
+    if silent:
+        calls.flush()
+    else:
+        with pytest.raises(ConnectionResetError):
+            calls.heard(second)
+    assert trap.sprung.wait(SOON_S)
+    assert etcd_grpc.keys(f"{prefix}/") == [f"{prefix}/first", f"{prefix}/second"]
+    assert before_grpc.connections == silent
+    with Calls(before_grpc) as again:
+        assert again.heard(again.ask("KV/Put", a_put(f"{prefix}/second"))), "only once"
+
+
+def test_a_lost_request_was_not_committed_by_grpc_and_what_was_before_it_was(
+    etcd_grpc: servers.Etcd, before_grpc: Proxy, calls: Calls, prefix: str
+) -> None:
+    trap = before_grpc.drop_request(match=matching("kv/put", encoded(f"{prefix}/b")))
+    calls.heard(calls.ask("KV/Put", a_put(f"{prefix}/a")))
+    asked = [calls.ask("KV/Put", a_put(f"{prefix}/{name}")) for name in "bc"]
+    with pytest.raises(ConnectionResetError):
+        calls.heard(asked[0])
+    assert trap.sprung.is_set()
+    assert etcd_grpc.keys(f"{prefix}/") == [f"{prefix}/a"]
+
+
+def test_a_held_request_by_grpc_is_carried_out_when_released(
+    etcd_grpc: servers.Etcd, before_grpc: Proxy, calls: Calls, prefix: str
+) -> None:
+    trap = before_grpc.hold_request(match=matching("kv/put"))
+    asked = calls.ask("KV/Put", a_put(prefix))
+    calls.flush()
+    assert trap.sprung.wait(SOON_S)
+    assert etcd_grpc.keys(prefix) == []
+    before_grpc.release(trap)
+    assert calls.heard(asked)
+    assert etcd_grpc.keys(prefix) == [prefix]
+
+
+def watch(key: str) -> Any:
+    made = MESSAGES["WatchCreateRequest"](key=key.encode())
+    return MESSAGES["WatchRequest"](create_request=made)
+
+
+def test_the_messages_of_watches_by_grpc_are_told_apart(
+    etcd_grpc: servers.Etcd, before_grpc: Proxy, calls: Calls, prefix: str
+) -> None:
+    def last(count: int) -> Any:
+        return MESSAGES["WatchResponse"].FromString(calls.heard(stream, count)[-1])
+
+    with before_grpc.counting() as counts:
+        stream = calls.begin("Watch/Watch")
+        for count, name in enumerate("ab", 1):
+            calls.say(stream, watch(f"{prefix}/{name}"))
+            assert last(count).created
+        etcd_grpc.put(f"{prefix}/b")
+        assert last(3).events
+    assert counts.requests == {"/v3/watch": 1, "/v3/watch chunk": 2}
+    assert (counts.replies, counts.events) == (3, 1)
+
+    before_grpc.lose_events()
+    lost = before_grpc.counts().events
+    etcd_grpc.put(f"{prefix}/a", "v" * 40_000)  # in several frames
+    assert servers.eventually(lambda: before_grpc.counts().events > lost, SOON_S)
+    calls.say(stream, MESSAGES["WatchRequest"](cancel_request={"watch_id": 1}))
+    assert last(4).canceled
+    before_grpc.heal()
+    etcd_grpc.put(f"{prefix}/a", "heard")
+    assert last(5).events[0].kv.value == b"heard"
+
+    trap = before_grpc.drop_reply(match=matching("watch chunk"))
+    calls.say(stream, watch(f"{prefix}/c"))
+    with pytest.raises(ConnectionResetError):
+        last(6)
+    assert trap.sprung.is_set()
 
 
 # ZooKeeper.

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["guard"]
 
+NEVER = "-1"
+"""A revision that no key was created at."""
+
 
 def guard(grant: Grant | AsyncGrant) -> dict[str, Any]:
     """Return the comparison "only if I still hold it", for a transaction of yours.
@@ -35,7 +38,9 @@ def guard(grant: Grant | AsyncGrant) -> dict[str, Any]:
     if not isinstance(grant._runtime.backend, EtcdBackend):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for etcd takes one of etcd")
     token = str(hold.entry.token)
-    if hold.rewritten:
+    if not hold.guard():
+        standing = {"target": "CREATE", "create_revision": NEVER}
+    elif hold.rewritten:
         standing = {"target": "CREATE", "create_revision": token}
     else:  # as it was created, and not rewritten since
         standing = {"target": "MOD", "mod_revision": token}

@@ -13,6 +13,7 @@ from integration.credentials.servers import SecureEtcd, SecureRedis, SecureZooKe
 SECURE: dict[str, Callable[[], servers.Server]] = {
     "etcd-3.4-tls": lambda: SecureEtcd("etcd-3.4"),
     "etcd-3.5-mutual": lambda: SecureEtcd("etcd-3.5", mutual=True),
+    "etcd-grpc-mutual": lambda: SecureEtcd("etcd-3.4", mutual=True, grpc=True),
     "redis-tls": SecureRedis,
     "redis-mutual": lambda: SecureRedis(mutual=True),
     "zookeeper-3.8-tls": SecureZooKeeper,

@@ -34,6 +34,7 @@ class SecureEtcd(servers.Etcd):
         mutual: Whether to ask clients for a certificate.
         token_ttl_s: After how many seconds without use a token is forgotten.
         prefix: The keys under which ``USER`` may read and write.
+        grpc: Whether its URL asks for gRPC.
     """
 
     def __init__(
@@ -45,12 +46,13 @@ class SecureEtcd(servers.Etcd):
         token_ttl_s: int = 300,
         prefix: str = "t-",
         certificate: str | None = None,
+        grpc: bool = False,
     ) -> None:
         plain = servers.ALL[label].make()
         assert isinstance(plain, servers.Etcd)
         super().__init__(f"{label}-secure", plain.binary)
         plain.close()
-        self.scheme = "etcds" if tls else "etcd"
+        self.scheme = ("etcds" if tls else "etcd") + ("+grpc" if grpc else "")
         self.authority = Authority(self.home.with_name(f"{self.home.name}-tls"))
         self._certificate = certificate or self.authority.issue("server")
         self._tls = tls

@@ -34,6 +34,11 @@ class Cluster(ABC, Generic[S]):
         """The scheme of its URL."""
         return self.members[0].scheme
 
+    @property
+    def kind(self) -> str:
+        """Which kind of store it is, whatever it is asked in."""
+        return self.members[0].kind
+
     def start(self) -> Self:
         """Start every member that is not running and wait until all serve."""
         with self._starting:  # the cases of a test that failed may all come to start it again

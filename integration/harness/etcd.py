@@ -28,10 +28,14 @@ class Etcd(Server):
 
     scheme = "etcd"
 
-    def __init__(self, label: str, binary: Path, *, name: str = "one", election_ms: int = 500) -> None:
+    def __init__(
+        self, label: str, binary: Path, *, name: str = "one", election_ms: int = 500, grpc: bool = False
+    ) -> None:
         port, self.peer_port = free_ports(2)
         super().__init__(label, port)
         self.binary = binary
+        if grpc:  # clients ask it so; what the tests ask, they ask the gateway
+            self.scheme = "etcd+grpc"
         self.name = name
         self.cluster: str | None = None
         self._election_ms = election_ms
@@ -132,10 +136,19 @@ class EtcdCluster(Cluster[Etcd]):
     """Three etcd members on loopback, or on a hub."""
 
     def __init__(
-        self, label: str, binary: Path, *, size: int = 3, election_ms: int = 1000, hub: Hub | None = None
+        self,
+        label: str,
+        binary: Path,
+        *,
+        size: int = 3,
+        election_ms: int = 1000,
+        hub: Hub | None = None,
+        grpc: bool = False,
     ) -> None:
         names = [f"n{number}" for number in range(1, size + 1)]
-        members = [Etcd(f"{label}-{name}", binary, name=name, election_ms=election_ms) for name in names]
+        members = [
+            Etcd(f"{label}-{name}", binary, name=name, election_ms=election_ms, grpc=grpc) for name in names
+        ]
         super().__init__(members, hub)
         plan = ",".join(f"{member.name}=http://{member.host}:{member.peer_port}" for member in self.members)
         for member in self.members:

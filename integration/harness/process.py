@@ -89,6 +89,11 @@ class Server(ABC):
         return url_of(self.scheme, [self.address], prefix)
 
     @property
+    def kind(self) -> str:
+        """Which kind of store it is, whatever it is asked in."""
+        return self.scheme.partition("+")[0]
+
+    @property
     def address(self) -> str:
         """Return ``host:port``."""
         return f"{self.host}:{self.port}"

@@ -2,8 +2,8 @@
 
 A ``Wire`` reads along on one connection. It gives back the very bytes it was given, cut
 where a message ends, so that a proxy can pass everything on and still withhold exactly
-one reply. It never holds back what it cannot yet read, except a part of a ZooKeeper
-frame, of which no reader could make anything anyway.
+one reply. It never holds back what it cannot yet read, except a part of a frame of
+ZooKeeper or HTTP/2, of which no reader could make anything anyway.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["Match", "Raw", "Request", "Wire", "matching"]
 class Request:
     """One thing a client asked.
 
-    ``label`` is what counters count by and what ``matching`` compares: the path of an
-    HTTP request, that path and `` chunk`` for a message on its stream, the name of a
-    ZooKeeper operation. ``path`` is the path of the URL or of the node, ``body`` the body
-    or the whole frame.
+    ``label`` is what counters count by and what ``matching`` compares: the path of an HTTP
+    request (of a call by gRPC, the one that the gateway has for it), that path and `` chunk``
+    for a message on its stream, the name of a ZooKeeper operation. ``path`` is the path of
+    the URL or of the node, ``body`` the body or the whole frame.
     """
 
     label: str

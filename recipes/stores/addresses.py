@@ -8,8 +8,9 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from recipes._record import record
 
 __all__ = ["Address", "Endpoint", "addresses", "forget_unsent", "look_up", "numeric", "tune"]
 
@@ -17,7 +18,7 @@ Address = tuple[int, tuple[Any, ...]]
 """A socket family, and what ``connect`` takes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Endpoint:
     """One server."""
 

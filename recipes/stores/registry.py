@@ -24,6 +24,8 @@ SCHEMES = {
     "zookeepers": "recipes.stores.zookeeper:backend",
     "etcd": "recipes.stores.etcd:backend",
     "etcds": "recipes.stores.etcd:backend",
+    "etcd+grpc": "recipes.stores.etcd:backend",
+    "etcds+grpc": "recipes.stores.etcd:backend",
     "redis": "recipes.stores.redis:backend",
     "rediss": "recipes.stores.redis:backend",
     "redis+sentinel": "recipes.stores.redis:backend",

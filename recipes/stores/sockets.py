@@ -6,13 +6,17 @@ import math
 import os
 import select
 import socket
-import ssl
+import sys
 import time
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from recipes._run.waiting import SLICE_S
 from recipes.stores.addresses import Address, Endpoint, addresses, forget_unsent, tune
-from recipes.stores.tls import CLOSED, tls_words
+from recipes.stores.tls import CLOSED, is_of_tls, tls_words
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["Conn", "any_ready", "describe", "dial", "readable"]
 
@@ -49,6 +53,14 @@ def any_ready(read: Iterable[int], write: Iterable[int], timeout_s: float) -> se
     return {*some[0], *some[1]}  # pragma: no cover
 
 
+def _not_now() -> tuple[type[Exception], ...]:
+    """Return what says that a socket cannot send or receive at once; with TLS once that is imported."""
+    module = sys.modules.get("ssl")
+    if module is None:
+        return (BlockingIOError,)
+    return BlockingIOError, module.SSLWantReadError, module.SSLWantWriteError
+
+
 class Conn:
     """One connection; the socket never blocks, the methods wait until their deadline (``time.monotonic``)."""
 
@@ -57,7 +69,7 @@ class Conn:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         # TLS may hold decrypted bytes that no poll sees; a plain reply is never there at once.
-        self._eager = isinstance(sock, ssl.SSLSocket)
+        self._eager = hasattr(sock, "do_handshake")
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send all of ``data``."""
@@ -70,7 +82,7 @@ class Conn:
 
     def receive(self, deadline: float) -> bytes:
         """Return what arrives next, ``b""`` at the end of the connection."""
-        if not self._eager:
+        if not self._eager or time.monotonic() >= deadline:  # TLS may have something at any time
             self._await(False, deadline)
         while (data := self.receive_some()) is None:
             self._await(False, deadline)
@@ -80,14 +92,14 @@ class Conn:
         """Send what fits in now, and return how much that was."""
         try:
             return self.sock.send(data)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except _not_now():
             return 0
 
     def receive_some(self) -> bytes | None:
         """Return what is there, None if nothing is."""
         try:
             return self.sock.recv(_READ)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except _not_now():
             return None
 
     def stale(self) -> bool:
@@ -158,6 +170,8 @@ def _connect(
 
 
 def _handshake(sock: ssl.SSLSocket, deadline: float, stop: Callable[[], bool]) -> None:
+    import ssl  # noqa: PLC0415 - whatever made its context has imported it
+
     while True:
         try:
             return sock.do_handshake()
@@ -180,7 +194,7 @@ def _sliced(sock: socket.socket, write: bool, deadline: float, stop: Callable[[]
 
 def describe(error: Exception) -> str:
     """Return what happened, in words without secrets."""
-    if isinstance(error, ssl.SSLError):
+    if is_of_tls(error):
         return tls_words(error)
     if isinstance(error, OSError) and error.strerror:
         number = error.errno if error.strerror.startswith(_OF_ASYNCIO) else None

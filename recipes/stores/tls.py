@@ -1,24 +1,28 @@
-"""TLS for the stores on a network: the context that options ask for, and what a failure was, in words."""
+"""TLS for the stores on a network: the context that options ask for, and what a failure was, in words.
+
+`ssl` is imported with the first context: without one there is no error of TLS.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-import ssl
+import sys
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from recipes.stores.urls import encrypted, encrypts
 
-__all__ = ["CLOSED", "FileContext", "context_for", "given", "refused_by_tls", "tls_text", "tls_words"]
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["CLOSED", "context_for", "given", "is_of_tls", "refused_by_tls", "tls_text", "tls_words"]
 
 NAMES = frozenset(("ssl_context", "tls_ca", "tls_cert", "tls_key"))
 """The options."""
 
-_logger = logging.getLogger("recipes")
-
 _TEXT = re.compile(r"\[SSL: (\w+)\] (.*?)(?: \(_ssl\.c:\d+\))?$")
+_GONE = ("SSLEOFError", "SSLZeroReturnError", "SSLSyscallError")
 CLOSED = "the connection was closed; does this port speak TLS?"
 """What a port that does not, and a server that goes down, do alike."""
 _REASONS = (
@@ -76,6 +80,10 @@ def given(options: Mapping[str, Any]) -> tuple[ssl.SSLContext | None, dict[str, 
 
 
 def _context(given: dict[str, Any]) -> ssl.SSLContext:
+    import ssl  # noqa: PLC0415
+
+    from recipes.stores.tls_files import FileContext  # noqa: PLC0415
+
     context = given.pop("ssl_context", None)
     if context is None:
         return FileContext(**{name: _path(name, value) for name, value in given.items()})
@@ -92,100 +100,21 @@ def _path(name: str, value: Any) -> str:
     return os.fsdecode(value)
 
 
-class FileContext(ssl.SSLContext):
-    """A client's context made of files, which may be replaced while it is in use.
-
-    Each new connection uses what the files hold then; while they cannot be used, what they held before.
-
-    Args:
-        tls_ca: The CAs to trust, in PEM; by default those of the system.
-        tls_cert: The client's own certificate, with what leads to its CA, in PEM.
-        tls_key: Its key, if that is in a file of its own.
-    """
-
-    def __new__(cls, *, tls_ca: str = "", tls_cert: str = "", tls_key: str = "") -> Self:  # noqa: ARG004
-        """Be a context of the kind that clients use, for code that looks at it."""
-        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
-
-    def __init__(self, *, tls_ca: str = "", tls_cert: str = "", tls_key: str = "") -> None:
-        if tls_key and not tls_cert:
-            raise ValueError("tls_key= needs tls_cert=")
-        self._files = (tls_ca, tls_cert, tls_key)
-        self._seen = self._state()
-        self._loaded = _loaded(*self._files)
-
-    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
-        """Same as of ``ssl.SSLContext``, by what the files hold now."""
-        return self._fresh().wrap_socket(*args, **options)
-
-    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
-        """Same as of ``ssl.SSLContext``, by what the files hold now."""
-        return self._fresh().wrap_bio(*args, **options)
-
-    def _fresh(self) -> ssl.SSLContext:
-        state = self._state()
-        if state != self._seen:
-            self._seen = state
-            try:
-                self._loaded = _loaded(*self._files)
-            except ValueError as error:
-                _logger.warning("%s; what was read before is used", error)
-        return self._loaded
-
-    def _state(self) -> list[tuple[int, ...] | None]:
-        return [_stamp(path) for path in self._files]
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    try:
-        stat = os.stat(path)  # noqa: PTH116 - three times for each connection
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def _loaded(tls_ca: str, tls_cert: str, tls_key: str) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=tls_ca or None)
-    except OSError as error:
-        raise ValueError(f"tls_ca={tls_ca!r}: {_file_trouble(error, 'no certificates in PEM')}") from None
-    if tls_cert:
-        try:
-            context.load_cert_chain(tls_cert, tls_key or None, password=_no_password)
-        except (OSError, _EncryptedError) as error:
-            named = f"tls_cert={tls_cert!r}" + (f", tls_key={tls_key!r}" if tls_key else "")
-            raise ValueError(
-                f"{named}: {_file_trouble(error, 'no certificate with its key in PEM')}"
-            ) from None
-    return context
-
-
-class _EncryptedError(Exception):
-    """The key is encrypted."""
-
-
-def _no_password() -> str:
-    raise _EncryptedError  # else OpenSSL asks at the terminal
-
-
-def _file_trouble(error: Exception, otherwise: str) -> str:
-    if isinstance(error, _EncryptedError):
-        return "the key is encrypted; load it into an ssl_context="
-    if isinstance(error, ssl.SSLError) or not isinstance(error, OSError):
-        return otherwise
-    return error.strerror or otherwise
+def is_of_tls(error: object) -> TypeGuard[ssl.SSLError]:
+    """Whether it is an error of `ssl`."""
+    module = sys.modules.get("ssl")
+    return module is not None and isinstance(error, module.SSLError)
 
 
 def refused_by_tls(error: BaseException) -> bool:
     """Whether one side does not accept the other, as opposed to a connection that went away."""
-    gone = ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
-    return isinstance(error, ssl.SSLError) and not isinstance(error, gone)
+    return is_of_tls(error) and type(error).__name__ not in _GONE
 
 
 def tls_words(error: ssl.SSLError) -> str:
     """Return what went wrong, for people; no secret is in it."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _not_accepted(error.verify_message)
+    if (why := getattr(error, "verify_message", None)) is not None:
+        return _not_accepted(why)
     if not refused_by_tls(error):
         return CLOSED
     reason = getattr(error, "reason", None) or ""

@@ -9,11 +9,12 @@ from typing import Any
 from recipes._contract.operations import Withdraw
 from recipes.errors import SessionLost, StoreFull
 from recipes.stores import sockets
-from recipes.stores.etcd import codec, session, tasks, tasks_conn
+from recipes.stores.etcd import codec, pool, tasks, tasks_conn
+from recipes.stores.etcd.pool import Pipeline, Pool
 from recipes.stores.etcd.protocol import EtcdProtocol, stands
-from recipes.stores.etcd.session import LeanSession, Pipeline
 from recipes.stores.etcd.wire_dial import Endpoints
 from recipes.stores.sockets import Conn
+from tests.mutants.in_sqlite import rewritten
 from tests.mutants.transports import TransportMutant, nothing
 from tests.simulation.bugs import swap
 
@@ -25,13 +26,13 @@ def _swept_by_its_own_server_only() -> list[Any]:
         self._sweep(time.monotonic())
         return original(self, deadline)
 
-    original = LeanSession.take
-    return [*swap(LeanSession, "sweep", nothing), *swap(LeanSession, "take", take)]
+    original = Pool.take
+    return [*swap(Pool, "sweep", nothing), *swap(Pool, "take", take)]
 
 
 def _swept_before_it_has_answered() -> list[Any]:
-    original = LeanSession._sweep
-    return swap(LeanSession, "_sweep", lambda self, now: original(self, math.inf))
+    original = Pool._sweep
+    return swap(Pool, "_sweep", lambda self, now: original(self, math.inf))
 
 
 def _free_though_it_never_answered() -> list[Any]:
@@ -43,8 +44,8 @@ def _free_though_it_never_answered() -> list[Any]:
         self._sweep(0.0)
         return original(self, deadline)
 
-    original = LeanSession.take
-    return [*swap(LeanSession, "_sweep", sweep), *swap(LeanSession, "take", take)]
+    original = Pool.take
+    return [*swap(Pool, "_sweep", sweep), *swap(Pool, "take", take)]
 
 
 def _closed_and_not_swept() -> list[Any]:
@@ -52,16 +53,16 @@ def _closed_and_not_swept() -> list[Any]:
         self._closed = True
         self.drain()
 
-    return swap(LeanSession, "close", close)
+    return swap(Pool, "close", close)
 
 
 def _left_to_the_collector() -> list[Any]:
     kept: list[Any] = []
 
     def close(self: Any) -> None:
-        if self._left and self._conn is not None:
-            kept.append(self._conn)
-            self._conn = None
+        if self._left and self._talk is not None:
+            kept.append(self._talk)
+            self._talk = None
         original(self)
 
     original = Pipeline.close
@@ -76,7 +77,7 @@ def _cut_short() -> list[Any]:
 
 
 def _for_ever_given_up() -> list[Any]:
-    return swap(tasks_conn, "GIVEN_UP_S", 1e9)
+    return rewritten(tasks_conn.Conn, "give_up", ("self._loop.call_later(GIVEN_UP_S, self.reset)", "pass"))
 
 
 def _used_when_given_up() -> list[Any]:
@@ -186,9 +187,7 @@ def _leaves_twice(self: Any, endpoint: Any) -> None:
 
 
 ETCD, PROTOCOL = "etcd connections", "etcd creates given up"
-GIVEN_UP, SESSION, DIAL = (
-    f"tests/stores/etcd/test_{name}.py" for name in ("given_up", "session", "wire_dial")
-)
+GIVEN_UP, POOL, DIAL = (f"tests/stores/etcd/test_{name}.py" for name in ("given_up", "pool", "wire_dial"))
 TASKS, STEPS = "tests/stores/etcd/test_tasks.py", "tests/stores/test_etcd_protocol.py"
 CONNECTIONS = [
     TransportMutant(name, where, tests, plant)
@@ -209,7 +208,7 @@ CONNECTIONS = [
             "a write that was given up is left to the server (blocking)",
             ETCD,
             GIVEN_UP,
-            lambda: swap(session, "only_reads", lambda *_: True),
+            lambda: swap(pool, "only_reads", lambda *_: True),
         ),
         (
             "a write that was given up is left to the server (asyncio)",
@@ -221,7 +220,7 @@ CONNECTIONS = [
             "a read is cut under the server's hands (blocking)",
             ETCD,
             GIVEN_UP,
-            lambda: swap(session, "only_reads", lambda *_: False),
+            lambda: swap(pool, "only_reads", lambda *_: False),
         ),
         (
             "a read is cut under the server's hands (asyncio)",
@@ -244,21 +243,21 @@ CONNECTIONS = [
         ),
         ("a given-up connection counts as good (asyncio)", ETCD, TASKS, _used_when_given_up),
         ("a closed link keeps what was given up", ETCD, GIVEN_UP, _closed_and_not_swept),
-        ("the connection of an interrupted call stays open", ETCD, SESSION, _left_to_the_collector),
+        ("the connection of an interrupted call stays open", ETCD, POOL, _left_to_the_collector),
         ("silence is waited for without end (asyncio)", ETCD, GIVEN_UP, _for_ever_given_up),
         ("an answer that nobody waits for closes nothing (asyncio)", ETCD, TASKS, _answers_close_nothing),
-        ("a long request is cut short", ETCD, SESSION, _cut_short),
+        ("a long request is cut short", ETCD, POOL, _cut_short),
         (
             "after a failure the idle connections stay",
             ETCD,
-            SESSION,
-            lambda: swap(LeanSession, "drain", nothing),
+            POOL,
+            lambda: swap(Pool, "drain", nothing),
         ),
         (
             "any number of idle connections is kept",
             ETCD,
-            SESSION,
-            lambda: swap(LeanSession, "give", lambda self, conn: self._idle.append(conn)),
+            POOL,
+            lambda: swap(Pool, "give", lambda self, talk: self._idle.append(talk)),
         ),
         (
             "a server is left that hardly had any time",

@@ -57,8 +57,8 @@ def _compared_by_value() -> list[Any]:
     def compare_seen(target: Any, mine: Any) -> Any:
         key = target.ref.encode()
         there = codec.compare_present(key, before=mine.token)
-        value = {"target": "VALUE", "result": "EQUAL", "value": codec.text(target.mark.encode())}
-        return [*there, {"key": codec.text(key), **value}] if mine.ticket.minds_marks else there
+        value = {"target": "VALUE", "result": "EQUAL", "value": target.mark.encode()}
+        return [*there, {"key": key, **value}] if mine.ticket.minds_marks else there
 
     return swap(protocol, "_compare_seen", compare_seen)
 
@@ -98,6 +98,10 @@ def _all_below_the_root() -> list[Any]:
     return swap(Layout, "locks", property(locks))
 
 
+def _believes_a_part() -> list[Any]:
+    return swap(codec, "whole", lambda body, reply: True)
+
+
 WHERE = "etcd lists and rewrites"
 STEPS, BOOK, LAYOUT, LISTING = (
     "tests/stores/test_etcd_protocol.py",
@@ -117,6 +121,7 @@ LISTS = [
         ("a queue and its first key share a watch", BOOK, _by_key_alone),
         ("each mailbox has its own watch of a queue", BOOK, _a_watch_each),
         ("any event of a queue is a deletion of a key", BOOK, _deletions_as_of_a_key),
+        ("a reply that lacks results is believed", STEPS, _believes_a_part),
         ("kinds have no numbers", LAYOUT, _no_numbers),
         ("queues of other recipes are locks", LAYOUT, _all_below_the_root),
     )

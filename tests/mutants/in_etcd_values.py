@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 
 from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.pool import Pipeline
 from recipes.stores.etcd.protocol_asking import AskingProtocol
 from recipes.stores.etcd.protocol_values import ValuesProtocol
-from recipes.stores.etcd.session import Pipeline
 from recipes.stores.etcd.tasks import AsyncEtcdConnection
 from tests.mutants.in_sqlite import rewritten
 from tests.mutants.transports import TransportMutant
@@ -108,14 +108,14 @@ ETCD_VALUES = [
         "what was sent counts as unsent (blocking)",
         Pipeline,
         "_fail",
-        ("if unsent:", "if True:"),
+        ("unsent=unsent", "unsent=True"),
         tests=WIRES,
     ),
     _bug(
         "what was not sent may have been done (blocking)",
         Pipeline,
         "__init__",
-        ("unsent=self._conn is None", "unsent=False"),
+        ("unsent=self._talk is None", "unsent=False"),
         tests=WIRES,
     ),
     _bug(

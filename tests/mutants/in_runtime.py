@@ -42,7 +42,7 @@ def _looks_and_then_ends() -> list[Any]:
         if first:
             self._end["end"] = (reason,)
         if self.session.holds.get(self.entry.ticket.id) is self:
-            self.session.holds.pop(self.entry.ticket.id, None)
+            self.session.drop(self)
         if "told" not in self._end:
             self._end["told"] = (reason,)
             if self.on_end is not None:
@@ -61,7 +61,7 @@ def _registered_once_proven() -> list[Any]:
         if hold.remaining(now) <= 0:
             hold.lose(session.reason)
             raise SessionLost(session.reason)
-        session.holds[op.entry.ticket.id] = hold
+        session.take_up(hold)
         if op.max_hold_s is not None:
             self.state.wake_keepalive()
             self.watch_over(hold)

@@ -7,11 +7,12 @@ from typing import Any
 
 from recipes._run import green
 from recipes.stores import streams
-from recipes.stores.etcd import protocol, tasks, wire, wire_answers
+from recipes.stores.etcd import gateway_json, protocol, tasks, wire, wire_answers
 from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.blocking import _Armed as BlockingArmed
 from recipes.stores.etcd.blocking_reader import Reader
-from recipes.stores.etcd.stream import Channel, Documents
+from recipes.stores.etcd.gateway import HttpLine
+from recipes.stores.etcd.stream import Documents, Stream
 from recipes.stores.etcd.stream_book import WatchBook
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.tasks import AsyncEtcdConnection
@@ -20,6 +21,7 @@ from recipes.stores.etcd.tasks import _Server as AsyncServer
 from recipes.stores.etcd.tasks_conn import Conn
 from recipes.stores.etcd.tasks_watching import Watching, _Stream
 from recipes.stores.etcd.wire_dial import Attempt, Endpoints
+from tests.mutants.in_sqlite import rewritten
 from tests.mutants.transports import TransportMutant, nothing
 from tests.simulation.bugs import swap
 
@@ -34,6 +36,7 @@ STREAM = "tests/stores/etcd/test_stream.py"
 BOOK = "tests/stores/etcd/test_stream_book.py"
 MULTIPLEXER = "tests/stores/etcd/test_stream_multiplexer.py"
 WIRE = "tests/stores/etcd/test_wire.py"
+GATEWAY = "tests/stores/etcd/test_gateway.py"
 DIAL = "tests/stores/etcd/test_wire_dial.py"
 ANSWERS = "tests/stores/etcd/test_wire_answers.py"
 
@@ -130,7 +133,7 @@ def _rest_is_dropped() -> list[Any]:
 
 
 def _refusals_without_words() -> list[Any]:
-    return after(Channel, "_events", lambda self: setattr(self, "_refusal", b""))
+    return after(Stream, "_events", lambda self: setattr(self, "_refusal", b""))
 
 
 def _known_until_full() -> list[Any]:
@@ -260,6 +263,19 @@ IN_WIRES = [
     ),
     _a_bug("headers that end a connection are not seen", WIRE, _known_until_full),
     _a_bug("an old token is sent with a login", WIRE, _token_at_login),
+    _a_bug(
+        "numbers are read as they are written", GATEWAY, lambda: swap(gateway_json, "_NUMBERS", frozenset())
+    ),
+    _a_bug(
+        "a whole reply goes with the nonsense behind it",
+        GATEWAY,
+        lambda: rewritten(HttpLine, "feed", ("if not replies:", "if True:")),
+    ),
+    _a_bug(
+        "a line that is at its end is used again",
+        GATEWAY,
+        lambda: rewritten(HttpLine, "feed", ("self.usable = False", "self.usable = True")),
+    ),
     _a_bug(
         "a body of any shape is a document",
         ANSWERS,

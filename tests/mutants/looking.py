@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.mutants.asking import PYTEST, used
 from tests.mutants.planting import VARIABLE, Case, case_named, in_the_package
 from tests.simulation.exhaustive import QUICK, explore
 from tests.simulation.mutants import Mutant, kill
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, run
 
-__all__ = ["LONG", "ROOT", "Fate", "fate"]
+__all__ = ["LONG", "ROOT", "Fate", "fate", "sample"]
 
 ROOT = Path(__file__).parents[2]
 LONG = "a long simulation"
@@ -26,11 +27,6 @@ SAMPLE = {"locks": 2_000, "election": 600, "group": 600, "partitions": 60, "mult
 EARLY = 200
 AIMED = (*range(40), *range(860, 900))  # those of tests/simulation/test_clocks.py
 TRIES = 3
-HANGS_S = 60
-PYTEST = (
-    *("-m", "pytest", "-p", "no:cacheprovider", "-q", "-x", "--no-header", "--tb=no", "-rfE"),
-    *("-o", "timeout_method=signal", f"--timeout={HANGS_S}"),
-)
 UNIT = {
     "predicate": ("tests/programs", "tests/rules"),
     "program": ("tests/programs", "tests/rules"),
@@ -76,17 +72,12 @@ class Fate:
 def fate(name: str, *, default: bool) -> Fate:
     """Look for one bug, in a process of its own: as the default run does, then for longer."""
     case = case_named(name)
-    began = _used()
+    began = used()
     hurry()
     said_by = ((by, said) for by, said in _lookers(case, default=default) if said)
     by, said = next(said_by, ("", ""))
     mutant = case.mutant
-    return Fate(mutant.name, mutant.where, case.store, by, said, round(_used() - began, 1))
-
-
-def _used() -> float:
-    """Return the processor time of this process and those it started, in seconds."""
-    return sum(os.times()[:4])
+    return Fate(mutant.name, mutant.where, case.store, by, said, round(used() - began, 1))
 
 
 def _lookers(case: Case, *, default: bool) -> Iterator[tuple[str, str]]:
@@ -96,12 +87,12 @@ def _lookers(case: Case, *, default: bool) -> Iterator[tuple[str, str]]:
         yield "unit tests", _unit(case, (mutant.tests,))
         return
     with in_the_package(case):
-        yield "simulation", _sample(case.store, mutant.of, range(EARLY))
+        yield "simulation", sample(case.store, mutant.of, range(EARLY))
         if mutant.of == "locks":
             yield "exhaustion", _exhaustion(case.store)
     yield "unit tests", _unit(case, UNIT[mutant.where])
     with in_the_package(case):
-        yield "simulation", _sample(case.store, mutant.of, range(EARLY, SAMPLE[mutant.of]))
+        yield "simulation", sample(case.store, mutant.of, range(EARLY, SAMPLE[mutant.of]))
     if not default:
         yield LONG, _schedules(mutant, case.store)
 
@@ -125,11 +116,11 @@ def _exhaustion(store: str) -> str:
     return ""
 
 
-def _sample(store: str, of: str, seeds: range) -> str:
+def sample(store: str, of: str, seeds: range) -> str:
     """Run what the default run runs, but fewer."""
-    sample = [Schedule(store, seed, flavour="aimed") for seed in AIMED if seeds.start and of == "locks"]
-    sample += [Schedule(store, seed, of=of) for seed in seeds]
-    for at, schedule in enumerate(sample):
+    chosen = [Schedule(store, seed, flavour="aimed") for seed in AIMED if seeds.start and of == "locks"]
+    chosen += [Schedule(store, seed, of=of) for seed in seeds]
+    for at, schedule in enumerate(chosen):
         verdict = run(schedule)
         if at % CHUNK == 0:
             collect()
@@ -154,7 +145,7 @@ def _failing(mutant: str, *tests: str) -> str:
     """Run tests until one fails, and return it; empty: none did."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")}
     environment = {**inherited, VARIABLE: mutant}
-    command = [sys.executable, *PYTEST, *tests]
+    command = [sys.executable, "-m", "pytest", *PYTEST, *tests]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600
     )

@@ -14,8 +14,8 @@ from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import TaskMailbox
 from recipes._run.watchdog import Watchdog
+from recipes.stores.etcd.pool import Pool
 from recipes.stores.etcd.protocol import EtcdProtocol
-from recipes.stores.etcd.session import LeanSession
 from recipes.stores.etcd.stream_book import WatchBook
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.sockets import Conn
@@ -70,7 +70,7 @@ def _an_ended_keepalive_counts() -> list[Any]:
 
 
 def _used_again() -> list[Any]:
-    return swap(LeanSession, "give_up", lambda self, conn, *, reads: self.give(conn))
+    return swap(Pool, "give_up", lambda self, talk, *, reads: self.give(talk))
 
 
 BLOCKING, TASKS = "blocking driver", "asyncio driver"
@@ -151,13 +151,13 @@ TRANSPORTS = [
     TransportMutant(
         "a connection that the server closed is used again",
         ETCD,
-        "tests/stores/etcd/test_session.py",
+        "tests/stores/etcd/test_pool.py",
         lambda: swap(Conn, "stale", lambda self: False),
     ),
     TransportMutant(
         "the connection of an interrupted call is used again",
         ETCD,
-        "tests/stores/etcd/test_session.py",
+        "tests/stores/etcd/test_pool.py",
         _used_again,
     ),
     TransportMutant(

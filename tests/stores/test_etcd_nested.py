@@ -103,5 +103,5 @@ def test_they_are_no_queue_and_in_none(server: EtcdServer, outside: EtcdProtocol
 def test_gos_mutex_counts_no_session(server: EtcdServer) -> None:
     """It asks for everything below the name, and waits for what was created before its own key."""
     del server.keys[f"app/~recipe/x/W-7-{THIRD}".encode()]
-    everything = {"key": "YXBwLw==", "range_end": "YXBwMA==", "count_only": True}  # app/ to app0
+    everything = {"key": b"app/", "range_end": b"app0", "count_only": True}
     assert number(server.handle("/kv/range", everything).get("count")) == 0

@@ -27,7 +27,8 @@ def asking() -> Asking:
 
 def test_a_session_logs_in_before_it_begins() -> None:
     etcd = EtcdProtocol("etcd://e", Layout("app"), 1, named=True)
-    asked = feed(etcd.open(Open(15), CONTEXT), 1, {"TTL": "15"}, {})
+    put = {"header": {"revision": 3}, "succeeded": True, "responses": [{"response_put": {}}]}
+    asked = feed(etcd.open(Open(15), CONTEXT), 1, {"TTL": 15}, put)
     assert asked[0] == LogIn(0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -35,19 +34,19 @@ TOO_LARGE = EtcdError(3, "etcdserver: request is too large")
 def etcd() -> EtcdProtocol:
     """One session, whose anchor was put at revision 3."""
     made = EtcdProtocol("etcd://e", LAYOUT, 0x1F)
-    feed(made.open(Open(15), CONTEXT), {"TTL": "15"}, written(3))
+    feed(made.open(Open(15), CONTEXT), {"TTL": 15}, written(3, "put"))
     return made
 
 
-def written(revision: int) -> dict[str, Any]:
-    """The reply to a transaction that was carried out."""
-    return {"header": {"revision": str(revision)}, "succeeded": True}
+def written(revision: int, *ops: str) -> dict[str, Any]:
+    """The reply to a transaction that was carried out, the receipt and the value if nothing else is said."""
+    responses: list[Any] = [{f"response_{op}": {}} for op in ops or ("put", "put")]
+    return {"header": {"revision": revision}, "succeeded": True, "responses": responses}
 
 
 def at(key: bytes, modified: int, data: bytes = b"", created: int | None = None) -> dict[str, Any]:
     """The response to a read that found this."""
-    kv = {"key": codec.text(key), "mod_revision": str(modified), "create_revision": str(created or modified)}
-    return {"kvs": [{**kv, "value": codec.text(data)} if data else kv], "count": "1"}
+    return {"kvs": [codec.Kv(key, created or modified, data, 0, modified, 1)], "count": 1}
 
 
 NOTHING: dict[str, Any] = {}
@@ -60,7 +59,7 @@ def refused(*found: dict[str, Any], revision: int = 50) -> dict[str, Any]:
 
 def ranged(found: dict[str, Any], revision: int = 50) -> dict[str, Any]:
     """The reply to a read."""
-    return {"header": {"revision": str(revision)}, **found}
+    return {"header": {"revision": revision}, **found}
 
 
 def write(etcd: EtcdProtocol, *replies: Any, again: bool = False, number: int = 1, **how: Any) -> Asked:
@@ -78,16 +77,16 @@ def txn(request: Any) -> tuple[list[str], list[str], list[str]]:
 def _compare(c: Any) -> str:
     assert c["result"] == "EQUAL"
     wanted = {"CREATE": "create_revision", "MOD": "mod_revision"}[c["target"]]
-    return f"{c['target']} {b64decode(c['key']).decode()} {c[wanted]}"
+    return f"{c['target']} {c['key'].decode()} {c[wanted]}"
 
 
 def _ops(ops: list[Any]) -> list[str]:
     found = []
     for entry in ops:
         ((kind, op),) = entry.items()
-        said = f"{kind.split('_')[1]} {b64decode(op['key']).decode()}"
+        said = f"{kind.split('_')[1]} {op['key'].decode()}"
         if kind == "request_put":
-            said += f" {b64decode(op['value']).decode()} under {op['lease']}"
+            said += f" {op['value'].decode()} under {op['lease']}"
         found.append(said)
     return found
 
@@ -149,7 +148,7 @@ def test_a_later_write_compares_the_receipt_of_the_last(etcd: EtcdProtocol) -> N
 
 
 def test_a_delete_deletes_and_leaves_a_receipt(etcd: EtcdProtocol) -> None:
-    steps = write(etcd, written(50), data=None)
+    steps = write(etcd, written(50, "put", "delete_range"), data=None)
     assert txn(steps[0])[1] == [f"put {R} 1 under 31", f"delete {V}"]
     assert steps.result == Written(done=True, stored=Stored())
 
@@ -219,14 +218,14 @@ def test_a_write_that_another_of_the_session_overtook_is_asked_with_the_new_rece
 
 
 def test_what_may_be_on_its_way_is_settled_before_a_write_is_said_not_to_be_done(etcd: EtcdProtocol) -> None:
-    steps = write(etcd, refused(NOTHING, at(VALUE, 49)), written(50), if_version=40, again=True)
+    steps = write(etcd, refused(NOTHING, at(VALUE, 49)), written(50, "put"), if_version=40, again=True)
     assert txn(steps[1]) == ([f"MOD {R} 0"], [f"put {R}  under 31"], [f"range {R}"])
     assert steps.result == Written(done=False, stored=Stored(b"", 49))
 
 
 def test_settling_writes_the_receipt_alone_and_compares_no_value_and_no_guard(etcd: EtcdProtocol) -> None:
     asked = Write(KEY, b"new", 1, if_version=40, guards=(GUARD,))
-    steps = feed(etcd.settle(Settle(asked), CONTEXT), written(50))
+    steps = feed(etcd.settle(Settle(asked), CONTEXT), written(50, "put"))
     assert [txn(step) for step in steps] == [([f"MOD {R} 0"], [f"put {R}  under 31"], [f"range {R}"])]
     assert steps.result is False
 
@@ -302,7 +301,7 @@ def test_what_was_done_is_said_by_a_store_that_has_gone_back_too(etcd: EtcdProto
     write(etcd, written(50))
     assert write(etcd, written(40), number=2).result == Written(done=True, stored=Stored(b"new", 40))
     with pytest.raises(SessionLost, match="gone back"):
-        feed(etcd.renew(Renew((), 5.0), CONTEXT), {"result": {"TTL": "15"}}, written(41))
+        feed(etcd.renew(Renew((), 5.0), CONTEXT), {"result": {"TTL": 15}}, ranged({"succeeded": True}, 41))
 
 
 def test_what_a_store_that_has_gone_back_refuses_was_not_done(etcd: EtcdProtocol) -> None:

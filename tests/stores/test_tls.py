@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import trustme
 
-from recipes.stores.tls import CLOSED, FileContext, context_for, refused_by_tls, tls_text, tls_words
+from recipes.stores.tls import CLOSED, context_for, refused_by_tls, tls_text, tls_words
+from recipes.stores.tls_files import FileContext
 
 
 class Files:
@@ -85,9 +86,10 @@ def test_an_encrypted_key_asks_nobody(files: Files) -> None:
         context_for("etcds", {"tls_cert": files.cert, "tls_key": files.key})
 
 
-def shake(client: ssl.SSLContext, server: trustme.LeafCert) -> None:
-    """Shake hands, or raise what the client raises."""
+def shake(client: ssl.SSLContext, server: trustme.LeafCert) -> str | None:
+    """Shake hands, or raise what the client raises; returns the protocol that was agreed on."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["h2"])
     server.configure_cert(context)
     near, far = socket.socketpair()
 
@@ -100,7 +102,8 @@ def shake(client: ssl.SSLContext, server: trustme.LeafCert) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        client.wrap_socket(near, server_hostname="localhost").close()
+        with client.wrap_socket(near, server_hostname="localhost") as made:
+            return made.selected_alpn_protocol()
     finally:
         near.close()
         thread.join()
@@ -127,6 +130,17 @@ def test_files_that_change_are_read_again(
     files.authority.cert_pem.write_to_path(str(files.ca))
     shake(context, files.leaf)
     context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="localhost")
+
+
+def test_the_protocol_is_asked_for_whatever_the_files_hold_later(files: Files, tmp_path: Path) -> None:
+    context = context_for("etcds+grpc", {"tls_ca": files.ca})
+    assert context is not None
+    assert shake(context, files.leaf) is None
+    context.set_alpn_protocols(["h2"])
+    assert shake(context, files.leaf) == "h2"
+    other = Files(tmp_path / "other")
+    shutil.copy(other.ca, files.ca)
+    assert shake(context, other.leaf) == "h2"
 
 
 def odd(reason: str) -> ssl.SSLError:

@@ -1,14 +1,15 @@
-"""etcd, through its JSON gateway (etcd3gw)."""
+"""etcd, through its JSON gateway (etcd3gw) or by gRPC."""
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.backend import Backend
 from recipes.guarantees import STORES
 from recipes.stores import credentials, tls
 from recipes.stores.credentials import Credentials
+from recipes.stores.etcd.gateway_wire import GATEWAY
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.wire_dial import Endpoints
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from recipes._contract.connection import AsyncConnection, Connection, OnEnd
+    from recipes.stores.etcd.wires import Wire
 
 __all__ = ["EtcdBackend", "backend"]
+
+GRPC = "+grpc"
+"""What a scheme ends in that asks for gRPC."""
 
 
 def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[EtcdBackend, set[str]]:
@@ -32,7 +37,9 @@ def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[EtcdBackend, s
     """
     context = tls.context_for(parts.scheme, options)
     given = Credentials.given(parts.scheme, options)
-    made = EtcdBackend(hosts_of(parts, 2379), root_of(parts), ssl_context=context, credentials=given)
+    hosts = hosts_of(parts, 2379)
+    grpc = parts.scheme.endswith(GRPC)
+    made = EtcdBackend(hosts, root_of(parts), ssl_context=context, credentials=given, grpc=grpc)
     return made, {*tls.NAMES, *credentials.NAMES}
 
 
@@ -48,30 +55,43 @@ class EtcdBackend(Backend):
         *,
         ssl_context: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        grpc: bool = False,
     ) -> None:
         self._endpoints = Endpoints(hosts)
         self.servers = len(hosts)
         self._ssl_context = ssl_context
         self._credentials = credentials
         self._layout = Layout(root)
-        scheme = "etcd" if ssl_context is None else "etcds"
+        scheme = ("etcd" if ssl_context is None else "etcds") + (GRPC if grpc else "")
+        self._grpc = grpc
+        if grpc and ssl_context is not None:
+            ssl_context.set_alpn_protocols(["h2"])  # etcd serves gRPC to who asks for it in the handshake
         self.label = f"{scheme}://{','.join(f'{host}:{port}' for host, port in hosts)}/{root}"
 
     def protocol(self) -> EtcdProtocol:
         """Return the protocol for one session, with a lease id of its own."""
         named = self._credentials is not None
-        return EtcdProtocol(self.label, self._layout, secrets.randbits(62) + 1, named=named)
+        return EtcdProtocol(self.label, self._layout, (int.from_bytes(os.urandom(8)) >> 2) + 1, named=named)
 
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection."""
         from recipes.stores.etcd.blocking import EtcdConnection
 
-        return EtcdConnection(self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials)
+        return EtcdConnection(
+            self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials, wire=self._wire()
+        )
 
     def async_connection(self, on_end: OnEnd) -> AsyncConnection:
         """Return a new asyncio connection."""
         from recipes.stores.etcd.tasks import AsyncEtcdConnection
 
         return AsyncEtcdConnection(
-            self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials
+            self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials, wire=self._wire()
         )
+
+    def _wire(self) -> Wire:
+        if not self._grpc:
+            return GATEWAY
+        from recipes.stores.etcd.grpc_wire import GrpcWire
+
+        return GrpcWire(secure=self._ssl_context is not None)

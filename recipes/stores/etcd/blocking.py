@@ -1,72 +1,34 @@
-"""The blocking way to etcd: etcd3gw for the unary calls, one stream for every watch."""
+"""The blocking way to etcd: kept connections for the unary calls, one stream for every watch."""
 
 from __future__ import annotations
 
-import ssl
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, cast
-
-import etcd3gw
-import etcd3gw.exceptions
-import requests
+from typing import TYPE_CHECKING, Any
 
 from recipes._contract.connection import Batch, Mailbox, Request
 from recipes._run.waiting import acquire
 from recipes._section import section
-from recipes.errors import StoreError, StoreUnavailable, StoreUntrusted
+from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.addresses import Endpoint
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.blocking_reader import Reader
+from recipes.stores.etcd.gateway_wire import GATEWAY
 from recipes.stores.etcd.login import Login
+from recipes.stores.etcd.pool import Pipeline, Pool, Server
 from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
-from recipes.stores.etcd.session import LeanSession, Pipeline, UnsentError
-from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming, split
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
-from recipes.stores.etcd.wire import Authorization
-from recipes.stores.etcd.wire_answers import checked, error_of, unavailable
+from recipes.stores.etcd.wire_answers import unavailable
 from recipes.stores.etcd.wire_dial import DIAL_S, Attempt, Endpoints
+from recipes.stores.etcd.wires import Channel, Wire
 from recipes.stores.sockets import Conn, dial
 
+if TYPE_CHECKING:
+    import ssl
+
 __all__ = ["EtcdConnection"]
-
-
-class _Server:
-    """One endpoint with its etcd3gw client, and the lean session under it."""
-
-    def __init__(
-        self, endpoint: Endpoint, context: ssl.SSLContext | None, authorization: Authorization | None
-    ) -> None:
-        self.endpoint = endpoint
-        self.session = LeanSession(endpoint, ssl_context=context, authorization=authorization)
-        self.client = etcd3gw.Etcd3Client(
-            host=endpoint.host,
-            port=endpoint.port,
-            protocol="http" if context is None else "https",
-            api_path="/v3/",
-            session=cast("requests.Session", self.session),
-        )
-
-    def post(self, post: Post, deadline: float, pipeline: Pipeline | None = None) -> Json:
-        """Make one unary call through etcd3gw; its exceptions become ours."""
-        client = self.client
-        url = client.get_url(post.path)
-        try:
-            found = client.post(url, json=post.body, deadline=deadline, pipeline=pipeline)
-        except etcd3gw.exceptions.Etcd3Exception as error:
-            raise self._error(error) from None  # which says all that this one does
-        except requests.exceptions.RequestException as error:  # no JSON; etcd3gw catches most others
-            raise unavailable(self.endpoint.store, str(error) or type(error).__name__) from None
-        return checked(self.endpoint.store, found)
-
-    def _error(self, error: etcd3gw.exceptions.Etcd3Exception) -> Exception:
-        text, cause = error.detail_text or "", error.__context__
-        if isinstance(cause, requests.exceptions.RequestException):
-            kind = StoreUntrusted if isinstance(cause, requests.exceptions.SSLError) else StoreUnavailable
-            return kind(self.endpoint.store, text, unsent=isinstance(cause, UnsentError))
-        return error_of(self.endpoint.store, " ".join(["HTTP", *map(str, error.args)]), text)
 
 
 class EtcdConnection:
@@ -77,6 +39,7 @@ class EtcdConnection:
             share an ``Endpoints``, and with it what the others saw fail.
         ssl_context: Speak TLS with it, checking the host names as it says.
         credentials: Whom to log in as, when asked to.
+        wire: How to speak with them.
     """
 
     def __init__(
@@ -85,20 +48,22 @@ class EtcdConnection:
         *,
         ssl_context: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        wire: Wire = GATEWAY,
     ) -> None:
         self._login = Login(credentials)
         self._logging_in = threading.RLock()
         self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
-        self._servers = {e: _Server(e, ssl_context, self._login.token) for e in self._endpoints.all}
-        multiplexer = Multiplexer(self._endpoints, self._login.token)
+        self._wire = wire
+        self._servers = {endpoint: self._server(endpoint) for endpoint in self._endpoints.all}
+        multiplexer = Multiplexer(self._endpoints, self._login.token, wire)
         self._reader = Reader(multiplexer, self._dial, self._endpoints.all[0].store)
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
         deadline = time.monotonic() + timeout_s
         for server in self._servers.values():  # those, too, that no call will go to any more
-            server.session.sweep()
+            server.pool.sweep()
         match request:
             case Post():
                 return self._post(request, deadline)
@@ -119,7 +84,16 @@ class EtcdConnection:
         """Let go of connections and threads, within a second; never raises."""
         self._reader.close()
         for server in self._servers.values():
-            server.session.close()
+            server.pool.close()
+
+    def _server(self, endpoint: Endpoint) -> Server:
+        speaker, context = self._wire.speaker(endpoint), self._context
+        pool = Pool(endpoint, speaker, ssl_context=context, authorization=self._login.token)
+        if self._wire is not GATEWAY:
+            return Server(pool)
+        from recipes.stores.etcd.session import GatewayServer  # noqa: PLC0415 - no use to the other way
+
+        return GatewayServer(pool, secure=context is not None)
 
     def _log_in(self, after: int, deadline: float) -> int:
         """Log in, one thread at a time; who waited for another's login needs none."""
@@ -146,7 +120,7 @@ class EtcdConnection:
     def _post(self, post: Post, deadline: float) -> Json:
         attempt = self._endpoints.attempt(time.monotonic(), deadline)
         try:
-            reply = self._servers[attempt.endpoint].post(post, attempt.until)
+            reply = self._servers[attempt.endpoint].reply(post, attempt.until)
         except StoreUnavailable:
             self._unanswered(attempt)
             raise
@@ -182,12 +156,12 @@ class EtcdConnection:
     def _posts(self, posts: dict[int, Post], replies: dict[int, Any], deadline: float) -> None:
         attempt = self._endpoints.attempt(time.monotonic(), deadline)
         server = self._servers[attempt.endpoint]
-        calls = [(server.client.get_url(post.path), post.body) for post in posts.values()]
-        pipeline = Pipeline(server.session, calls, attempt.until)
+        calls = [(post.path, post.body) for post in posts.values()]
+        pipeline = Pipeline(server.pool, calls, attempt.until)
         try:
             for position, post in posts.items():
                 try:
-                    replies[position] = server.post(post, attempt.until, pipeline)
+                    replies[position] = server.reply(post, attempt.until, pipeline)
                 except (EtcdError, StoreError) as error:
                     replies[position] = error
         finally:

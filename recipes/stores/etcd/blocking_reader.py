@@ -15,14 +15,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 
 from recipes._contract.connection import Mailbox
 from recipes._section import section
-from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_answers import failed, unavailable
+from recipes.stores.etcd.wires import Channel
 from recipes.stores.sockets import Conn
 
 __all__ = ["Dial", "Reader"]
@@ -51,8 +52,12 @@ class Reader:
 
     def arm(self, arming: Arming) -> None:
         """Send for a watch; ``arming.resolve`` will be notified."""
-        if self._thread is None:
-            self._start()
+        try:
+            if self._thread is None:
+                self._start()
+        except OSError as error:  # this process has as many descriptors as it may
+            arming.resolve(failed(self._store, error, unsent=True))
+            return
         if not self._step(lambda now: self._multiplexer.arm(arming, now)):
             arming.resolve(unavailable(self._store, "this link is closed"))
 
@@ -84,12 +89,17 @@ class Reader:
         with section.mark, self._lock:
             if self._thread is not None or self._closed:
                 return
-            wake_out, wake_in = socket.socketpair()
-            wake_out.setblocking(False)
-            wake_in.setblocking(False)
-            ends = wake_out, wake_in
-            thread = threading.Thread(target=self._run, args=ends, name="recipes-etcd", daemon=True)
-            thread.start()
+            with ExitStack() as made:
+                wake_out, wake_in = socket.socketpair()
+                made.callback(wake_out.close)
+                made.callback(wake_in.close)
+                wake_out.setblocking(False)
+                wake_in.setblocking(False)
+                selector = made.enter_context(selectors.DefaultSelector())
+                needs = selector, wake_out, wake_in
+                thread = threading.Thread(target=self._run, args=needs, name="recipes-etcd", daemon=True)
+                thread.start()
+                made.pop_all()  # they are the thread's
             self._thread = thread
 
     def _step(self, step: Callable[[float], None]) -> bool:
@@ -144,14 +154,14 @@ class Reader:
 
     # What follows runs in the thread.
 
-    def _run(self, wake_out: socket.socket, wake_in: socket.socket) -> None:
+    def _run(self, selector: selectors.BaseSelector, wake_out: socket.socket, wake_in: socket.socket) -> None:
         with section.mark, self._lock:  # which `_start` has until this thread is noted, or it was interrupted
             if not self._noted():
                 wake_out.close()
                 wake_in.close()
+                selector.close()
                 return
             self._wake_out = wake_out
-        selector = selectors.DefaultSelector()
         selector.register(wake_in, selectors.EVENT_READ)
         while not self._closed:
             try:

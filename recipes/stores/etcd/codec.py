@@ -1,12 +1,11 @@
-"""The gateway's JSON: requests written, replies read.
+"""What is said to etcd and what it answers, as documents of bytes and numbers.
 
-Keys and values are base64, 64 bit numbers are strings, and what is zero or false is
-left out.
+Names and shapes are those of etcd's own messages (``rpc.proto``); what is zero or false may be left out of a
+reply. How they are spelled on a wire is the business of `gateway_json` and `grpc_messages`.
 """
 
 from __future__ import annotations
 
-from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -29,8 +28,8 @@ __all__ = [
     "reads",
     "revision",
     "span",
-    "text",
     "txn",
+    "whole",
 ]
 
 Json = Mapping[str, Any]
@@ -47,14 +46,9 @@ class Kv(NamedTuple):
     version: int
 
 
-def text(raw: bytes) -> str:
-    """Return bytes as the gateway wants them."""
-    return b2a_base64(raw, newline=False).decode("ascii")
-
-
 def number(value: Any) -> int:
     """Return a number of a reply, where absent means zero."""
-    return 0 if value is None else int(value)
+    return 0 if value is None else value
 
 
 def revision(reply: Json) -> int:
@@ -70,39 +64,39 @@ def txn(compare: Iterable[Json] = (), then: Iterable[Json] = (), otherwise: Iter
 def compare_created(key: bytes, create_revision: int) -> Json:
     """Return the comparison "this key was created at this revision"."""
     return {
-        "key": text(key),
+        "key": key,
         "target": "CREATE",
         "result": "EQUAL",
-        "create_revision": str(create_revision),
+        "create_revision": create_revision,
     }
 
 
 def compare_modified(key: bytes, mod_revision: int) -> Json:
     """Return the comparison "this key was last put at this revision"."""
-    return {"key": text(key), "target": "MOD", "result": "EQUAL", "mod_revision": str(mod_revision)}
+    return {"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": mod_revision}
 
 
 def compare_present(key: bytes, before: int | None = None) -> list[Json]:
     """Return the comparisons "this key is there", and "it was created before this revision"."""
-    there = {"key": text(key), "target": "CREATE", "result": "GREATER", "create_revision": "0"}
-    earlier = {"key": text(key), "target": "CREATE", "result": "LESS", "create_revision": str(before)}
+    there = {"key": key, "target": "CREATE", "result": "GREATER", "create_revision": 0}
+    earlier = {"key": key, "target": "CREATE", "result": "LESS", "create_revision": before}
     return [there] if before is None else [there, earlier]
 
 
 def compare_version(key: bytes, version: int) -> Json:
     """Return the comparison "this key was put so many times since it was created"."""
-    return {"key": text(key), "target": "VERSION", "result": "EQUAL", "version": str(version)}
+    return {"key": key, "target": "VERSION", "result": "EQUAL", "version": version}
 
 
 def compare_absent(key: bytes, end: bytes | None = None) -> Json:
     """Return the comparison "no such key", or "no key from ``key`` up to ``end``"."""
-    absent = {"key": text(key), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
-    return absent if end is None else {**absent, "range_end": text(end)}
+    absent = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": 0}
+    return absent if end is None else {**absent, "range_end": end}
 
 
 def put(key: bytes, value: bytes, lease: int) -> Json:
     """Return the operation that writes a key bound to a lease."""
-    return {"request_put": {"key": text(key), "value": text(value), "lease": str(lease)}}
+    return {"request_put": {"key": key, "value": value, "lease": lease}}
 
 
 def put_again(key: bytes, value: bytes, lease: int) -> Json:
@@ -122,11 +116,11 @@ def read(key: bytes, end: bytes | None = None, limit: int = 0) -> Json:
 
 def span(key: bytes, end: bytes | None = None, limit: int = 0) -> Json:
     """Return the body of a call that reads one key, or a range in no order."""
-    request: dict[str, Any] = {"key": text(key)}
+    request: dict[str, Any] = {"key": key}
     if end is not None:
-        request["range_end"] = text(end)
+        request["range_end"] = end
     if limit:
-        request["limit"] = str(limit)
+        request["limit"] = limit
     return request
 
 
@@ -138,15 +132,33 @@ def oldest(key: bytes, end: bytes, limit: int) -> Json:
 def nearest(key: bytes, end: bytes, *, before: int | None, limit: int) -> Json:
     """Return the body of a call that reads the latest created keys of a range, created before a revision."""
     request = {
-        "key": text(key),
-        "range_end": text(end),
+        "key": key,
+        "range_end": end,
         "sort_order": "DESCEND",
         "sort_target": "CREATE",
-        "limit": str(limit),
+        "limit": limit,
     }
     if before is not None:
-        request["max_create_revision"] = str(before - 1)
+        request["max_create_revision"] = before - 1
     return request
+
+
+_RESULTS = {
+    "request_range": "response_range",
+    "request_put": "response_put",
+    "request_delete_range": "response_delete_range",
+}
+
+
+def whole(body: Json, reply: Json) -> bool:
+    """Whether a reply that is about keys has a revision, and a result for each operation of a transaction."""
+    asked = body.get("success" if reply.get("succeeded") else "failure", ())
+    found = reply.get("responses", ())
+    return (
+        revision(reply) > 0
+        and len(found) == len(asked)
+        and all(_RESULTS[name] in done for one, done in zip(asked, found, strict=True) for name in one)
+    )
 
 
 def only_reads(path: str, body: Any) -> bool:
@@ -160,17 +172,7 @@ def only_reads(path: str, body: Any) -> bool:
 
 def keys(found: Json) -> list[Kv]:
     """Return the keys of the reply to a read."""
-    return [
-        Kv(
-            a2b_base64(kv["key"]),
-            number(kv.get("create_revision")),
-            a2b_base64(kv.get("value", "")),
-            number(kv.get("lease")),
-            number(kv.get("mod_revision")),
-            number(kv.get("version")),
-        )
-        for kv in found.get("kvs", ())
-    ]
+    return found.get("kvs", [])  # type: ignore[no-any-return]
 
 
 def reads(reply: Json) -> list[Json]:

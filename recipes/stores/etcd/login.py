@@ -8,7 +8,7 @@ from typing import Any
 from recipes.errors import StoreRefused
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.requests import Post
-from recipes.stores.etcd.wire import LOGIN
+from recipes.stores.etcd.wires import LOGIN
 from recipes.stores.secret import Secret
 
 __all__ = ["Login"]

@@ -8,7 +8,7 @@ from typing import Any
 from recipes._contract.connection import Batch, Request
 from recipes._contract.operations import Entry
 from recipes._contract.protocol import Steps, StoreProtocol
-from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_key
 from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
@@ -57,9 +57,16 @@ class AskingProtocol(StoreProtocol):
     def _reply(self, post: Post) -> Steps[Json]:
         """Ask, and return the reply, of whatever revision."""
         try:
-            return (yield from self._asking.ask(post))  # type: ignore[no-any-return]
+            reply: Json = yield from self._asking.ask(post)
         except EtcdError as error:
             raise self._meant(error) from error
+        return self._whole(post, reply)
+
+    def _whole(self, post: Post, reply: Json) -> Json:
+        """Return a reply that has all that is read of it."""
+        if post.path.startswith("/kv/") and not codec.whole(post.body, reply):
+            raise StoreUnavailable(self._label, "what it sent is no whole reply of etcd")
+        return reply
 
     def _watched(self, watch: Watch | None, post: Post) -> Steps[Json]:
         """Read, and arm a watch side by side; read again if the watch began later than the read."""
@@ -79,7 +86,7 @@ class AskingProtocol(StoreProtocol):
             if isinstance(reply, Exception):
                 raise reply
             if isinstance(request, Post):
-                self._take(reply, known)
+                self._take(self._whole(request, reply), known)
         return replies
 
     def _take(self, reply: Json, known: int) -> None:

@@ -1,4 +1,4 @@
-"""What etcd can be asked through its JSON gateway, and what it can answer."""
+"""What etcd can be asked, by its JSON gateway or by gRPC, and what it can answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from recipes._contract.connection import Mailbox, Request
-from recipes._contract.record import record
+from recipes._record import record
 
 __all__ = ["EtcdError", "LogIn", "Post", "Watch"]
 
@@ -30,12 +30,12 @@ class EtcdError(Exception):
 
 @record
 class Post(Request[Json]):
-    """A unary call: POST ``body`` to the gateway's ``/v3`` + ``path``.
+    """A unary call: ``body`` is what it says, and ``path`` what the gateway has for it below ``/v3``.
 
-    The reply is the decoded JSON document, exactly as the gateway sent it (numbers
-    of 64 bits as strings, fields that are zero or false left out). A gRPC error is
-    raised as ``EtcdError``. One that is ``urgent`` does not wait behind others of the client: what the
-    session lives by. One that ``frees`` does not wait behind those that ask for something: it lets go.
+    Body and reply are documents of bytes and numbers, as `codec` makes and reads them; what is zero or
+    false may be left out of a reply. A gRPC error is raised as ``EtcdError``. One that is ``urgent`` does
+    not wait behind others of the client: what the session lives by. One that ``frees`` does not wait behind
+    those that ask for something: it lets go.
     """
 
     path: str

@@ -9,15 +9,16 @@ single watch.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import h11
 
 from recipes.stores.addresses import Endpoint
-from recipes.stores.etcd.wire import WireError, compact, opening
+from recipes.stores.etcd import gateway_json
+from recipes.stores.etcd.wire import opening
+from recipes.stores.etcd.wires import RefusedError, WireError
 
-__all__ = ["Channel", "Documents"]
+__all__ = ["Documents", "Stream"]
 
 _PATH = "/v3/watch"
 _LONGEST = 16 * 1024 * 1024
@@ -43,16 +44,16 @@ class Documents:
     @staticmethod
     def _load(line: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
+            found = gateway_json.read(line)
+        except ValueError:
             found = None
         if not isinstance(found, dict):
             raise WireError(f"the watch stream sent what is no JSON object: {line[:80]!r}")
         return found
 
 
-class Channel:
-    """One connection's watches; the multiplexer fills ``outbox``, the API sends it.
+class Stream:
+    """A `Channel` by the gateway; the multiplexer fills ``outbox``, the API sends it.
 
     Attributes:
         endpoint: The server that the connection goes to.
@@ -125,14 +126,5 @@ class Channel:
 _ENDED: dict[str, Any] = {"error": {"grpc_code": 14, "message": "the watch stream was closed by the server"}}
 
 
-class RefusedError(Exception):
-    """The watch request was answered with an HTTP error."""
-
-    def __init__(self, status: int, body: bytes) -> None:
-        super().__init__(status)
-        self.status = status
-        self.body = body
-
-
 def _encode(message: dict[str, Any]) -> bytes:
-    return compact(message).encode() + b"\n"
+    return gateway_json.write(message) + b"\n"

@@ -7,7 +7,6 @@ the newcomer as well: every event after it is still to come, or on its way.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,9 +118,9 @@ class WatchBook:
         A start revision beyond the current one would make etcd serve it up to 100 ms late.
         """
         key, end, changes = self._wired[number].wanted
-        request: dict[str, Any] = {"key": base64.b64encode(key).decode(), "watch_id": str(number)}
+        request: dict[str, Any] = {"key": key, "watch_id": number}
         if end:
-            request["range_end"] = base64.b64encode(end).decode()
+            request["range_end"] = end
         if not changes:
             request["filters"] = ["NOPUT"]
         return {"create_request": request}
@@ -244,7 +243,7 @@ class WatchBook:
 
 def cancel_message(number: int) -> dict[str, Any]:
     """Return the message that ends watch ``number``."""
-    return {"cancel_request": {"watch_id": str(number)}}
+    return {"cancel_request": {"watch_id": number}}
 
 
 def split(parts: Sequence[Request[Any]]) -> tuple[dict[int, Watch], dict[int, Post]]:

@@ -29,11 +29,11 @@ from typing import Any
 
 from recipes._contract.connection import Mailbox
 from recipes.errors import StoreUnavailable
-from recipes.stores.etcd.stream import Channel, RefusedError
+from recipes.stores.etcd.gateway_wire import GATEWAY
 from recipes.stores.etcd.stream_book import Arming, Telling, WatchBook, cancel_message
-from recipes.stores.etcd.wire import Authorization, WireError
 from recipes.stores.etcd.wire_answers import error_in, error_of, unavailable
 from recipes.stores.etcd.wire_dial import Endpoints
+from recipes.stores.etcd.wires import Authorization, Channel, RefusedError, Wire, WireError
 
 __all__ = ["Multiplexer"]
 
@@ -55,6 +55,8 @@ class Multiplexer:
         self,
         endpoints: Endpoints,
         authorization: Authorization | None,
+        wire: Wire = GATEWAY,
+        *,
         silence_s: float = 5.0,
         patience_s: float = 1.0,
     ) -> None:
@@ -63,6 +65,7 @@ class Multiplexer:
         self.closes: list[Channel] = []
         self._endpoints = endpoints
         self._authorization = authorization
+        self._wire = wire
         self._silence_s = silence_s
         self._patience_s = patience_s
         self._main: Channel | None = None
@@ -90,7 +93,7 @@ class Multiplexer:
             self._alone(number)
             return
         if self._main is None:
-            self._main = Channel(endpoint, self._used)
+            self._main = self._wire.channel(endpoint, self._used)
             self._fresh = True
             self._heard, self._asked = now, None
             self.opens.append(self._main)
@@ -116,7 +119,7 @@ class Multiplexer:
         if not self._uses(channel):
             return
         if channel is self._main and data and not self._fresh:
-            self._heard, self._asked = now, None
+            self._heard = now
         self._sweep(now)
         try:
             for document in channel.feed(data):
@@ -288,7 +291,8 @@ class Multiplexer:
             )
 
     def _alone(self, number: int) -> None:
-        channel = Channel(self._endpoints.current(), self._used, self.book.create_message(number))
+        message = self.book.create_message(number)
+        channel = self._wire.channel(self._endpoints.current(), self._used, message)
         self._solos[number] = channel
         self.opens.append(channel)
 

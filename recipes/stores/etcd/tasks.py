@@ -15,16 +15,16 @@ from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.addresses import Endpoint
 from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.codec import only_reads
+from recipes.stores.etcd.gateway_wire import GATEWAY
 from recipes.stores.etcd.login import Login
 from recipes.stores.etcd.requests import EtcdError, Json, LogIn, Post, Watch
 from recipes.stores.etcd.stream_book import Arming, split
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.tasks_conn import Conn
 from recipes.stores.etcd.tasks_watching import Watching
-from recipes.stores.etcd.wire import Dialect, Reply, WireError, compact
-from recipes.stores.etcd.wire_answers import document, error_of, failed, unavailable
+from recipes.stores.etcd.wire_answers import failed, unavailable
 from recipes.stores.etcd.wire_dial import Endpoints
-from recipes.stores.secret import Sealed
+from recipes.stores.etcd.wires import Reply, Speaker, Wire, WireError
 from recipes.stores.streams import connect, told
 
 __all__ = ["AsyncEtcdConnection"]
@@ -34,15 +34,14 @@ MOST_AT_ONCE = 32
 
 IDLE_KEPT = 2
 SWEEP_S = 1.0
-_PREFIX = "/v3"
 
 
 class _Server:
-    """One endpoint: its dialect and its idle connections, which a burst of calls leaves for a second."""
+    """One endpoint: its connections, of which a burst of calls leaves many idle for a second."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, speaker: Speaker) -> None:
         self.endpoint = endpoint
-        self.dialect = Dialect(endpoint.store)
+        self.speaker = speaker
         self._idle: deque[Conn] = deque()
         self._unused = 0  # how many were idle all the time since the last sweep
         self._sweeping: asyncio.TimerHandle | None = None
@@ -81,13 +80,10 @@ class _Server:
             self._sweeping.cancel()
             self._sweeping = None
 
-    def meaning(self, reply: Reply) -> Json | Exception:
+    def meaning(self, post: Post, reply: Reply) -> Json | Exception:
         """Return the document of ``reply``, or the error it stands for."""
-        store = self.endpoint.store
-        if reply.status != 200:
-            return error_of(store, f"HTTP {reply.status} {reply.reason}", reply.body)
         try:
-            return document(store, reply.body)
+            return self.speaker.meaning(post.path, reply)
         except (EtcdError, StoreError) as error:
             return error
 
@@ -104,14 +100,18 @@ class AsyncEtcdConnection:
         *,
         ssl_context: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        wire: Wire = GATEWAY,
     ) -> None:
         self._login = Login(credentials)
         self._logging_in: asyncio.Lock | None = None
         self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
-        self._servers = {endpoint: _Server(endpoint) for endpoint in self._endpoints.all}
+        self._servers = {
+            endpoint: _Server(endpoint, wire.speaker(endpoint)) for endpoint in self._endpoints.all
+        }
         store = self._endpoints.all[0].store
-        self._watching = Watching(Multiplexer(self._endpoints, self._login.token), ssl_context, store)
+        multiplexer = Multiplexer(self._endpoints, self._login.token, wire)
+        self._watching = Watching(multiplexer, ssl_context, store)
         self._conns: set[Conn] = set()
         self._slots, self._freeing, self._urgent = (asyncio.Semaphore(MOST_AT_ONCE) for _ in range(3))
         self._closed = False
@@ -217,15 +217,14 @@ class AsyncEtcdConnection:
         server = self._servers[attempt.endpoint]
         store = server.endpoint.store
         token = self._login.token()
-        parts = [server.dialect.request(_PREFIX + p.path, _encode(p.body), token) for p in posts]
-        data = Sealed(b"".join(parts))
         found: list[Json | Exception] = []
         conn: Conn | None = None
         try:
             conn = await self._take(server, attempt.until)
             with self._using(conn, server, attempt.until, posts):
-                for waiting in conn.send(data, len(posts)):
-                    found.append(server.meaning(await waiting))  # noqa: PERF401 - kept if a later one fails
+                waiting = conn.send([(post.path, post.body) for post in posts], token)
+                for post, reply in zip(posts, waiting, strict=True):
+                    found.append(server.meaning(post, await reply))
         except (OSError, WireError) as error:
             server.drain()
             failure = failed(store, error, unsent=conn is None)
@@ -267,7 +266,7 @@ class AsyncEtcdConnection:
         idle = server.take()
         if idle is not None:
             return idle
-        conn = Conn()
+        conn = Conn(server.speaker.line())
         await connect(server.endpoint, self._context, conn, until)
         self._conns.add(conn)
         conn.closed.add_done_callback(lambda _: self._conns.discard(conn))
@@ -325,7 +324,3 @@ async def _enter(slots: asyncio.Semaphore, until: float) -> None:
             await slots.acquire()
     except TimeoutError:
         raise TimeoutError("too many calls were before this one") from None
-
-
-def _encode(body: Json) -> bytes:
-    return compact(body).encode()

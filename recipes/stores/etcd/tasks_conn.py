@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import TypeVar, cast
 
 from recipes.stores.addresses import forget_unsent
-from recipes.stores.etcd.wire import Exchange, Reply, WireError
+from recipes.stores.etcd.wires import Call, Line, Reply, WireError
 from recipes.stores.sockets import readable
 
 __all__ = ["Conn"]
@@ -21,25 +22,28 @@ class Conn(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self) -> None:
+    def __init__(self, line: Line) -> None:
         self._waiting: deque[asyncio.Future[Reply]] = deque()
-        self._exchange = Exchange()
+        self._line = line
         self._loop = asyncio.get_running_loop()
         self._over = False
         self._given_up = False
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
-    def send(self, data: bytes, count: int) -> list[asyncio.Future[Reply]]:
-        """Write ``count`` requests, and return the futures of their replies."""
-        replies: list[asyncio.Future[Reply]] = [self._loop.create_future() for _ in range(count)]
+    def send(self, calls: Sequence[Call], token: str | None) -> list[asyncio.Future[Reply]]:
+        """Write the requests, and return the futures of their replies."""
+        data = self._line.ask(calls, token)
+        replies: list[asyncio.Future[Reply]] = [self._loop.create_future() for _ in calls]
         self._waiting.extend(replies)
         self.transport.write(data)
         return replies
 
     def good(self) -> bool:
         """Say whether it can take a request: nothing came unasked, not even what the loop has yet to read."""
-        if self._over or self.transport.is_closing():
+        if self._over or self.transport.is_closing() or not self._line.usable:
             return False
+        if self._line.chatty:  # the loop reads it, and notes the end
+            return True
         sock = self.transport.get_extra_info("socket")
         return sock is None or not readable(sock.fileno())
 
@@ -66,7 +70,7 @@ class Conn(asyncio.Protocol):
     def give_up(self, error: Exception, *, reads: bool) -> None:
         """Use it no more; one whose calls only read is left until the server has answered, or for a while.
 
-        For the reason see ``LeanSession.give_up``.
+        For the reason see ``Pool.give_up``.
         """
         if self._given_up:
             return
@@ -84,27 +88,25 @@ class Conn(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cut what arrived into replies."""
-        if self._given_up:
-            self.reset()
-            return
         try:
-            while self._waiting:
-                reply = self._exchange.feed(data)
-                if reply is None:
-                    return
-                self._exchange = Exchange()
-                waiter = self._waiting.popleft()
-                if not waiter.done():
-                    waiter.set_result(reply)
-                if not reply.reusable:
-                    self.fail(WireError("the server closed the connection"))
-                    return
-                data = reply.rest
-                if not data:
-                    return
-            self._over = True  # more than was asked for: not to be used again
+            replies = self._line.feed(data)
         except WireError as error:
             self.fail(error)
+            return
+        if self._given_up:
+            if replies or not data or not self._line.usable:
+                self.reset()
+            return
+        for reply in replies:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(reply)
+        if not self._line.usable:
+            self._over = True  # closed, or going to be, or more than was asked for
+        if self._waiting and not self._line.owes:
+            self.fail(WireError("the server closed the connection"))
+        elif more := self._line.more():
+            self.transport.write(more)
 
     def eof_received(self) -> bool:
         """Serve a reply that the end completes; anything else is cut short."""

@@ -9,11 +9,11 @@ from functools import partial
 from typing import cast
 
 from recipes._contract.connection import Mailbox
-from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_answers import failed, unavailable
 from recipes.stores.etcd.wire_dial import DIAL_S
+from recipes.stores.etcd.wires import Channel
 from recipes.stores.streams import connect
 
 __all__ = ["Watching"]

@@ -9,25 +9,15 @@ Whatever does not match goes to h11 unchanged.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import h11
 
+from recipes.stores.etcd.wires import LOGIN, Reply, WireError
 from recipes.stores.secret import Sealed
 
-__all__ = ["LOGIN", "Authorization", "Dialect", "Exchange", "Reply", "WireError", "compact"]
-
-Authorization = Callable[[], str | None]
-"""Gives the token for the next request's ``Authorization`` header, or None; neither blocks nor raises."""
-
-LOGIN = "/auth/authenticate"
-"""The path of the one call that carries no token: etcd 3.4 refuses a login that comes with an old one."""
-
-compact = json.JSONEncoder(separators=(",", ":")).encode
-"""Writes a document without spaces; ``json.dumps`` would make the encoder anew for each (25 us)."""
+__all__ = ["Dialect", "Exchange", "HttpReply"]
 
 _BEGINNING = b"HTTP/1."
 # Header names of letters and dashes, no folded lines, statuses that always have a body.
@@ -41,25 +31,15 @@ _HEADS_KEPT = 64
 _known: dict[bytes, tuple[int, str, int]] = {}  # heads of replies: within a second they are all alike
 
 
-class WireError(Exception):
-    """What arrived is no complete HTTP reply; the sentence says what it was."""
-
-
 @dataclass(slots=True)
-class Reply:
-    """One HTTP reply, whole.
+class HttpReply(Reply):
+    """One HTTP reply, whole, its body decoded from any chunks.
 
     Attributes:
-        status: The status code.
-        reason: The words after it.
-        body: The body, decoded from any chunks.
         rest: Bytes that followed on the connection: the next reply of a pipeline.
         reusable: Whether the connection may carry another request.
     """
 
-    status: int
-    reason: str
-    body: bytes
     rest: bytes = b""
     reusable: bool = True
 
@@ -113,7 +93,7 @@ class Exchange:
         self._head: h11.Response | None = None
         self._body = b""
 
-    def feed(self, data: bytes) -> Reply | None:
+    def feed(self, data: bytes) -> HttpReply | None:
         """Take what arrived (``b""`` is the end of the connection); WireError if it cannot be a reply."""
         if self._h11 is not None:
             return self._slow(data)
@@ -125,7 +105,7 @@ class Exchange:
         assert self._plain is not None
         status, reason, start, end = self._plain
         if len(buffer) >= end:
-            return Reply(status, reason, buffer[start:end], buffer[end:])
+            return HttpReply(status, reason, buffer[start:end], buffer[end:])
         if not data:
             raise WireError(f"the connection ended inside the body of an HTTP {status} reply")
         return None
@@ -146,7 +126,7 @@ class Exchange:
         self._plain = status, reason, start, start + length
         return True
 
-    def _slow(self, data: bytes | None) -> Reply | None:
+    def _slow(self, data: bytes | None) -> HttpReply | None:
         """Let h11 do it; ``data`` is None when the buffer was all that arrived."""
         try:
             if self._h11 is None:
@@ -160,7 +140,7 @@ class Exchange:
         except h11.RemoteProtocolError as error:
             raise WireError(f"no complete HTTP reply: {error}") from None
 
-    def _events(self, conn: h11.Connection) -> Reply | None:
+    def _events(self, conn: h11.Connection) -> HttpReply | None:
         while True:
             event = conn.next_event()
             if event is h11.NEED_DATA:
@@ -174,7 +154,7 @@ class Exchange:
                 reason = bytes(self._head.reason).decode("latin-1")
                 rest, ended = conn.trailing_data
                 reusable = conn.their_state is h11.DONE and not ended
-                return Reply(self._head.status_code, reason, self._body, rest, reusable)
+                return HttpReply(self._head.status_code, reason, self._body, rest, reusable)
 
 
 def _read_head(buffer: bytes) -> tuple[int, str, int] | None:
@@ -189,7 +169,7 @@ def _read_head(buffer: bytes) -> tuple[int, str, int] | None:
     return int(match[1]), match[2].decode("latin-1"), int(lengths[0])
 
 
-def _in_chunks(buffer: bytes) -> Reply | None:
+def _in_chunks(buffer: bytes) -> HttpReply | None:
     """Return a reply that is there whole, in plain chunks: from 2 KiB on the gateway sends it so."""
     match = _PLAIN.match(buffer)
     if match is None:
@@ -205,7 +185,7 @@ def _in_chunks(buffer: bytes) -> Reply | None:
         if buffer[end : end + 2] != b"\r\n":  # not all of it is there, or it has trailers
             return None
         if end == start:
-            return Reply(int(match[1]), match[2].decode("latin-1"), b"".join(parts), buffer[end + 2 :])
+            return HttpReply(int(match[1]), match[2].decode("latin-1"), b"".join(parts), buffer[end + 2 :])
         parts.append(buffer[start:end])
         at = end + 2
     return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from recipes.errors import StoreFull, StoreUnavailable, StoreUntrusted
+from recipes.stores.etcd import gateway_json
 from recipes.stores.etcd.requests import EtcdError
 from recipes.stores.sockets import describe
 from recipes.stores.tls import refused_by_tls
@@ -39,6 +39,8 @@ _PASSING = (
     "raft: stopped",
 )
 
+_NO_GATEWAY = " (if the gateway of this etcd is switched off, etcd+grpc:// asks without it)"
+
 _PASSING_CODES = (_CANCELLED, _DEADLINE, _INTERNAL, _UNAVAILABLE)
 
 # A watch that is refused says so in words only (``cancel_reason``), and a call without credentials
@@ -54,8 +56,8 @@ _WORDS = (
 def document(store: str, text: str | bytes) -> dict[str, Any]:
     """Return the document in a reply of status 200, or raise what it says."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = gateway_json.read(text)
+    except ValueError:
         raise unavailable(store, f"the reply is not JSON: {glimpse(text)}") from None
     return checked(store, found)
 
@@ -72,11 +74,12 @@ def checked(store: str, found: object) -> dict[str, Any]:
 def error_of(store: str, status: str, text: str | bytes) -> Exception:
     """Return the error that a reply of another status stands for; ``status`` is for people."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = gateway_json.read(text)
+    except ValueError:
         found = None
     if not isinstance(found, dict):
-        return unavailable(store, f"{status}: {glimpse(text)}")
+        hint = _NO_GATEWAY if status.startswith("HTTP 404") else ""
+        return unavailable(store, f"{status}: {glimpse(text)}{hint}")
     return error_in(store, found)
 
 

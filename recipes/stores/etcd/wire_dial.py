@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from recipes._record import record
 from recipes.stores.addresses import Endpoint
 
 __all__ = ["DIAL_S", "Attempt", "Endpoints"]
@@ -13,7 +13,7 @@ DIAL_S = 3.0
 """How long a connection for watches may take to be made."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attempt:
     """One request to one server: since when, and until when it may take."""
 

@@ -64,15 +64,15 @@ class Peer:
         lines = b"".join(json.dumps({"result": r} if wrap else r).encode() + b"\n" for r in results)
         self.sock.sendall(b"%x\r\n%s\r\n" % (len(lines), lines))
 
-    def created(self, message: Any, revision: int = 7) -> str:
+    def created(self, message: Any, revision: int = 7) -> int:
         """Confirm a create, and return its number."""
-        number: str = message["create_request"]["watch_id"]
-        self.say({"header": {**HEADER, "revision": str(revision)}, "watch_id": number, "created": True})
+        number: int = message["create_request"]["watch_id"]
+        self.say({"header": {**HEADER, "revision": str(revision)}, "watch_id": str(number), "created": True})
         return number
 
-    def gone(self, number: str) -> None:
+    def gone(self, number: int) -> None:
         """Tell of a deletion."""
-        self.say({"header": HEADER, "watch_id": number, "events": [{"type": "DELETE", "kv": {}}]})
+        self.say({"header": HEADER, "watch_id": str(number), "events": [{"type": "DELETE", "kv": {}}]})
 
     def hang(self) -> None:
         """Say nothing until the test is over."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import selectors
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,10 +147,23 @@ def test_a_send_that_fails_loses_every_watch(
 def test_what_does_not_fit_is_sent_by_the_thread(
     connections: list[EtcdConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asleep, sleep = threading.Event(), selectors.DefaultSelector.select
+
+    def select(selector: Any, timeout: float | None = None) -> Any:
+        asleep.set()
+        try:
+            return sleep(selector, timeout)
+        finally:
+            asleep.clear()
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", select)
     with Server(confirming) as server:
-        connection = connection_to(server, connections)
+        connection: Any = connection_to(server, connections)
+        multiplexer = connection._reader._multiplexer
+        multiplexer._silence_s = multiplexer._patience_s = 3600.0  # nothing else is to wake the thread
         box = Box()
         connection.ask(Watch(b"k", box), 5)
+        assert asleep.wait(5)
         main = threading.current_thread()
         real = Conn.send_some
         monkeypatch.setattr(
@@ -198,3 +213,21 @@ def test_closing_without_a_watch_starts_nothing(connections: list[EtcdConnection
     with pytest.raises(StoreUnavailable, match="closed"):
         connection.ask(Watch(b"k", Box()), 1)
     assert connection._reader._thread is None
+
+
+@pytest.mark.parametrize("missing", ["socket.socketpair", "selectors.DefaultSelector"])
+def test_a_watch_without_descriptors_is_refused_and_the_next_is_made(
+    connections: list[EtcdConnection], monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    def refuse(*_: object) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with Server(confirming) as server:
+        connection = connection_to(server, connections)
+        before = open_files()
+        with monkeypatch.context() as patched:
+            patched.setattr(missing, refuse)
+            with pytest.raises(StoreUnavailable, match="Too many open files"):
+                connection.ask(Watch(b"x", Box()), 5)
+        assert open_files() == before
+        assert connection.ask(Watch(b"x", Box()), 5) > 0

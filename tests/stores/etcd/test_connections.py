@@ -27,7 +27,7 @@ from recipes.stores.secret import Secret
 from tests.pace import taking
 from tests.stores.etcd.fakes import HEADER, Box, Peer, Server, closed_port, trusting
 
-PUT = Post("/kv/put", {"key": "aw=="})
+PUT = Post("/kv/put", {"key": b"k"})
 Connect = Callable[..., Any]
 
 
@@ -325,8 +325,8 @@ def test_a_watch_is_armed_and_tells_of_its_one_event(connect: Connect) -> None:
         message = peer.chunk()
         assert "filters" not in message["create_request"]
         second = peer.created(message, 42)
-        deletion = {"header": HEADER, "watch_id": first, "events": [{"type": "DELETE", "kv": {}}]}
-        change = {"header": HEADER, "watch_id": second, "events": [{"kv": {}}]}
+        deletion = {"header": HEADER, "watch_id": str(first), "events": [{"type": "DELETE", "kv": {}}]}
+        change = {"header": HEADER, "watch_id": str(second), "events": [{"kv": {}}]}
         peer.say(deletion, change)
         assert [peer.chunk()["cancel_request"]["watch_id"] for _ in range(2)] == [first, second]
         cancelled.set()
@@ -498,6 +498,19 @@ def test_forgetting_cancels_on_the_wire(connect: Connect) -> None:
         api.forget(box)
 
 
+def test_a_reply_that_was_whole_counts_though_the_next_one_is_none(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        for _ in range(2):
+            peer.request()
+        peer.sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}nonsense\r\n\r\n")
+        peer.hang()
+
+    with Server(script) as server:
+        first, second = connect(server.port).ask(Batch((PUT, PUT)))
+        assert first == {}
+        assert isinstance(second, StoreUnavailable)
+
+
 def test_behind_a_buffering_proxy_each_watch_has_its_connection(
     connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -526,9 +539,8 @@ def test_behind_a_buffering_proxy_each_watch_has_its_connection(
         assert api.event(other) == Gone("l")
         assert api.until(closed)
         with caplog.at_level(logging.WARNING, "recipes"):
-            for _ in range(100):
-                if "proxy" in caplog.text:
-                    break
+            until = time.monotonic() + 10
+            while "proxy" not in caplog.text and time.monotonic() < until:
                 api.ask(Batch((Watch(b"m", other),)))
                 api.forget(other)
         assert caplog.text.count("proxy") == 1

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import etcd3gw.exceptions
 import h11
 import pytest
-import requests.exceptions
 
 from recipes._contract.operations import Open
 from recipes.errors import (
@@ -25,12 +24,15 @@ from recipes.errors import (
     StoreUntrusted,
 )
 from recipes.stores.addresses import Endpoint
-from recipes.stores.etcd.blocking import _Server
+from recipes.stores.etcd.gateway import GatewaySpeaker
 from recipes.stores.etcd.layout import Layout
+from recipes.stores.etcd.pool import Pool
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post
-from recipes.stores.etcd.wire import Exchange, WireError
+from recipes.stores.etcd.session import GatewayServer
+from recipes.stores.etcd.wire import Exchange
 from recipes.stores.etcd.wire_answers import error_of, failed, watch_refused
+from recipes.stores.etcd.wires import WireError
 from tests.stores.stepping import CONTEXT, feed
 
 FAR = 2e9
@@ -80,20 +82,20 @@ class Raising:
 
 def asked(error: BaseException) -> Exception:
     """Return what a post comes to when the session under etcd3gw raises this."""
-    server = _Server(Endpoint("e", 2379), None, None)
-    server.client.session = Raising()  # type: ignore[assignment]
+    endpoint = Endpoint("e", 2379)
+    server = GatewayServer(Pool(endpoint, GatewaySpeaker(endpoint)), secure=False)
+    server._client.session = Raising()  # type: ignore[assignment]
     Raising.error = error
-    with pytest.raises(StoreUnavailable) as caught:
-        server.post(POST, FAR)
+    with pytest.raises((EtcdError, StoreUnavailable)) as caught:
+        server.reply(POST, FAR)
     return caught.value
 
 
 @pytest.mark.parametrize("name", sorted(OF_ETCD3GW))
 def test_an_exception_of_etcd3gw(name: str) -> None:
     kind = getattr(etcd3gw.exceptions, name)
-    server = _Server(Endpoint("e", 2379), None, None)
-    assert type(server._error(kind("odd", "Odd"))) is OF_ETCD3GW[name]
-    denied = meaning(server._error(kind('{"code":7,"message":"odd"}', "Odd")))
+    assert type(asked(kind("odd", "Odd"))) is OF_ETCD3GW[name]
+    denied = meaning(asked(kind('{"code":7,"message":"odd"}', "Odd")))
     assert type(denied) is StoreDenied
     assert type(asked(kind("odd"))) is OF_ETCD3GW[name]
 
@@ -101,19 +103,13 @@ def test_an_exception_of_etcd3gw(name: str) -> None:
 # What is under it.
 
 
-@pytest.mark.parametrize("kind", sorted(exceptions_of(requests.exceptions, OSError), key=str))
-def test_an_exception_of_requests(kind: type[BaseException]) -> None:
-    if not issubclass(kind, requests.exceptions.RequestException):
-        return  # of the standard library, which see
-    try:
-        error = kind("odd")
-    except TypeError:  # of JSON: it wants the document, and a place in it
-        error = kind("odd", "", 0)
+@pytest.mark.parametrize("kind", [StoreUnavailable, StoreUntrusted])
+@pytest.mark.parametrize("unsent", [False, True])
+def test_what_the_session_raises_passes_etcd3gw_as_it_is(kind: type[StoreUnavailable], unsent: bool) -> None:
+    error = kind("e:2379", "odd", unsent=unsent)
     found = asked(error)
-    wanted = StoreUntrusted if isinstance(error, requests.exceptions.SSLError) else StoreUnavailable
-    assert type(found) is wanted
-    assert "e:2379" in str(found)
-    assert "odd" in str(found)
+    assert found is error
+    assert (type(found), error.unsent) == (kind, unsent)
 
 
 GONE = {ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError}

@@ -17,7 +17,7 @@ import pytest
 from recipes._contract.connection import Batch
 from recipes.errors import StoreUnavailable
 from recipes.stores import sockets
-from recipes.stores.etcd import codec, session, tasks_conn
+from recipes.stores.etcd import codec, pool, tasks_conn
 from recipes.stores.etcd.requests import Post
 from tests.stores.etcd.fakes import BlockingApi, Peer, Server, trusting
 
@@ -25,7 +25,7 @@ READ, WRITE = [codec.read(b"k")], [codec.put(b"k", b"", 1)]
 CREATE = Post("/kv/txn", codec.txn([codec.compare_absent(b"k")], WRITE, READ))
 LOOK = Post("/kv/txn", codec.txn([codec.compare_present(b"k")[0]], (), READ))
 RANGE = Post("/kv/range", codec.span(b"k"))
-KEEPALIVE = Post("/lease/keepalive", {"ID": "1"})
+KEEPALIVE = Post("/lease/keepalive", {"ID": 1})
 Connect = Callable[..., Any]
 PATIENCE_S = 8.0
 
@@ -119,7 +119,7 @@ def give_up_at(api: Any, post: Post, asked: threading.Event) -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing closed because time has passed."""
-    monkeypatch.setattr(session, "GIVEN_UP_S", 3600.0)
+    monkeypatch.setattr(pool, "GIVEN_UP_S", 3600.0)
     monkeypatch.setattr(tasks_conn, "GIVEN_UP_S", 3600.0)
 
 
@@ -205,7 +205,7 @@ def test_a_read_that_is_given_up_is_closed_when_the_server_has_answered(
 def test_a_read_that_is_never_answered_is_closed_after_a_while(
     connect: Connect, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "GIVEN_UP_S", 0.0)
+    monkeypatch.setattr(pool, "GIVEN_UP_S", 0.0)
     monkeypatch.setattr(tasks_conn, "GIVEN_UP_S", 0.0)
     with Server(silent) as left, Server(serving) as server:
         api = connect(left.port, server.port)

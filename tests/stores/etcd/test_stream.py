@@ -7,8 +7,8 @@ import pytest
 
 from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd import stream
-from recipes.stores.etcd.stream import Channel, Documents, RefusedError
-from recipes.stores.etcd.wire import WireError
+from recipes.stores.etcd.stream import Documents, Stream
+from recipes.stores.etcd.wires import RefusedError, WireError
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -17,8 +17,8 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def channel(only: dict[str, Any] | None = None) -> Channel:
-    made = Channel(Endpoint("h", 1), "token", only)
+def channel(only: dict[str, Any] | None = None) -> Stream:
+    made = Stream(Endpoint("h", 1), "token", only)
     made.opening = bytes(made.outbox)  # type: ignore[attr-defined]
     made.outbox.clear()
     return made
@@ -50,8 +50,8 @@ def test_a_document_without_end_is_not_collected_for_ever(monkeypatch: pytest.Mo
 
 
 def test_the_shared_channel_sends_its_messages_as_chunks() -> None:
-    made = Channel(Endpoint("h", 1), "token")
-    made.say({"create_request": {"key": "aw=="}})
+    made = Stream(Endpoint("h", 1), "token")
+    made.say({"create_request": {"key": b"k"}})
     head, body = bytes(made.outbox).split(b"\r\n\r\n")
     assert head.startswith(b"POST /v3/watch HTTP/1.1\r\n")
     assert b"\r\nConnection: close" in head
@@ -62,13 +62,13 @@ def test_the_shared_channel_sends_its_messages_as_chunks() -> None:
 
 
 def test_a_channel_for_one_watch_sends_a_complete_body() -> None:
-    head, body = bytes(Channel(Endpoint("h", 1), None, {"a": 1}).outbox).split(b"\r\n\r\n")
+    head, body = bytes(Stream(Endpoint("h", 1), None, {"a": 1}).outbox).split(b"\r\n\r\n")
     assert b"\r\nContent-Length: 8" in head
     assert json.loads(body) == {"a": 1}
 
 
 def test_chunks_may_hold_several_documents_or_a_part_of_one() -> None:
-    made = Channel(Endpoint("h", 1), None)
+    made = Stream(Endpoint("h", 1), None)
     assert made.feed(HEAD + chunk(b'{"a":1}\n{"b":') + chunk(b"2}\n{")) == [{"a": 1}, {"b": 2}]
     assert made.feed(chunk(b"}\n")) == [{}]
 
@@ -84,7 +84,7 @@ def test_chunks_may_hold_several_documents_or_a_part_of_one() -> None:
     ],
 )
 def test_a_stream_that_ends_says_so(parts: tuple[bytes, ...], words: str) -> None:
-    made = Channel(Endpoint("h", 1), None)
+    made = Stream(Endpoint("h", 1), None)
     for part in parts[:-1]:
         assert made.feed(part) == []
     with pytest.raises(WireError, match=words):
@@ -92,14 +92,14 @@ def test_a_stream_that_ends_says_so(parts: tuple[bytes, ...], words: str) -> Non
 
 
 def test_documents_that_come_with_the_end_are_served_before_it() -> None:
-    made = Channel(Endpoint("h", 1), None)
+    made = Stream(Endpoint("h", 1), None)
     first, last = made.feed(HEAD + chunk(b'{"a":1}\n') + b"0\r\n\r\n")
     assert first == {"a": 1}
     assert last["error"]["grpc_code"] == 14
 
 
 def test_an_http_error_is_given_whole() -> None:
-    made = Channel(Endpoint("h", 1), None)
+    made = Stream(Endpoint("h", 1), None)
     assert made.feed(b'HTTP/1.1 401 Unauthorized\r\nContent-Length: 11\r\n\r\n{"code"') == []
     with pytest.raises(RefusedError) as caught:
         made.feed(b":16}")

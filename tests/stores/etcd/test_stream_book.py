@@ -47,7 +47,7 @@ class Desk:
         return self.do(self.book.arm(arming, "h:1")), replies, arming
 
     def take(self, only: int | None = None, **result: Any) -> list[int]:
-        cancels = self.book.take({"header": {"revision": "7"}, **result}, only)
+        cancels = self.book.take({"header": {"revision": 7}, **result}, only)
         self.do()
         return cancels
 
@@ -67,17 +67,17 @@ def test_a_watch_is_created_without_a_start_and_without_puts(desk: Desk) -> None
     number, _, _ = desk.arm(Box(), b"\x00k")
     assert number == 1
     assert desk.book.create_message(1) == {
-        "create_request": {"key": "AGs=", "watch_id": "1", "filters": ["NOPUT"]}
+        "create_request": {"key": b"\x00k", "watch_id": 1, "filters": ["NOPUT"]}
     }
     number, _, _ = desk.arm(Box(), b"\x00k", changes=True)
     assert number == 2
-    assert desk.book.create_message(2) == {"create_request": {"key": "AGs=", "watch_id": "2"}}
+    assert desk.book.create_message(2) == {"create_request": {"key": b"\x00k", "watch_id": 2}}
 
 
 def test_a_watch_of_a_queue_is_one_of_a_range_with_all_its_events(desk: Desk) -> None:
     number, _, _ = desk.arm_queue(Box())
     assert number == 1
-    request = {"key": "cS8=", "range_end": "cS9+", "watch_id": "1"}
+    request = {"key": b"q/", "range_end": b"q/~", "watch_id": 1}
     assert desk.book.create_message(1) == {"create_request": request}
 
 
@@ -85,21 +85,21 @@ def test_a_watch_of_a_queue_is_one_of_a_range_with_all_its_events(desk: Desk) ->
 def test_any_event_of_a_queue_is_a_change_and_ends_its_watch(desk: Desk, event: Any) -> None:
     box = Box()
     desk.arm_queue(box)
-    desk.take(watch_id="1", created=True)
-    assert desk.take(watch_id="1", events=[event, {"type": "DELETE"}, {"kv": {}}]) == [1]
-    assert desk.take(watch_id="1", events=[event]) == []
+    desk.take(watch_id=1, created=True)
+    assert desk.take(watch_id=1, events=[event, {"type": "DELETE"}, {"kv": {}}]) == [1]
+    assert desk.take(watch_id=1, events=[event]) == []
     assert box.events == [Changed("q")]
 
 
 def test_mailboxes_that_watch_the_same_queue_share_a_watch(desk: Desk) -> None:
     boxes = [Box() for _ in range(3)]
     assert desk.arm_queue(boxes[0])[0] == 1
-    desk.take(watch_id="1", created=True)
+    desk.take(watch_id=1, created=True)
     for box in boxes[1:]:
         assert desk.arm_queue(box)[:2] == (None, [7])
     assert desk.arm_queue(boxes[0])[:2] == (None, [7]), "it watches already, and goes on"
     assert desk.do(desk.book.forget(boxes[1])) == []
-    desk.take(watch_id="1", events=[{"kv": {}}])
+    desk.take(watch_id=1, events=[{"kv": {}}])
     assert [box.events for box in boxes] == [[Changed("q")], [], [Changed("q")]]
     assert desk.arm_queue(boxes[0])[0] == 2, "the next list needs one of its own"
     assert not desk.do(desk.book.forget(boxes[2]))
@@ -110,7 +110,7 @@ def test_a_queue_and_its_first_key_and_another_queue_are_watched_apart(desk: Des
     assert desk.arm_queue(queue)[0] == 1
     assert desk.arm(key, b"q/", changes=True)[0] == 2
     assert desk.arm_queue(other, "q2")[0] == 3
-    desk.take(watch_id="2", events=[{"type": "DELETE"}])
+    desk.take(watch_id=2, events=[{"type": "DELETE"}])
     assert (queue.events, key.events, other.events) == ([], [Gone("q/")], [])
 
 
@@ -126,17 +126,17 @@ def test_a_queue_and_its_first_key_and_another_queue_are_watched_apart(desk: Des
 def test_events_of_a_value_name_it_and_not_its_key(desk: Desk, event: Any, posted: Event) -> None:
     box = Box()
     number, replies, _ = desk.ask(Watch(b"app/~value/x", box, changes=True, queue="~value/x"))
-    message = {"key": "YXBwL352YWx1ZS94", "watch_id": str(number)}
+    message = {"key": b"app/~value/x", "watch_id": number}
     assert desk.book.create_message(number) == {"create_request": message}  # type: ignore[arg-type]
-    desk.take(watch_id=str(number), created=True)
-    assert desk.take(watch_id=str(number), events=[{**event, "kv": {}}]) == [number]
+    desk.take(watch_id=number, created=True)
+    assert desk.take(watch_id=number, events=[{**event, "kv": {}}]) == [number]
     assert (replies, box.events) == ([7], [posted])
 
 
 def test_watches_of_queues_are_lost_with_their_connection(desk: Desk) -> None:
     confirmed = Box()
     desk.arm_queue(confirmed)
-    desk.take(watch_id="1", created=True)
+    desk.take(watch_id=1, created=True)
     _, replies, _ = desk.arm_queue(Box(), "q2")
     desk.book.lose([1, 2], LOST)
     desk.do()
@@ -156,17 +156,17 @@ def test_who_was_answered_is_kept_no_longer(desk: Desk) -> None:
     desk.book.arm(Arming(Watch(b"k", box), caller.heard), "h:1")
     del caller
     assert alive() is not None
-    desk.book.take({"header": {"revision": "7"}, "watch_id": "1", "created": True})
+    desk.book.take({"header": {"revision": 7}, "watch_id": 1, "created": True})
     desk.book.told = []
     assert alive() is None
-    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    desk.take(watch_id=1, events=[{"type": "DELETE"}])
     assert box.events == [Gone("k")]
 
 
 def test_the_reply_is_the_revision_of_created(desk: Desk) -> None:
     _, replies, _ = desk.arm(Box())
-    desk.take(watch_id="1", created=True)
-    desk.take(watch_id="1", created=True)  # twice changes nothing
+    desk.take(watch_id=1, created=True)
+    desk.take(watch_id=1, created=True)  # twice changes nothing
     assert replies == [7]
     assert desk.book.unanswered() == []
 
@@ -174,10 +174,10 @@ def test_the_reply_is_the_revision_of_created(desk: Desk) -> None:
 def test_a_deletion_ends_the_watch_and_is_told_once(desk: Desk) -> None:
     box = Box()
     desk.arm(box)
-    desk.take(watch_id="1", created=True)
-    assert desk.take(watch_id="1", events=[{"kv": {}}, {"type": "DELETE"}, {"type": "DELETE"}]) == [1]
-    assert desk.take(watch_id="1", events=[{"type": "DELETE"}]) == []
-    assert desk.take(watch_id="1", canceled=True) == []
+    desk.take(watch_id=1, created=True)
+    assert desk.take(watch_id=1, events=[{"kv": {}}, {"type": "DELETE"}, {"type": "DELETE"}]) == [1]
+    assert desk.take(watch_id=1, events=[{"type": "DELETE"}]) == []
+    assert desk.take(watch_id=1, canceled=True) == []
     assert box.events == [Gone("k")]
     assert len(desk.book) == 0
 
@@ -186,10 +186,10 @@ def test_a_put_is_told_only_to_who_wants_changes(desk: Desk) -> None:
     box, other = Box(), Box()
     desk.arm(box)
     desk.arm(other, changes=True)
-    desk.take(watch_id="1", created=True)
-    desk.take(watch_id="2", created=True)
-    assert desk.take(watch_id="1", events=[{"kv": {}}]) == []
-    assert desk.take(watch_id="2", events=[{"type": "PUT", "kv": {}}]) == [2]
+    desk.take(watch_id=1, created=True)
+    desk.take(watch_id=2, created=True)
+    assert desk.take(watch_id=1, events=[{"kv": {}}]) == []
+    assert desk.take(watch_id=2, events=[{"type": "PUT", "kv": {}}]) == [2]
     assert (box.events, other.events) == ([], [Changed("k")])
 
 
@@ -199,18 +199,18 @@ def test_who_watches_the_same_shares_the_watch_and_its_revision(desk: Desk) -> N
     number, waiting, _ = desk.arm(second)
     assert number is None
     assert waiting == []
-    desk.take(watch_id="1", created=True)
+    desk.take(watch_id=1, created=True)
     number, at_once, _ = desk.arm(third)
     assert number is None
     assert (waiting, at_once) == ([7], [7])
-    assert desk.take(watch_id="1", events=[{"type": "DELETE"}]) == [1]
+    assert desk.take(watch_id=1, events=[{"type": "DELETE"}]) == [1]
     assert first.events == second.events == third.events == [Gone("k")]
 
 
 def test_who_comes_after_the_event_gets_a_new_watch(desk: Desk) -> None:
     desk.arm(Box())
-    desk.take(watch_id="1", created=True)
-    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    desk.take(watch_id=1, created=True)
+    desk.take(watch_id=1, events=[{"type": "DELETE"}])
     assert desk.arm(Box())[0] == 2
 
 
@@ -219,11 +219,11 @@ def test_forgetting_cancels_what_nobody_else_needs(desk: Desk) -> None:
     desk.arm(box)
     desk.arm(other)
     desk.arm(box, b"l")
-    desk.take(watch_id="1", created=True)
-    desk.take(watch_id="2", created=True)
+    desk.take(watch_id=1, created=True)
+    desk.take(watch_id=2, created=True)
     assert desk.do(desk.book.forget(box)) == [2]
     assert desk.do(desk.book.forget(box)) == []
-    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    desk.take(watch_id=1, events=[{"type": "DELETE"}])
     assert (box.events, other.events) == ([], [Gone("k")])
     assert not desk.book._of
 
@@ -233,7 +233,7 @@ def test_forgetting_releases_who_still_waits(desk: Desk) -> None:
     _, replies, _ = desk.arm(box)
     assert desk.do(desk.book.forget(box)) == [1]
     assert isinstance(replies[0], StoreUnavailable)
-    assert desk.take(watch_id="1", created=True) == []  # answered all the same
+    assert desk.take(watch_id=1, created=True) == []  # answered all the same
     assert desk.book.unanswered() == []
 
 
@@ -241,10 +241,10 @@ def test_dropping_an_arming_leaves_the_other_of_the_same_mailbox(desk: Desk) -> 
     box = Box()
     desk.arm(box)
     _, _, second = desk.arm(box)
-    desk.take(watch_id="1", created=True)
+    desk.take(watch_id=1, created=True)
     assert desk.do(desk.book.drop(second)) == []
     assert desk.do(desk.book.drop(second)) == []
-    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    desk.take(watch_id=1, events=[{"type": "DELETE"}])
     assert box.events == [Gone("k")]
 
 
@@ -252,8 +252,8 @@ def test_each_arming_of_a_mailbox_is_told(desk: Desk) -> None:
     box = Box()
     desk.arm(box)
     desk.arm(box)
-    desk.take(watch_id="1", created=True)
-    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    desk.take(watch_id=1, created=True)
+    desk.take(watch_id=1, events=[{"type": "DELETE"}])
     assert box.events == [Gone("k"), Gone("k")]
     assert not desk.book._of
 
@@ -262,14 +262,14 @@ def test_each_arming_of_a_mailbox_is_told(desk: Desk) -> None:
 def test_a_cancelled_watch_disturbs(desk: Desk, extra: Any) -> None:
     box = Box()
     _, replies, _ = desk.arm(box)
-    desk.take(watch_id="1", created=True)
-    desk.take(watch_id="1", canceled=True, **extra)
+    desk.take(watch_id=1, created=True)
+    desk.take(watch_id=1, canceled=True, **extra)
     assert (replies, box.events) == ([7], [Disturbed()])
 
 
 def test_a_watch_compacted_at_once_is_no_answer(desk: Desk) -> None:
     _, replies, _ = desk.arm(Box())
-    desk.take(watch_id="1", canceled=True, compact_revision="9")
+    desk.take(watch_id=1, canceled=True, compact_revision=9)
     assert "compaction" in str(replies[0])
 
 
@@ -279,7 +279,7 @@ def test_a_refusal_without_a_number_is_that_of_the_oldest_or_of_the_only(
 ) -> None:
     _, first, _ = desk.arm(Box(), b"a")
     _, second, _ = desk.arm(Box(), b"b")
-    desk.take(only, watch_id="-1", created=True, canceled=True, cancel_reason="permission denied")
+    desk.take(only, watch_id=-1, created=True, canceled=True, cancel_reason="permission denied")
     refused, waiting = (first, second) if only is None else (second, first)
     assert isinstance(refused[0], EtcdError)
     assert waiting == []
@@ -290,17 +290,17 @@ def test_a_refusal_of_what_was_given_up_is_nobody_elses(desk: Desk) -> None:
     desk.arm(box, b"a")
     desk.do(desk.book.forget(box))
     _, second, _ = desk.arm(Box(), b"b")
-    desk.take(watch_id="-1", created=True, canceled=True, cancel_reason="permission denied")
+    desk.take(watch_id=-1, created=True, canceled=True, cancel_reason="permission denied")
     assert second == []
     desk.book.abandon(2)
-    desk.take(watch_id="-1", created=True, canceled=True)
+    desk.take(watch_id=-1, created=True, canceled=True)
     assert second == []
 
 
 def test_a_lost_connection_disturbs_and_answers_who_waits(desk: Desk) -> None:
     confirmed, gone = Box(), Box()
     desk.arm(confirmed, b"a")
-    desk.take(watch_id="1", created=True)
+    desk.take(watch_id=1, created=True)
     _, replies, _ = desk.arm(Box(), b"b")
     desk.arm(gone, b"c")
     desk.do(desk.book.forget(gone))
@@ -313,7 +313,7 @@ def test_a_lost_connection_disturbs_and_answers_who_waits(desk: Desk) -> None:
 
 def test_a_sign_of_life_is_nothing_else(desk: Desk) -> None:
     desk.arm(Box())
-    assert desk.take(watch_id="-1") == []
+    assert desk.take(watch_id=-1) == []
     assert desk.take() == []
 
 
@@ -321,8 +321,8 @@ def test_a_key_of_any_bytes_has_a_reference(desk: Desk) -> None:
     """Of somebody else's contender: the layout refers to it in the same way."""
     box = Box()
     desk.arm(box, b"x/\xff")
-    desk.take(watch_id="1", created=True)
-    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    desk.take(watch_id=1, created=True)
+    desk.take(watch_id=1, events=[{"type": "DELETE"}])
     assert box.events == [Gone(ref_of(b"x/\xff"))] == [Gone("x/\udcff")]
 
 
@@ -330,14 +330,14 @@ def test_a_mailbox_that_arms_again_what_is_confirmed_watches_once(desk: Desk) ->
     """As each re-read does: a long wait must not pile up armings."""
     box, other = Box(), Box()
     desk.arm(box)
-    desk.take(watch_id="1", created=True)
+    desk.take(watch_id=1, created=True)
     for _ in range(3):
         number, replies, again = desk.arm(box)
         assert (number, replies) == (None, [7])
     assert desk.do(desk.book.drop(again)) == [], "and giving it up leaves the first"
     assert desk.arm(other)[1] == [7], "one that looks alike is another"
     assert [len(watches) for watches in desk.book._of.values()] == [1, 1]
-    desk.take(watch_id="1", events=[{"type": "DELETE"}])
+    desk.take(watch_id=1, events=[{"type": "DELETE"}])
     assert (box.events, other.events) == ([Gone("k")], [Gone("k")])
     assert not desk.book._of
 

@@ -9,10 +9,10 @@ import pytest
 from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.requests import EtcdError, Watch
-from recipes.stores.etcd.stream import Channel
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_dial import Endpoints
+from recipes.stores.etcd.wires import Channel
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 PROGRESS: dict[str, Any] = {"progress_request": {}}
@@ -96,12 +96,12 @@ def test_all_watches_share_one_channel(desk: Desk) -> None:
     replies, _ = desk.arm(box, b"a")
     desk.arm(box, b"b")
     channel = desk.opened()
-    assert [m["create_request"]["watch_id"] for m in desk.sent(channel)] == ["1", "2"]
+    assert [m["create_request"]["watch_id"] for m in desk.sent(channel)] == [1, 2]
     desk.result(channel, watch_id="1", created=True)
     desk.result(channel, watch_id="2", created=True)
     assert replies == [7]
     desk.arm(box, b"c")
-    assert [m["create_request"]["watch_id"] for m in desk.sent(channel)] == ["3"]
+    assert [m["create_request"]["watch_id"] for m in desk.sent(channel)] == [3]
     assert desk.multiplexer.opens == []
 
 
@@ -113,13 +113,13 @@ def test_what_ended_is_cancelled_on_the_wire(desk: Desk) -> None:
     desk.multiplexer.drop(arming)
     desk.arm(box, b"m")
     desk.multiplexer.forget(box)
-    assert cancelled(desk, channel) == ["2", "3"]
+    assert cancelled(desk, channel) == [2, 3]
     assert box.events == [Gone("k")]
     desk.at_due()
-    assert cancelled(desk, channel) == ["1"]
+    assert cancelled(desk, channel) == [1]
 
 
-def cancelled(desk: Desk, channel: Channel) -> list[str]:
+def cancelled(desk: Desk, channel: Channel) -> list[int]:
     return [m["cancel_request"]["watch_id"] for m in desk.sent(channel) if "cancel_request" in m]
 
 
@@ -136,7 +136,7 @@ def test_watches_that_told_of_their_event_are_cancelled_together_soon_after(desk
     assert cancelled(desk, channel) == []
     assert desk.multiplexer.due() == pytest.approx(since + 0.05)
     desk.at_due()
-    assert cancelled(desk, channel) == ["1", "2"]
+    assert cancelled(desk, channel) == [1, 2]
     assert desk.multiplexer.due() is None  # nothing is watched, and nothing owed
 
 
@@ -147,7 +147,7 @@ def test_a_stream_that_is_never_quiet_does_not_keep_spent_watches(desk: Desk) ->
     desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
     desk.now += 0.06
     desk.result(channel, watch_id="-1")  # news that are none
-    assert cancelled(desk, channel) == ["1"]
+    assert cancelled(desk, channel) == [1]
 
 
 def test_spent_watches_end_with_their_connection(desk: Desk) -> None:
@@ -233,7 +233,7 @@ def test_a_channel_without_watches_may_be_silent(desk: Desk) -> None:
     desk.multiplexer.tick(desk.now)
     desk.arm(box)
     assert desk.multiplexer.due() == desk.now + 1.5
-    assert desk.sent(channel)[-1]["create_request"]["watch_id"] == "2"
+    assert desk.sent(channel)[-1]["create_request"]["watch_id"] == 2
 
 
 def test_a_create_that_is_not_answered_ends_the_channel_without_a_progress_request(desk: Desk) -> None:
@@ -255,7 +255,8 @@ def test_a_create_that_is_not_answered_ends_the_channel_without_a_progress_reque
     [
         (b'{"error":{"grpc_code":14,"message":"etcdserver: no leader"}}\n', "no leader"),
         (b"nonsense\n", "no JSON object"),
-        (b'{"result":{"watch_id":"x"}}\n', "unknown shape"),
+        (b'{"result":{"watch_id":"x"}}\n', "no JSON object"),
+        (b'{"result":{"watch_id":[]}}\n', "no JSON object"),
         (b'{"result":7}\n', "unknown shape"),
         (b"{}\n", "unknown shape"),
         (b'{"result":{"watch_id":"2","created":true}}\n', "unknown shape"),
@@ -312,7 +313,7 @@ def tried_alone(desk: Desk, box: Box) -> tuple[Channel, Channel, list[Any]]:
     desk.at_due()
     assert desk.now == 101.0
     solo = desk.opened()
-    assert desk.sent(main) == [{"cancel_request": {"watch_id": "1"}}]
+    assert desk.sent(main) == [{"cancel_request": {"watch_id": 1}}]
     assert b"Content-Length" in solo.outbox
     return main, solo, replies
 
@@ -368,7 +369,7 @@ def test_a_server_that_was_stopped_is_no_proxy(desk: Desk) -> None:
     assert desk.multiplexer.due() is None
     desk.arm(box, b"m")
     assert desk.multiplexer.opens == []
-    assert desk.sent(main)[-1]["create_request"]["watch_id"] == "3"
+    assert desk.sent(main)[-1]["create_request"]["watch_id"] == 3
     desk.result(solo, watch_id="1", events=[{"type": "DELETE"}])
     assert box.events == [Gone("k")]
 

@@ -65,7 +65,7 @@ def struck(call: Callable[[], object], at: int) -> str:
 def serving(peer: Peer, number: int) -> None:
     """Confirm every watch of a stream; once "fall" is watched, all that is watched is gone."""
     peer.request()
-    standing: list[str] = []
+    standing: list[int] = []
     while True:
         message = peer.chunk()
         if "create_request" in message:

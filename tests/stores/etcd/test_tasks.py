@@ -15,9 +15,11 @@ from recipes.errors import StoreUnavailable
 from recipes.stores import streams
 from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd import tasks
+from recipes.stores.etcd.gateway import HttpLine
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.etcd.tasks import AsyncEtcdConnection
 from recipes.stores.etcd.tasks_conn import Conn
+from recipes.stores.etcd.wire import Dialect
 from recipes.stores.streams import connect
 from tests.pace import taking
 from tests.stores.etcd.fakes import Box, Peer, Server, closed_port, trusting
@@ -114,13 +116,13 @@ def test_a_call_cancelled_as_the_handshake_ends_frees_the_socket(run: Run) -> No
         nonlocal task
         endpoint, until = Endpoint("127.0.0.1", port), asyncio.get_running_loop().time() + 5
         for _ in range(3):
-            conn = Hasty()
+            conn = Hasty(HttpLine(Dialect(endpoint.store)))
             task = asyncio.ensure_future(connect(endpoint, trusting(), conn, until))
             with pytest.raises(asyncio.CancelledError):
                 await task
             await asyncio.to_thread(server._threads[-1].join, 5)  # until the server sees the end
             assert not server._threads[-1].is_alive()
-            sound = Conn()
+            sound = Conn(HttpLine(Dialect(endpoint.store)))
             await connect(endpoint, trusting(), sound, until)
             sound.transport.abort()
             await asyncio.wait_for(sound.closed, 5)
@@ -137,13 +139,19 @@ def test_a_connection_that_was_given_up_twice_still_waits_for_the_server(run: Ru
         def abort(self) -> None:
             aborted.append(None)
 
+        def write(self, data: Any) -> None:
+            """Send it nowhere."""
+
     async def main() -> None:
-        conn = Conn()
+        conn = Conn(HttpLine(Dialect("h")))
         conn.connection_made(Transport())
+        conn.send([("/kv/range", {})], None)
         conn.give_up(TimeoutError("late"), reads=True)
         conn.give_up(TimeoutError("cancelled"), reads=True)
         assert not aborted
-        conn.data_received(b"HTTP/1.1 200 OK")
+        conn.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{")
+        assert not aborted, "it is still at it"
+        conn.data_received(b"}")
         assert aborted
 
     run(main())

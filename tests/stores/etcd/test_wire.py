@@ -5,7 +5,8 @@ import contextlib
 import pytest
 
 from recipes.stores.etcd import wire
-from recipes.stores.etcd.wire import Dialect, Exchange, Reply, WireError
+from recipes.stores.etcd.wire import Dialect, Exchange, HttpReply
+from recipes.stores.etcd.wires import WireError
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{  }"
 CHUNKED = (
@@ -14,7 +15,7 @@ CHUNKED = (
 )
 
 
-def feed(*parts: bytes) -> Reply | None:
+def feed(*parts: bytes) -> HttpReply | None:
     exchange = Exchange()
     for part in parts[:-1]:
         assert exchange.feed(part) is None
@@ -24,12 +25,15 @@ def feed(*parts: bytes) -> Reply | None:
 @pytest.mark.parametrize(
     ("data", "reply"),
     [
-        (PLAIN, Reply(200, "OK", b"{  }")),
-        (CHUNKED, Reply(404, "Not Found", b"{  }")),
-        (PLAIN.replace(b"200 OK", b"503 Service Unavailable"), Reply(503, "Service Unavailable", b"{  }")),
+        (PLAIN, HttpReply(200, "OK", b"{  }")),
+        (CHUNKED, HttpReply(404, "Not Found", b"{  }")),
+        (
+            PLAIN.replace(b"200 OK", b"503 Service Unavailable"),
+            HttpReply(503, "Service Unavailable", b"{  }"),
+        ),
     ],
 )
-def test_a_reply_may_arrive_in_any_pieces(data: bytes, reply: Reply) -> None:
+def test_a_reply_may_arrive_in_any_pieces(data: bytes, reply: HttpReply) -> None:
     assert feed(data) == reply
     assert feed(*[data[at : at + 1] for at in range(len(data))]) == reply
     for cut in range(1, len(data)):
@@ -59,11 +63,11 @@ def test_a_connection_that_the_server_will_close_is_not_reusable(data: bytes) ->
 
 
 def test_a_body_may_last_until_the_end_of_the_connection() -> None:
-    assert feed(b"HTTP/1.1 200 OK\r\n\r\n", b"abc", b"") == Reply(200, "OK", b"abc", reusable=False)
+    assert feed(b"HTTP/1.1 200 OK\r\n\r\n", b"abc", b"") == HttpReply(200, "OK", b"abc", reusable=False)
 
 
 def test_interim_replies_are_passed_over() -> None:
-    assert feed(b"HTTP/1.1 100 Continue\r\n\r\n" + PLAIN) == Reply(200, "OK", b"{  }")
+    assert feed(b"HTTP/1.1 100 Continue\r\n\r\n" + PLAIN) == HttpReply(200, "OK", b"{  }")
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ def test_a_refusal_becomes_the_error_it_means(text: str, kind: Any, code: int | 
         assert len(error.detail) < 200
 
 
-def test_a_document_is_returned_as_it_came() -> None:
-    assert document("h:1", b'{"count":"3"}') == {"count": "3"}
+def test_a_document_is_returned_with_its_numbers_as_such() -> None:
+    assert document("h:1", b'{"count":"3","x":"3"}') == {"count": 3, "x": "3"}
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,10 @@ INFO = {
 class Peer(Raw):
     """One accepted connection, from the server's side."""
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.speaking = threading.RLock()
+
     def words(self) -> list[str]:
         """Return the next command."""
         count = int(self._until(b"\r\n")[1:])
@@ -43,7 +47,8 @@ class Peer(Raw):
 
     def say(self, reply: Any) -> None:
         """Send a reply; what begins with ``-`` is an error, and with ``+`` a status."""
-        self.sock.sendall(encoded(reply))
+        with self.speaking:
+            self.sock.sendall(encoded(reply))
 
     def ring(self, content: Any, channel: str = BELL) -> None:
         """Send a message of a channel."""
@@ -72,7 +77,7 @@ class Redis(Server):
     """Answers each command by what is given for its first word, or as a lone master does.
 
     Attributes:
-        listening: The connections that subscribed, from when they did.
+        listening: The connections that subscribed, from before they are answered.
         heard: What was asked, but for what begins a connection.
         facts: What ``INFO`` says.
     """
@@ -102,9 +107,10 @@ class Redis(Server):
         return 7 if words[1] == "ID" else "+OK"
 
     def on_subscribe(self, peer: Peer, words: list[str]) -> Any:
-        peer.say(["subscribe", words[1], 1])
-        if words[1] != BELL:
-            self.listening.put(peer)
+        with peer.speaking:  # who takes it from there speaks after this answer
+            if words[1] != BELL:
+                self.listening.put(peer)
+            peer.say(["subscribe", words[1], 1])
         return NOTHING
 
     def on_ping(self, peer: Peer, words: list[str]) -> Any:

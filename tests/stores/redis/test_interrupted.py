@@ -94,15 +94,15 @@ def test_a_call_that_is_interrupted_anywhere_leaves_no_reply_for_the_next(echo: 
 def test_a_session_whose_beginning_is_interrupted_anywhere_can_begin(echo: Redis) -> None:
     for at in range(1, 100_000):
         connection = RedisConnection(settings_for(echo.port), unexpected)
-        hit = struck(lambda connection=connection: connection.ask(BEGIN, 5.0), at, DRIVER)
-        assert connection.ask(BEGIN, 5.0) == (b"OK",)
-        box = Box()
-        connection.ask(Listen(("a/1",), box), 5.0)
-        while not echo.listening.empty():
-            with contextlib.suppress(OSError):  # of two that listened at first only one stays
-                echo.listening.get().ring("a g1")
-        assert box.events.get(timeout=5) == Gone("a/1")
-        connection.close()
+        with contextlib.closing(connection):
+            hit = struck(lambda connection=connection: connection.ask(BEGIN, 5.0), at, DRIVER)
+            assert connection.ask(BEGIN, 5.0) == (b"OK",)
+            box = Box()
+            connection.ask(Listen(("a/1",), box), 5.0)
+            while not echo.listening.empty():
+                with contextlib.suppress(OSError):  # of two that listened at first only one stays
+                    echo.listening.get().ring("a g1")
+            assert box.events.get(timeout=5) == Gone("a/1")
         if not hit:
             break
     gc.collect()

@@ -1,0 +1,241 @@
+"""Kept connections to one server, for the blocking API: each carries one call, or one batch, at a time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.addresses import Endpoint
+from recipes.stores.etcd.codec import only_reads
+from recipes.stores.etcd.requests import Post
+from recipes.stores.etcd.wire_answers import failed, unavailable
+from recipes.stores.etcd.wires import Authorization, Call, Json, Line, Reply, Speaker, WireError
+from recipes.stores.sockets import Conn, dial
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["Pipeline", "Pool", "Server"]
+
+_IDLE_KEPT = 32
+_NEWS_READ = 16
+GIVEN_UP_S = 2.0
+
+
+class _Talk:
+    """One connection, and what is said on it."""
+
+    __slots__ = ("conn", "line")
+
+    def __init__(self, conn: Conn, line: Line) -> None:
+        self.conn = conn
+        self.line = line
+
+    def good(self) -> bool:
+        """Say whether it can carry another call; what a chatty server said meanwhile is read."""
+        for _ in range(_NEWS_READ):
+            if not self.conn.stale():
+                return self.line.usable
+            if not self.line.chatty or self.heard():
+                return False
+        return False  # there is no end to it
+
+    def heard(self) -> bool:
+        """Read what is there, and say whether that is a reply, the end, or no good."""
+        try:
+            data = self.conn.receive_some()
+            return data is not None and (bool(self.line.feed(data)) or not data or not self.line.usable)
+        except (OSError, WireError):
+            return True
+
+
+class Pool:
+    """Connections to one server; threads may share it.
+
+    A connection whose call was interrupted, by whatever, is closed, and what is left of the call on
+    this machine is not delivered any more. Nothing is ever sent twice: a call that failed may have been
+    carried out, or may be yet by what lies in between, and only the caller knows what that means.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        speaker: Speaker,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        authorization: Authorization | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.speaker = speaker
+        self._context = ssl_context
+        self._authorization = authorization
+        self._idle: deque[_Talk] = deque()
+        self._given_up: deque[tuple[float, _Talk]] = deque()
+        self._closed = False
+
+    def token(self) -> str | None:
+        """Return the token for the next call."""
+        return None if self._authorization is None else self._authorization()
+
+    def close(self) -> None:
+        """Close the idle connections; those in use are closed when their call ends."""
+        self._closed = True
+        self.drain()
+        self._sweep(math.inf)
+
+    def give_up(self, talk: _Talk, *, reads: bool) -> None:
+        """Close a connection whose call was given up: at once, with a reset, but for one that only ``reads``.
+
+        etcd 3.5.0 to 3.5.4 panic when a connection goes while they read in a transaction that only
+        reads (etcd issue 14110). Such a call is harmless however late it arrives: its connection is left
+        until it has answered, or for a while, and closed by whatever call of the connection is next.
+        """
+        if self._closed or not reads:
+            talk.conn.reset()
+        else:
+            self._given_up.append((time.monotonic() + GIVEN_UP_S, talk))
+            self._drain_if_closed()
+
+    def sweep(self) -> None:
+        """Close what was given up, and has answered or had its time."""
+        if self._given_up:
+            self._sweep(time.monotonic())
+
+    def _sweep(self, now: float) -> None:
+        for _ in range(len(self._given_up)):
+            try:
+                until, talk = self._given_up.popleft()
+            except IndexError:  # pragma: no cover - another thread sweeps as well
+                return
+            if until <= now or (talk.conn.stale() and talk.heard()):
+                talk.conn.reset()
+            else:
+                self._given_up.append((until, talk))
+
+    def drain(self) -> None:
+        """Close the idle connections: after a failure the others are probably dead as well."""
+        while self._idle:
+            try:
+                self._idle.pop().conn.close()
+            except IndexError:  # pragma: no cover - another thread took the last one
+                return
+
+    def _drain_if_closed(self) -> None:
+        if self._closed:
+            self.drain()
+            self._sweep(math.inf)
+
+    def take(self, deadline: float) -> _Talk:
+        """Return the connection used last that is still good, or a new one."""
+        if self._closed:
+            raise OSError("this link is closed")
+        while self._idle:
+            try:
+                talk = self._idle.pop()
+            except IndexError:  # pragma: no cover - another thread took the last one
+                break
+            if talk.good():
+                return talk
+            talk.conn.close()
+        return _Talk(dial(self.endpoint, self._context, deadline), self.speaker.line())
+
+    def give(self, talk: _Talk) -> None:
+        """Keep a connection that has answered all it was asked."""
+        if self._closed or len(self._idle) >= _IDLE_KEPT:
+            talk.conn.close()
+            return
+        self._idle.append(talk)
+        self._drain_if_closed()  # it may have been, in between
+
+
+class Pipeline:
+    """Calls sent back to back on one connection; ``next`` takes their replies, in order.
+
+    After the first failure every ``next`` fails: the connection is gone.
+    """
+
+    __slots__ = ("_broken", "_calls", "_failure", "_left", "_pool", "_replies", "_talk")
+
+    def __init__(self, pool: Pool, calls: Sequence[Call], deadline: float) -> None:
+        """Send ``calls``; a failure shows at ``next``."""
+        self._pool = pool
+        self._calls = calls
+        self._left = len(calls)
+        self._replies: deque[Reply] = deque()
+        self._failure: StoreUnavailable | str = ""  # an error, or the words of one that nobody may ask for
+        self._broken = False
+        self._talk: _Talk | None = None
+        token = pool.token()
+        try:
+            self._talk = pool.take(deadline)
+            self._talk.conn.send(self._talk.line.ask(calls, token), deadline)
+        except OSError as error:
+            self._fail(error, unsent=self._talk is None)
+        except BaseException:
+            self.close()
+            raise
+
+    def next(self, deadline: float) -> Reply:
+        """Return the next reply; StoreUnavailable if none came."""
+        if not self._failure or self._replies:
+            try:
+                return self._receive(deadline)
+            except (OSError, WireError) as error:
+                self._fail(error)
+            except BaseException:
+                self.close()
+                raise
+        failure = self._failure
+        assert failure
+        raise unavailable(self._pool.endpoint.store, failure) if isinstance(failure, str) else failure
+
+    def close(self) -> None:
+        """Let go of the connection unless it was given back."""
+        talk, self._talk = self._talk, None
+        if talk is not None and self._left:
+            reads = not self._broken and all(only_reads(path, body) for path, body in self._calls)
+            self._pool.give_up(talk, reads=reads)
+        elif talk is not None:
+            talk.conn.close()
+        self._failure = self._failure or "the call was interrupted"
+
+    def _receive(self, deadline: float) -> Reply:
+        talk = self._talk
+        while not self._replies:
+            assert talk is not None
+            if more := talk.line.more():
+                talk.conn.send(more, deadline)
+            self._replies += talk.line.feed(talk.conn.receive(deadline))
+        reply = self._replies.popleft()
+        self._left -= 1
+        if talk is not None and self._left == 0 and talk.line.usable:
+            self._talk = None
+            self._pool.give(talk)
+            self._failure = "all replies were taken"
+        elif talk is not None and not self._replies and not talk.line.owes:
+            self._failure, self._broken = "the server closed the connection", True
+            self.close()
+        return reply
+
+    def _fail(self, error: Exception, *, unsent: bool = False) -> None:
+        self._failure = failed(self._pool.endpoint.store, error, unsent=unsent)
+        self._broken = not isinstance(error, TimeoutError)
+        self.close()
+        self._pool.drain()
+
+
+class Server:
+    """One endpoint: its connections, and how it is asked."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def reply(self, post: Post, deadline: float, pipeline: Pipeline | None = None) -> Json:
+        """Make one unary call, or take the reply of one that was sent."""
+        pool = self.pool
+        call = pipeline or Pipeline(pool, [(post.path, post.body)], deadline)
+        return pool.speaker.meaning(post.path, call.next(deadline))
