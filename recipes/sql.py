@@ -152,6 +152,7 @@ def _standing(grant: Grant | AsyncGrant) -> Standing:
         raise TypeError(f"this grant is of {hold.labels['store']}; this guard takes one of a SQL database")
     if backend.given.layout:
         raise TypeError("a grant of layout='shedlock' has no row that could be guarded: pass its token on")
+    hold.guard()
     grant.check()
     queue, token = target_of(hold.entry.ref)
     return Standing(

@@ -14,6 +14,8 @@ __all__ = ["guard"]
 
 AS_GRANTED = 0
 ANY_VERSION = -1
+NEVER = 2**31 - 1
+"""A version that no node comes to have: each write makes it larger by one."""
 
 
 def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
@@ -36,4 +38,5 @@ def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
         raise TypeError("a multi-lock's grant is of several contenders: make a guard of each grant[lock]")
     if not isinstance(grant._runtime.backend, ZooKeeperBackend):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for ZooKeeper takes one of it")
-    transaction.check(hold.entry.ref, ANY_VERSION if hold.rewritten else AS_GRANTED)
+    stands = ANY_VERSION if hold.rewritten else AS_GRANTED
+    transaction.check(hold.entry.ref, stands if hold.guard() else NEVER)

@@ -196,11 +196,8 @@ class Held(Acquired):
 
     def _held_by(self, owner: object) -> list[HeldState]:
         now = self._runtime.now()
-        return [
-            hold
-            for hold in self._runtime.holds
-            if hold.owner is owner and hold.entry.ticket.queue == self._queue and hold.remaining(now) > 0
-        ]
+        held = self._runtime.held_in(self._queue)
+        return [hold for hold in held if hold.owner is owner and hold.remaining(now) > 0]
 
     def _deadlock(self, mine: list[HeldState]) -> WouldDeadlock:
         last = mine[-1]

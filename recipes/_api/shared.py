@@ -115,6 +115,8 @@ class Shared(ABC):
         if grant._runtime is not self._runtime:  # noqa: SLF001 - one package
             raise ValueError("a grant guards what its own client writes: make both with the same client")
         guarded = copy.copy(self)
+        for part in grant._hold.parts:  # noqa: SLF001 - one package
+            part.guard()  # whether it is held is asked before each write
         parts = tuple((part, part.mode) for part in grant._hold.parts)  # noqa: SLF001 - one package
         guarded._grants = (*self._grants, grant)  # noqa: SLF001 - one of its own
         guarded._guards = (*self._guards, *parts)  # noqa: SLF001 - as above

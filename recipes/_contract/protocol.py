@@ -41,7 +41,7 @@ from recipes._contract.operations import (
     Write,
     Written,
 )
-from recipes._contract.record import record
+from recipes._record import record
 
 __all__ = ["MOST_TOLD", "Notices", "RequestContext", "Steps", "StoreProtocol"]
 
@@ -94,6 +94,8 @@ class StoreProtocol(ABC):
     Attributes:
         renewals_per_ttl: How many renewals are due within one TTL.
         renewal_lag: By what share of the TTL the store may be behind (see `SessionClock`).
+        hands_on: A contender that was released need not be gone before the client's own next one holds:
+            its place in the queue is all that it needs.
         ended_is_no: That the session has ended says of a request that it was not carried out; else it may
             have been.
         session_id: The session's id as contenders show it; empty before `open`.
@@ -101,6 +103,7 @@ class StoreProtocol(ABC):
 
     renewals_per_ttl: ClassVar[int] = 3
     renewal_lag: ClassVar[float] = 0.0
+    hands_on: ClassVar[bool] = False
     ended_is_no: ClassVar[bool] = True
     session_id: str = ""
 

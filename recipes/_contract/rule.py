@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from recipes._contract.contenders import Ahead
-from recipes._contract.record import record
+from recipes._record import record
 
 __all__ = ["Mode", "Nearest", "Rule"]
 
@@ -106,6 +106,11 @@ class Rule:
             return blockers
         without_nearest = tuple(contender for contender in ahead if contender is not blockers[0])
         return self.blocked_by(without_nearest) or blockers
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether the next may hold from the moment of a release, before the store has confirmed that."""
+        return self.weight is None and not self.own_kind_only
 
     @property
     def reach(self) -> int:

@@ -1,10 +1,10 @@
-"""The wake-ups: what a store tells a waiting call; but for `Granted` a hint to look again, never a proof."""
+"""The wake-ups: what a waiting call is notified of; but for `Granted` and `HandedOn` a hint to look again."""
 
 from __future__ import annotations
 
-from recipes._contract.record import record
+from recipes._record import record
 
-__all__ = ["Changed", "Disturbed", "Event", "Gone", "Granted", "LocallyGone"]
+__all__ = ["Changed", "Disturbed", "Event", "Gone", "Granted", "HandedOn", "LocallyGone"]
 
 
 @record
@@ -22,6 +22,17 @@ class Gone(Event):
 @record
 class LocallyGone(Gone):
     """A contender of this very session was withdrawn; unlike `Gone`, no word of the store."""
+
+
+@record
+class HandedOn(Event):
+    """A contender of this very session was released while it was held, and its deletion is under way.
+
+    It is a proof, of the client's own: the contender holds nothing any more, and never will. One that
+    excluded all others was granted with none ahead of it that still counted, so none of those counts either.
+    """
+
+    ref: str
 
 
 @record

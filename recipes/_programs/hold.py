@@ -33,6 +33,7 @@ class StoreSession:
         self.clock: SessionClock | None = None
         self.ended: str | None = None
         self.holds: dict[str, HeldState] = {}
+        self._in_queue: dict[str, dict[str, HeldState]] = {}  # the same, by queue
         self.waiters = InProcessWaiters()
         self.renewals = 0  # how many were answered
         self._turns = itertools.count()
@@ -56,6 +57,36 @@ class StoreSession:
             self.ended = NOT_RENEWED
             return 0.0
         return left
+
+    def take_up(self, hold: HeldState) -> None:
+        """Note a grant, to be found by its contender and in its queue."""
+        self.holds[hold.entry.ticket.id] = hold
+        self._put_in(hold)
+
+    def drop(self, hold: HeldState) -> None:
+        """Forget a grant that has ended; what an interrupt leaves of that, a second call does."""
+        self._take_out(hold)
+        self.holds.pop(hold.entry.ticket.id, None)
+        self._take_out(hold)  # another thread may have put it in again before that
+
+    def _put_in(self, hold: HeldState) -> None:
+        ticket = hold.entry.ticket
+        while (grants := self._in_queue.setdefault(ticket.queue, {})).get(ticket.id) is not hold:
+            grants[ticket.id] = hold  # and look again: another thread may have taken ``grants`` out as empty
+        if self.holds.get(ticket.id) is not hold:  # another thread has dropped it
+            self._take_out(hold)
+
+    def _take_out(self, hold: HeldState) -> None:
+        queue = hold.entry.ticket.queue
+        grants = self._in_queue.get(queue, {})
+        grants.pop(hold.entry.ticket.id, None)
+        if not grants:
+            for other in list(self._in_queue.pop(queue, {}).values()):  # which came in between
+                self._put_in(other)
+
+    def held_in(self, queue: str) -> list[HeldState]:
+        """Return the grants of a queue, first come first, however many there are of others."""
+        return list(self._in_queue.get(queue, {}).values())
 
     def overheld(self, now: float) -> list[HeldState]:
         """Return the grants that were held for longer than they may be without progress."""
@@ -104,6 +135,7 @@ class HeldState:
         "entered",
         "entry",
         "grant",
+        "guards",
         "labels",
         "mark",
         "max_hold_s",
@@ -139,6 +171,7 @@ class HeldState:
         self.data = entry.ticket.data  # as the store confirmed
         self.version: int | None = 0  # how often it was rewritten, by `rewrite` alone; None: nobody knows
         self.grant: Any = None
+        self.guards = False  # the store is to compare writes with its contender
         self.entered: Callable[[], list[Any]] | None = None  # the grants of an owner that may enter it again
         self.on_end: Callable[[], None] | None = None
         self._end: dict[str, tuple[str]] = {}
@@ -199,9 +232,29 @@ class HeldState:
         """Do what is left of its end; the second to come does it if an interrupt struck the first."""
         mark = (self._end["end"][0],)  # one of its own
         if self.session.holds.get(self.entry.ticket.id) is self:
-            self.session.holds.pop(self.entry.ticket.id, None)
+            if self._hands_on:
+                self.session.waiters.freed(self.entry)
+            self.session.drop(self)
         if self._end.setdefault("told", mark) is mark and self.on_end is not None:
             self.on_end()
+
+    @property
+    def _hands_on(self) -> bool:
+        """Whether the client's next in line may hold from here on, while the contender is deleted.
+
+        Not where it guards writes: one that is on its way is done as long as the contender is there.
+        """
+        if not self.released or self.guards:
+            return False
+        return self.session.protocol.hands_on and rule_of(self.entry.ticket.kind).hands_on
+
+    def guard(self) -> bool:
+        """Note that the store is to compare writes with its contender; False if that proves nothing any more.
+
+        Then it was released, and the contender may be there still while the next one holds.
+        """
+        self.guards = True  # first, as a release ends it first
+        return not self.released
 
     def turned_out_lost(self, reason: str) -> None:
         """Correct a release: the store says that it had been lost before."""

@@ -10,7 +10,7 @@ before the store was asked, to the cleaner.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Ahead
@@ -29,7 +29,7 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._contract.rule import Rule
-from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted, HandedOn
 from recipes._programs import permits
 from recipes._programs.hold import RELEASED, REMOVED, HeldState
 from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
@@ -291,6 +291,7 @@ def downgrade(hold: HeldState) -> Program[bool]:
     """
     hold.share()
     try:
+        yield from _first_in_the_queue(hold)
         stands = (yield from Rewrite(hold.entry, DOWNGRADED, hold.entry.ticket.data)) is not None
     except SessionLost:
         return False
@@ -304,6 +305,15 @@ def downgrade(hold: HeldState) -> Program[bool]:
         yield from Emit(hold.transition("lost", reason=REMOVED))
         yield from Abandon(hold.entry.ticket, hold.entry)
     return stands
+
+
+def _first_in_the_queue(hold: HeldState) -> Program[None]:
+    """Wait until what this client released before is gone, for a reader reads the mark of the first alone."""
+    waiters = hold.session.waiters
+    for one in waiters.freed_before(hold.entry):
+        yield from Watch(hold.entry, (one,))
+        while waiters.stands(one.id):
+            yield from Wait()
 
 
 def _unanswered(expired: Expired) -> BaseException:
@@ -357,6 +367,9 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
             yield from all_held(attempt.beside)
             if isinstance(event, Granted) and event.ref == mine.ref:
                 break  # unless a renewal contradicts: then `Admit` refuses it
+            if isinstance(event, HandedOn):
+                snapshot = _handed_on(attempt.rule, snapshot, event)
+                continue
             disturbed = yield from calm(event, disturbed)
             seen, armed = yield from _woken(attempt, mine, snapshot, targets, event)
         if seen is not snapshot:
@@ -448,6 +461,24 @@ def _woken(
     if isinstance(event, Gone):
         return (yield from Look(mine, rule, ())), ()
     return (yield from _reread(attempt, mine, snapshot, armed, changed=ref is not None))
+
+
+def _handed_on(rule: Rule, snapshot: Snapshot, event: HandedOn) -> Snapshot:
+    """Leave out a contender that this client has released; nobody is asked.
+
+    Those ahead of one that excluded all others do not count either. As long as it is not known what else is
+    ahead, the queue stays as it was seen, and the deletion is waited for.
+    """
+    ahead = snapshot.ahead
+    at = next((number for number, one in enumerate(ahead) if one.ref == event.ref), None)
+    if at is None:  # it was left out before
+        return snapshot
+    complete = snapshot.complete or not ahead[at].shared
+    left = ahead[:at] if not ahead[at].shared else (*ahead[:at], *ahead[at + 1 :])
+    if not complete and not rule.blockers(left):
+        return snapshot
+    position = len(rule.visible(left)) if complete else snapshot.position - 1
+    return replace(snapshot, ahead=left, complete=complete, position=position)
 
 
 def _stepped_up(

@@ -130,6 +130,10 @@ class Reentry(HeldState):
         """End it as left while it was held."""
         self._finish(RELEASED)
 
+    def guard(self) -> bool:
+        """Note it of the whole; False if this was left."""
+        return self._whole.guard() and not self._end
+
     def turned_out_lost(self, reason: str) -> None:
         """Correct the release of the whole: the store says that it had been lost before."""
         self._whole.turned_out_lost(reason)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from recipes._contract.wakeups import Changed, Disturbed, LocallyGone
+from recipes._contract.contenders import Contender
+from recipes._contract.wakeups import Changed, Disturbed, HandedOn, LocallyGone
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
-    from recipes._contract.contenders import Contender
+    from recipes._contract.contenders import Ahead
     from recipes._contract.operations import Entry
 
 __all__ = ["InProcessWaiters"]
@@ -27,6 +28,7 @@ class InProcessWaiters:
         self._marks: dict[str, str] = {}
         self._waiting: dict[str, tuple[Entry, Mailbox]] = {}
         self._missing: set[str] = set()
+        self._freed: dict[str, Entry] = {}
 
     def stand(self, contender_id: str) -> None:
         """Note a contender before it is made."""
@@ -38,8 +40,18 @@ class InProcessWaiters:
         self._marks.pop(contender_id, None)
         self._waiting.pop(contender_id, None)
         self._missing.discard(contender_id)
+        self._freed.pop(contender_id, None)
         for mailbox, ref in list(listening.items()):
             mailbox.post(LocallyGone(ref))
+
+    def freed(self, entry: Entry) -> None:
+        """Tell that a contender was released while it was held, whatever the store still shows."""
+        contender_id = entry.ticket.id
+        self._freed[contender_id] = entry
+        if contender_id not in self._standing:  # another thread was quicker to withdraw it
+            self._freed.pop(contender_id, None)
+        for mailbox, ref in list(self._standing.get(contender_id, {}).items()):
+            mailbox.post(HandedOn(ref))
 
     def marked(self, contender_id: str, mark: str) -> None:
         """Tell that a contender was marked, or may be: the store knows."""
@@ -50,7 +62,7 @@ class InProcessWaiters:
             mailbox.post(Changed(ref))
 
     def listen(self, target: Contender, mailbox: Mailbox) -> bool:
-        """Have ``mailbox`` notified when ``target`` goes or is marked.
+        """Have ``mailbox`` notified when ``target`` is released, goes, or is marked.
 
         False if it does not stand here, or was marked since it was seen: then ask the store.
         """
@@ -61,7 +73,17 @@ class InProcessWaiters:
         if self._marks.get(target.id, target.mark) != target.mark:
             waiting.pop(mailbox, None)
             return False
+        if target.id in self._freed:
+            mailbox.post(HandedOn(target.ref))
         return target.id in self._standing
+
+    def freed_before(self, entry: Entry) -> Ahead:
+        """Return those ahead of a contender that were released, and are not withdrawn yet."""
+        return tuple(
+            Contender(one.ref, one.ticket.id, mark=self._marks.get(one.ticket.id, ""))
+            for one in list(self._freed.values())
+            if one.ticket.queue == entry.ticket.queue and one.token < entry.token
+        )
 
     def forget(self, mailbox: Mailbox, contender_ids: Iterable[str]) -> None:
         """Tell this call no more about these contenders."""

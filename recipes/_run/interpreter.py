@@ -32,7 +32,7 @@ from recipes._contract.operations import (
     Write,
 )
 from recipes._contract.protocol import RequestContext
-from recipes._contract.wakeups import Changed, Event
+from recipes._contract.wakeups import Changed, Event, HandedOn
 from recipes._programs.cleaner import Job
 from recipes._programs.crew import Beside
 from recipes._programs.session import OpenFailed
@@ -204,10 +204,11 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
     """Carry out a store operation of which the first answer was lost.
 
     A change that is notified meanwhile may be of what an operation before this one has watched, which asking
-    this one again does not read: the next `Wait` returns it.
+    this one again does not read, and no store shows that this client has released what is ahead: the next
+    `Wait` returns both.
     """
     retries = call.runtime.retries()
-    changed: dict[str, Changed] = {}
+    changed: dict[str, Changed | HandedOn] = {}
     failures, again = 0, False
     while True:
         failures += 1
@@ -221,7 +222,7 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
         call.runtime.retrying(op, lost)
         try:
             event = yield Receive(pause_s)  # any event cuts the pause short
-            if isinstance(event, Changed):
+            if isinstance(event, Changed | HandedOn):
                 changed[event.ref] = event
             answer = yield from _once(op, call, again=again)
         except StoreUnavailable as error:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
 from recipes._contract.operations import Entry, Open, Program, Stored, StoreOp, Ticket, Write
-from recipes._contract.record import record
 from recipes._programs.cleaner import Job
 from recipes._programs.hold import REMOVED, HeldState, StoreSession
 from recipes._programs.session import SessionEvent, SessionState
 from recipes._programs.steps import Admit
+from recipes._record import record
 from recipes._run import process
 from recipes._run.clock import boot_time
 from recipes._run.green import refuse_eventlet
@@ -187,7 +187,7 @@ class Runtime(ABC):
         call.hold = hold = HeldState(op.entry, session, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
         if op.seldom:
             hold.turn = session.next_turn()
-        session.holds[op.entry.ticket.id] = hold
+        session.take_up(hold)
         if op.max_hold_s is not None:
             self.state.wake_keepalive()  # it may sleep for longer
             self.watch_over(hold)
@@ -350,6 +350,11 @@ class Runtime(ABC):
         """The grants of the current session that have not ended."""
         session = self.state.session
         return [] if session is None else list(session.holds.values())
+
+    def held_in(self, queue: str) -> list[HeldState]:
+        """Return those of one queue."""
+        session = self.state.session
+        return [] if session is None else session.held_in(queue)
 
     # What differs between threads and asyncio.
 

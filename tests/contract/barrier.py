@@ -35,10 +35,9 @@ def wait(party: Party, parties: int = 2, timeout: float | None = 10, name: str =
 
 def waiting(party: Party, parties: int = 2, timeout: float | None = 20, name: str = NAME) -> Running:
     """Wait beside the test, and return when that waits."""
-    barrier, parked = party.client.barrier(name, parties), party.tap.waiting
-    running = party.api.start(lambda: barrier.wait(timeout))
-    party.tap.wait_parked(parked + 1)
-    return running
+    barrier = party.client.barrier(name, parties)
+    with party.tap.one_more():
+        return party.api.start(lambda: barrier.wait(timeout))
 
 
 def broken(running: Running) -> BarrierBroken:

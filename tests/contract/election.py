@@ -33,10 +33,9 @@ def campaign(party: Party, value: str = "", **options: Any) -> Any:
 
 def stand(party: Party, value: str = "", **options: Any) -> Running:
     """Campaign beside the test, and wait until it waits."""
-    election, waiting = party.client.election(NAME), party.tap.waiting
-    running = party.api.start(lambda: election.campaign(value, **{"timeout": 20, **options}))
-    party.tap.wait_parked(waiting + 1)
-    return running
+    election = party.client.election(NAME)
+    with party.tap.one_more():
+        return party.api.start(lambda: election.campaign(value, **{"timeout": 20, **options}))
 
 
 def leader(party: Party) -> Leader | None:
@@ -472,9 +471,9 @@ class Elections:
     def test_closing_the_client_ends_a_candidate_that_waits(self, world: World) -> None:
         a, b = world.client(), world.client()
         campaign(a)
-        job, waiting = Job(), b.tap.waiting
-        running = job.run(b)
-        b.tap.wait_parked(waiting + 1)
+        job = Job()
+        with b.tap.one_more():
+            running = job.run(b)
         b.close()
         assert isinstance(running.error(), ClientClosed)
         assert len(candidates(world)) == 1

@@ -380,6 +380,7 @@ class Listings:
         b.release(grant)
         assert observed.next() == Changed("x")
 
+    @pytest.mark.needs("notifies")
     def test_a_change_behind_those_asked_for_is_notified(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
         head = join(b, GROUP)
@@ -390,6 +391,7 @@ class Listings:
         leave(b, tail)
         assert observed.next() == Changed(GROUP)
 
+    @pytest.mark.needs("notifies")
     def test_only_the_first_change_is_notified(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
         entry = join(b, GROUP)
@@ -466,7 +468,9 @@ class Listings:
             assert ask(b, Rewrite(entry, "", b"%d" % number)) == number
         for follower in followers:
             follower.running.result(WITHIN_S)
-            assert set(follower.events) == {Changed(GROUP)}
+            by_itself = set() if world.store.polls_every_s == math.inf else {None}  # where nobody is notified
+            assert set(follower.events) - by_itself <= {Changed(GROUP)}
+            assert follower.events
             assert len(follower.events) <= 30
 
     @pytest.mark.parametrize("act", [Act.LOSE_REQUEST, Act.LOSE_REPLY, Act.LOSE_LAST_REPLY])

@@ -64,7 +64,8 @@ class Manners:
         for _ in range(5):
             cycle()
         threads, files, sessions = _footprint(world)
-        most = threads + world.store.spare_threads, files + KEPT, sessions
+        spare = world.store.spare_threads
+        most = threads + spare, files + KEPT + spare, sessions
         for _ in range(CYCLES):
             cycle()
         assert a.wait_clean()

@@ -36,10 +36,8 @@ def acquire(party: Party, made: Any, **options: Any) -> Any:
 
 
 def queue_up(party: Party, made: Any, **options: Any) -> Any:
-    waiting = party.tap.waiting
-    running = party.api.start(lambda: made.acquire(**{"timeout": 20, **options}))
-    party.tap.wait_parked(waiting + 1)
-    return running
+    with party.tap.one_more():
+        return party.api.start(lambda: made.acquire(**{"timeout": 20, **options}))
 
 
 def part(party: Party, grant: Any, name: str) -> Any:

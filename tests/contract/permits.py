@@ -26,10 +26,9 @@ def acquire(party: Party, weight: int = 1, limit: int = LIMIT, **options: Any) -
 
 
 def queue_up(party: Party, weight: int = 1, limit: int = LIMIT) -> Any:
-    made, waiting = semaphore(party, limit, weight), party.tap.waiting
-    running = party.api.start(lambda: made.acquire(timeout=20))
-    party.tap.wait_parked(waiting + 1)
-    return running
+    made = semaphore(party, limit, weight)
+    with party.tap.one_more():
+        return party.api.start(lambda: made.acquire(timeout=20))
 
 
 def look(party: Party) -> tuple[list[Any], list[Any]]:

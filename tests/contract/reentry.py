@@ -21,11 +21,9 @@ def enter(party: Party, name: str = "x", **options: Any) -> Any:
 
 def entering(party: Party, name: str = "x", timeout: float | None = 20) -> Any:
     """Acquire it beside the test, and wait until that waits."""
-    waiting = party.tap.waiting
     lock = party.client.rlock(name)
-    running = party.api.start(lambda: lock.acquire(timeout=timeout))
-    party.tap.wait_parked(waiting + 1)
-    return running
+    with party.tap.one_more():
+        return party.api.start(lambda: lock.acquire(timeout=timeout))
 
 
 class Reentry:

@@ -69,10 +69,11 @@ class Store(ABC):
         lands_late: A request can arrive after the next request of the same client.
         has_queue: Those that wait stand on it, behind each other. Else it keeps one holder of a name, and
             its grants come in no order.
+        hands_on: The next of the same client holds from the moment of a release, before it is answered.
         has_sessions: It knows of sessions, and what ends one ends all that is held in it at once.
         polls_every_s: How often a client looks by itself what it watches, of which the store tells nobody.
         spare_threads: So many threads clients may come to have beside those of the first calls, where calls
-            meet that did not before: a pool has its bound.
+            meet that did not before, each with a connection: a pool has its bound.
         longest_name: So many characters a name can have that are one byte each.
         options: What a client has to be told besides the URL.
         prelude: Code that another process runs before it can connect.
@@ -87,11 +88,17 @@ class Store(ABC):
     strangers_have_tokens: ClassVar[bool] = True
     lands_late: ClassVar[bool] = True
     has_queue: ClassVar[bool] = True
+    hands_on: ClassVar[bool] = True
     has_sessions: ClassVar[bool] = True
     polls_every_s: ClassVar[float] = math.inf
     spare_threads: ClassVar[int] = 0
     longest_name: int = 1024
     prelude: ClassVar[str] = ""
+
+    @property
+    def notifies(self) -> bool:
+        """Whether it tells those that watch, each time and at once."""
+        return self.polls_every_s == math.inf
 
     @abstractmethod
     def url(self) -> str:
@@ -199,7 +206,7 @@ class MemoryStore(Store):
 class CellStore(Store):
     """A store without a queue: what follows from that, whichever it is."""
 
-    has_queue = has_sessions = False
+    has_queue = has_sessions = hands_on = False
     foreign_can_join_while_held = strangers_have_tokens = False
     sessions_end_at_renewal = True
     lands_late = False  # a take that lands when its call was given up is dropped by the next renewals

@@ -78,7 +78,7 @@ class Tap:
         self._let_go = threading.Event()
         self._silent = False
         self._healed = threading.Event()
-        self._parked = 0
+        self._parked = self._have_waited = 0
         self._changed = threading.Condition()
 
     # What a test does.
@@ -124,6 +124,15 @@ class Tap:
         """Wait until ``n`` calls of the client wait for an event, and ask nothing."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._parked == n, PATIENCE_S), f"{self._parked} wait"
+
+    @contextlib.contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Have a call begun in the block wait behind it, or look again by itself after it has waited."""
+        before = self._have_waited
+        yield
+        with self._changed:
+            begun = self._changed.wait_for(lambda: self._have_waited > before, PATIENCE_S)
+        assert begun, f"it does not wait; {self._parked} others do"
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[list[Asked]]:
@@ -181,18 +190,19 @@ class Tap:
             post(event)
 
     @contextlib.contextmanager
-    def parked(self, behind: bool) -> Iterator[None]:
-        """Count a caller that waits."""
+    def parked(self, behind: bool, *, first: bool) -> Iterator[None]:
+        """Count a caller that waits, maybe for the first time."""
         if behind:
             yield
             return
-        self._count(1)
+        self._count(1, first=first)
         try:
             yield
         finally:
             self._count(-1)
 
-    def _count(self, by: int) -> None:
+    def _count(self, by: int, *, first: bool = False) -> None:
         with self._changed:
             self._parked += by
+            self._have_waited += first
             self._changed.notify_all()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -206,16 +207,21 @@ class TappedMailbox:
     def __init__(self, inner: Any, tap: Tap) -> None:
         self._inner = inner
         self._tap = tap
+        self._has_waited = False
 
     def post(self, event: Any) -> None:
         self._tap.deliver(event, self._inner.post)
+
+    def _parked(self, behind: bool) -> AbstractContextManager[None]:
+        first, self._has_waited = not self._has_waited, True
+        return self._tap.parked(behind, first=first)
 
     def receive(self, at_most_s: float | None) -> Any:
         behind = behind_in_thread()
         act = self._tap.step((RECEIVE,), behind)
         if act is Act.INTERRUPT_BEFORE:
             raise KeyboardInterrupt
-        with self._tap.parked(behind):
+        with self._parked(behind):
             event = self._inner.receive(at_most_s)
         if act is Act.INTERRUPT_AFTER:
             raise KeyboardInterrupt
@@ -230,7 +236,7 @@ class AsyncTappedMailbox(TappedMailbox):
         act = self._tap.step((RECEIVE,), behind)
         if act is Act.INTERRUPT_BEFORE:
             await cancel_me()
-        with self._tap.parked(behind):
+        with self._parked(behind):
             event = await self._inner.receive(at_most_s)
         if act is Act.INTERRUPT_AFTER:
             await cancel_me()

@@ -17,6 +17,7 @@ from recipes.stores._kit.session import Busy
 from tests.contract.calling_back import CallingBack
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
+from tests.contract.handing import HandingOn
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -125,6 +126,10 @@ class TestCallingBack(CallingBack):
 
 
 class TestExclusion(Exclusion):
+    pass
+
+
+class TestHandingOn(HandingOn):
     pass
 
 

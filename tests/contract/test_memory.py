@@ -9,6 +9,7 @@ from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
 from tests.contract.group import Groups
+from tests.contract.handing import HandingOn
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -49,6 +50,10 @@ class TestExclusion(Exclusion):
 
 
 class TestGroups(Groups):
+    pass
+
+
+class TestHandingOn(HandingOn):
     pass
 
 

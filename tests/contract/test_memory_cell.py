@@ -9,6 +9,7 @@ import pytest
 from tests.contract.calling_back import CallingBack
 from tests.contract.exclusion import Exclusion
 from tests.contract.foreign import Foreign
+from tests.contract.handing import HandingOn
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -39,6 +40,10 @@ class TestExclusion(Exclusion):
 
 
 class TestForeign(Foreign):
+    pass
+
+
+class TestHandingOn(HandingOn):
     pass
 
 

@@ -10,6 +10,7 @@ from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.fixtures import OnUvloop
 from tests.contract.foreign import Foreign
+from tests.contract.handing import HandingOn
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
@@ -43,6 +44,11 @@ class TestExclusion(OnUvloop, Exclusion):
     """See the base."""
 
 
+class TestHandingOn(OnUvloop, HandingOn):
+    """See the base."""
+
+
+@pytest.mark.long
 class TestHanging(OnUvloop, Hanging):
     """See the base."""
 

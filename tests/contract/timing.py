@@ -80,7 +80,10 @@ class Timing:
         assert isinstance(late.value.__cause__, StoreUnavailable)
         a.line.heal()
         assert a.wait_clean()
-        assert b.try_acquire("x", timeout=5).held  # nothing is left in the queue
+        if world.store.has_queue:
+            assert b.try_acquire("x", timeout=5).held  # nothing is left in the queue
+        else:  # a request that arrives late holds for as long as its lease, and no longer
+            assert b.acquire("x", timeout=30).held
 
     @pytest.mark.parametrize("timeout", [0, 0.04, -1, math.nan, math.inf, True, "1"], ids=str)
     def test_a_try_without_time_is_refused_before_anything_is_sent(self, world: World, timeout: Any) -> None:

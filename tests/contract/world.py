@@ -81,10 +81,8 @@ class Party:
     def queue_up(self, name: str, timeout: float | None = 20, **options: Any) -> Running:
         """Same as `acquiring`, and wait until it waits: for its turn, not for a session."""
         self.open()
-        waiting = self.tap.waiting
-        running = self.acquiring(name, timeout, **options)
-        self.tap.wait_parked(waiting + 1)
-        return running
+        with self.tap.one_more():
+            return self.acquiring(name, timeout, **options)
 
     def try_acquire(self, name: str, **options: Any) -> Any:
         """Try as this thread."""

@@ -10,6 +10,7 @@ from recipes._contract.contenders import Contender
 from recipes._contract.operations import Entry, Snapshot, Ticket
 from recipes._programs.hold import StoreSession
 from recipes._programs.steps import Abandon, Admit, Emit, Now
+from recipes.events import Transition
 
 
 @dataclass
@@ -25,8 +26,12 @@ class Played:
         return [type(op).__name__ for op in self.ops]
 
     @property
+    def told(self) -> list[Transition]:
+        return [op.transition for op in self.ops if isinstance(op, Emit)]
+
+    @property
     def events(self) -> list[str]:
-        return [op.transition.event for op in self.ops if isinstance(op, Emit)]
+        return [one.event for one in self.told]
 
     @property
     def abandoned(self) -> list[Ticket | None]:
@@ -118,6 +123,7 @@ class Protocol:
 
     renewals_per_ttl = 3
     renewal_lag = 0
+    hands_on = True
 
 
 def session(ttl_s: float | None = 15.0, sent_at: float = 100.0) -> StoreSession:
@@ -133,7 +139,7 @@ def admitted(at: StoreSession, now: float = 100.0) -> Callable[[Admit], Any]:
 
     def admit(op: Admit) -> HeldState:
         hold = HeldState(op.entry, at, "owner", now, op.labels, max_hold_s=op.max_hold_s)
-        at.holds[op.entry.ticket.id] = hold
+        at.take_up(hold)
         return hold
 
     return admit

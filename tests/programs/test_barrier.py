@@ -145,6 +145,14 @@ def test_by_hand_it_passes() -> None:
     assert crossing(stays=True).result == PLACE
 
 
+def test_events_say_where_it_came_and_how_long_it_waited() -> None:
+    (passed,) = crossing(Now=[100.0, 101.0, 103.0]).told
+    assert (passed.event, passed.position, passed.waited_s) == ("barrier.passed", 0, 3.0)
+    (broken,) = crossing(Now=[100.0, 101.0, 103.0], Read=[GATHERS, named(GONE)]).told
+    assert (broken.event, broken.waited_s) == ("barrier.broken", 3.0)
+    assert (broken.name, broken.recipe, broken.store) == ("start", "barrier", LABELS["store"])
+
+
 @pytest.mark.parametrize("stays", [False, True])
 def test_what_was_broken_is_withdrawn_and_raised(stays: bool) -> None:
     played = crossing(stays=stays, Read=[GATHERS, named(GONE)])

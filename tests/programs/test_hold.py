@@ -2,13 +2,19 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from recipes._contract.contenders import DOWNGRADED, GRANTED, Contender
 from recipes._contract.operations import Entry, Ticket
+from recipes._contract.wakeups import HandedOn
 from recipes._programs.hold import NOT_RENEWED, HeldState
+from recipes._rules.members import member
+from recipes._rules.permits import permits
 from tests.programs.stepping import entry, session
+from tests.programs.test_keep import Mailbox
 
 LABELS = {"name": "q", "recipe": "lock", "mode": "exclusive", "store": "memory://", "attempt": 1}
 
@@ -237,3 +243,126 @@ def test_a_guard_compares_what_was_written_unless_it_may_have_been_rewritten() -
     granted = Entry(Ticket("~semaphore/q", "S2.10", "id"), "~semaphore/q/id", 7)
     permits = HeldState(granted, session(), "owner", 100.0, {**LABELS, "mode": "shared", "weight": 2})
     assert permits.rewritten, "which marks itself when it comes to hold"
+
+
+def handed_on(held: HeldState, end: Any) -> bool:
+    """Whether the next of the same client is notified of this end."""
+    waiters, mailbox, one = held.session.waiters, Mailbox(), held.entry
+    waiters.stand(one.ticket.id)
+    assert waiters.listen(Contender(one.ref, one.ticket.id), mailbox)
+    end()
+    return mailbox.events == [HandedOn(one.ref)]
+
+
+def test_a_release_hands_on() -> None:
+    held = hold()
+    assert handed_on(held, lambda: held.release(101.0))
+
+
+def test_a_loss_hands_nothing_on() -> None:
+    lost, late = hold(), hold()
+    assert not handed_on(lost, lambda: lost.lose("revoked"))
+    assert not handed_on(late, lambda: late.release(113.5))
+
+
+def test_what_was_held_for_too_long_is_not_handed_on() -> None:
+    held = hold(max_hold_s=1.0)
+    assert not handed_on(held, lambda: held.release(102.0))
+    assert not handed_on(held, lambda: held.lose("late"))
+
+
+def test_what_guards_writes_is_not_handed_on() -> None:
+    held = hold()
+    assert held.guard()
+    assert not handed_on(held, lambda: held.release(101.0))
+    assert not held.guard(), "its contender may be there, and prove nothing"
+
+
+@pytest.mark.parametrize("kind", [permits(1, 2).kind, member("a").kind])
+def test_permits_and_memberships_are_not_handed_on(kind: str) -> None:
+    held = hold()
+    held.entry = Entry(Ticket("q", kind, "id-1"), "q/id-1", 7)
+    held.session.holds["id-1"] = held
+    assert not handed_on(held, lambda: held.release(101.0))
+
+
+def test_a_store_may_not_allow_it() -> None:
+    held = hold()
+    held.session.protocol.hands_on = False  # type: ignore[misc]
+    assert not handed_on(held, lambda: held.release(101.0))
+
+
+def test_an_interrupted_end_hands_on_when_it_is_settled() -> None:
+    held = hold()
+    held._end["end"] = ("released",)  # and then an interrupt struck
+    assert handed_on(held, held.settle)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shares", "mark", "seen"),
+    [
+        ("lock", False, "", Contender("ref", "id", "W", "")),
+        ("lock", True, "", Contender("ref", "id", "W", "", DOWNGRADED)),
+        ("R", True, "", Contender("ref", "id", "R", "")),
+        ("S2.10", False, GRANTED, Contender("ref", "id", "S2.10", "", GRANTED)),
+    ],
+)
+def test_what_others_see_of_it(kind: str, shares: bool, mark: str, seen: Contender) -> None:
+    at = session()
+    held = HeldState(Entry(Ticket("q", kind, "id"), "ref", 7), at, "owner", 100.0, LABELS)
+    held.mark = mark
+    if shares:
+        held.share()
+    assert held.contender == replace(seen, session=at.id)
+
+
+def several(*queues: str) -> list[HeldState]:
+    """Return grants of one session, one of each of these queues."""
+    at = session()
+    made = [
+        HeldState(Entry(Ticket(q, "W", f"id-{n}"), q, n), at, "me", 100.0, LABELS)
+        for n, q in enumerate(queues)
+    ]
+    for one in made:
+        at.take_up(one)
+    return made
+
+
+def test_grants_are_found_in_their_queue_and_nothing_is_left_of_them() -> None:
+    first, other, second = several("q", "r", "q")
+    at = first.session
+    assert (at.held_in("q"), at.held_in("r"), at.held_in("s")) == ([first, second], [other], [])
+    for one in (first, second, other):
+        assert one.release(101.0)
+    assert (at.holds, at._in_queue) == ({}, {})
+
+
+def test_a_grant_that_comes_as_the_last_of_its_queue_goes_is_found() -> None:
+    first, second = several("q", "q")
+    at = first.session
+    at.drop(second)
+
+    class Racing(dict[str, Any]):
+        def pop(self, key: str, *default: Any) -> Any:
+            if not at.holds.get("id-1"):
+                at.take_up(second)
+            return super().pop(key, *default)
+
+    at._in_queue = Racing(at._in_queue)
+    at.drop(first)
+    assert (at.held_in("q"), list(at.holds)) == ([second], ["id-1"])
+
+
+def test_a_grant_that_ends_as_it_is_put_in_is_not_kept() -> None:
+    (first,) = several("q")
+    at = first.session
+    at.drop(first)
+
+    class Racing(dict[str, Any]):
+        def setdefault(self, key: str, default: Any = None) -> Any:
+            at.holds.pop("id-0", None)
+            return super().setdefault(key, default)
+
+    at._in_queue = Racing()
+    at.take_up(first)
+    assert (at.held_in("q"), at.holds) == ([], {})

@@ -22,7 +22,7 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._contract.rule import Rule
-from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted, LocallyGone
+from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted, HandedOn, LocallyGone
 from recipes._programs.hold import NOT_RENEWED, HeldState
 from recipes._programs.observing import evict, look_up
 from recipes._programs.queueing import (
@@ -100,6 +100,65 @@ def test_the_evidence_of_a_local_release_is_passed_on() -> None:
     gone = LocallyGone("a")
     played = acquired(Enqueue=snapshot("a"), Watch=True, Wait=gone, Check=Checked(True, frozenset()))
     assert played.only(Check).evidence is gone
+
+
+def test_a_release_of_the_same_client_grants_and_nobody_is_asked() -> None:
+    played = acquired(Enqueue=snapshot("a"), Watch=True, Wait=HandedOn("a"))
+    assert middle(played) == ["Emit", "Watch", "Wait"]
+
+
+def test_those_ahead_of_one_that_was_alone_do_not_count_any_more() -> None:
+    played = acquired(
+        Enqueue=snapshot("c", "b", complete=False), Watch=True, Wait=[HandedOn("b"), HandedOn("c")]
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Watch", "Wait"]
+    assert [op.targets for op in played.ops if isinstance(op, Watch)] == [others("b"), others("c")]
+
+
+def test_one_of_another_client_that_waits_between_is_watched() -> None:
+    played = acquired(
+        Enqueue=snapshot("foreign", "a"),
+        Watch=True,
+        Wait=[HandedOn("a"), Gone("foreign")],
+        Check=Checked(True, frozenset()),
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Watch", "Wait", "Check"]
+    assert played.only(Check).targets == others("foreign")
+
+
+def test_a_release_of_what_was_left_out_before_is_nothing() -> None:
+    played = acquired(
+        Enqueue=snapshot("b", "a"), Watch=True, Wait=[HandedOn("a"), HandedOn("a"), HandedOn("b")]
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Watch", "Wait", "Wait"]
+
+
+def test_a_writer_waits_for_every_reader_ahead() -> None:
+    two = tuple(replace(one, kind="R") for one in others("s", "r"))
+    played = acquired(
+        Enqueue=replace(snapshot("s", "r"), ahead=two), Watch=True, Wait=[HandedOn("r"), HandedOn("s")]
+    )
+    assert middle(played) == ["Emit", "Watch", "Wait", "Watch", "Wait"]
+
+
+def test_while_more_may_be_ahead_the_deletion_is_waited_for() -> None:
+    two = tuple(replace(one, kind="R") for one in others("s", "r"))
+    seen = replace(snapshot("s", "r", complete=False), ahead=two, position=3)
+    told = list[int]()
+    asked = attempt()
+    asked.on_position = told.append
+    at = session()
+    script = Script(
+        Attach=at,
+        Admit=admitted(at),
+        Enqueue=seen,
+        Watch=True,
+        Wait=[HandedOn("r"), HandedOn("s"), Gone("s")],
+        Look=snapshot(),
+    )
+    played = play(acquire(asked), script)
+    assert middle(played) == ["Emit", "Watch", "Wait", "Watch", "Wait", "Wait", "Look"]
+    assert told == [3, 2]
 
 
 def test_deep_in_the_queue_the_second_ahead_is_watched_then_the_nearest() -> None:
@@ -503,6 +562,16 @@ def test_timeout_says_how_long_and_how_far() -> None:
     assert played.abandoned == [ticket(1)]
 
 
+def test_events_say_how_long_it_waited_since_it_began() -> None:
+    at, times = session(), [100.0, 103.0]
+    answers: dict[str, Any] = {"Attach": at, "Enqueue": snapshot("a"), "Watch": True, "Wait": Expired()}
+    over = play(acquire(attempt(timeout_s=2.5)), Script(Now=times, **answers))
+    assert (over.events[-1], over.told[-1].waited_s) == ("lock.timeout", 3.0)
+    granted = Script(Attach=at, Enqueue=snapshot(), Admit=admitted(at, now=101.5))
+    done = play(acquire(attempt()), granted)
+    assert (done.events[-1], done.told[-1].waited_s) == ("lock.acquired", 1.5)
+
+
 def test_timeout_before_the_store_ever_answered() -> None:
     played = play(acquire(attempt(timeout_s=1)), Script(Attach=Expired()))
     assert isinstance(played.error, LockTimeout)
@@ -740,4 +809,21 @@ def test_a_release_that_does_not_wait_is_the_cleaners() -> None:
     played = play(release(hold, wait=False), Script())
     assert played.kinds == ["Abandon", "Now", "Emit"]
     assert played.events == ["lock.released"]
+    assert played.result is True
+
+
+def test_a_downgrade_waits_for_what_its_client_released_before() -> None:
+    at = session()
+    before, mine = entry(9, token=5), entry()
+    at.waiters.stand(before.ticket.id)
+    at.waiters.freed(before)
+    hold = admitted(at)(Admit(mine, {"name": "q", "recipe": "rwlock", "mode": "exclusive"}))
+
+    def gone(op: Any) -> LocallyGone:
+        at.waiters.gone(before.ticket.id)
+        return LocallyGone(before.ref)
+
+    played = play(downgrade(hold), Script(Watch=True, Wait=[HandedOn(before.ref), gone], Rewrite=1))
+    assert played.kinds == ["Watch", "Wait", "Wait", "Rewrite", "Now", "Emit"]
+    assert played.only(Watch).targets == (Contender(before.ref, before.ticket.id),)
     assert played.result is True

@@ -157,3 +157,13 @@ def test_an_interrupted_leaving_of_one_among_others_is_over_all_the_same() -> No
     assert not inner.release(101.0)
     assert inner.remaining(101.0) == 0
     assert outer.remaining(101.0) > 0
+
+
+def test_the_whole_guards_through_each_entry() -> None:
+    room = Room()
+    outer, inner = room.enter(), room.enter()
+    assert outer.guard()
+    assert room.whole.guards
+    assert outer.release(102.0)
+    assert not outer.guard(), "it was left"
+    assert inner.guard()

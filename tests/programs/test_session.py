@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from recipes._contract.wakeups import Event
 from recipes._programs.hold import NOT_RENEWED, HeldState
-from recipes._programs.lease import SessionClock
+from recipes._programs.lease import SHORTEST_RENEWAL_S, SessionClock
 from recipes._programs.session import OpenFailed, SessionEvent, SessionState
 from recipes.errors import ClientClosed, StoreUnavailable
 from tests.programs.stepping import entry, session
@@ -53,6 +54,20 @@ def test_deadlines_count_from_the_sending(lag: Any, deadlines: Any) -> None:
         seen.append(clock.deadline)
         assert clock.due == sent_at + 5.0
     assert seen == deadlines
+
+
+def test_a_renewal_is_left_after_twice_what_the_last_answer_took() -> None:
+    clock = SessionClock(15.0, 100.0, per_ttl=3)
+    assert clock.patience_s == SHORTEST_RENEWAL_S
+    assert clock.on_renewed(105.0, 15.0, now=106.0)
+    assert (clock.patience_s, clock.deadline) == (2.0, 118.5)
+    assert clock.cut_at(108.0, wanted_at=108.5) == 110.0
+    assert clock.cut_at(108.0, wanted_at=111.0) == 111.0
+    assert clock.cut_at(108.0, wanted_at=111.1) == math.inf, "another could not be waited for"
+    clock.on_cut(110.0)
+    assert (clock.patience_s, clock.due) == (4.0, 110.0)
+    assert clock.on_renewed(110.0, 15.0, now=110.01)
+    assert clock.patience_s == SHORTEST_RENEWAL_S
 
 
 def test_after_a_gap_the_last_one_before_it_counts() -> None:

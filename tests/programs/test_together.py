@@ -96,6 +96,12 @@ def test_all_are_acquired_in_turn() -> None:
     assert held(scene)
 
 
+def test_its_event_says_how_long_it_waited_for_all() -> None:
+    scene, times = Scene(), iter([98.0, *[100.0] * 20])
+    played = play(acquire_all(scene.whole), scene.script(Now=lambda _: next(times)))
+    assert (played.told[-1].event, played.told[-1].waited_s) == ("multilock.acquired", 2.0)
+
+
 def test_a_try_gives_back_what_it_took_the_last_first() -> None:
     scene = Scene("c")
     played = play(try_all(scene.whole), scene.script())

@@ -43,6 +43,12 @@ def test_a_read_is_one_request() -> None:
     assert (played.kinds, played.result) == (["Attach", "Read"], Stored(b"1", 3))
 
 
+def test_an_update_need_not_remember_anything() -> None:
+    played = play(update(writing(), plus_one), Script(Attach=None, Read=Stored(b"1", 3), Write=DONE))
+    assert (played.result, played.error) == (Change(b"2"), None)
+    assert play(update(writing(), lambda _: None), Script(Attach=None, Read=Stored(b"1", 3))).error is None
+
+
 def test_a_write_names_its_number_and_its_condition() -> None:
     played = play(write(writing(), b"2", 5), Script(Attach=None, Write=DONE))
     assert played.only(Write) == Write(KEY, b"2", 7, 5)

@@ -3,7 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recipes._contract.contenders import DOWNGRADED, Contender
-from recipes._contract.wakeups import Changed, Disturbed, Gone, LocallyGone
+from recipes._contract.operations import Entry, Ticket
+from recipes._contract.wakeups import Changed, Disturbed, Gone, HandedOn, LocallyGone
 from recipes._programs.waiters import InProcessWaiters
 from tests.programs.stepping import entry, ticket
 from tests.programs.test_keep import Mailbox
@@ -11,6 +12,7 @@ from tests.programs.test_keep import Mailbox
 A = Contender("q/a", id="a")
 B = Contender("q/b", id="b")
 FOREIGN = Contender("q/foreign")
+HELD = Entry(Ticket("q", "W", "a"), "q/a", 5)
 
 
 def test_who_does_not_stand_here_needs_a_watch() -> None:
@@ -174,3 +176,46 @@ def test_one_that_is_withdrawn_already_is_not_kept_as_missing() -> None:
     waiters = InProcessWaiters()
     waiters.missed("a")
     assert not waiters.is_missing("a")
+
+
+def test_a_release_wakes_who_listened_and_who_comes_to_listen() -> None:
+    waiters, early, late = InProcessWaiters(), Mailbox(), Mailbox()
+    waiters.stand("a")
+    waiters.stand("b")
+    assert waiters.listen(A, early)
+    waiters.freed(HELD)
+    assert waiters.listen(A, late)
+    assert waiters.listen(B, late)
+    assert early.events == late.events == [HandedOn("q/a")]
+    waiters.gone("a")
+    assert early.events == late.events == [HandedOn("q/a"), LocallyGone("q/a")]
+
+
+def test_a_release_is_forgotten_with_the_contender() -> None:
+    waiters, mailbox = InProcessWaiters(), Mailbox()
+    waiters.stand("a")
+    waiters.freed(HELD)
+    waiters.gone("a")
+    waiters.stand("a")
+    assert waiters.listen(A, mailbox)
+    waiters.gone("a")
+    waiters.freed(HELD)  # another thread was quicker to withdraw it
+    waiters.stand("a")
+    assert waiters.listen(A, mailbox)
+    assert mailbox.events == [LocallyGone("q/a")]
+
+
+def test_what_was_released_before_is_known_until_it_is_withdrawn() -> None:
+    waiters = InProcessWaiters()
+    waiters.stand("a")
+    waiters.freed(HELD)
+    behind, ahead, elsewhere = (Entry(Ticket(queue, "W", "b"), "q/b", at) for queue, at in QUEUED)
+    assert waiters.freed_before(behind) == (A,)
+    assert waiters.freed_before(ahead) == waiters.freed_before(elsewhere) == ()
+    waiters.marked("a", DOWNGRADED)
+    assert waiters.freed_before(behind) == (MARKED,)
+    waiters.gone("a")
+    assert waiters.freed_before(behind) == ()
+
+
+QUEUED = (("q", 6), ("q", 4), ("p", 6))

@@ -27,7 +27,7 @@ def test_the_rule_in_other_words(history: list[tuple[int, bool]]) -> None:
         else:
             with pytest.raises(StaleToken) as refused:
                 seen.admit("x", token, shared=shared)
-            assert refused.value.seen == max(relevant)
+            assert (refused.value.token, refused.value.seen) == (token, max(relevant))
     assert seen.newest == max((token for token, _ in passed), default=0)
     assert seen.writer == max((token for token, shared in passed if not shared), default=0)
 
@@ -54,9 +54,15 @@ def test_what_a_grant_asks() -> None:
     assert ask("x", LARGEST, shared=False) == Pass("x", LARGEST, WRITER)
 
 
+def of_several(recipe: str) -> Any:
+    return grant(_fences=False, _hold=SimpleNamespace(labels={"recipe": recipe}))
+
+
 @pytest.mark.parametrize(
     ("name", "proof", "error", "says"),
     [
+        ("x", of_several("semaphore"), TooWeak, "^semaphore 'n' does not give fencing; use a lock$"),
+        ("x", of_several("multilock"), TooWeak, "'n' does not give fencing; use the grant of a lock in it$"),
         ("x", grant(mode="shared"), ValueError, "grant of 'n' is shared: it lets you read"),
         ("x", grant(token=None), TooWeak, "the store of lock 'n' does not give fencing; use zookeeper://"),
         ("x", grant(token=-3), ValueError, "-3 is no fencing token"),

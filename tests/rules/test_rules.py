@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes._contract.contenders import DOWNGRADED, Contender
+from recipes._contract.contenders import DOWNGRADED, GRANTED, Contender
 from recipes._contract.rule import Nearest, Rule
+from recipes._rules.barrier import GONE, LEAVING, PARTY, PASSED, TIMED_OUT
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE, WRITER
 from recipes._rules.holding import granted, holders, waiting
 from recipes._rules.readwrite import SHARED
@@ -195,3 +196,10 @@ def test_who_holds_as_the_store_shows_it() -> None:
         "WR": "10",
     }.items():
         assert granted(queue(kinds)) == [one == "1" for one in holds], kinds
+
+
+def test_kinds_and_marks_are_those_that_clients_of_other_versions_write() -> None:
+    kinds = [rule.kind for rule in (EXCLUSIVE, WRITER, SHARED, PARTY)]
+    assert kinds == ["lock", "W", "R", "B"]
+    assert (DOWNGRADED, GRANTED, LEAVING) == ("downgraded", "granted", "leaving")
+    assert (PASSED, TIMED_OUT, GONE) == ("passed", "timed-out", "gone"), "and what a barrier's record says"

@@ -118,3 +118,11 @@ def test_the_mark_says_which_items_in_whatever_order() -> None:
     assert mark_of(["a", "b"]) == mark_of(["b", "a"])
     assert len({mark_of(items) for items in ([], ["a"], ["ab"], ["a", "b"], ["", "ab"], ["1:a"])}) == 6
     assert "\n" not in mark_of(["a\nb"])
+
+
+def test_members_of_another_version_come_to_the_same() -> None:
+    """Processes of two versions share a set: neither the mark nor an owner may change."""
+    items = ["", "a", "b", "\u00e9", "c0", "c1", "c2", "c3"]
+    found = Sharing(items).owners(["M1", "M2", "M3"])
+    assert found == ("M3", "M1", "M3", "M1", "M2", "M3", "M3", "M3")
+    assert mark_of(items) == "fdb4364d499089b8c8929e5c31087fbf"

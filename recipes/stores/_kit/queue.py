@@ -11,7 +11,7 @@ is the request, and the store answers with what the operation returns. It does t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from recipes._contract.connection import Mailbox, Request
 from recipes._contract.contenders import Ahead
@@ -31,8 +31,8 @@ from recipes._contract.operations import (
     Written,
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
-from recipes._contract.record import record
 from recipes._contract.rule import Rule
+from recipes._record import record
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 
 __all__ = [
@@ -126,6 +126,8 @@ class QueueProtocol(StoreProtocol):
         session_id: Chosen before the store is asked, so that the session can be ended if the reply is
             lost. Empty: the store chooses it.
     """
+
+    hands_on: ClassVar[bool] = True
 
     def __init__(self, session_id: str = "") -> None:
         self.session_id = session_id

@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from typing import Any
 
 from sqlalchemy import URL, create_engine, event
-from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.util import await_only
 
 from recipes.errors import StoreDenied
@@ -27,6 +26,8 @@ IDLE_S = 5
 """So long a transaction may stand still before the server ends it: its process was stopped, or cut off."""
 CONNECT_S = 5
 MOST_CONNECTIONS = 10
+ASYNCIO = "sqlalchemy.ext.asyncio"
+"""Brings the whole of SQLAlchemy's ORM along: imported only where it is used."""
 RECYCLE_S = 30
 """How old a connection to MySQL may become, which ends those that were idle for twice as long."""
 
@@ -87,6 +88,8 @@ def driver_of(scheme: str, *, asynchronous: bool) -> Driver:
             )
     import_module(driver.name)
     import_module(f"sqlalchemy.dialects.{driver.dialect}.{driver.name}")
+    if asynchronous:
+        import_module(ASYNCIO)
     return driver
 
 
@@ -129,7 +132,7 @@ class Target:
         if driver.dialect == "mysql":
             options["pool_recycle"] = RECYCLE_S
         if driver.asynchronous:
-            made: Any = create_async_engine(url, **options)
+            made: Any = import_module(ASYNCIO).create_async_engine(url, **options)
             engine = made.sync_engine
         else:
             made = engine = create_engine(url, **options)

@@ -71,6 +71,7 @@ class SqlProtocol(StoreProtocol):
         deaf: Why nothing arrives though the server notifies, for the operator; empty: it may be.
     """
 
+    hands_on: ClassVar[bool] = True
     ended_is_no: ClassVar[bool] = False
 
     def __init__(self, acts: Acts, session_id: str, deaf: str = "") -> None:

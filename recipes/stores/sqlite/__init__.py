@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
@@ -59,7 +59,7 @@ class SqliteBackend(Backend):
 
     def protocol(self) -> QueueProtocol:
         """Return the protocol for one session, with an id of its own."""
-        return QueueProtocol(secrets.token_hex(8))
+        return QueueProtocol(os.urandom(8).hex())
 
     def connection(self, on_end: OnEnd) -> Connection:
         """Return a new blocking connection."""

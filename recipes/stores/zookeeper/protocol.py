@@ -90,6 +90,7 @@ class ZooKeeperProtocol(Values):
 
     renewals_per_ttl: ClassVar[int] = 7
     renewal_lag: ClassVar[float] = 1.1 / 4
+    hands_on: ClassVar[bool] = True
 
     def __init__(self, label: str, layout: Layout) -> None:
         super().__init__(label, layout)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from recipes._contract.connection import Mailbox, Request
+from recipes._record import record
 
 __all__ = [
     "BadVersion",
@@ -83,7 +83,7 @@ class MultiFailed(ZooKeeperError):
         self.code = error.code
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stat:
     """What is used of a node's stat."""
 
@@ -92,7 +92,7 @@ class Stat:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionInfo:
     """The session as the server granted it: the id, and the timeout in seconds."""
 
@@ -100,19 +100,19 @@ class SessionInfo:
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Connect(Request[SessionInfo]):
     """Start the connection's one session, asking for this timeout. A connection never starts a second one."""
 
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Close(Request[None]):
     """End the session on the server if it can be reached, and in no case resume it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Create(Request[tuple[str, Stat]]):
     """Make a node; the reply has the full path, with the sequence number if one was asked for.
 
@@ -125,7 +125,7 @@ class Create(Request[tuple[str, Stat]]):
     sequence: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Children(Request[tuple[str, ...]]):
     """The names of a node's children, in no order; with a mailbox a listing begins to be watched.
 
@@ -137,7 +137,7 @@ class Children(Request[tuple[str, ...]]):
     queue: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Get(Request[tuple[bytes | None, Stat]]):
     """Data and stat of a node; with a mailbox it is watched: ``Gone(path)`` or ``Changed(path)``.
 
@@ -150,7 +150,7 @@ class Get(Request[tuple[bytes | None, Stat]]):
     queue: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exists(Request["Stat | None"]):
     """A node's stat, or None; with a mailbox a listing begins, as with `Children`, where there is no node."""
 
@@ -159,7 +159,7 @@ class Exists(Request["Stat | None"]):
     queue: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SetData(Request[Stat]):
     """Replace a node's data if it has this version (-1: any)."""
 
@@ -168,7 +168,7 @@ class SetData(Request[Stat]):
     version: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Delete(Request[None]):
     """Delete a node if it has this version (-1: any)."""
 
@@ -176,14 +176,14 @@ class Delete(Request[None]):
     version: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sync(Request[None]):
     """Flush the channel between the server and the leader: later reads show what was committed before."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check(Request[None]):
     """Do nothing if the node has this version (-1: any), and fail otherwise; a part of a `Multi` only."""
 
@@ -191,7 +191,7 @@ class Check(Request[None]):
     version: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Multi(Request[tuple[Any, ...]]):
     """Do all of these in one step, in this order, or nothing of it: `Create`, `SetData`, `Delete`, `Check`.
 
