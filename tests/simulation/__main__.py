@@ -41,6 +41,7 @@ class Tally:
     counted: int = 0
     requests: int = 0
     grants: int = 0
+    handed_on: int = 0
     observed: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     fingerprints: set[int] = field(default_factory=set)
@@ -50,6 +51,7 @@ class Tally:
         self.schedules += 1
         self.requests += verdict.requests
         self.grants += verdict.grants
+        self.handed_on += verdict.handed_on
         self.observed += verdict.observed
         self.faults.update(verdict.faults)
         if verdict.counts and verdict.fingerprint not in self.fingerprints:
@@ -62,6 +64,7 @@ class Tally:
         self.schedules += other.schedules
         self.requests += other.requests
         self.grants += other.grants
+        self.handed_on += other.handed_on
         self.observed += other.observed
         self.faults.update(other.faults)
         self.counted += len(other.fingerprints - self.fingerprints)
@@ -76,6 +79,7 @@ class Tally:
             "counted": self.counted,
             "requests": self.requests,
             "grants": self.grants,
+            "handed_on": self.handed_on,
             "observed": self.observed,
             "faults": self.faults,
             "violations": self.violations,
@@ -84,10 +88,11 @@ class Tally:
     def lines(self, seconds: float) -> list[str]:
         rate = self.counted / seconds if seconds else 0.0
         many = f"{self.store}: {self.schedules} schedules, {self.counted} of them counted and new"
-        sums = f"  {self.requests} requests, {self.grants} grants, {sum(self.faults.values())} faults"
+        sums = f"  {self.requests} requests, {self.grants} grants, {self.handed_on} of them in process"
+        struck = f"{sum(self.faults.values())} faults"
         return [
             f"{many}, {len(self.violations)} violations",
-            f"{sums} in {seconds:.0f} s ({rate:.0f} counted schedules a second)",
+            f"{sums}, {struck} in {seconds:.0f} s ({rate:.0f} counted schedules a second)",
             "  " + ", ".join(f"{name} {count}" for name, count in self.faults.most_common()),
         ]
 

@@ -113,7 +113,7 @@ class BarrierOracle(Oracle):
         for earlier in self._decided.values():
             twice = {*earlier.ids} & {*outcome.ids} - {""}
             # One that an operator removed may be made again, by a repeated request, and is named twice then.
-            if any(self.token_of.get(one) not in self.removed for one in twice):
+            if any(self.given_to.get(one) not in self.removed for one in twice):
                 raise Violation(f"B2: one is of two generations: {earlier} and {outcome}")
         self._decided[outcome.generation] = outcome
 
@@ -133,12 +133,12 @@ class BarrierOracle(Oracle):
         if outcome is None or outcome.word != rules.PASSED or unknown:
             return
         # One that an operator removed may be made again by a request that is repeated.
-        if self._last[task] in outcome.ids and self.token_of.get(self._last[task]) not in self.removed:
+        if self._last[task] in outcome.ids and self.given_to.get(self._last[task]) not in self.removed:
             raise Violation(f"B3: {task.name} was told {error}, and it is {outcome}")
 
     def has_left(self, task: Task, place: Place) -> None:
         """A call to leave has returned."""
-        standing = {one.contender for one in self.standing()}
+        standing = {one.contender for _, one in self.standing()}
         for other in self.inside.values():
             entry = other.place.entry
             if other.place.generation == place.generation and entry and entry.ticket.id in standing:
@@ -164,7 +164,7 @@ class BarrierOracle(Oracle):
             return
         contenders = tuple(
             Contender(one.contender, one.contender, one.kind, mark=one.mark, data=one.data)
-            for one in self.standing()
+            for _, one in self.standing()
         )
         by_id = {one.id: one for one in contenders}
         for task in tasks:

@@ -85,8 +85,10 @@ def session_loss_ignored_while_waiting() -> list[Any]:
 def local_release_wakes_nobody() -> list[Any]:
     def gone(self: Any, contender_id: str) -> None:
         self._standing.pop(contender_id, None)
+        self._freed.pop(contender_id, None)
 
-    return swap(waiters.InProcessWaiters, "gone", gone)
+    silent = swap(waiters.InProcessWaiters, "freed", lambda self, entry: None)
+    return [*silent, *swap(waiters.InProcessWaiters, "gone", gone)]
 
 
 def try_leaves_its_contender() -> list[Any]:

@@ -53,7 +53,7 @@ def keepalive_is_proof() -> list[Any]:
         from recipes._contract.operations import Renewal
         from recipes.errors import SessionLost
 
-        kept = yield from self._post("/lease/keepalive", {"ID": str(self._lease)})
+        kept = yield from self._post("/lease/keepalive", {"ID": self._lease})
         ttl = codec.number(kept.get("result", {}).get("TTL"))
         if ttl <= 0:
             raise SessionLost("gone")

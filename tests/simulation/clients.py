@@ -170,7 +170,7 @@ class Client:
         self.world = world
         self.oracle: Any = None
         self.number = number
-        self.name = "ABCDEFGH"[number]
+        self.name = chr(ord("A") + number)
         self.store = store
         self.guarantees = store.guarantees
         self.offset = offset

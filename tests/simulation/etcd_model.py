@@ -1,17 +1,16 @@
-"""A model of etcd behind its JSON gateway: revisions, transactions, leases, watches from now on.
+"""A model of etcd: revisions, transactions, leases, watches from now on.
 
-It answers the very documents that the gateway answers: 64 bit numbers as strings, zero
-and false left out. Unary calls are independent of each other; what a watch stream
-carries keeps its order.
+It answers the documents that etcd answers, zero and false left out. Unary calls are independent of each
+other; what a watch stream carries keeps its order.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from bisect import bisect_left, insort
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
+from recipes.stores.etcd.codec import Kv
 from recipes.stores.etcd.requests import EtcdError
 
 __all__ = ["EtcdServer"]
@@ -21,12 +20,26 @@ LEASE_EXISTS = "etcdserver: lease already exists"
 MAX_OPS = 128
 MAX_TTL_S = 9_000_000_000
 
-decode = lru_cache(maxsize=100_000)(b64decode)
 
+class Keys(dict[bytes, "Key"]):
+    """Keys by their names, which are kept sorted: a range costs what is in it, whatever else there is."""
 
-@lru_cache(maxsize=100_000)
-def encode(raw: bytes) -> str:
-    return b64encode(raw).decode()
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: list[bytes] = []
+
+    def __setitem__(self, name: bytes, key: Key) -> None:
+        if name not in self:
+            insort(self._names, name)
+        super().__setitem__(name, key)
+
+    def __delitem__(self, name: bytes) -> None:
+        super().__delitem__(name)
+        del self._names[bisect_left(self._names, name)]
+
+    def between(self, start: bytes, end: bytes) -> list[bytes]:
+        """Return the names from ``start`` on and before ``end``, in order."""
+        return self._names[bisect_left(self._names, start) : bisect_left(self._names, end)]
 
 
 class Key:
@@ -35,22 +48,13 @@ class Key:
     __slots__ = ("created", "kv", "lease", "modified", "version")
 
     def __init__(
-        self, name: bytes, value: str, *, created: int, modified: int, version: int, lease: int = 0
+        self, name: bytes, value: bytes, *, created: int, modified: int, version: int, lease: int = 0
     ) -> None:
         self.created = created
         self.modified = modified
         self.version = version
         self.lease = lease
-        self.kv = {
-            "key": encode(name),
-            "create_revision": str(created),
-            "mod_revision": str(modified),
-            "version": str(version),
-        }
-        if value:
-            self.kv["value"] = value
-        if lease:
-            self.kv["lease"] = str(lease)
+        self.kv = Kv(name, created, value, lease, modified, version)
 
 
 class Lease:
@@ -69,12 +73,16 @@ class EtcdServer:
     Args:
         floor: The shortest TTL it grants (etcd: 1.5 election timeouts, rounded up).
         ok_for_revoked: Answer a keepalive of a revoked lease as if it lived (before 3.4.38).
+
+    Attributes:
+        read: How many keys it has gone through so far, to sort them or to return them.
     """
 
     def __init__(self, *, floor: int = 2, ok_for_revoked: bool = False) -> None:
         self.revision = 1
         self.compacted = 0
-        self.keys: dict[bytes, Key] = {}
+        self.keys = Keys()
+        self.read = 0
         self.leases: dict[int, Lease] = {}
         self.floor = floor
         self.ok_for_revoked = ok_for_revoked
@@ -101,7 +109,7 @@ class EtcdServer:
     @revision.setter
     def revision(self, revision: int) -> None:
         self._revision = revision
-        self.header = {"revision": str(revision)}
+        self.header = {"revision": revision}
 
     def handle(self, path: str, body: Any) -> Any:
         """Answer one call, or raise ``EtcdError``."""
@@ -121,7 +129,7 @@ class EtcdServer:
         for operation in operations:  # checked before anything is done
             put = operation.get("request_put")
             if put is not None:
-                lease = int(put.get("lease", 0))
+                lease = put.get("lease", 0)
                 if lease and lease not in self.leases:
                     raise EtcdError(5, LEASE_NOT_FOUND)
         responses = [self._operate(operation) for operation in operations]
@@ -135,26 +143,26 @@ class EtcdServer:
         return reply
 
     def _kv_range(self, body: Any) -> Any:
-        return self._range(decode(body["key"]), body)
+        return self._range(body["key"], body)
 
     def _kv_deleterange(self, body: Any) -> Any:
-        reply = self._delete_range(decode(body["key"]), body)
+        reply = self._delete_range(body["key"], body)
         if self._events:
             self._tell()
         return reply
 
     def _compare(self, compare: Any) -> bool:
-        key = decode(compare["key"])
+        key = compare["key"]
         if compare["target"] == "VERSION":
             entry = self.keys.get(key)
-            return (0 if entry is None else entry.version) == int(compare["version"])
+            return (0 if entry is None else entry.version) == compare["version"]
         if compare["target"] == "MOD":
             entry = self.keys.get(key)
-            return (0 if entry is None else entry.modified) == int(compare["mod_revision"])
-        wanted = int(compare["create_revision"])
+            return (0 if entry is None else entry.modified) == compare["mod_revision"]
+        wanted = compare["create_revision"]
         if "range_end" in compare:
-            end = decode(compare["range_end"])
-            found = [entry.created for name, entry in self.keys.items() if key <= name < end]
+            end = compare["range_end"]
+            found = [self.keys[name].created for name in self.keys.between(key, end)]
             return found.count(wanted) == len(found) if found else wanted == 0
         entry = self.keys.get(key)
         created = 0 if entry is None else entry.created
@@ -169,17 +177,17 @@ class EtcdServer:
 
     def _operate(self, operation: Any) -> Any:
         ((kind, request),) = operation.items()
-        key = decode(request["key"])
+        key = request["key"]
         if kind == "request_range":
             return {"response_range": self._range(key, request)}
         if kind == "request_put":
             self._write()
             old = self.keys.get(key)
             created, version = (self.revision, 1) if old is None else (old.created, old.version + 1)
-            lease = int(request.get("lease", 0))
+            lease = request.get("lease", 0)
             self.keys[key] = Key(
                 key,
-                request.get("value", ""),
+                request.get("value", b""),
                 created=created,
                 modified=self.revision,
                 version=version,
@@ -195,15 +203,15 @@ class EtcdServer:
     def _delete_range(self, key: bytes, request: Any) -> Any:
         doomed = [key] if key in self.keys else []
         if "range_end" in request:
-            end = decode(request["range_end"])
-            doomed = [name for name in self.keys if key <= name < end]
+            end = request["range_end"]
+            doomed = self.keys.between(key, end)
         for name in doomed:
             self._write()
             del self.keys[name]
             self._events.append((name, False))
         reply: dict[str, Any] = {"header": self.header}
         if doomed:
-            reply["deleted"] = str(len(doomed))
+            reply["deleted"] = len(doomed)
         return reply
 
     def _write(self) -> None:
@@ -221,48 +229,49 @@ class EtcdServer:
                 return reply
             found = [(key, entry)]
         else:
-            end = decode(request["range_end"])
-            found = [item for item in self.keys.items() if key <= item[0] < end]
+            end = request["range_end"]
+            found = [(name, self.keys[name]) for name in self.keys.between(key, end)]
         count = len(found)
         if not count:
             return reply
-        most = int(request.get("max_create_revision", 0))
+        self.read += count
+        most = request.get("max_create_revision", 0)
         if most:
             found = [item for item in found if item[1].created <= most]
         if len(found) > 1:
             found = _sorted(found, request)
-        limit = int(request.get("limit", 0))
+        limit = request.get("limit", 0)
         if limit and len(found) > limit:
             reply["more"] = True
             found = found[:limit]
         if found:
             reply["kvs"] = [entry.kv for _, entry in found]
-        reply["count"] = str(count)
+        reply["count"] = count
         return reply
 
     def _lease_grant(self, body: Any) -> Any:
-        lease_id = int(body.get("ID", 0))
-        if int(body["TTL"]) > MAX_TTL_S:
+        lease_id = body.get("ID", 0)
+        if body["TTL"] > MAX_TTL_S:
             raise EtcdError(11, "etcdserver: too large lease TTL")
         if lease_id in self.leases:
             raise EtcdError(9, LEASE_EXISTS)
-        ttl = max(int(body["TTL"]), self.floor)
+        ttl = max(body["TTL"], self.floor)
         self.leases[lease_id] = Lease(ttl, self.now + ttl)
-        return {"ID": str(lease_id), "TTL": str(ttl)}
+        return {"ID": lease_id, "TTL": ttl}
 
     def _lease_keepalive(self, body: Any) -> Any:
-        lease_id = int(body["ID"])
-        result: dict[str, Any] = {"header": self.header, "ID": str(lease_id)}
+        lease_id = body["ID"]
+        result: dict[str, Any] = {"header": self.header, "ID": lease_id}
         lease = self.leases.get(lease_id)
         if lease is not None:
             lease.ends_at = self.now + lease.ttl
-            result["TTL"] = str(lease.ttl)
+            result["TTL"] = lease.ttl
         elif self.ok_for_revoked and lease_id in self.revoked:
-            result["TTL"] = str(self.revoked[lease_id])
+            result["TTL"] = self.revoked[lease_id]
         return {"result": result}
 
     def _lease_revoke(self, body: Any) -> Any:
-        lease_id = int(body["ID"])
+        lease_id = body["ID"]
         if lease_id not in self.leases:
             raise EtcdError(5, LEASE_NOT_FOUND)
         self.revoke(lease_id)
@@ -292,7 +301,8 @@ class EtcdServer:
 
     def delete(self, key: bytes) -> None:
         """Delete one key, as an operator would."""
-        if self.keys.pop(key, None) is not None:
+        if key in self.keys:
+            del self.keys[key]
             self.revision += 1
             self._events.append((key, False))
             self._tell()
@@ -300,7 +310,7 @@ class EtcdServer:
     def put(self, key: bytes) -> None:
         """Put a key of nobody's, as a foreign client would."""
         self.revision += 1
-        self.keys[key] = Key(key, "", created=self.revision, modified=self.revision, version=1)
+        self.keys[key] = Key(key, b"", created=self.revision, modified=self.revision, version=1)
         self._events.append((key, True))
         self._tell()
 
@@ -333,8 +343,8 @@ def _deletes(delete: Any, puts: list[str]) -> bool:
     """Whether one of these keys is to be deleted."""
     if "range_end" not in delete:
         return delete["key"] in puts
-    start, end = decode(delete["key"]), decode(delete["range_end"])
-    return any(start <= decode(key) < end for key in puts)
+    start, end = delete["key"], delete["range_end"]
+    return any(start <= key < end for key in puts)
 
 
 def _sorted(found: list[Any], request: Any) -> list[Any]:

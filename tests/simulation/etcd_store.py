@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
 from functools import partial
 from typing import Any
 
@@ -339,7 +338,7 @@ class EtcdStore(Fates):
     def value(self, key: str) -> Stored:
         """Return a value, as it is there."""
         entry = self.server.keys.get(b"app/" + key.encode())
-        return Stored() if entry is None else Stored(b64decode(entry.kv.get("value", "")), entry.modified)
+        return Stored() if entry is None else Stored(entry.kv.value, entry.modified)
 
     def receipts(self, key: str) -> list[int]:
         """Return the session of each receipt of a value."""
@@ -369,6 +368,6 @@ def _call(message: Any) -> None:
 
 
 def _stands(queue: str, key: bytes, entry: Any, name: str) -> Stands:
-    mark, _, data = unpack(queue, b64decode(entry.kv.get("value", "")))
+    mark, _, data = unpack(queue, entry.kv.value)
     kind = name.partition("-")[0]
     return Stands(entry.created, key[-36:].decode(), kind, mark, data, entry.version - 1, entry.lease)

@@ -100,7 +100,7 @@ class ExploredEtcd(EtcdStore):
         """Return all that decides what it will do, but for what is on its way."""
         server = self.server
         keys = [
-            (key, entry.created, entry.version, entry.lease, entry.kv.get("value"))
+            (key, entry.created, entry.version, entry.lease, entry.kv.value)
             for key, entry in server.keys.items()
         ]
         watches = [(watch.connection.client.number, watch.key, watch.changes) for watch in server.watches]

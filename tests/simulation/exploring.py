@@ -185,7 +185,7 @@ class ExploredOracle(Oracle):
         """Return all that a later check depends on."""
         ended = [sorted(hold.entry.token for _, hold in entries) for entries in (self.lost, self.released)]
         return (
-            (tuple(self.gate.values()), self.returned, self.left, self.calm),
+            (tuple(self.gate.values()), tuple(self.returned.items()), self.left, self.calm),
             tuple(map(tuple, self.register.values())),
             tuple(hold.entry.token for _, hold in self.live),
             tuple(map(tuple, ended)),

@@ -9,6 +9,7 @@ from recipes.stores.redis.requests import Command
 from tests.simulation.clients import Cancelled
 from tests.simulation.fates import DOUBLED, VERY_LATE
 from tests.simulation.redis_store import KEYS
+from tests.simulation.standing import Given
 
 if TYPE_CHECKING:
     from tests.simulation.injector import Injector
@@ -142,22 +143,22 @@ def remove_contender(injector: Injector) -> Any:
     standing = oracle.standing()
     if not standing:
         return None
-    one = injector.rng.choice(standing)
-    remove(store, oracle, one.token)
+    queue, one = injector.rng.choice(standing)
+    remove(store, oracle, (queue, one.token))
     return one.contender
 
 
-def remove(store: Any, oracle: Any, token: int) -> None:
+def remove(store: Any, oracle: Any, given: Given) -> None:
     """Delete this contender."""
-    oracle.removed[token] = oracle.world.now
+    oracle.removed[given] = oracle.world.now
+    queue, token = given
     oracle.calm = False  # who waits behind it in the same client is notified of it by the next renewal
     if store.name == "etcd":
         for key, entry in list(store.server.keys.items()):
             if entry.created == token:
                 store.server.delete(key)
     elif store.name in (*CELL, *REDIS, *SQL):
-        for queue in oracle.queues:
-            store.expel(queue, token)
+        store.expel(queue, token)
     else:
         for path, node in list(store.leader.tree.items()):
             if node.stat.czxid == token and node.owner:
@@ -250,7 +251,7 @@ def stranger(injector: Injector) -> Any:
     if taken and (rng.random() < 0.8 or injector.world.now < store.grants_from):
         return None
     for one in oracle.free(store.standing(name)) if taken else ():
-        oracle.removed[one.token] = injector.world.now
+        oracle.removed[name, one.token] = injector.world.now
     oracle.calm = False
     value = f"theirs-{rng.random()}"
     if not taken or rng.random() < 0.5:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.simulation.standing import Stands
+from tests.simulation.standing import Given, Stands
 from tests.simulation.world import Violation
 
 __all__ = ["History", "Moment", "State", "said"]
@@ -35,14 +35,14 @@ class History:
         store: The model.
         queue: The queue.
         looks: What a state looks like, by the plain rule.
-        removed: The tokens of contenders that were removed by hand.
+        removed: The tokens of contenders that were removed by hand, each with its queue.
 
     Attributes:
         states: What stood there; the last is what stands there now.
     """
 
     def __init__(
-        self, store: Any, queue: str, looks: Callable[[State], Shown], removed: Mapping[int, Any]
+        self, store: Any, queue: str, looks: Callable[[State], Shown], removed: Mapping[Given, Any]
     ) -> None:
         self.states: list[State] = [()]
         self._shown: list[Shown] = [looks(())]
@@ -76,7 +76,8 @@ class History:
             if earlier is not None:
                 self._goes_on(earlier, one)
         # What was removed by hand while its create was in doubt is made again.
-        self._gone.update(one.contender for one in was.values() if one.token not in self._removed)
+        gone = [one for one in was.values() if (self._queue, one.token) not in self._removed]
+        self._gone.update(one.contender for one in gone)
 
     def _goes_on(self, earlier: Stands, one: Stands) -> None:
         """A contender keeps its place when it is rewritten, and never says what it said before."""

@@ -21,7 +21,7 @@ from recipes._run.effects import Receive
 from recipes.errors import LockLost, LockTimeout, SessionLost, StoreError
 from recipes.rlock import _BaseRLock
 from tests.simulation.clients import Cancelled, Client
-from tests.simulation.oracles import Oracle
+from tests.simulation.oracles import Oracle, given
 from tests.simulation.users import Flavour
 from tests.simulation.uses import Use
 from tests.simulation.world import Violation
@@ -97,7 +97,7 @@ class MultiLockOracle(Oracle):
         """Return what somebody holds."""
         return [hold for client, hold in self.live if hold.owner is owner and self.holds(client, hold)]
 
-    def all_granted(self, client: Any, together: Together, began: int) -> None:
+    def all_granted(self, client: Any, together: Together, began: dict[str, int]) -> None:
         """T2: what is returned is held, every part."""
         for part in together.parts:
             self.granted(client, part, began)
@@ -115,7 +115,7 @@ class MultiLockOracle(Oracle):
 
     def verified(self, together: Together, stands: bool, since: float) -> None:
         """T4: what was removed before is found to be gone, whichever part it is."""
-        gone = [part for part in together.parts if self.removed.get(part.entry.token, since) < since]
+        gone = [part for part in together.parts if self.removed.get(given(part), since) < since]
         if stands and gone:
             raise Violation(f"T4: {gone[0].entry.ticket.queue} was removed, and verified")
 
@@ -175,14 +175,20 @@ def use_several(
 
 
 def _use(
-    client: Client, task: Task, kind: Flavour, chosen: list[str], *, outer: HeldState | None, began: int
+    client: Client,
+    task: Task,
+    kind: Flavour,
+    chosen: list[str],
+    *,
+    outer: HeldState | None,
+    began: dict[str, int],
 ) -> Generator[Any, Any, None]:
     oracle, runtime, random = client.oracle, client.runtime, client.world.random
     together = yield from _acquired(client, task, kind, chosen)
     if together is None:
         oracle.none_granted(task, outer)
         return
-    oracle.all_granted(client, together, began if outer is None else 0)
+    oracle.all_granted(client, together, began if outer is None else {})
     for part in together.parts:
         oracle.write(client, part)
     seconds = kind.holds[int(random() * len(kind.holds))]

@@ -18,6 +18,7 @@ from tests.simulation import bugs_in_barriers as in_barriers
 from tests.simulation import bugs_in_cells as in_cells
 from tests.simulation import bugs_in_multilocks as several
 from tests.simulation import bugs_in_observing as observing
+from tests.simulation import bugs_in_process as in_process
 from tests.simulation import bugs_in_redis as in_redis
 from tests.simulation import bugs_in_sql as in_sql
 from tests.simulation import bugs_in_stores as in_stores
@@ -171,6 +172,23 @@ MUTANTS = [
     Mutant("lists before it creates", PZ, ZOOKEEPER, in_stores.list_before_create),
     Mutant("moving up arms no watch", PZ, ZOOKEEPER, in_stores.look_arms_nothing),
 ]
+
+PI = "handing on in process"
+for _name, _plant, _flavour in (
+    ("what was lost is handed on", in_process.hands_on_what_it_lost, ""),
+    ("what was held for too long is handed on", in_process.hands_on_what_hung, "hung"),
+    ("others ahead do not count", in_process.others_ahead_do_not_count, ""),
+    ("another session is handed it", in_process.the_next_session_is_handed_what_the_last_held, ""),
+    ("a release is remembered for ever", in_process.a_release_is_remembered_for_ever, ""),
+    ("one that waits is taken for released", in_process.one_that_waits_is_taken_for_released, ""),
+):
+    MUTANTS.append(Mutant(_name, PI, BOTH, _plant, flavour=_flavour))
+for _name, _plant in (
+    ("an incomplete snapshot grants", in_process.an_incomplete_snapshot_grants),
+    ("a reader goes as if it had been alone", in_process.a_reader_goes_as_if_it_had_been_alone),
+    ("a downgrade hands on", in_process.a_downgrade_hands_on),
+):
+    MUTANTS.append(Mutant(_name, PI, BOTH, _plant, rules=MIXED))
 
 RW, RP = "read-write predicate", "read-write program"
 for _name, _rule in (

@@ -7,13 +7,13 @@ from collections import deque
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Contender
-from recipes._contract.wakeups import Granted
+from recipes._contract.wakeups import Granted, HandedOn
 from recipes._rules.holding import holders
 from recipes._rules.registry import rule_of
-from tests.simulation.standing import Stands, free, seen
+from tests.simulation.standing import Given, Stands, free, seen
 from tests.simulation.world import ADMITTED, Violation, World
 
-__all__ = ["Oracle"]
+__all__ = ["Oracle", "given"]
 
 NEVER = float("inf")
 WITHDRAWN_WITHIN_S = 4.0  # of a renewal that hangs, and requests that are asked twice
@@ -56,34 +56,36 @@ class Oracle:
         self.lost: list[tuple[Any, Any]] = []
         self.released: deque[tuple[Any, Any]] = deque()
         self.seen = -1
-        self.returned = 0
-        self.tokens: set[tuple[str, int]] = set()  # with its queue
-        self.born: dict[int, float] = {}
+        self.returned: dict[str, int] = {}  # the largest of each queue
+        self.tokens: set[Given] = set()
+        self.born: dict[Given, float] = {}
         self.gate: dict[Any, int] = {}
         self.downgrades = 0
-        self.token_of: dict[str, int] = {}
+        self.given_to: dict[str, Given] = {}
         self.register: dict[Any, list[int]] = {}
         self.grants = 0
+        self.handed_on = 0  # how often a client did not wait for a deletion of its own
         self.observed = 0  # how often an observer saw something new
         self.clients: list[Any] = []
-        self.head_since: dict[int, float] = {}
+        self.head_since: dict[Given, float] = {}
         self.healthy_since = world.now
         # Forced expiry and deletion by an operator are exempt from S2.
         self.exempt: dict[Any, float] = {}
-        self.removed: dict[int, float] = {}
+        self.removed: dict[Given, float] = {}
         self.told: dict[str, set[Any]] = {}
+        self.known: dict[Any, set[str]] = {}  # by mailbox, what it knows to be released before it is deleted
         self.left = 0
-        self.due: dict[int, float] = {}  # until when each may be held without progress, by its own clock
-        self.hung: dict[int, float] = {}
+        self.due: dict[Given, float] = {}  # until when each may be held without progress, by its own clock
+        self.hung: dict[Given, float] = {}
         # No fault so far that may keep an event from coming, and the store sends some.
         self.tells = getattr(store, "tells", True)
         self.calm = self.tells
 
     # Called by the clients.
 
-    def asking(self, client: Any) -> int:
-        """An acquire is called: its token must be larger than all that were returned before."""
-        return self.returned
+    def asking(self, client: Any) -> dict[str, int]:
+        """An acquire is called: its token must be larger than all of its queue that were returned before."""
+        return dict(self.returned)
 
     def admitted(self, client: Any, hold: Any) -> None:
         """A grant came to be, inside the client."""
@@ -94,23 +96,24 @@ class Oracle:
         world.note(client.name, "admitted", token)
         if not self.holds(client, hold):
             raise Violation("S4: a grant was made that is not held")
-        given = hold.entry.ticket.queue, token
-        if given in self.tokens:
+        if given(hold) in self.tokens:
             raise Violation(f"S3: token {token} was given twice")
-        self.tokens.add(given)
-        self.born[token] = world.now
+        self.tokens.add(given(hold))
+        self.born[given(hold)] = world.now
         self._alone(client, hold)
         self._in_order(hold)
         self._woken_in_time(client, hold)
         self.live.append((client, hold))
         if hold.max_hold_s is not None:
-            self.due[token] = client.local + hold.max_hold_s
+            self.due[given(hold)] = client.local + hold.max_hold_s
 
-    def granted(self, client: Any, hold: Any, began: int) -> None:
+    def granted(self, client: Any, hold: Any, began: dict[str, int]) -> None:
         """An acquire returned."""
-        if hold.entry.token <= began:
-            raise Violation(f"S3: token {hold.entry.token} after {began} had been returned")
-        self.returned = max(self.returned, hold.entry.token)
+        queue, token = given(hold)
+        before = began.get(queue, 0)
+        if token <= before:
+            raise Violation(f"S3: token {token} after {before} had been returned")
+        self.returned[queue] = max(self.returned.get(queue, 0), token)
 
     def write(self, client: Any, hold: Any) -> None:
         """A holder uses a fenced register, whether it still holds or not: a writer writes."""
@@ -126,10 +129,11 @@ class Oracle:
         """A downgrade returned, with the word that the contender stands or that it does not."""
         self.downgrades += 1
         self.world.note(client.name, "downgraded" if stands else "found gone", hold.entry.token)
-        exempt = hold.entry.token in self.removed or hold.session in self.exempt
+        exempt = given(hold) in self.removed or hold.session in self.exempt
         if exempt or self.store.forgets(hold):
             return
-        found = [one for one in self.standing() if one.token == hold.entry.token]
+        queue, token = given(hold)
+        found = [one for one in self.store.standing(queue) if one.token == token]
         if stands and found and found[0].mark != DOWNGRADED:
             raise Violation(f"S6: token {hold.entry.token} downgraded, and the store does not show it")
         if not stands and found and hold.session.ended is None:
@@ -144,10 +148,10 @@ class Oracle:
 
     def progressed(self, client: Any, hold: Any, held: bool) -> None:
         """A holder made progress, and was told whether it still holds."""
-        due = self.due.get(hold.entry.token, NEVER)
+        due = self.due.get(given(hold), NEVER)
         if client.local < due:
             if held:
-                self.due[hold.entry.token] = client.local + hold.max_hold_s
+                self.due[given(hold)] = client.local + hold.max_hold_s
         elif held:
             raise Violation(f"M1: progress of token {hold.entry.token} after its max_hold had passed")
         self.observe()
@@ -178,20 +182,20 @@ class Oracle:
         """Return which register a holder writes: each belongs to those that exclude each other."""
         return hold.entry.ticket.queue
 
-    def standing(self) -> list[Stands]:
-        """Return all that stand in any of the queues."""
-        return [one for queue in self.queues for one in self.store.standing(queue)]
+    def standing(self) -> list[tuple[str, Stands]]:
+        """Return all that stand in any of the queues, each with its queue."""
+        return [(queue, one) for queue in self.queues for one in self.store.standing(queue)]
 
     # Checks.
 
     def _alone(self, client: Any, hold: Any) -> None:
-        if hold.session in self.exempt or hold.entry.token in self.removed:
+        if hold.session in self.exempt or given(hold) in self.removed:
             return
         together = [hold]
         for other, held in self.live:
             if other.paused or other.dead or held.session in self.exempt:
                 continue
-            if held.entry.token in self.removed or held.entry.ticket.queue != hold.entry.ticket.queue:
+            if given(held) in self.removed or held.entry.ticket.queue != hold.entry.ticket.queue:
                 continue
             if self.holds(other, held):
                 together.append(held)
@@ -200,17 +204,29 @@ class Oracle:
             raise Violation(f"S2: {client.name} was admitted beside {len(together) - 1} other(s)")
 
     def _in_order(self, hold: Any) -> None:
-        """L3, and the safety that needs no clock: nobody of a live session stands before."""
-        exempt = hold.entry.token in self.removed or hold.session in self.exempt
+        """L3, and the safety that needs no clock: nobody of a live session stands before.
+
+        But for what the own session has released while it held it: that may be deleted later.
+        """
+        exempt = given(hold) in self.removed or hold.session in self.exempt
         if exempt or self.store.forgets(hold):
             return
         ticket = hold.entry.ticket
         ahead = [one for one in self.store.standing(ticket.queue) if one.token < hold.entry.token]
-        if self.blocked(ticket.kind, ahead):
+        if not self.blocked(ticket.kind, ahead):
+            return
+        freed = self._freed_by(hold.session)
+        if self.blocked(ticket.kind, [one for one in ahead if (ticket.queue, one.token) not in freed]):
             raise Violation(f"L3: token {hold.entry.token} was admitted before {ahead}")
+        self.handed_on += 1
+
+    def _freed_by(self, session: Any) -> set[Given]:
+        """Return what a session has released while it held it."""
+        ended = (held for _, held in (*self.live, *self.lost, *self.released) if held.released)
+        return {given(held) for held in ended if held.session is session}
 
     def _woken_in_time(self, client: Any, hold: Any) -> None:
-        since = self.head_since.pop(hold.entry.token, None)
+        since = self.head_since.pop(given(hold), None)
         if since is None:
             return
         since = max(since, self.healthy_since, client.healthy_since, self.store.grants_from)
@@ -233,19 +249,29 @@ class Oracle:
             if not self.removed and len(mailbox.task.client.sessions) == 1:  # else it may have queued again
                 self._woken_for_something(ref, ticket)
             return
+        known = self.known.setdefault(mailbox, set())
+        if isinstance(event, HandedOn):
+            known.add(ref)
+            if not mailbox.task.receiving:  # it came as this was gone but for its deletion
+                return
+            ref = f"release of {ref}"  # which comes before the deletion: others are ahead by then
+        elif ref in known:
+            return
         told = self.told.setdefault(ref, set())
         told.add(mailbox)
+        # One that handed on in process is deleted when its client may have queued again behind those it woke.
+        again = f"release of {ref}" in self.told
         # When one leaves the middle of the queue, those behind it move up beside others.
-        if len(told) > self.woken_by_one + self.left + len(self.removed):
+        if len(told) > self.woken_by_one + self.left + len(self.removed) + again:
             raise Violation(f"L4: {len(told)} waiters were woken by one release")
 
     def _woken_for_something(self, ref: str, ticket: Any) -> None:
         """L4: a reader is notified of the writer next ahead of it, and of no other."""
         found = _ID.search(ref)
-        went = self.token_of.get(found[0]) if found else None
-        mine = self.token_of.get(ticket.id)
-        if went is None or mine is None:
+        gone, own = (self.given_to.get(one) for one in (found[0] if found else "", ticket.id))
+        if gone is None or own is None or gone[0] != own[0]:
             return
+        went, mine = gone[1], own[1]
         between = [one for one in self.store.standing(ticket.queue) if went < one.token < mine]
         if self.blocked(ticket.kind, between):
             raise Violation(f"L4: the reader {mine} was woken by {went}, behind {between[-1].token}")
@@ -298,22 +324,21 @@ class Oracle:
         """M1: nobody holds past max_hold by its own clock. M2: such a contender is soon gone."""
         now = self.world.now
         for client, hold in self.live:
-            token = hold.entry.token
-            if client.local >= self.due.get(token, NEVER) and self.holds(client, hold):
-                raise Violation(f"M1: token {token} is held past its max_hold")
-        standing = {one.token for one in self.standing()}
+            if client.local >= self.due.get(given(hold), NEVER) and self.holds(client, hold):
+                raise Violation(f"M1: token {hold.entry.token} is held past its max_hold")
+        standing = {(queue, one.token) for queue, one in self.standing()}
         for client, hold in (*self.live, *self.lost):
-            token = hold.entry.token
-            if token not in standing or self.store.forgets(hold) or client.local < self.due.get(token, NEVER):
+            one = given(hold)
+            if one not in standing or self.store.forgets(hold) or client.local < self.due.get(one, NEVER):
                 continue
             if client.paused or client.dead or hold.session.ended is not None:  # it goes with its session
                 continue
             if hold.session.connection.cut:  # so it does, or it is withdrawn when the connection has healed
-                self.hung.pop(token, None)
+                self.hung.pop(one, None)
                 continue
-            since = max(self.hung.setdefault(token, now), self.healthy_since, client.healthy_since)
+            since = max(self.hung.setdefault(one, now), self.healthy_since, client.healthy_since)
             if now - since > WITHDRAWN_WITHIN_S:
-                raise Violation(f"M2: token {token} hangs for {now - since:.1f} s, and blocks others")
+                raise Violation(f"M2: token {one[1]} hangs for {now - since:.1f} s, and blocks others")
 
     def _sort_out(self) -> None:
         """Put those that have ended aside: lost ones are looked at every time, released ones in turn."""
@@ -335,10 +360,10 @@ class Oracle:
         """L7: by one renewal that looks at it, which may have to be asked twice."""
         now = self.world.now
         for client, hold in self.live:
-            since = self.exempt.get(hold.session, self.removed.get(hold.entry.token))
+            since = self.exempt.get(hold.session, self.removed.get(given(hold)))
             if since is None or client.paused or since <= self.store.lost_at:  # then it may be there again
                 continue
-            since = max(since, self.born[hold.entry.token], self.healthy_since, client.healthy_since)
+            since = max(since, self.born[given(hold)], self.healthy_since, client.healthy_since)
             every_s = self.ttl_s if hold.turn is not None else self.ttl_s / 3
             if now - since > every_s * 1.1 + 2.5:
                 raise Violation(
@@ -387,9 +412,9 @@ class Oracle:
         for queue in self.queues:
             standing = self.store.standing(queue)
             for one in standing:
-                self.token_of.setdefault(one.contender, one.token)
+                self.given_to.setdefault(one.contender, (queue, one.token))
             for one in self.free(standing):
-                self.head_since.setdefault(one.token, self.world.now)
+                self.head_since.setdefault((queue, one.token), self.world.now)
 
     def rested(self) -> None:
         """All that was done at last has come to its end."""
@@ -411,6 +436,9 @@ class Oracle:
         """Everything was closed: nothing may be left, and nobody holds."""
         for entry in (*self.live, *self.lost, *self.released):
             self._stays_lost(*entry)
+        known = [session.waiters for client in self.clients for session in client.sessions]
+        if any(waiters._freed - waiters._standing.keys() for waiters in known):
+            raise Violation("L8: a client remembers what it has withdrawn")
         left = self.store.leftovers()
         if left:
             raise Violation(f"L5: left on the store: {left}")
@@ -424,6 +452,11 @@ def _asks(task: Any) -> bool:
     """Whether a task waits for an answer, or for the moment to ask again."""
     pausing = task.receiving and not task.patient and task.call.session is not None
     return task.asked is not None or (pausing and task is not task.client.runtime.keepalive)
+
+
+def given(hold: Any) -> Given:
+    """Return the token of a grant, with its queue."""
+    return hold.entry.ticket.queue, hold.entry.token
 
 
 def _asks_it(client: Any, hold: Any) -> bool:

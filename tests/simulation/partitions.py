@@ -114,7 +114,8 @@ class PartitionOracle(Oracle):
         """An operator removes a member, or the holder of an item."""
         standing = self.standing()
         if standing:
-            remove(self.store, self, self.world.rng.choice(standing).token)
+            queue, one = self.world.rng.choice(standing)
+            remove(self.store, self, (queue, one.token))
 
     def rests(self, hold: HeldState, items: set[str]) -> None:
         """Nothing has happened for a while, and this member still has these."""

@@ -95,6 +95,7 @@ class Verdict:
     requests: int
     steps: int
     grants: int
+    handed_on: int
     observed: int
     faults: list[str]
     fingerprint: int
@@ -130,6 +131,7 @@ def run(schedule: Schedule) -> Verdict:
         world.requests,
         world.steps,
         scene.oracle.grants,
+        scene.oracle.handed_on,
         scene.oracle.observed,
         scene.injector.done,
         world.hash,

@@ -8,7 +8,10 @@ from typing import NamedTuple
 from recipes._contract.contenders import Contender
 from recipes._rules.holding import holders
 
-__all__ = ["Stands", "free", "seen"]
+__all__ = ["Given", "Stands", "free", "seen"]
+
+Given = tuple[str, int]
+"""A queue and a token of it. A store that draws tokens from a clock may give one of them in two queues."""
 
 
 class Stands(NamedTuple):

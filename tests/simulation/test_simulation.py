@@ -28,6 +28,10 @@ from tests.simulation.sweep import sweep
 from tests.simulation.users import MIXED
 from tests.simulation.world import Violation, World
 
+# A user that a violation leaves amid its block is closed by the collector, and what it hands on then is
+# judged in vain.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 ROOT = Path(__file__).parents[2]
 GATE = {"etcd": 10_060, "zookeeper": 10_060, "redis": 2_000, "sql": 600, "sql-polling": 400, "cell": 1_000}
 """Schedules of each store."""
@@ -48,12 +52,13 @@ SLIPS = ("AttributeError", "TypeError", "NameError")
 # Those that take more schedules than a test should run; ``nox -s mutants`` finds them all.
 SLOW = {
     ("a removed contender goes unnoticed", "etcd"),
+    ("a removed contender goes unnoticed", "zookeeper"),
     ("a late renewal revives", "zookeeper"),
     ("deadline counted from the reply", "zookeeper"),
     ("deadline without margin", "zookeeper"),
     ("withdraws without sync", "zookeeper"),
 }
-SELDOM = {("a late renewal revives", "zookeeper")}
+SELDOM = {("a late renewal revives", "zookeeper"), ("a removed contender goes unnoticed", "zookeeper")}
 """Of these, what changes nothing in a thousand schedules."""
 
 
@@ -114,14 +119,14 @@ def test_nobody_is_asked_to_withdraw_while_it_is_cut_off() -> None:
     world = World(0)
     connection = SimpleNamespace(cut=True)
     hold = SimpleNamespace(
-        entry=SimpleNamespace(token=5),
+        entry=SimpleNamespace(token=5, ticket=SimpleNamespace(queue="q")),
         session=SimpleNamespace(ended=None, connection=connection),
         remaining=lambda _: 0.0,
     )
     client = SimpleNamespace(local=100.0, paused=False, dead=False, healthy_since=0.0)
     store = SimpleNamespace(standing=lambda queue: [Stands(5, "id", "lock")], forgets=lambda hold: False)
     oracle = Oracle(world, store, ttl_s=4.0)
-    oracle.lost, oracle.due = [(client, hold)], {5: 50.0}
+    oracle.lost, oracle.due = [(client, hold)], {("q", 5): 50.0}
     for _ in range(3):
         oracle._not_for_too_long()
         world.now += 100.0
@@ -134,11 +139,16 @@ def test_nobody_is_asked_to_withdraw_while_it_is_cut_off() -> None:
 
 def test_a_token_is_one_of_its_queue() -> None:
     """The oracle took two tokens of two queues for one: databases draw them from a clock."""
-    store = SimpleNamespace(standing=lambda queue: [], forgets=lambda hold: False, grants_from=0.0)
-    oracle = Oracle(World(0), store, ttl_s=4.0, queues=("a", "b"))
-    client = SimpleNamespace(name="C0", local=0.0, paused=False, dead=False)
+    first = [Stands(5, "a1", "W")]
+    store = SimpleNamespace(
+        standing=lambda queue: first if queue == "a" else [], forgets=lambda hold: False, grants_from=0.0
+    )
+    world = World(0)
+    oracle = Oracle(world, store, ttl_s=4.0, queues=("a", "b"))
+    client = SimpleNamespace(name="C0", local=0.0, paused=False, dead=False, healthy_since=0.0)
 
     def granted(queue: str) -> None:
+        began = oracle.asking(client)
         ticket = Ticket(queue, "lock", f"{queue}1")
         hold = SimpleNamespace(
             entry=SimpleNamespace(token=5, ticket=ticket),
@@ -150,8 +160,11 @@ def test_a_token_is_one_of_its_queue() -> None:
             remaining=lambda now: 9.0,
         )
         oracle.admitted(client, hold)
+        oracle.granted(client, hold, began)
 
     granted("a")
+    oracle._heads()
+    world.now = 100.0
     granted("b")
     with pytest.raises(Violation, match="S3"):
         granted("a")

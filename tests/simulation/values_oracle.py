@@ -14,7 +14,7 @@ from tests.histories.linear import UNKNOWN, Model, Operation, Undecided, lineari
 from tests.histories.models import Counter, Value
 from tests.simulation.clients import Client
 from tests.simulation.observers import watched
-from tests.simulation.oracles import Oracle
+from tests.simulation.oracles import Oracle, given
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -177,11 +177,11 @@ class ValuesOracle(Oracle):
             raise Violation(f"V8: a session has two receipts of {key}")
 
     def _guarded(self, ident: Ident) -> None:
-        holds = {one.token for queue in self.queues for one in self.free(self.store.standing(queue))}
+        holds = {(queue, one.token) for queue in self.queues for one in self.free(self.store.standing(queue))}
         noun = next(one.noun for one in self.open if one.ident == ident)
         for guard, _ in noun._guards:
-            late = self.store.removes_late and guard.entry.token in self.removed
-            if guard.entry.token not in holds and not late:
+            late = self.store.removes_late and given(guard) in self.removed
+            if given(guard) not in holds and not late:
                 raise Violation(f"V6: a write guarded by token {guard.entry.token} lands, and {holds} hold")
 
     def settles(self, client: Client, job: Job) -> None:
