@@ -1,0 +1,1 @@
+"""Processes of which one system call fails, each in turn."""
