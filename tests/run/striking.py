@@ -1,20 +1,24 @@
 """Signals at chosen moments: at each place where Python would hear of one, one after the other.
 
 Python hears of a signal where one of its functions begins, and where a function of C has returned. A
-profile function is called at just these places, in the thread that it was set in.
+profile function is called at just these places, in the thread that it was set in. It also hears of one
+where a loop begins anew, and where a class or another object has been called: a trace function sees these,
+between two instructions.
 """
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Self
 
 import recipes
 
-__all__ = ["Handled", "Strike", "StrikeAtTheEnd", "StrikeWithin"]
+__all__ = ["Handled", "Strike", "StrikeAnywhere", "StrikeAtTheEnd", "StrikeWithin"]
 
 PACKAGE = str(Path(recipes.__file__).parent)
 
@@ -28,9 +32,10 @@ class Struck:
     def __init__(self, at: int) -> None:
         self.left = at
         self.where = ""
+        self._profile = self._hear  # kept: CPython 3.11 may call it once more after
 
     def __enter__(self) -> Self:
-        sys.setprofile(self._hear)
+        sys.setprofile(self._profile)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,6 +77,82 @@ class Strike(Struck):
     def strike(self) -> None:
         """Interrupt."""
         raise KeyboardInterrupt
+
+
+class StrikeAnywhere(Strike):
+    """Raises KeyboardInterrupt at the n-th of all places, those between two instructions too."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self._trace, self._between = self._begin, self._look  # kept, as the profile function
+        self._before: Any = None
+        self._last: dict[FrameType, int] = {}
+        self._heard: set[FrameType] = set()
+
+    def __enter__(self) -> Self:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        sys.settrace(self._before)
+
+    def _hear(self, frame: FrameType, event: str, what: Any) -> None:
+        if event in ("c_call", "c_return"):
+            self._heard.add(frame)
+        super()._hear(frame, event, what)
+
+    def _begin(self, frame: FrameType, event: str, _: Any) -> Any:
+        """Note that a call runs code of Python; see the instructions of the package's code."""
+        caller = frame.f_back
+        if caller is not None and frame.f_code.co_name not in CALLED_BY_C:
+            self._heard.add(caller)
+        if event != "call" or not frame.f_code.co_filename.startswith(self.within):
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        return self._between
+
+    def _look(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "return":
+            self._last.pop(frame, None)
+        if event != "opcode":
+            return self._between
+        now, last = frame.f_lasti, self._last.get(frame)
+        self._last[frame] = now
+        alone = frame not in self._heard
+        self._heard.discard(frame)
+        if last is not None and self._hears_after(frame.f_code, last, now, alone):
+            self.left -= 1
+            if not self.left:
+                sys.setprofile(None)
+                sys.settrace(None)
+                code = frame.f_code
+                self.where = f"{now} of {code.co_name} in {code.co_filename}:{frame.f_lineno}"
+                self.strike()
+        return self._between
+
+    @staticmethod
+    def _hears_after(code: CodeType, last: int, now: int, alone: bool) -> bool:
+        """Whether Python hears of a signal as an instruction ends, and what raises there is handled alike."""
+        name = dis.opname[code.co_code[last]]
+        called = name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") and alone
+        again = "JUMP_BACKWARD" in name and "NO_INTERRUPT" not in name and now < last
+        return (called or again) and handler(code, last) == handler(code, now)
+
+
+CALLED_BY_C = ("__init__", "__new__", "__call__", "__post_init__")
+"""Functions that a class or an object calls for its caller: Python hears of signals as that call ends."""
+
+
+@cache
+def _handlers(code: CodeType) -> list[Any]:
+    return dis._parse_exception_table(code)  # type: ignore[attr-defined,no-any-return] # there is no other way
+
+
+def handler(code: CodeType, at: int) -> int | None:
+    """Return where code goes on if an instruction raises."""
+    return next((one.target for one in _handlers(code) if one.start <= at < one.end), None)
 
 
 class StrikeAtTheEnd(Strike):

@@ -10,7 +10,7 @@ from recipes._contract import operations as ops
 from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.deadline import NEVER, Deadline, Expired
 from recipes._contract.operations import Entry, Snapshot, Ticket
-from recipes._contract.wakeups import Changed, Gone, LocallyGone
+from recipes._contract.wakeups import Changed, Gone, HandedOn, LocallyGone
 from recipes._programs import steps
 from recipes._programs.session import OpenFailed, SessionEvent
 from recipes._rules.exclusive import EXCLUSIVE
@@ -253,12 +253,12 @@ def test_changes_that_come_in_pauses_are_kept_for_the_next_wait(runtime: HandRun
         return [first, second]
 
     run = Run(attached(runtime), program())
-    for event in (Changed("v"), Gone("q/other"), Changed("w"), Changed("v"), SessionEvent()):
+    for event in (Changed("v"), Gone("q/other"), HandedOn("w"), Changed("v"), SessionEvent()):
         run.fail(CUT).answer(event)
     run.answer(ops.Listing(()))
     kept = run.call.mailbox.events
-    assert [*kept] == [Changed("v"), Changed("w")]
-    assert run.answer(Changed("v")).answer(Changed("w")).result == [Changed("v"), Changed("w")]
+    assert [*kept] == [Changed("v"), HandedOn("w")]
+    assert run.answer(Changed("v")).answer(HandedOn("w")).result == [Changed("v"), HandedOn("w")]
 
 
 def test_out_of_time_in_a_pause_says_what_was_lost(runtime: HandRuntime) -> None:

@@ -105,7 +105,9 @@ def together(client: recipes.Client) -> recipes.MultiLock:
 def free(client: recipes.Client) -> bool:
     """Whether all parts of it can be had, and nothing of them is held."""
     released = together(client).acquire(timeout=SOON_S).release()
-    return released and client.grants == [] and not client._runtime.reentries
+    # What was released before may still have to be deleted: a try would find that.
+    settled = eventually(lambda: client.pending_cleanups == 0, SOON_S, every_s=0.002)
+    return settled and released and client.grants == [] and not client._runtime.reentries
 
 
 @pytest.mark.parametrize("call", ["acquire", "try_acquire"])
