@@ -8,19 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from integration.faults.matrix import BELOW_INTEGRATION, collect, matrix, render, rows_named, written
+
 ROOT = Path(__file__).parents[1]
-README = ROOT / "integration/README.md"
-ROWS = {*range(1, 46), 47, 48, 49, 51, 52, 53, 54}
-BELOW_INTEGRATION = ("faults/", "clusters/", "credentials/", "redis_faults/", "sql_faults/")
-LINE = re.compile(r"^\| ([L0-9, ]+) \| .* \| (.*) \|$", re.MULTILINE)
-NAME = re.compile(r"`([\w/.]+::[\w*]+)`")
+ROWS = set(range(1, 56))
 DEFINED = re.compile(r"^(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 
 
 def table() -> dict[str, list[str]]:
     """Return the tests of each row, by the first column."""
-    section = README.read_text().partition("## Faults, row by row")[2]
-    return {row: NAME.findall(tests) for row, tests in LINE.findall(section)}
+    return dict(rows_named())
 
 
 def exists(name: str) -> bool:
@@ -56,3 +53,9 @@ def test_every_test_of_a_fault_is_named() -> None:
     found = {test for file in files for test in DEFINED.findall(file.read_text())}
     tests = [test for test in found if re.match(r"test_fault_\d", test)]
     assert [test for test in tests if not any(fnmatchcase(test, one) for one in named)] == []
+
+
+@pytest.mark.timeout(900)  # it imports all tests
+def test_the_stores_of_each_row_are_those_that_its_tests_run_on() -> None:
+    """``python -m integration.faults.matrix`` writes the table anew."""
+    assert written() == render(matrix(collect()))

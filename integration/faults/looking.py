@@ -94,7 +94,7 @@ def deletes(server: servers.Server) -> Match:
         return matching("remove")
     if isinstance(server, servers.ZooKeeper):
         return matching("delete")
-    return matching("kv/txn", '"request_delete_range"')
+    return lambda request: _deletes(request.label, request.body)
 
 
 def opens(server: servers.Server) -> Match:
@@ -116,6 +116,13 @@ def ends(server: servers.Server) -> Match:
     if isinstance(server, servers.Redis):
         return matching("del", ":~session:")
     return matching("close" if isinstance(server, servers.ZooKeeper) else "lease/revoke")
+
+
+def _deletes(label: str, body: bytes) -> bool:
+    """Alone, or with a tombstone put in its place."""
+    return label.endswith("kv/deleterange") or (
+        label.endswith("kv/txn") and b'"request_delete_range"' in body
+    )
 
 
 def _puts(request: Request) -> bool:

@@ -13,7 +13,7 @@ from recipes._contract.names import encode
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"], indirect=True),
+    pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True),
 ]  # those of Redis are in ``sharing/``
 SOON_S = 20.0
 DATA = (b"\xff\x00 no text", b"downgraded", b"{" * 1000)

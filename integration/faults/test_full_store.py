@@ -89,6 +89,7 @@ class SmallZooKeeper(servers.ZooKeeper):
 SMALL: dict[str, Callable[[], servers.Server]] = {
     "etcd-3.4": lambda: SmallEtcd("small-etcd-3.4", finding.find_etcd_34()),
     "etcd-3.5": lambda: SmallEtcd("small-etcd-3.5", finding.find_etcd_35()),
+    "etcd-grpc": lambda: SmallEtcd("small-etcd-grpc", finding.find_etcd_34(), grpc=True),
     "zookeeper-3.8": lambda: SmallZooKeeper(
         "small-zookeeper", finding.find_zookeeper(), jvm=["-Dzookeeper.enforceQuota=true"]
     ),
@@ -140,7 +141,7 @@ def test_fault_21_quota_used_up(lab: Lab) -> None:
     assert kept.held
 
 
-@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+@pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
 def test_fault_21_a_hundred_grants_are_renewed_in_a_few_round_trips(
     server: SmallEtcd, prefix: str, figure: Callable[[str], None]
 ) -> None:
@@ -160,7 +161,7 @@ def test_fault_21_a_hundred_grants_are_renewed_in_a_few_round_trips(
         assert all(grant.release() for grant in grants)
 
 
-@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+@pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
 def test_fault_21_values_are_read_and_not_written_beyond_the_quota(server: SmallEtcd, prefix: str) -> None:
     with recipes.connect(server.url(prefix)) as client, recipes.connect(server.url(prefix)) as other:
         value, counter = client.value("x"), client.counter("n")
@@ -185,7 +186,7 @@ def test_fault_21_values_are_read_and_not_written_beyond_the_quota(server: Small
         assert counter.add() == 6
 
 
-@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+@pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
 def test_fault_21_what_took_the_last_room_is_not_called_refused(server: SmallEtcd, prefix: str) -> None:
     """Of those that write as the room ends, etcd may carry one out and answer that there is no space."""
     for n in range(4):
@@ -212,7 +213,7 @@ def write_until_full(client: recipes.Client) -> bytes | None:
     return last
 
 
-DISKS = {"etcd-3.4": "200m", "etcd-3.5": "200m", "zookeeper-3.8": "8m"}  # etcd takes 62 MB at once, twice
+DISKS = {**dict.fromkeys(servers.ETCDS, "200m"), "zookeeper-3.8": "8m"}  # etcd takes 62 MB at once, twice
 
 
 @pytest.fixture

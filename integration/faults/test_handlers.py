@@ -38,7 +38,7 @@ def party(url: str, server: servers.Server) -> Iterator[Party]:
 def test_fault_42_a_handler_may_make_any_call_amid_any_other(
     party: Party, server: servers.Server, figure: Callable[[str], None]
 ) -> None:
-    storm = Storm(party, stride=STRIDE[server.scheme])
+    storm = Storm(party, stride=STRIDE[server.kind])
     storm.over(iter(CALLS))
     figure(f"{storm.struck} places, {storm.refused} calls refused")
     assert storm.struck > len(CALLS)

@@ -28,7 +28,7 @@ SOON_S = 10.0
 LATE_S = 75.0  # longer than the minute for which tombstones once stood
 LANDS_S = 1.0  # what arrives at a server has its effect sooner
 ENDS = ("granted", "left")
-SEVERAL = pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"], indirect=True)
+SEVERAL = pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True)
 """A URL of Redis names one server, so one way: see `integration/redis_faults/test_late.py`."""
 
 
@@ -118,7 +118,7 @@ def test_fault_41_a_create_arrives_late_by_a_way_that_was_left(lab: TwoWays, end
     nobody_comes(lab, one)
 
 
-@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+@pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
 @at_once(TwoWays, end=ENDS)
 def test_fault_41_a_create_arrives_when_its_tombstone_was_swept(lab: TwoWays, end: str) -> None:
     one = lab.client()

@@ -14,7 +14,7 @@ from integration.faults.actors import Actor, AsyncActor
 from integration.faults.labs import Lab
 from recipes._run.clock import boot_time
 
-FEW, CLIENTS = 20, 10
+FEW, CLIENTS = 400, 10  # a short queue is read whole, and asks less
 MANY = {"blocking": 1000, "asyncio": 1500}
 SESSION_S = 120.0
 REQUESTS_PER_HAND_OVER = 7

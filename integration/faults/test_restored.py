@@ -20,7 +20,7 @@ SESSION_S = 6.0
 SOON_S = 20.0
 
 
-@pytest.fixture(params=["etcd-3.4", "etcd-3.5", "zookeeper-3.8"])
+@pytest.fixture(params=servers.CONSENSUS)
 def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
     """Yield a server of its own for each test: its data go."""
     with needed(request.param, servers.ALL[request.param].make) as one:

@@ -29,7 +29,7 @@ def embedded() -> Iterator[EmbeddedZooKeeper]:
         yield one
 
 
-@pytest.fixture(params=["etcd34", "etcd35", "embedded"])
+@pytest.fixture(params=["etcd34", "etcd35", "etcd_grpc", "embedded"])
 def server(request: pytest.FixtureRequest) -> servers.Server:
     """Return each server on which sessions can be ended from outside."""
     one: servers.Server = request.getfixturevalue(request.param)

@@ -1,6 +1,6 @@
 """Fault 27, place by place: an interrupt wherever a link to a real server hears of it leaves nothing.
 
-In memory and on SQLite ``tests/run/test_struck.py`` does it at every place.
+In memory and on SQLite ``tests/run/test_struck.py`` and ``tests/run/test_interrupted.py`` do it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 
 import recipes
 from integration import servers
+from tests.run.interrupted import CALLS, Pair, every, interrupted_at
 from tests.run.striking import Strike
 
 # A generator that is dropped hears a signal too, and nobody hears of that.
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 SOON_S = 10
 STRIDE = 5
+FAR = 97
+"""The stride where every noun is interrupted: the package's code above the store is the same in memory."""
 
 
 @pytest.fixture
@@ -92,3 +95,16 @@ def test_fault_27_a_wait_interrupted_anywhere_leaves_nothing(
     assert at > 100
     assert servers.eventually(lambda: client.pending_cleanups == 0, SOON_S)
     assert lock.contenders() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("stride", [FAR, 13])
+def test_fault_27_any_call_of_any_noun_interrupted_anywhere_leaves_nothing(
+    url: str, server: servers.Server, stride: int, figure: Callable[[str], None]
+) -> None:
+    pair = Pair(lambda: recipes.connect(url, session_timeout=20, **server.options))
+    found = [interrupted_at(pair, call, every(stride)) for call in CALLS]
+    pair.see_all_free()
+    pair.close()
+    figure(f"{sum(found)} places, every {stride}")

@@ -11,6 +11,7 @@ from integration import servers
 from integration.faults.labs import SESSION_S, Lab, at_once
 from integration.harness.wire import Match, matching
 from recipes._run.clock import boot_time
+from recipes.stores.etcd import grpc_messages
 from recipes.stores.etcd.stream_book import WatchBook
 
 LONG_S = 9.0  # the periodic re-read comes after 6.3 s and more: what comes sooner was told
@@ -18,7 +19,7 @@ TOLD_S = 1.5
 SOON_S = 20.0
 
 
-@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+@pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
 def test_fault_16_compaction_under_a_watch(lab: Lab) -> None:
     assert isinstance(lab.server, servers.Etcd)
     held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
@@ -29,11 +30,16 @@ def test_fault_16_compaction_under_a_watch(lab: Lab) -> None:
     def from_what_is_compacted(self: Any, number: int) -> dict[str, Any]:
         message = create_message(self, number)
         if not asked:  # as a watch that fell behind: the server creates it, and cancels it
-            message["create_request"]["start_revision"] = "1"
+            message["create_request"]["start_revision"] = 1
         asked.append(number)
         return message
 
-    with mock.patch.object(WatchBook, "create_message", from_what_is_compacted):
+    named = grpc_messages._writers(grpc_messages.METHODS["/watch"].asks["create_request"][1])
+    field = {"start_revision": grpc_messages._writer(3, grpc_messages.INT)}  # which we never send
+    with (
+        mock.patch.dict(named, field),
+        mock.patch.object(WatchBook, "create_message", from_what_is_compacted),
+    ):
         waiting = lab.actor(session_timeout=LONG_S).start_acquire(lab.name)
         lab.seen.wait("lock.queued", name=lab.name)
         assert servers.eventually(lambda: len(asked) == 2, SOON_S)  # watched again
@@ -74,7 +80,7 @@ def test_fault_17_every_event_lost(lab: Lab) -> None:
     assert not lab.seen.of("session.lost")
 
 
-@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+@pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
 @at_once()
 def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
     held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
@@ -95,7 +101,7 @@ def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
     assert took_s <= SESSION_S + 1 + lab.pace.late_s(released_at)  # L2
 
 
-@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"], indirect=True)
+@pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True)
 @at_once()
 def test_fault_19_blocker_gone_between_listing_and_watching(lab: Lab) -> None:
     held = lab.actor(session_timeout=LONG_S).acquire(lab.name)

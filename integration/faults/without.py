@@ -86,7 +86,7 @@ def full_store_is_asked_by_transaction() -> list[Any]:
 
 def any_answer_renews() -> list[Any]:
     def renew(self: Any, op: Any, turn: Any) -> Any:
-        yield from self._post("/lease/keepalive", {"ID": str(self._lease)})
+        yield from self._post("/lease/keepalive", {"ID": self._lease})
         return Renewal(4.0)
 
     return [*swap(EtcdProtocol, "renew", renew), *swap(Runtime, "session_gone", nothing)]
