@@ -17,7 +17,7 @@ from pathlib import Path
 
 from integration.chaos.batch import batch, program, saved
 from integration.chaos.faults import THEMES
-from integration.chaos.lanes import LANES
+from integration.chaos.further import ALL
 from integration.chaos.stage import STORES
 
 SHORT = {"etcd": "etcd-3.5"}
@@ -32,9 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", help="what faults are drawn from; a new one by default, and printed")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long the faults of a run go on")
     parser.add_argument("--theme", choices=THEMES, default="", help="what all runs are about, three at once")
-    parser.add_argument(
-        "--lane", action="append", choices=LANES, help="what clients do; may be repeated; all"
-    )
+    parser.add_argument("--lane", action="append", choices=ALL, help="what clients do; may be repeated; all")
     parser.add_argument("--histories", type=Path, help="a folder for the histories of runs that went wrong")
     parser.add_argument("--keep", action="store_true", help="those of all runs")
     parser.add_argument("--save", type=Path, help="a folder for the numbers of each batch, as JSON")

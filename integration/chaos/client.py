@@ -20,13 +20,14 @@ from typing import Any
 import recipes
 import recipes.stores.etcd
 import recipes.stores.zookeeper
+from integration.chaos.further import ALL
 from integration.chaos.history import Book
-from integration.chaos.lanes import LANES, Lane, Shape
+from integration.chaos.lanes import Lane, Shape
 from integration.chaos.resources import Bank, Registers
 from integration.crowd.visits import APIS, Threads
 from recipes.stores.zookeeper import kazoo_client  # noqa: F401 - imported before anybody forks
 
-__all__ = ["Spec", "main"]
+__all__ = ["SHAPE", "Spec", "main"]
 
 SETTLED_S = 8.0
 PR_SET_PDEATHSIG = 1
@@ -49,6 +50,7 @@ class Spec:
     )
     shape: Shape = SHAPE
     options: Mapping[str, Any] = field(default_factory=dict)
+    request_s: float = 1.0
 
 
 def main(spec: Spec, told: Connection) -> None:
@@ -73,15 +75,17 @@ def _lanes(spec: Spec, client: Any) -> list[Lane]:
     lanes = []
     for number, name in enumerate(spec.lanes):
         chance = random.Random(f"{spec.seed} {spec.who} {number}")
-        lane = LANES[name](client, APIS[spec.api](), book, spec.shape, chance)
-        vars(lane).update(registers=registers, bank=bank)
+        lane = ALL[name](client, APIS[spec.api](), book, spec.shape, chance)
+        vars(lane).update(registers=registers, bank=bank, folder=spec.folder)
         lanes.append(lane)
     return lanes
 
 
 def _blocking(spec: Spec, told: Connection) -> None:
     over = threading.Event()
-    client = recipes.connect(spec.url, session_timeout=spec.session_s, request_timeout=1.0, **spec.options)
+    client = recipes.connect(
+        spec.url, session_timeout=spec.session_s, request_timeout=spec.request_s, **spec.options
+    )
     threads = [
         threading.Thread(target=lambda one=lane: Threads.run(one.go(over)), daemon=True)
         for lane in _lanes(spec, client)
@@ -100,7 +104,7 @@ def _blocking(spec: Spec, told: Connection) -> None:
 async def _tasks(spec: Spec, told: Connection) -> None:
     over = threading.Event()
     client = recipes.connect_async(
-        spec.url, session_timeout=spec.session_s, request_timeout=1.0, **spec.options
+        spec.url, session_timeout=spec.session_s, request_timeout=spec.request_s, **spec.options
     )
     tasks = [asyncio.create_task(lane.go(over)) for lane in _lanes(spec, client)]
     await asyncio.to_thread(told.recv)

@@ -65,6 +65,26 @@ class Storm:
             "pause": lambda chance, over: self._pause(chance, over, session_s + 0.2, session_s + 1.2),
             "hiccup": lambda chance, over: self._pause(chance, over, 0.05, 0.5 * session_s),
             "kill": self._kill,
+        }
+        if self.stage.has_server:
+            kinds |= self._between() | {
+                "store stopped": self._stop_store,
+                "store restarted": self._restart_store,
+            }
+        if self.stage.clustered:
+            kinds["member stopped"] = self._stop_member
+        if self.stage.kind == "etcd":
+            kinds["compaction"] = self._compact
+        if self.stage.is_database:
+            kinds["connections ended"] = self._end_connections
+        if self.stage.expires():
+            kinds["session expired"] = self._expire
+        return kinds
+
+    def _between(self) -> dict[str, Any]:
+        """Return the faults between clients and servers."""
+        session_s = self.stage.session_s
+        return {
             "cut": lambda chance, over: self._network(chance, over, 0.05, 0.5, "cut"),
             "long cut": lambda chance, over: self._network(
                 chance, over, 0.9 * session_s, 1.4 * session_s, "cut"
@@ -76,18 +96,7 @@ class Storm:
             "slow": lambda chance, over: self._network(chance, over, 0.5, 1.5, "delay", 0.05, 0.045),
             "deaf": lambda chance, over: self._network(chance, over, 0.3, 1.5, "lose_events"),
             "reply lost": self._lose_reply,
-            "store stopped": self._stop_store,
-            "store restarted": self._restart_store,
         }
-        if self.stage.clustered:
-            kinds["member stopped"] = self._stop_member
-        if self.stage.scheme == "etcd":
-            kinds["compaction"] = self._compact
-        if self.stage.is_database:
-            kinds["connections ended"] = self._end_connections
-        if self.stage.expires():
-            kinds["session expired"] = self._expire
-        return kinds
 
     def rage(self, number: int, over: threading.Event) -> None:
         """Have one fault after the other."""
@@ -130,7 +139,7 @@ class Storm:
                 client.go_on()
 
     def _kill(self, chance: random.Random, over: threading.Event) -> None:
-        with self.run.borrowed(chance) as client:
+        with self.run.borrowed(chance, self.run.mortal) as client:
             if client is None:
                 over.wait(0.1)
                 return

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from integration.chaos.further import MEETING, PARTIES, PERMITS, PERMITS_OF
 from integration.chaos.history import Entry, Line, entries_of, read
 from integration.chaos.lanes import MEMBER
 from tests.histories.checks import Visit, faults
@@ -39,6 +40,7 @@ class Stay:
     downgraded: int | None = None
     downgrade_returned: float = UNKNOWN
     who: str = ""
+    weight: int = 1
 
     @property
     def client(self) -> str:
@@ -77,6 +79,8 @@ def judge(folder: Path, registers: dict[str, int], total: int, right_total: int)
     judged.violations += _members(entries.values(), stays)
     judged.violations += _bank(entries.values(), total, right_total)
     judged.violations += _shared(entries.values(), stays, judged.figures)
+    judged.violations += _crowded(stays)
+    judged.violations += _alone(entries.values())
     return judged
 
 
@@ -117,6 +121,7 @@ def stays_of(entries: dict[str, Entry], expired: dict[str, int]) -> list[Stay]:
                 entry.called,
                 entry.returned,
                 who=entry.name,
+                weight=entry.facts.get("weight", 1),
             )
         elif entry.what == "release":
             stay = stays[entry.facts["of"]]
@@ -135,9 +140,11 @@ def stays_of(entries: dict[str, Entry], expired: dict[str, int]) -> list[Stay]:
 
 
 def _by_lock(stays: Iterable[Stay]) -> dict[str, list[Stay]]:
+    """Return the grants of each lock; permits have no tokens, and do not exclude each other."""
     found: dict[str, list[Stay]] = defaultdict(list)
     for stay in stays:
-        found[stay.lock].append(stay)
+        if stay.lock != PERMITS:
+            found[stay.lock].append(stay)
     return found
 
 
@@ -264,6 +271,33 @@ def _members(entries: Iterable[Entry], stays: list[Stay]) -> Iterator[str]:
         )
 
 
+def _crowded(stays: Iterable[Stay]) -> Iterator[str]:
+    """No more permits of the semaphore are held at a time than there are."""
+    steps = []
+    for stay in stays:
+        if stay.lock == PERMITS and stay.granted < stay.seen:
+            steps += [(stay.granted, stay.weight, stay.who), (stay.seen, -stay.weight, stay.who)]
+    held = 0
+    for _, weight, who in sorted(steps):
+        held += weight
+        if held > PERMITS_OF:
+            yield f"{PERMITS}: with {who} {held} of {PERMITS_OF} are held"
+
+
+def _alone(entries: Iterable[Entry]) -> Iterator[str]:
+    """Nothing passes the barrier before as many wait there as pass together."""
+    waits = [entry for entry in entries if entry.what == "meet"]
+    for one in waits:
+        if one.how != "ok" or one.returned is None:
+            continue
+        there = sum(
+            other.called <= one.returned and (other.returned is None or one.called <= other.returned)
+            for other in waits
+        )
+        if there < PARTIES or not 0 <= one.answer["index"] < PARTIES:
+            yield f"{MEETING}: {one.name} passed as {one.answer['index']}, and {there} were there"
+
+
 def _shared(entries: Iterable[Entry], stays: list[Stay], figures: dict[str, int]) -> Iterator[str]:
     """A write of a value or a counter is done once, or it cannot be known; what raised is never done."""
     by_name: dict[str, list[Operation]] = defaultdict(list)
@@ -280,7 +314,7 @@ def _shared(entries: Iterable[Entry], stays: list[Stay], figures: dict[str, int]
         figures["operations"] += len(operations)
         figures[f"operations: {kind}"] = figures.get(f"operations: {kind}", 0) + len(operations)
         try:
-            fewer = () if kind == "counter" else _fewer(operations)
+            fewer = () if kind in ("counter", "latch") else _fewer(operations)
             explained = any(_explains(SHARED[kind], some) for some in fewer)
             if not explained and not linearizable(SHARED[kind], operations):
                 yield f"{name}: no order of its {len(operations)} operations is one of a {kind}"
@@ -347,7 +381,12 @@ ASKED: dict[str, Callable[..., Hashable]] = {
     "delete": _deleted,
     "add": _added,
 }
-SHARED: dict[str, Model] = {"value": Value(), "counter": Counter(), "guarded": Guarded()}
+SHARED: dict[str, Model] = {
+    "value": Value(),
+    "counter": Counter(),
+    "guarded": Guarded(),
+    "latch": Counter(),
+}
 
 
 def _figures(entries: Iterable[Entry], stays: list[Stay], registers: dict[str, int]) -> Count[str]:

@@ -18,7 +18,7 @@ import recipes
 from integration.chaos.history import Asked, Book, now_ns
 from integration.chaos.resources import ACCOUNTS, REFUSED, Bank, Registers
 
-__all__ = ["LANES", "MEMBER", "Held", "Lane", "Shape"]
+__all__ = ["EXPECTED", "LANES", "MEMBER", "Held", "Joiner", "Lane", "Shape", "Sharing"]
 
 EXPECTED = (recipes.LockTimeout, recipes.StoreError, recipes.SessionLost)
 """What a call may raise under faults."""
@@ -46,6 +46,7 @@ class Shape:
             longer, so that more of the pauses strike there.
         lead_s: How long a leader leads at most.
         stay_s: How long one that stays holds at most.
+        rest_s: How long a lane rests at most between two turns.
     """
 
     wait_s: float = 1.5
@@ -53,6 +54,7 @@ class Shape:
     update_s: float = 0.024
     lead_s: float = 0.5
     stay_s: float = 3.0
+    rest_s: float = 0.002
 
 
 class Held:
@@ -90,18 +92,20 @@ class Lane(ABC):
             except BaseException as error:
                 self.book.line({"id": self.book.who, "is": "wrong", "at": now_ns(), "why": repr(error)})
                 raise
-            await self.api.pause(self.chance.uniform(0, 0.002))
+            await self.api.pause(self.chance.uniform(0, self.shape.rest_s))
 
     @abstractmethod
     async def turn(self) -> None:
         """Take a lock, use it, give it back."""
 
-    async def acquire(self, lock: Any, mode: str, ways: dict[str, int] | None = None) -> Held | None:
+    async def acquire(
+        self, lock: Any, mode: str, ways: dict[str, int] | None = None, **facts: Any
+    ) -> Held | None:
         """Take a lock in some way; None if that did not work."""
         ways = ways or WAYS
         (way,) = self.chance.choices(list(ways), list(ways.values()))
         short_s = SHORTEST_S * (SHORT_S / SHORTEST_S) ** self.chance.random()
-        asked = self.book.invoke("acquire", lock=lock.name, mode=mode, way=way)
+        asked = self.book.invoke("acquire", lock=lock.name, mode=mode, way=way, **facts)
         try:
             if way == "try":
                 grant = await self.api.call(lock.try_acquire)
@@ -360,9 +364,9 @@ class Electing(Lane):
 class Joiner:
     """A group, in the words of a lock of each id: an id has one member at a time."""
 
-    def __init__(self, group: Any, member_id: str) -> None:
+    def __init__(self, group: Any, member_id: str, called: str = MEMBER) -> None:
         self._group, self._id = group, member_id
-        self.name = f"{MEMBER}{member_id}"
+        self.name = f"{called}{member_id}"
 
     def acquire(self, timeout: float | None = None) -> Any:
         """Join."""
@@ -410,7 +414,7 @@ class Sharing(Lane):
         """Ask once."""
 
     async def ask(self, what: str, name: str, method: Any, *arguments: Any, **facts: Any) -> Any:
-        """Ask, and note the answer; ``...`` if there is none.
+        """Ask, and note what the answer `means`; ``...`` if there is none.
 
         Of a write that raised anything but `OutcomeUnknown` it is noted that it was not done, nor will be.
         """
@@ -423,14 +427,13 @@ class Sharing(Lane):
             asked.fail(type(error).__name__)
             await self.api.pause(self.chance.uniform(0, 0.02))
         else:
-            asked.ok(result=_plain(answer))
+            asked.ok(result=self.means(answer))
             return answer
         return ...
 
-
-def _plain(answer: Any) -> Any:
-    """Return an answer as JSON can say it."""
-    return [answer.data.decode(), answer.version] if isinstance(answer, recipes.Versioned) else answer
+    def means(self, answer: Any) -> Any:
+        """Return an answer as JSON can say it."""
+        return [answer.data.decode(), answer.version] if isinstance(answer, recipes.Versioned) else answer
 
 
 class Valuing(Sharing):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from integration.chaos.client import Spec
+from integration.chaos.client import SHAPE, Spec
 from integration.chaos.faults import AT_ONCE, ON_THE_WAY, Storm, theme_of
 from integration.chaos.judge import Judged, judge
 from integration.chaos.processes import Process
@@ -26,7 +26,6 @@ from integration.harness.process import eventually
 __all__ = ["Result", "Run"]
 
 APIS = ("blocking", "asyncio")
-CLIENTS = 5
 GONE_S = 5.0
 
 
@@ -56,6 +55,11 @@ class Run:
         theme: What it is about, three faults at once; "": as its number decides.
         lanes: What its clients do; none: all.
     """
+
+    size = 5
+    """How many clients there are."""
+    shape = SHAPE
+    request_s = 1.0
 
     def __init__(
         self,
@@ -91,10 +95,10 @@ class Run:
         registers.make()
         bank.make()
         with contextlib.ExitStack() as stack:
-            self.ways = [self.stage.way(proxied=self.theme in ON_THE_WAY) for _ in range(CLIENTS)]
+            self.ways = [self.stage.way(proxied=self.theme in ON_THE_WAY) for _ in range(self.size)]
             for way in self.ways:
                 stack.callback(way.close)
-            self.clients = [self._born_at(slot) for slot in range(CLIENTS)]
+            self.clients = [self._born_at(slot) for slot in range(self.size)]
             stack.callback(self._kill_all)
             storm = self._rage()
             self._end(storm)
@@ -109,19 +113,39 @@ class Run:
         api = APIS[self._born % len(APIS)]
         self._born += 1
         url = self.ways[slot].url(self.prefix)
-        return Process(Spec(who, api, url, self.stage.session_s, self.seed, self.folder, self.lanes))
+        return Process(
+            Spec(
+                who,
+                api,
+                url,
+                self.stage.session_s,
+                self.seed,
+                self.folder,
+                self.lanes,
+                self.shape,
+                dict(self.stage.options),
+                self.request_s,
+            )
+        )
+
+    def _storm(self) -> Storm:
+        return Storm(self, self.theme)
 
     def _rage(self) -> Storm:
-        storm, over = Storm(self, self.theme), threading.Event()
+        storm, over = self._storm(), threading.Event()
         threads = [threading.Thread(target=storm.rage, args=(number, over)) for number in range(self.at_once)]
         for thread in threads:
             thread.start()
-        hold_fault(self.seconds)
+        self._pass()
         over.set()
         for thread in threads:
             thread.join()
         storm.close()
         return storm
+
+    def _pass(self) -> None:
+        """Let the time of the faults pass."""
+        hold_fault(self.seconds)
 
     def _end(self, storm: Storm) -> None:
         """Heal, have all clients stop, look at what they left, and close them."""
@@ -188,11 +212,16 @@ class Run:
 
     # For the storm.
 
+    @property
+    def mortal(self) -> range:
+        """The places of those that may be killed."""
+        return range(self.size)
+
     @contextlib.contextmanager
-    def borrowed(self, chance: random.Random) -> Iterator[Process | None]:
+    def borrowed(self, chance: random.Random, among: range | None = None) -> Iterator[Process | None]:
         """Yield a client that nobody else stops or kills meanwhile; None if there is none."""
         with self._free:
-            slots = [slot for slot in range(CLIENTS) if slot not in self._busy]
+            slots = [slot for slot in among or range(self.size) if slot not in self._busy]
             slot = chance.choice(slots) if slots else None
             if slot is not None:
                 self._busy.add(slot)

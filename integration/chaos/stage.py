@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Self
 
 from integration import servers
@@ -19,19 +20,33 @@ from recipes.stores.sql.tables import PREFIX
 
 __all__ = ["STORES", "Stage", "Way"]
 
-STORES = ("etcd-3.4", "etcd-3.5", "zookeeper", "etcd-cluster", "zookeeper-cluster", "postgres", "mariadb")
+CLUSTERS = {
+    "etcd-cluster": "etcd-3.4",
+    "etcd-grpc-cluster": "etcd-grpc",
+    "zookeeper-cluster": "zookeeper-3.8",
+}
+STORES = (
+    *servers.ETCDS,
+    "zookeeper",
+    *CLUSTERS,
+    *("postgres", "mariadb"),
+)
 SESSION_S = {
     "etcd-3.4": 2.0,
     "etcd-3.5": 2.0,
+    "etcd-grpc": 2.0,
     "zookeeper": 2.0,
     "etcd-cluster": 3.0,
+    "etcd-grpc-cluster": 3.0,
     "zookeeper-cluster": 3.0,
     "postgres": 2.0,
     "mariadb": 2.0,
 }
 """Long enough on a cluster for some sessions to outlive the death of a leader."""
 
-KEPT = ("~value/", "~counter/", "~latch/")
+OTHERS_S = 2.0
+
+KEPT = ("~value/", "~counter/", "~latch/", "~barrier/")
 """What stands there is no contender: values, which stay, and their receipts, which go with their session."""
 
 _PLACE = re.compile(r"^\s(/\S+)$", re.MULTILINE)
@@ -61,20 +76,27 @@ class Way:
 
 
 class Stage:
-    """A store of one kind; a context manager starts and closes it."""
+    """A store of one kind; a context manager starts and closes it.
+
+    Attributes:
+        options: What clients have to be told besides the URL.
+    """
+
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, store: str) -> None:
         self.store = store
-        self.session_s = SESSION_S[store]
+        self.session_s = SESSION_S.get(store, OTHERS_S)
         self.server = self._made()
-        self.scheme = {"postgres": "postgresql", "mariadb": "mysql"}.get(store, store.partition("-")[0])
+        self.kind: str = self.server.kind
 
     def _made(self) -> Any:
         if self.clustered:
-            return cluster_of("etcd-3.4" if self.store.startswith("etcd") else "zookeeper-3.8")
+            return cluster_of(CLUSTERS[self.store])
         return {
             "etcd-3.4": servers.etcd_34,
             "etcd-3.5": servers.etcd_35,
+            "etcd-grpc": servers.etcd_grpc,
             "zookeeper": EmbeddedZooKeeper,
             "postgres": partial(servers.postgres, keeps=True),
             "mariadb": partial(servers.mariadb, keeps=True),
@@ -84,6 +106,11 @@ class Stage:
     def clustered(self) -> bool:
         """Whether there are three servers."""
         return self.store.endswith("-cluster")
+
+    @property
+    def has_server(self) -> bool:
+        """Whether there is a server, and a way to it, that can fail."""
+        return True
 
     @property
     def is_database(self) -> bool:
@@ -101,7 +128,7 @@ class Stage:
 
     def way(self, *, proxied: bool = True) -> Way:
         """Return a way of its own for a client."""
-        return Way(self.members, self.scheme, proxied=proxied)
+        return Way(self.members, self.server.scheme, proxied=proxied)
 
     def heal(self) -> None:
         """Have every server run and serve."""
@@ -116,7 +143,7 @@ class Stage:
         if self.is_database:
             return self._rows(prefix)
         asked = self.server.leader() if self.clustered else self.server
-        found = self._keys(asked, prefix) if self.scheme == "etcd" else self._nodes(asked, prefix)
+        found = self._keys(asked, prefix) if self.kind == "etcd" else self._nodes(asked, prefix)
         return dict(found)
 
     def _rows(self, prefix: str) -> dict[str, str]:
@@ -145,7 +172,7 @@ class Stage:
 
     def sessions(self, prefix: str) -> list[str]:
         """Return the sessions that have something below ``prefix``, in hexadecimal."""
-        if self.scheme == "etcd":
+        if self.kind == "etcd":
             mine = f"~session/{prefix}/"
             keys = self.server_asked().keys(mine)  # anchors, and tombstones below them
             return sorted({key.removeprefix(mine).split("/")[0] for key in keys})
@@ -157,11 +184,11 @@ class Stage:
 
     def expires(self) -> bool:
         """Whether sessions can be ended from outside."""
-        return self.scheme == "etcd" or not self.clustered
+        return self.kind == "etcd" or not self.clustered
 
     def expire(self, session: str) -> None:
         """End a session as if its time were up."""
-        if self.scheme == "etcd":
+        if self.kind == "etcd":
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 self.server_asked().revoke(str(int(session, 16)))
         elif self.is_database:

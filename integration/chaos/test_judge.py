@@ -89,6 +89,20 @@ class Written:
         self.said("c1.91", "fail", why="StoreUnavailable")
         self.done("c1.92", "add", {"result": 9}, of="counter 2", count=1)
 
+    def further(self) -> None:
+        """Permits that two hold at once, a barrier that three pass, and a latch."""
+        for name, weight in (("c1.95", 1), ("c2.95", 2)):
+            grant = {"token": None, "session": "5e55"}
+            self.done(name, "acquire", grant, lock="permits", mode="shared", way="wait", weight=weight)
+        for name in ("c1.95", "c2.95"):
+            self.done(f"{name}r", "release", {"was_held": True}, of=name, seen=self.now + 5, held=True)
+        for number in range(3):
+            self.said(f"c{number}.96", "invoke", what="meet", of="meeting")
+        for number in range(3):
+            self.said(f"c{number}.96", "ok", index=number)
+        self.done("c1.97", "add", {"result": 1}, of="latch 0", count=1)
+        self.done("c1.98", "get", {"result": 1}, of="latch 0")
+
     def sum(self, name: str) -> None:
         self.done(f"{name}s", "sum", {"total": Bank.total}, of=name)
 
@@ -106,6 +120,7 @@ def written() -> list[Line]:
     for number in (61, 62):
         history.turn("guarded 0", number, history.guard)
     history.share()
+    history.further()
     return history.lines
 
 
@@ -171,6 +186,10 @@ LATE = 10**6
         (changed({"id": "c1.92", "is": "ok"}, result=10), "counter 2: no order"),  # a failed add was done
         (changed({"id": "c1.62g", "is": "ok"}, result=["two-c1.61", 1]), "guarded 0: no order"),
         (changed({"id": "c1.62one", "is": "invoke"}, token=14), "guarded 0: no order"),
+        (changed({"id": "c2.95", "is": "invoke"}, weight=3), "permits: with c2.95 4 of 3"),
+        (changed({"id": "c1.96", "is": "ok"}, index=3), "meeting: c1.96 passed as 3"),
+        (changed({"id": "c2.96", "is": "invoke"}, at=LATE), "meeting: c0.96 passed as 0, and 2 were there"),
+        (changed({"id": "c1.98", "is": "ok"}, result=2), "latch 0: no order"),
         ([*written(), {"id": "c1", "is": "wrong", "at": 1, "why": "KeyError()"}], "c1 raised KeyError()"),
     ],
 )
