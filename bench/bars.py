@@ -103,6 +103,10 @@ def _etcd(words: str, table: str, theirs: str, figure: str, bar: float, stretch:
     return _pair(f"etcd, {words}", table, "recipes-etcd", theirs, figure, bar, stretch)
 
 
+def _grpc(words: str, table: str, theirs: str, figure: str, bar: float) -> Bar:
+    return Bar(f"etcd by gRPC, {words}", (table, "recipes-grpc", figure), (table, theirs, figure), bar)
+
+
 def _redis(words: str, table: str, mine: str, theirs: str, figure: str, bar: float) -> Bar:
     return _pair(f"Redis, {words}", f"redis-{table}", mine, theirs, figure, bar, None)
 
@@ -116,6 +120,23 @@ def _footprint(store: str, api: str) -> list[Bar]:
         bars.append(Bar(f"{said}: connections", ("footprint", who, "connections"), None, most))
         bars.append(Bar(f"{said}: threads", ("footprint", who, "threads"), None, 4))
     return bars
+
+
+def _inprocess(who: str, words: str) -> list[Bar]:
+    return [
+        Bar(f"{words}: hand-over, us, p50", ("inprocess", who, P50), None, 40),
+        Bar(
+            f"{words}: another client's longest wait, ms",
+            ("inprocess", who, "another's longest wait ms"),
+            None,
+            60,
+        ),
+    ]
+
+
+def _idle(store: str) -> Bar:
+    words = f"100 idle clients on {store}://: % of a core"
+    return Bar(words, ("idle", store, "clients, % of a core"), None, 1)
 
 
 BARS = (
@@ -137,6 +158,16 @@ BARS = (
     _etcd("hand-over at 32, vs Go, p50", "handover-32", "go", P50, 1.1, 0.75),
     _etcd("hand-over at 32, vs Go, p90", "handover-32", "go", P90, 0.9, 0.75),
     _etcd("churn at 10, vs Go, mean", "churn", "go", MEAN, 0.20, 0.13),
+    _grpc("uncontended, vs Go, p50", "alone", "go", P50, 1.25),
+    _grpc("uncontended, vs etcd3gw, p50", "alone", "etcd3gw", P50, 0.25),
+    _grpc("uncontended, vs Go, the server's CPU", "alone", "go", "server CPU us", 1.15),
+    _grpc("hand-over at 2, vs the gateway, p50", "handover-2", "recipes-etcd", P50, 0.6),
+    _grpc("hand-over at 8, vs Go, p50", "handover-8", "go", P50, 1.2),
+    _grpc("hand-over at 8, vs Go, p90", "handover-8", "go", P90, 1.2),
+    _grpc("hand-over at 32, vs Go, p50", "handover-32", "go", P50, 1.3),
+    _grpc("hand-over at 32, vs Go, p90", "handover-32", "go", P90, 1.4),
+    _grpc("churn at 10, vs Go, mean", "churn", "go", MEAN, 0.3),
+    *(_idle(store) for store in ("etcd", "etcd+grpc", "zookeeper", "sqlite")),
     *(
         Bar(
             f"8 readers and 1 writer, operations/s of ours on {store} vs kazoo",
@@ -168,6 +199,12 @@ BARS = (
         )
         for store in ("zookeeper", "etcd")
         for api in ("threads", "asyncio")
+    ),
+    *(
+        bar
+        for store in ("etcd", "etcd+grpc", "zookeeper", "sqlite")
+        for api in ("threads", "asyncio")
+        for bar in _inprocess(f"{store}-{api}", f"{store}, 8 waiters of one client ({api})")
     ),
     Bar(
         "etcd, join of a queue of 1 000 vs of 10, p50",
@@ -266,9 +303,9 @@ BARS = (
     Bar("MariaDB, hand-over at 2: us, p50", ("sql-handover-2", "recipes-mariadb", P50), None, 15_000),
     *(
         Bar(
-            f"{label}, hand-over at 1 000 waiters (asyncio) vs at 2 processes, p50",
+            f"{label}, hand-over at 1 000 waiters (asyncio) vs at 2, p50",
             ("sql-waiters", f"{store}-asyncio-1000", P50),
-            ("sql-handover-2", f"recipes-{store}-asyncio", P50),
+            ("sql-waiters", f"{store}-asyncio-2", P50),
             2,
         )
         for store, label in (("postgres", "PostgreSQL"), ("mariadb", "MariaDB"))

@@ -57,8 +57,13 @@ def holding(url: str, *names: str) -> Iterator[contextlib.ExitStack]:
         yield held
 
 
-def together(api: str, url: str, name: str, sizes: list[int], for_s: float, hold_s: float) -> Turn:
-    """Have processes of so many waiters each hand a lock around, once all stand in the queue."""
+def together(
+    api: str, url: str, name: str, sizes: list[int], for_s: float, hold_s: float, *, by_waiter: bool = False
+) -> Turn:
+    """Have processes of so many waiters each hand a lock around, once all are in the queue.
+
+    The turn has the spans of each process, or of each waiter of the first process, and then of the others.
+    """
     with contextlib.ExitStack() as crowd:
         many = [Many(api, url) for _ in sizes]
         for one in many:
@@ -73,4 +78,8 @@ def together(api: str, url: str, name: str, sizes: list[int], for_s: float, hold
                 one.tell("spans", end, hold_s)
             held.close()
             found = [one.answer() for one in many]
-    return Turn([[(got, gone) for got, gone, _ in spans] for spans in found], start, end, 0.0, 0.0)
+    of_process = [[(got, gone) for got, gone, _ in spans] for spans in found]
+    if not by_waiter:
+        return Turn(of_process, start, end, 0.0, 0.0)
+    of_waiter = [[(got, gone) for got, gone, who in found[0] if who == number] for number in range(sizes[0])]
+    return Turn([*of_waiter, *of_process[1:]], start, end, 0.0, 0.0)

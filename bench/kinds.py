@@ -51,6 +51,8 @@ _ALL = (
     Kind("floor-zookeeper", "the same exchanges by a raw socket", "zookeeper"),
     Kind("recipes-etcd", "recipes", "etcd", ours=True),
     Kind("recipes-etcd-asyncio", "recipes, asyncio", "etcd", ours=True),
+    Kind("recipes-grpc", "recipes, gRPC", "etcd", ours=True),
+    Kind("recipes-grpc-asyncio", "recipes, gRPC, asyncio", "etcd", ours=True),
     Kind("go", "Go `concurrency.Mutex`", "etcd"),
     Kind("etcd3gw", "etcd3gw `Lock`", "etcd", "etcd3gw", waits=False),
     Kind("tooz", "tooz", "etcd", "tooz"),

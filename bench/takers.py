@@ -88,6 +88,12 @@ class OursOnEtcd(Ours):
     url = "etcd://{}/bench"
 
 
+class OursOnEtcdByGrpc(Ours):
+    """This package, on etcd by gRPC."""
+
+    url = "etcd+grpc://{}/bench"
+
+
 class OursOnSqlite(Ours):
     """This package, on a file."""
 
@@ -363,6 +369,7 @@ def _floor(module: str) -> Callable[[str], Taker]:
 KINDS: dict[str, Callable[[str], Taker]] = {
     "recipes-zookeeper": OursOnZooKeeper,
     "recipes-etcd": OursOnEtcd,
+    "recipes-grpc": OursOnEtcdByGrpc,
     "recipes-sqlite": OursOnSqlite,
     "recipes-redis": OursOnRedis,
     "recipes-postgres": OursOnPostgres,

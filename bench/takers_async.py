@@ -86,6 +86,12 @@ class OursOnEtcd(Ours):
     url = "etcd://{}/bench"
 
 
+class OursOnEtcdByGrpc(Ours):
+    """This package, on etcd by gRPC."""
+
+    url = "etcd+grpc://{}/bench"
+
+
 class OursOnRedis(Ours):
     """This package, on Redis."""
 
@@ -148,6 +154,7 @@ class Aetcd(Taker):
 KINDS: dict[str, Callable[[str], Taker]] = {
     "recipes-zookeeper-asyncio": OursOnZooKeeper,
     "recipes-etcd-asyncio": OursOnEtcd,
+    "recipes-grpc-asyncio": OursOnEtcdByGrpc,
     "recipes-redis-asyncio": OursOnRedis,
     "recipes-postgres-asyncio": OursOnPostgres,
     "recipes-mariadb-asyncio": OursOnMariaDb,

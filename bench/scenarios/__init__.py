@@ -9,7 +9,9 @@ from bench.scenarios.churn import churn
 from bench.scenarios.counting import counting
 from bench.scenarios.footprint import footprint
 from bench.scenarios.handover import handover
+from bench.scenarios.idle import idle
 from bench.scenarios.importing import importing
+from bench.scenarios.inprocess import inprocess
 from bench.scenarios.joining import joining
 from bench.scenarios.parts import parts
 from bench.scenarios.readwrite import readwrite
@@ -26,8 +28,10 @@ SCENARIOS: Mapping[str, Callable[[Stage, Plan], Iterable[Table]]] = {
     "importing": importing,
     "alone": alone,
     "footprint": footprint,
+    "idle": idle,
     "joining": joining,
     "waiters": waiters,
+    "inprocess": inprocess,
     "wire": wire,
     "readwrite": readwrite,
     "handover": handover,

@@ -13,7 +13,10 @@ __all__ = ["POLLING", "cpu", "handover", "measured"]
 POLLING = ("tooz-redis", "pottery", "redis-py-asyncio", "recipes-redlock", "redlock-py", "pottery-five")
 FEW = [kind.name for kind in KINDS.values() if kind.waits and kind.name not in ("recipes-memory", *POLLING)]
 SOME = [name for name in FEW if name not in ("tooz", "filelock", "redis-py")]
-BEST = ["recipes-zookeeper", "kazoo", "curator", "floor-zookeeper", "recipes-etcd", "go", "floor-etcd"]
+BEST = [
+    *("recipes-zookeeper", "kazoo", "curator", "floor-zookeeper"),
+    *("recipes-etcd", "recipes-grpc", "go", "floor-etcd"),
+]
 SIZES = ((2, 0.02, 1.5, FEW), (8, 0.01, 1.5, SOME), (32, 0.01, 2.0, BEST))
 
 

@@ -39,7 +39,7 @@ def sql(stage: Stage, plan: Plan) -> Iterator[Table]:
     yield handover(stage, plan, "sql-handover-8", 8, 0.01, 1.5, LOCKS)
     stage.dismiss()
     stores = list(dict.fromkeys(crew.kind.store for crew in crews))
-    sizes = [1000] if plan.scale >= 1 else [plan.count(1000)]
+    sizes = [2, 1000] if plan.scale >= 1 else [2, plan.count(1000)]
     yield waiters(stage, plan, "sql-waiters", stores, sizes, ["asyncio"])
 
 
