@@ -5,12 +5,12 @@ from apscheduler.schedulers.background import BackgroundScheduler
 import recipes
 
 stopping = threading.Event()
-threading.Timer(1, stopping.set).start()  # in a service: a handler of SIGTERM
 
 
 def report(leadership: recipes.Leadership) -> None:
     leadership.check()  # raises LockLost if another host leads
     print("report made under token", leadership.token)
+    stopping.set()  # in a service: on SIGTERM
 
 
 def schedule(leadership: recipes.Leadership) -> None:

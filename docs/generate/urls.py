@@ -16,6 +16,8 @@ SAMPLES = {
     "zookeepers": "zookeepers://zk1,zk2/app",
     "etcd": "etcd://etcd1,etcd2/app",
     "etcds": "etcds://etcd1,etcd2/app",
+    "etcd+grpc": "etcd+grpc://etcd1,etcd2/app",
+    "etcds+grpc": "etcds+grpc://etcd1,etcd2/app",
     "redis": "redis://redis1/0/app",
     "rediss": "rediss://redis1/0/app",
     "redis+sentinel": "redis+sentinel://s1,s2,s3/mymaster/0/app",

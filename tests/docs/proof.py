@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from integration.soak import summary as soak
 from tests.docs.pages import ROOT
 from tests.mutants import __main__ as mutants
-from tests.simulation import bulk
+from tests.simulation import bulk, scale
 
 __all__ = ["PAGE", "filled"]
 
@@ -52,6 +53,8 @@ TABLES: dict[str, Callable[[Any], str]] = {
     "simulation": bulk.table,
     "mutants": mutants.table,
     "chaos": chaos,
+    "soak": soak.table,
+    "scale": scale.table,
 }
 
 
