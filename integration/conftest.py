@@ -30,6 +30,15 @@ AGAIN = {"TestWritersInterrupts", "TestPermitsInterrupts", "TestMultiLocksInterr
 AGAIN_ON = {"etcd-3.5", "zookeeper-3.8"}
 """Where these, and what is on another event loop, run by default: they do not differ by store."""
 
+ON_BOTH_ETCDS = {
+    *("TestExclusion", "TestWaiting", "TestSessions", "TestHanging", "TestForeign", "TestTelling"),
+    *("TestInterrupts", "TestObservations", "TestValues", "TestWatchedValues", "TestGuarded"),
+}
+"""The parts of the contract that run on etcd 3.4 by default: those about leases, watches and comparisons.
+
+The others run on etcd 3.5, and in `nox -s faults` on etcd 3.4 too.
+"""
+
 DATABASES = {"postgres-15", "mariadb-10.11"}
 FIRST = {"TestExclusion"}
 """The part of the contract that runs on databases by default; the others run in `nox -s faults`.
@@ -42,6 +51,17 @@ BESIDE = {
     *("test_docs.py", "test_gevent.py", "test_recipe.py", "test_telemetry.py"),
 }
 """The tests of each server that run on databases too; others lose this or that request on the way."""
+
+BY_GRPC = (
+    *("integration/test_budget*.py", "integration/test_cost.py", "integration/test_values_etcd.py"),
+    *("faults/test_connection.py", "faults/test_late_creates.py"),
+    *("faults/test_lost_replies.py", "faults/test_watches.py"),
+)
+"""Where etcd 3.4 is asked by gRPC by default, and by its gateway, as etcd 3.5 is, in `nox -s faults` only.
+
+The other tests of lost requests ask it by gRPC in `nox -s faults` only, but for `BY_BOTH`.
+"""
+BY_BOTH = ("clusters/test_endpoints.py",)
 
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
@@ -59,10 +79,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
         if spec is not None and spec.params.get("server") in DATABASES and not _first(item):
             item.add_marker(pytest.mark.long)
+        if spec is not None and spec.params.get("server") == "etcd-3.4" and _on_35_alone(item):
+            item.add_marker(pytest.mark.long)
+        if spec is not None and spec.params.get("server") == "etcd-grpc" and _by_gateway_alone(item):
+            item.add_marker(pytest.mark.long)
+
+
+def _on_35_alone(item: pytest.Item) -> bool:
+    """Whether its gateway is asked of etcd 3.5 alone by default."""
+    contract = item.path.name == "test_contract.py" and isinstance(item, pytest.Function)
+    part = contract and item.cls is not None and item.cls.__name__ not in ON_BOTH_ETCDS
+    return part or any(map(item.path.match, BY_GRPC))
+
+
+def _by_gateway_alone(item: pytest.Item) -> bool:
+    """Whether etcd is asked by its gateway alone by default."""
+    return item.path.name not in BESIDE and not any(map(item.path.match, BY_GRPC + BY_BOTH))
 
 
 def _reads_along(item: pytest.Item) -> bool:
-    """Whether it would have to read along what a client and a database say to each other."""
+    """Whether it would have to read along what nothing here reads: a database's protocol."""
     spec = getattr(item, "callspec", None)
     return spec is not None and spec.params.get("server") in DATABASES and item.path.name not in BESIDE
 
@@ -117,6 +153,12 @@ def etcd35(pytestconfig: pytest.Config) -> Iterator[servers.Etcd]:
 
 
 @pytest.fixture(scope="session")
+def etcd_grpc(pytestconfig: pytest.Config) -> Iterator[servers.Etcd]:
+    """Yield an etcd that is asked by gRPC, started once."""
+    yield from _serve("etcd-grpc", servers.Etcd, pytestconfig)
+
+
+@pytest.fixture(scope="session")
 def zookeeper(pytestconfig: pytest.Config) -> Iterator[servers.ZooKeeper]:
     """Yield a ZooKeeper 3.8, started once."""
     yield from _serve("zookeeper-3.8", servers.ZooKeeper, pytestconfig)
@@ -151,6 +193,7 @@ def redis_server(pytestconfig: pytest.Config) -> Iterator[servers.Redis]:
 FIXTURES = {
     "etcd-3.4": "etcd34",
     "etcd-3.5": "etcd35",
+    "etcd-grpc": "etcd_grpc",
     "zookeeper-3.8": "zookeeper",
     "redis-7": "redis_server",
     "postgres-15": "postgres_server",

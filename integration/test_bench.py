@@ -49,6 +49,7 @@ def test_every_scenario_runs(stage: Stage, tmp_path: Path) -> None:
         "handover-2",
         "churn",
         "footprint",
+        "idle",
         "importing",
         "sql-alone",
     }

@@ -176,7 +176,7 @@ def test_one_release_grants_one_waiter_and_moves_up_at_most_one(
 def test_a_hand_over_takes_two_round_trips_on_etcd_and_one_on_zookeeper(
     proxy: Proxy, world: World, store: ServerStore, length: int, long: bool
 ) -> None:
-    kind = store.server.scheme
+    kind = store.server.kind
     granted = (GRANTED_LONG if long else GRANTED)[kind]
     heir = used(world, url=proxy.url(store.prefix))
     queue = Queue(world, 0)

@@ -18,7 +18,7 @@ from tests.contract.world import World, until
 pytestmark = [
     pytest.mark.measured,
     pytest.mark.usefixtures("no_periodic_reading"),
-    pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True),
+    pytest.mark.parametrize("server", servers.ETCDS, indirect=True),
 ]
 
 

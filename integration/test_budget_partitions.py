@@ -25,7 +25,7 @@ RENEWING = ({"/lease/keepalive"}, {"Sync", "Exists"})
 ENQUEUED = {"etcd": ("/kv/txn",), "zookeeper": ("Create", "Children")}
 WATCHED = {"etcd": ("Watch",), "zookeeper": ("Get",)}
 GRANTED = {"etcd": ("/kv/range",), "zookeeper": ()}
-RELEASED = {"etcd": ("/kv/txn",), "zookeeper": ("Delete",)}
+RELEASED = {"etcd": ("/kv/deleterange",), "zookeeper": ("Delete",)}
 
 
 def trips(party: Party, since: int) -> list[tuple[str, ...]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from integration import servers
 from integration.counting import on_the_wire, requests, trips, used
 from integration.proxy import Proxy
 from integration.stores import ServerStore
@@ -15,7 +16,7 @@ from tests.contract.world import Party, World
 pytestmark = [
     pytest.mark.measured,
     pytest.mark.usefixtures("no_periodic_reading"),
-    pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True),
+    pytest.mark.parametrize("server", servers.ETCDS, indirect=True),
 ]
 
 READ, WRITTEN = ("/kv/range",), ("/kv/txn",)

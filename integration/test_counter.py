@@ -75,7 +75,8 @@ def test_numbers_stick_or_turn_negative_and_the_order_stays(world: World) -> Non
     coming = [client.acquiring("x", timeout=60) for client in clients * 8]
     assert until(lambda: len(world.store.contenders("x")) == 25, 30)
     order = world.store.contenders("x")
-    assert len(set(numbers(world))) < 25
+    seen = numbers(world)
+    assert len(set(seen)) < 25 or any(number.startswith("-") for number in seen), seen
     left = dict(enumerate(coming))
     for _ in itertools.repeat(None, 24):
         world.api.do(grant.release)

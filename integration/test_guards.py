@@ -78,7 +78,7 @@ def test_a_zookeeper_transaction_commits_only_while_the_grant_stands(
         plain.close()
 
 
-GUARDED = pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"], indirect=True)
+GUARDED = pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True)
 """The servers whose own transactions take a guard."""
 
 

@@ -60,10 +60,9 @@ def acquire(party: Party, timeout: float | None = 10) -> Any:
 
 def queue_up(party: Party, timeout: float | None = 20) -> Running:
     """Acquire beside the test, and wait until it waits."""
-    lock, waiting = pair(party), party.tap.waiting
-    running = party.api.start(lambda: lock.acquire(timeout=timeout))
-    party.tap.wait_parked(waiting + 1)
-    return running
+    lock = pair(party)
+    with party.tap.one_more():
+        return party.api.start(lambda: lock.acquire(timeout=timeout))
 
 
 def try_acquire(party: Party) -> Any:

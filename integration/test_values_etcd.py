@@ -21,7 +21,7 @@ from recipes import LockLost, OutcomeUnknown
 from tests.contract.values import add, data, get, put, put_if, total
 from tests.contract.world import Party, World, until
 
-pytestmark = pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5"], indirect=True)
+pytestmark = pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
 
 SOON_S = 10.0
 HANDLED = r'^grpc_server_handled_total\{.*grpc_method="Txn".*\} (\d+)'
@@ -132,7 +132,7 @@ def test_copies_of_writes_that_arrive_late_change_nothing(
 def test_a_write_that_arrives_when_its_client_went_another_way_changes_nothing(
     ways: tuple[Proxy, Proxy], world: World, etcd: servers.Etcd, store: ServerStore, first: bool
 ) -> None:
-    url = url_of("etcd", [way.address for way in ways], store.prefix)
+    url = url_of(etcd.scheme, [way.address for way in ways], store.prefix)
     a, b = world.client(url=url, request_timeout=6.0), world.client()
     expected = 0
     if not first:

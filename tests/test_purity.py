@@ -29,6 +29,7 @@ FORBIDDEN = {
     "concurrent",
     "etcd3gw",
     "h11",
+    "hpack",
     "http",
     "kazoo",
     "os",
@@ -144,7 +145,7 @@ NOUNS = {
     "_api",
 }
 GUARDS = {"etcd", "sql", "zookeeper"}  # what is special to one store
-VALUES = {"errors", "events", "guarantees", "_section", "_version"}  # what every layer speaks of
+VALUES = {"errors", "events", "guarantees", "_record", "_section", "_version"}  # what every layer speaks of
 PLACES = {
     "": "root",
     "_contract": "contract",
@@ -165,7 +166,7 @@ STORES = {
     "registry": "registry",
     "receipts": "receipts",
     **dict.fromkeys(
-        ("addresses", "credentials", "secret", "sockets", "streams", "tls", "urls"), "entry"
+        ("addresses", "credentials", "secret", "sockets", "streams", "tls", "tls_files", "urls"), "entry"
     ),  # how a client enters a store
 }
 SHARED_PLACES = {"recipes._run.clock": "clock", "recipes._run.waiting": "waiting"}
@@ -260,6 +261,7 @@ def test_only_its_own_folder_imports_what_one_place_is_built_on(module: str) -> 
         "kazoo": "recipes.stores.zookeeper",
         "etcd3gw": "recipes.stores.etcd",
         "h11": "recipes.stores.etcd",
+        "hpack": "recipes.stores.grpc",
         "opentelemetry": "recipes.telemetry.otel",
         "prometheus_client": "recipes.telemetry.prometheus",
         "sqlalchemy": ("recipes.fencing.connections", "recipes.stores.sql"),

@@ -12,7 +12,7 @@ import pytest
 
 import recipes
 
-ENGINES = {"etcd3gw", "h11", "kazoo", "pymemcache", "redis", "requests", "sqlalchemy", "urllib3"}
+ENGINES = {"etcd3gw", "h11", "hpack", "kazoo", "pymemcache", "redis", "requests", "sqlalchemy", "urllib3"}
 SLOW = {"asyncio", "multiprocessing", "rich", "ssl", "structlog", "tenacity"}
 """Each takes as long to import as a command takes that needs none of it."""
 
@@ -55,9 +55,24 @@ def test_import_recipes_loads_nothing_that_is_not_used() -> None:
     assert not roots(loaded) & (ENGINES | SLOW | {"dataclasses", "inspect", "logging", "threading"})
 
 
-@pytest.mark.parametrize("url", ["memory://", "sqlite:///tmp/app.db"])
+@pytest.mark.parametrize("url", ["etcd://h/app", "etcd+grpc://h/app", "memory://", "sqlite:///tmp/app.db"])
 def test_connect_loads_no_engine_and_nothing_slow(url: str) -> None:
     assert not roots(loaded_by(f"import recipes; recipes.connect({url!r})")) & (ENGINES | SLOW)
+
+
+@pytest.mark.parametrize("url", ["postgresql://app@host/app", "mysql://app@host/app"])
+def test_a_blocking_client_of_a_database_loads_no_orm(url: str) -> None:
+    loaded = loaded_by(f"import recipes; recipes.connect({url!r})")
+    assert "sqlalchemy.engine" in loaded
+    assert not loaded & {"sqlalchemy.orm", "sqlalchemy.ext.asyncio"}
+
+
+def test_grpc_loads_neither_http_nor_tls() -> None:
+    loaded = loaded_by(
+        "import recipes", "recipes.connect('etcd+grpc://h/app')._runtime.backend.connection(print)"
+    )
+    assert not roots(loaded) & (ENGINES | SLOW) - {"hpack"}
+    assert not {"recipes.stores.etcd.gateway", "recipes.stores.tls_files"} & loaded
 
 
 def test_fencing_loads_no_client() -> None:

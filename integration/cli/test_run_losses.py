@@ -19,7 +19,7 @@ from tests.cli.runs import Run, alive
 TTL_S, GRACE_S = 8.0, 2.0
 STARVED = None
 """The command's code is not known if its guard was so late that it was ended with it."""
-SERVERS = ("etcd-3.4", "etcd-3.5", "zookeeper-3.8")
+SERVERS = servers.CONSENSUS
 OPTIONS = ("--ttl", str(TTL_S), "--grace", str(GRACE_S))
 
 

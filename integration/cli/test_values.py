@@ -16,7 +16,7 @@ from tests.cli.runs import RECIPES
 NOT_UTF8 = b"\xff\x00\r\nend"
 
 
-@pytest.mark.parametrize("server", ["etcd-3.4", "etcd-3.5", "zookeeper-3.8"], indirect=True)
+@pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True)
 def test_processes_share_a_value_and_a_counter(
     server: servers.Server, prefix: str, nothing_left: None
 ) -> None:

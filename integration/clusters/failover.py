@@ -79,7 +79,7 @@ def measured(store: str, kills: int) -> list[Figures]:
 def attached_to(cluster: Any, held: Held) -> Any:
     """Return the member that the holder's session is attached to."""
     runtime = held.owner.client._runtime
-    if cluster.scheme == "etcd":
+    if cluster.kind == "etcd":
         port = runtime.backend._endpoints.current().port
         return next(member for member in cluster.members if member.port == port)
     session = f"sid=0x{held.owner.client.session.id}"

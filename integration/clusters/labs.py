@@ -23,7 +23,7 @@ TICK_MS = 500
 SESSION_S = 6.0
 """Long enough for a member to be given up and a leader to be elected, on a slow machine too."""
 
-MADE = ("etcd-3.4", "zookeeper-3.8")
+MADE = ("etcd-3.4", "etcd-grpc", "zookeeper-3.8")
 """The kinds of every run: etcd 3.4, since a member of 3.5.1 that was killed may forget what it had stored
 (etcd issue 13766, mended in 3.5.3). Its clients then find a store that has gone back, and say so.
 """
@@ -33,8 +33,8 @@ def cluster_of(kind: str, *, hub: bool = False) -> Any:
     """Return a cluster of that kind, not started."""
     on = Hub(3) if hub else None
     if kind.startswith("etcd"):
-        binary = (servers.etcd_34() if kind == "etcd-3.4" else servers.etcd_35()).binary
-        return servers.EtcdCluster(kind, binary, election_ms=ELECTION_MS, hub=on)
+        binary = (servers.etcd_35() if kind == "etcd-3.5" else servers.etcd_34()).binary
+        return servers.EtcdCluster(kind, binary, election_ms=ELECTION_MS, hub=on, grpc=kind == "etcd-grpc")
     cluster = servers.ZooKeeperCluster(kind, servers.zookeeper_38().java, tick_ms=TICK_MS, hub=on)
     for member in cluster.members:
         member.sync_limit = 20  # ten seconds, so that a member that is cut off believes in itself for long

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +29,7 @@ class CountsWhatItShows(EtcdServer):
     def _range(self, key: bytes, request: Any) -> Any:
         reply = super()._range(key, request)
         if "count" in reply:
-            reply["count"] = str(len(reply.get("kvs", ())))
+            reply["count"] = len(reply.get("kvs", ()))
         return reply
 
 
@@ -38,8 +37,8 @@ class BoundIsExclusive(EtcdServer):
     """``max_create_revision`` leaves out the revision itself."""
 
     def _range(self, key: bytes, request: Any) -> Any:
-        most = int(request.get("max_create_revision", 0))
-        return super()._range(key, {**request, "max_create_revision": str(most - 1)} if most > 1 else request)
+        most = request.get("max_create_revision", 0)
+        return super()._range(key, {**request, "max_create_revision": most - 1} if most > 1 else request)
 
 
 class RevokeKeepsKeys(EtcdServer):
@@ -88,7 +87,7 @@ class PreviousIsPresent(EtcdServer):
     def _operate(self, operation: Any) -> Any:
         reply = super()._operate(operation)
         if "prev_kv" in reply.get("response_put", {}):
-            reply["response_put"]["prev_kv"] = self.keys[b64decode(operation["request_put"]["key"])].kv
+            reply["response_put"]["prev_kv"] = self.keys[operation["request_put"]["key"]].kv
         return reply
 
 
@@ -111,7 +110,7 @@ class EmptyRangeEqualsAll(EtcdServer):
     """A comparison of a range that is empty holds whatever it asks, as in the model before."""
 
     def _compare(self, compare: Any) -> bool:
-        if "range_end" in compare and "kvs" not in self._range(b64decode(compare["key"]), compare):
+        if "range_end" in compare and "kvs" not in self._range(compare["key"], compare):
             return True
         return super()._compare(compare)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ from integration.differential.script import Box, Forget, Outcome, Script, Told
 from integration.servers import Etcd
 from recipes._contract.connection import Batch
 from recipes.stores.etcd.blocking import EtcdConnection
-from recipes.stores.etcd.codec import number, put, revision, text, txn
+from recipes.stores.etcd.codec import Kv, put, revision, txn
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 from tests.simulation.etcd_model import EtcdServer
 from tests.simulation.etcd_store import EtcdStore
@@ -24,7 +23,7 @@ from tests.simulation.etcd_store import EtcdStore
 __all__ = ["EtcdModel", "RealEtcd", "floor_of"]
 
 REQUEST_S = 10.0
-REVISIONS = {"revision", "create_revision", "mod_revision"}
+REVISIONS = {"revision", "created", "modified"}
 
 
 def floor_of(server: Etcd) -> int:
@@ -134,22 +133,26 @@ class EtcdSide(ABC):
     def _fill(self, name: str, value: Any) -> Any:
         if isinstance(value, list | dict):
             return self.filled(value)
-        if value is True:
-            return value
         if name in ("key", "range_end"):
-            return text((self.prefix + value).encode())
+            return (self.prefix + value).encode()
         if name == "value":
-            return text(value.encode())
-        if value in self.leases:
-            return str(self.leases[value])
-        return self._revision(value) if value.startswith("@") else value
+            return value.encode()
+        return value if value is True else self._number(value)
 
-    def _revision(self, value: str) -> str:
+    def _number(self, value: str) -> Any:
+        """Return the lease, the revision or the number that a script means; a word is what it is."""
+        if value in self.leases:
+            return self.leases[value]
+        if value.startswith("@"):
+            return self._revision(value)
+        return int(value) if value.isdecimal() else value
+
+    def _revision(self, value: str) -> int:
         """Return the revision that a script means."""
         if value.startswith("@@"):
-            return str(self.modified.get(value[2:], 0))
+            return self.modified.get(value[2:], 0)
         key, before, _ = value[1:].rpartition("-1") if value.endswith("-1") else (value[1:], "", "")
-        return str(max(self.seen.get(key, 0) - bool(before), 0))
+        return max(self.seen.get(key, 0) - bool(before), 0)
 
     # Names out.
 
@@ -190,12 +193,14 @@ class EtcdSide(ABC):
     def learn_found(self, found: Mapping[str, Any]) -> None:
         """Note the revisions of what was read."""
         for kv in found.get("kvs", ()):
-            name = self.name_of(kv["key"])
-            self.seen[name], self.modified[name] = number(kv["create_revision"]), number(kv["mod_revision"])
+            name = self.name_of(kv.key)
+            self.seen[name], self.modified[name] = kv.created, kv.modified
 
     def named(self, found: Any) -> Any:
         if isinstance(found, list):
             return [self.named(one) for one in found]
+        if isinstance(found, Kv):
+            return {name: self._name(name, value) for name, value in found._asdict().items()}
         return {name: self._name(name, value) for name, value in found.items()}
 
     def _name(self, name: str, value: Any) -> Any:
@@ -203,19 +208,19 @@ class EtcdSide(ABC):
             return {
                 "revision": self.relative(value["revision"])
             }  # and ids of cluster and member, and the term
-        if isinstance(value, dict | list):
+        if isinstance(value, dict | list | Kv):
             return self.named(value)
         if name in REVISIONS:
             return self.relative(value)
         if name in ("lease", "ID"):
-            return self.names.get(int(value), value)
+            return self.names.get(value, value)
         return self.name_of(value) if name == "key" else value
 
-    def name_of(self, key: str) -> str:
-        return b64decode(key).decode().removeprefix(self.prefix)
+    def name_of(self, key: bytes) -> str:
+        return key.decode().removeprefix(self.prefix)
 
-    def relative(self, at: str | int) -> str:
-        return f"start+{int(at) - self.start}"
+    def relative(self, at: int) -> str:
+        return f"start+{at - self.start}"
 
 
 class EtcdModel(EtcdSide):
@@ -261,11 +266,11 @@ class RealEtcd(EtcdSide):
     def close(self) -> None:
         for lease in self.leases.values():
             try:
-                self.send(0, Post("/lease/revoke", {"ID": str(lease)}))
+                self.send(0, Post("/lease/revoke", {"ID": lease}))
             except EtcdError:
                 continue  # it never was, or is no more
         end = self.prefix[:-1].encode() + bytes([ord("/") + 1])
-        rest = {"key": text(self.prefix.encode()), "range_end": b64encode(end).decode()}
+        rest = {"key": self.prefix.encode(), "range_end": end}
         self.send(0, Post("/kv/txn", txn(then=[{"request_delete_range": rest}])))
 
     def shut(self) -> None:

@@ -89,8 +89,8 @@ def test_a_report_has_the_seed_the_script_and_both_replies() -> None:
     run = differences("etcd", model("etcd"), model("etcd", broken.NoFloor), GATE, ("sound", "broken"))
     said = str(run.differences[0])
     assert f"seed {run.differences[0].script.seed}" in said
-    assert "'TTL': '2'" in said
-    assert "'TTL': '1'" in said
+    assert "'TTL': 2" in said
+    assert "'TTL': 1" in said
     assert "/lease/grant" in said.splitlines()[-1]
 
 

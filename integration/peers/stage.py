@@ -185,7 +185,7 @@ class Stage:
 
     def releases(self, request: Request) -> bool:
         """Whether a request is the one that gives it back."""
-        return request.label == "delete" if self._zookeeper else self._txn(request)
+        return request.label.endswith("delete" if self._zookeeper else ("kv/txn", "kv/deleterange"))
 
     def writes(self, request: Request) -> bool:
         """Whether a request is the one that writes data."""

@@ -108,16 +108,15 @@ def test_the_timeout_is_for_the_whole_wait(
             one.commit()
 
     others = [pool.submit(again_and_again) for _ in range(4)]
-    waits(database, 4)
+    waits(database)  # MariaDB does not show all that wait for one row
     last = connect()
     begun = time.monotonic()
-    waiting = pool.submit(sql.locked, last, "x", timeout=1.0, tables=tables)
-    waits(database, 5)
+    waiting = pool.submit(sql.locked, last, "x", timeout=3.0, tables=tables)
     holder.commit()
     try:
         waiting.result(60)
     except recipes.LockTimeout:
-        assert time.monotonic() - begun < 2.0 + 1.0  # the machine may be slow
+        assert time.monotonic() - begun < 3.0 + 2.0  # the machine may be slow
     finally:
         last.rollback()
         over.set()
