@@ -27,6 +27,7 @@ BESIDE = ("-n", "4", "--dist", "worksteal")
 ALONE = (
     "integration/differential",
     "integration/faults/test_interrupts.py",
+    "integration/soak",
     "integration/test_barrier.py",
     "integration/test_bench.py",
     "integration/test_crowd.py",
@@ -39,6 +40,7 @@ PAIRED = ("-n", "2", "--dist", "loadfile")
 SHORT = ("-m", "not long")
 """The tests that run by default; ``nox -s faults`` runs the others too."""
 FAULTS = (
+    "integration/breaking",
     "integration/faults",
     "integration/clusters",
     "integration/credentials",
@@ -208,10 +210,34 @@ def chaos(session: nox.Session) -> None:
 
 
 @nox.session
+def soak(session: nox.Session) -> None:
+    """Every recipe at once, for long, and what grows: ``nox -s soak -- --minutes 20 --store redis``."""
+    session.install("-e", ".", *group("tests"))
+    session.run("python", "-m", "integration.harness.finding")
+    session.run("python", "-m", "integration.fleet.building")
+    session.run("python", "-m", "integration.soak", *session.posargs)
+
+
+@nox.session
+def scale(session: nox.Session) -> None:
+    """What grows faster than the number of clients: ``nox -s scale -- --most 1000 --case queue``."""
+    session.install("-e", ".", *group("bench"))
+    session.run("python", "-m", "tests.simulation.scale", *session.posargs)
+
+
+@nox.session
 def mutants(session: nox.Session) -> None:
     """Plant each known bug, and say what notices it: ``nox -s mutants -- --out``."""
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "tests.mutants", *session.posargs)
+
+
+@nox.session
+def mutation(session: nox.Session) -> None:
+    """Small changes that nobody chose, and which of them no test notices: ``nox -s mutation -- --seed 7``."""
+    session.install("-e", ".[cli]", *group("tests"), *group("mutation"))
+    session.run("pytest", "tests/mutation")
+    session.run("python", "-m", "tests.mutation", *session.posargs)
 
 
 @nox.session
