@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,16 +27,16 @@ FIGURES = pytest.StashKey[list[str]]()
 AGAIN = {"TestWritersInterrupts", "TestPermitsInterrupts", "TestMultiLocksInterrupts", "TestWritersExclusion"}
 """Parts of the contract with the locks of other recipes."""
 
-AGAIN_ON = {"etcd-3.5", "zookeeper-3.8"}
+AGAIN_ON = {"etcd-grpc", "zookeeper-3.8"}
 """Where these, and what is on another event loop, run by default: they do not differ by store."""
 
-ON_BOTH_ETCDS = {
+BY_GATEWAY = {
     *("TestExclusion", "TestWaiting", "TestSessions", "TestHanging", "TestForeign", "TestTelling"),
     *("TestInterrupts", "TestObservations", "TestValues", "TestWatchedValues", "TestGuarded"),
 }
-"""The parts of the contract that run on etcd 3.4 by default: those about leases, watches and comparisons.
+"""The parts of the contract that ask etcd by its gateway by default: about leases, watches, comparisons.
 
-The others run on etcd 3.5, and in `nox -s faults` on etcd 3.4 too.
+All of them ask it by gRPC, and in `nox -s faults` by the gateway too.
 """
 
 DATABASES = {"postgres-15", "mariadb-10.11"}
@@ -57,11 +57,15 @@ BY_GRPC = (
     *("faults/test_connection.py", "faults/test_late_creates.py"),
     *("faults/test_lost_replies.py", "faults/test_watches.py"),
 )
-"""Where etcd 3.4 is asked by gRPC by default, and by its gateway, as etcd 3.5 is, in `nox -s faults` only.
+"""Where etcd 3.4 is asked by gRPC by default.
 
-The other tests of lost requests ask it by gRPC in `nox -s faults` only, but for `BY_BOTH`.
+The other tests of lost requests ask it so in `nox -s faults` only, and by its gateway it is asked there
+only, but for `BY_BOTH`: by default the gateway is that of etcd 3.5.
 """
 BY_BOTH = ("clusters/test_endpoints.py",)
+
+PAIRS = {"postgres": "blocking", "mariadb": "asyncio"}
+"""With which of the two APIs each database runs by default what looks like a store with one holder."""
 
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
@@ -79,22 +83,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
         if spec is not None and spec.params.get("server") in DATABASES and not _first(item):
             item.add_marker(pytest.mark.long)
-        if spec is not None and spec.params.get("server") == "etcd-3.4" and _on_35_alone(item):
+        if spec is not None and spec.params.get("server") == "etcd-3.4" and not _matches(item, BY_BOTH):
+            item.add_marker(pytest.mark.long)
+        if spec is not None and spec.params.get("server") == "etcd-3.5" and _by_grpc_alone(item):
             item.add_marker(pytest.mark.long)
         if spec is not None and spec.params.get("server") == "etcd-grpc" and _by_gateway_alone(item):
             item.add_marker(pytest.mark.long)
+        if spec is not None and _matches(item, ("shedlock/test_contract.py",)) and not _paired(spec.params):
+            item.add_marker(pytest.mark.long)
 
 
-def _on_35_alone(item: pytest.Item) -> bool:
-    """Whether its gateway is asked of etcd 3.5 alone by default."""
+def _by_grpc_alone(item: pytest.Item) -> bool:
+    """Whether it is a part of the contract that asks etcd by gRPC alone by default."""
     contract = item.path.name == "test_contract.py" and isinstance(item, pytest.Function)
-    part = contract and item.cls is not None and item.cls.__name__ not in ON_BOTH_ETCDS
-    return part or any(map(item.path.match, BY_GRPC))
+    return contract and item.cls is not None and item.cls.__name__ not in BY_GATEWAY
 
 
 def _by_gateway_alone(item: pytest.Item) -> bool:
     """Whether etcd is asked by its gateway alone by default."""
-    return item.path.name not in BESIDE and not any(map(item.path.match, BY_GRPC + BY_BOTH))
+    return item.path.name not in BESIDE and not _matches(item, BY_GRPC + BY_BOTH)
+
+
+def _paired(parameters: dict[str, Any]) -> bool:
+    return PAIRS[parameters["database"]] == parameters["api"]
+
+
+def _matches(item: pytest.Item, paths: tuple[str, ...]) -> bool:
+    return any(map(item.path.match, paths))
 
 
 def _reads_along(item: pytest.Item) -> bool:
