@@ -33,20 +33,21 @@ from tests.simulation.world import Violation, World
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ROOT = Path(__file__).parents[2]
-GATE = {"etcd": 10_060, "zookeeper": 10_060, "redis": 2_000, "sql": 600, "sql-polling": 400, "cell": 1_000}
-"""Schedules of each store."""
+GATE = {"etcd": 4_000, "zookeeper": 4_400, "redis": 1_000, "sql": 300, "sql-polling": 200, "cell": 600}
+"""Schedules of each store; more: ``nox -s simulate -- --store etcd --count 1000000``."""
 SHARE = {"etcd": 1, "zookeeper": 1, "redis": 4, "sql": 20, "sql-polling": 20}
 """One of so many schedules of other recipes; more: ``nox -s simulate -- --store redis --of values``."""
 OF = {
-    "permits": (2_000, 6, 0),
-    "election": (600, 6, 6),
-    "group": (600, 6, 6),
-    "partitions": (60, 20, 6),
-    "multilock": (700, 12, 0),
-    "values": (400, 2, 5),
+    "permits": (800, 6, 0),
+    "election": (300, 6, 6),
+    "group": (300, 6, 6),
+    "partitions": (40, 20, 6),
+    "multilock": (300, 12, 0),
+    "values": (200, 2, 5),
 }
 """Schedules of other recipes on each store, and how many grants and observed states each has on average."""
-COUNTED = 20_000  # that are long and hard enough, and differ, of both
+COUNTED = 0.85
+"""The part of them that is long and hard enough to count, at least."""
 EARLY, FEW = 1_000, 50
 SLIPS = ("AttributeError", "TypeError", "NameError")
 # Those that take more schedules than a test should run; ``nox -s mutants`` finds them all.
@@ -74,18 +75,16 @@ def untraced(*arguments: str, **environment: str) -> list[str]:
 
 
 @pytest.mark.timeout(1800)
-def test_no_schedule_breaks_a_promise() -> None:
-    counted = 0
-    for store, count in GATE.items():
-        (line,) = untraced("-m", "tests.simulation", "--json", "--store", store, "--count", str(count))
-        tally = json.loads(line)
-        assert (tally["store"], tally["schedules"], tally["violations"]) == (store, count, [])
-        assert tally["grants"] > 8 * count
-        assert set(tally["faults"]) == {*KINDS[store], *AIMED[store]}
-        assert all(struck > count / 200 for struck in tally["faults"].values())
-        counted += tally["counted"]
-    assert set(GATE) == set(STORES)
-    assert counted >= COUNTED
+@pytest.mark.parametrize("store", STORES)
+def test_no_schedule_breaks_a_promise(store: str) -> None:
+    count = GATE[store]
+    (line,) = untraced("-m", "tests.simulation", "--json", "--store", store, "--count", str(count))
+    tally = json.loads(line)
+    assert (tally["store"], tally["schedules"], tally["violations"]) == (store, count, [])
+    assert tally["grants"] > 8 * count
+    assert set(tally["faults"]) == {*KINDS[store], *AIMED[store]}
+    assert all(struck > count / 200 for struck in tally["faults"].values())
+    assert tally["counted"] >= COUNTED * count
 
 
 @pytest.mark.timeout(900)
