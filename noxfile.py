@@ -22,7 +22,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 CODE = ("recipes", "tests", "integration", "bench", "docs/conf.py", "docs/generate", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
-BESIDE = ("-n", "4", "--dist", "worksteal")
+BESIDE = ("-n", "5", "--dist", "worksteal")
 """Run tests beside each other: nearly all of them mostly wait, so more than there are cores."""
 ALONE = (
     "integration/differential",
@@ -100,7 +100,9 @@ def tests(session: nox.Session) -> None:
     rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "3")
     measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
     if not session.posargs:
-        session.run("pytest", "tests/simulation", *SHORT, "-n", "2")  # it computes, and a tracer slows that
+        session.run(
+            "pytest", "tests/simulation", *SHORT, "-n", "2", "--dist", "worksteal"
+        )  # it computes, and a tracer slows that
         report(session)
 
 
