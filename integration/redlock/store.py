@@ -30,6 +30,7 @@ class RedlockStore(CellStore):
     """A prefix on several servers; a frail client goes to each through a proxy of its own."""
 
     options: Mapping[str, Any] = MappingProxyType({"restart_grace": 0})  # they started a moment ago
+    spare_connections = 4 * 5  # as many with each server
 
     def __init__(self, five: Sequence[servers.Redis], prefix: str) -> None:
         self.servers = five

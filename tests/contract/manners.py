@@ -19,8 +19,6 @@ from tests.contract.world import World, until
 from tests.pace import taking
 
 CYCLES = 100
-KEPT = 4
-"""Connections that two clients may keep idle once two calls of theirs have met: a renewal and a release."""
 
 
 class Manners:
@@ -65,7 +63,7 @@ class Manners:
             cycle()
         threads, files, sessions = _footprint(world)
         spare = world.store.spare_threads
-        most = threads + spare, files + KEPT + spare, sessions
+        most = threads + spare, files + world.store.spare_connections + spare, sessions
         for _ in range(CYCLES):
             cycle()
         assert a.wait_clean()

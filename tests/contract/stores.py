@@ -74,6 +74,8 @@ class Store(ABC):
         polls_every_s: How often a client looks by itself what it watches, of which the store tells nobody.
         spare_threads: So many threads clients may come to have beside those of the first calls, where calls
             meet that did not before, each with a connection: a pool has its bound.
+        spare_connections: So many connections two clients may keep idle once two calls of each have met: a
+            renewal and a release.
         longest_name: So many characters a name can have that are one byte each.
         options: What a client has to be told besides the URL.
         prelude: Code that another process runs before it can connect.
@@ -92,6 +94,7 @@ class Store(ABC):
     has_sessions: ClassVar[bool] = True
     polls_every_s: ClassVar[float] = math.inf
     spare_threads: ClassVar[int] = 0
+    spare_connections: ClassVar[int] = 4
     longest_name: int = 1024
     prelude: ClassVar[str] = ""
 
