@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -77,6 +77,7 @@ class Tap:
         self._held: list[Callable[[], None]] = []
         self._let_go = threading.Event()
         self._silent = False
+        self._answered: Collection[str] = ()
         self._healed = threading.Event()
         self._parked = self._have_waited = 0
         self._changed = threading.Condition()
@@ -102,8 +103,9 @@ class Tap:
         """Have the replies that were held up (`Act.HOLD_REPLY`) arrive now."""
         self._let_go.set()
 
-    def silence(self) -> None:
-        """Answer nothing, and tell of nothing, until `heal`."""
+    def silence(self, but: Collection[str] = ()) -> None:
+        """Answer nothing but these requests, and tell of nothing, until `heal`."""
+        self._answered = but
         self._healed.clear()
         self._silent = True
 
@@ -163,10 +165,9 @@ class Tap:
                 return fault.act
         return None
 
-    @property
-    def silent(self) -> bool:
-        """Whether nothing is answered."""
-        return self._silent
+    def silences(self, names: tuple[str, ...]) -> bool:
+        """Whether these requests are not answered."""
+        return self._silent and not all(name in self._answered for name in names)
 
     def wait_healed(self, timeout_s: float) -> None:
         """Wait out the silence."""

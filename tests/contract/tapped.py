@@ -138,8 +138,9 @@ class TappedConnection:
     def ask(self, request: Any, timeout_s: float) -> Any:
         if isinstance(request, LISTEN):  # nothing is sent
             return self.inner.ask(request, timeout_s)
-        act = self._tap.step(names_of(request), behind_in_thread())
-        if self._tap.silent:
+        names = names_of(request)
+        act = self._tap.step(names, behind_in_thread())
+        if self._tap.silences(names):
             self._tap.wait_healed(timeout_s)
             return unanswered(request)
         if act is Act.INTERRUPT_BEFORE:
@@ -176,8 +177,9 @@ class AsyncTappedConnection:
         if isinstance(request, LISTEN):
             return await self.inner.ask(request, timeout_s)
         loop = asyncio.get_running_loop()
-        act = self._tap.step(names_of(request), behind_in_task())
-        if self._tap.silent:
+        names = names_of(request)
+        act = self._tap.step(names, behind_in_task())
+        if self._tap.silences(names):
             await loop.run_in_executor(None, self._tap.wait_healed, timeout_s)
             return unanswered(request)
         if act is Act.INTERRUPT_BEFORE:
