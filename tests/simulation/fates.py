@@ -29,6 +29,7 @@ class Fates:
         writes_only: It becomes of the next request that writes a value.
         written: What is called after every write.
         by: The request that is being carried out, if it is one that may write.
+        held_up: Whether what one client does not finish may keep all from acting on a queue.
         late: What arrives when the fault is over.
         very_late: What arrives when its sender has long gone on, and when; ``very_late_s``: after how long.
     """
@@ -36,7 +37,7 @@ class Fates:
     receipts_last_s = lost_at = 0.0
     grants_from = 0.0
     split = 0
-    removes_late = False
+    removes_late = held_up = False
 
     def __init__(self, world: World) -> None:
         self.outlived: set[str] = set()

@@ -333,7 +333,8 @@ class Oracle:
                 continue
             if client.paused or client.dead or hold.session.ended is not None:  # it goes with its session
                 continue
-            if hold.session.connection.cut:  # so it does, or it is withdrawn when the connection has healed
+            # So it does, or it is withdrawn when the connection, or another's, has healed.
+            if hold.session.connection.cut or self.store.held_up:
                 self.hung.pop(one, None)
                 continue
             since = max(self.hung.setdefault(one, now), self.healthy_since, client.healthy_since)

@@ -512,11 +512,17 @@ class SqlStore(Fates):
 
     def _leave(self, old: Database) -> None:
         old.dead = True
+        self.late, self.very_late = [], []  # a connection to it leads to no other server
         for t in list(old.open):
             old.end(t)
         for connection in self.connections:
             connection.disturb()
         self.wrote(None)
+
+    @property
+    def held_up(self) -> bool:
+        """Whether one that gets no answers may keep the row of a queue locked, try after try."""
+        return any(connection.half_cut for connection in self.connections)
 
     def forgets(self, hold: Any) -> bool:
         return bool(hold.entry.token <= self.lost_us)

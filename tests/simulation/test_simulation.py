@@ -123,7 +123,9 @@ def test_nobody_is_asked_to_withdraw_while_it_is_cut_off() -> None:
         remaining=lambda _: 0.0,
     )
     client = SimpleNamespace(local=100.0, paused=False, dead=False, healthy_since=0.0)
-    store = SimpleNamespace(standing=lambda queue: [Stands(5, "id", "lock")], forgets=lambda hold: False)
+    store = SimpleNamespace(
+        standing=lambda queue: [Stands(5, "id", "lock")], forgets=lambda hold: False, held_up=False
+    )
     oracle = Oracle(world, store, ttl_s=4.0)
     oracle.lost, oracle.due = [(client, hold)], {("q", 5): 50.0}
     for _ in range(3):
