@@ -105,13 +105,14 @@ class Worker:
 def main(argv: Sequence[str] | None = None) -> None:
     """Work until the parent's orders end."""
     parent, url, folder, session_s, number = sys.argv[1:] if argv is None else argv
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # how the parent ends a worker
     given: dict[str, Any] = json.loads(os.environ.get(OPTIONS_VARIABLE, "{}"))
     options: dict[str, Any] = {"session_timeout": float(session_s), **given}
     client = recipes.connect(url, **options)
     worker = Worker(int(number), Path(folder), client)
     unsubscribe = events.subscribe(worker.on_transition)
     try:
+        # How the parent ends a worker; until here that is its end at once, and nothing is to be tidied.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with client:
             worker.serve(sys.stdin)
     except recipes.RecipesError as error:
