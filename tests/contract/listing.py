@@ -464,15 +464,16 @@ class Listings:
         a, b = world.client(**LONG), world.client(**LONG)
         entry = join(b, GROUP, data=b"0")
         followers = [Follower(party, GROUP, b"30") for party in (a, a, b)]
-        calls = (2, 2, 1)  # of a client: what one of them has armed notifies the other too, which may know it
         for number in range(1, 31):
             assert ask(b, Rewrite(entry, "", b"%d" % number)) == number
-        for follower, armed in zip(followers, calls, strict=True):
+        for follower in followers:
             follower.running.result(WITHIN_S)
             by_itself = set() if world.store.polls_every_s == math.inf else {None}  # where nobody is notified
             assert set(follower.events) - by_itself <= {Changed(GROUP)}
             assert follower.events
-            assert len(follower.events) <= 30 * armed
+            # A change may have been seen before it is notified, and what another call of the client has armed
+            # notifies this one too.
+            assert len(follower.events) <= 2 * 30
 
     @pytest.mark.parametrize("act", [Act.LOSE_REQUEST, Act.LOSE_REPLY, Act.LOSE_LAST_REPLY])
     def test_a_listing_whose_answer_is_lost_is_asked_again(self, world: World, act: Act) -> None:
