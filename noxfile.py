@@ -100,9 +100,8 @@ def tests(session: nox.Session) -> None:
     rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "3")
     measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
     if not session.posargs:
-        session.run(
-            "pytest", "tests/simulation", *SHORT, "-n", "2", "--dist", "worksteal"
-        )  # it computes, and a tracer slows that
+        # It computes, and a tracer slows that.
+        session.run("pytest", "tests/simulation", *SHORT, "-n", "2", "--dist", "worksteal")
         report(session)
 
 

@@ -33,4 +33,4 @@ def test_a_hand_over_after_ten_seconds(tmp_path: Path, figure: Callable[[str], N
     hands, cores = median(waits.handovers_s), median(waits.cores)
     figure(f"hand-over p50 {1000 * hands:.2f} ms; while waiting {cores:.3%} of a core")
     assert hands <= 0.003 + 16 * median(waits.wakes_s)  # the second is 0.2 to 0.7 ms on an idle machine
-    assert cores < 0.02  # 0.7 to 1.3 % on a slow one; who is not notified looks a hundred times a second
+    assert cores < 0.02  # 0.7 to 1.3 % on a slow one

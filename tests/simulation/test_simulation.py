@@ -46,8 +46,8 @@ OF = {
     "values": (200, 2, 5),
 }
 """Schedules of other recipes on each store, and how many grants and observed states each has on average."""
-COUNTED = 0.85
-"""The part of them that is long and hard enough to count, at least."""
+COUNTED = {"cell": 0.85}
+"""The part of them that is long and hard enough to count, at least; else 0.99."""
 EARLY, FEW = 1_000, 50
 SLIPS = ("AttributeError", "TypeError", "NameError")
 # Those that take more schedules than a test should run; ``nox -s mutants`` finds them all.
@@ -84,7 +84,7 @@ def test_no_schedule_breaks_a_promise(store: str) -> None:
     assert tally["grants"] > 8 * count
     assert set(tally["faults"]) == {*KINDS[store], *AIMED[store]}
     assert all(struck > count / 200 for struck in tally["faults"].values())
-    assert tally["counted"] >= COUNTED * count
+    assert tally["counted"] >= COUNTED.get(store, 0.99) * count
 
 
 @pytest.mark.timeout(900)

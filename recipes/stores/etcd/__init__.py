@@ -65,7 +65,7 @@ class EtcdBackend(Backend):
         scheme = ("etcd" if ssl_context is None else "etcds") + (GRPC if grpc else "")
         self._grpc = grpc
         if grpc and ssl_context is not None:
-            ssl_context.set_alpn_protocols(["h2"])  # etcd serves gRPC to who asks for it in the handshake
+            ssl_context.set_alpn_protocols(["h2"])  # so that etcd serves gRPC, and not its gateway
         self.label = f"{scheme}://{','.join(f'{host}:{port}' for host, port in hosts)}/{root}"
 
     def protocol(self) -> EtcdProtocol:
