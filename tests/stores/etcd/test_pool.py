@@ -68,26 +68,6 @@ def test_no_more_than_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(pool._idle) == 0
 
 
-def test_a_connection_the_server_closed_meanwhile_is_not_used() -> None:
-    closed = threading.Event()
-
-    def script(peer: Peer, number: int) -> None:
-        peer.request()
-        peer.answer({"on": number})
-        if number == 0:
-            peer.sock.close()
-            closed.set()
-        else:
-            peer.hang()
-
-    with Server(script) as server:
-        pool = made(server)
-        assert document(ask(pool)) == {"on": 0}
-        assert closed.wait(5)
-        assert document(ask(pool)) == {"on": 1}
-        pool.close()
-
-
 def test_a_black_hole_is_left_in_time_and_its_connection_with_the_idle_ones_is_closed() -> None:
     ended = threading.Event()
 
