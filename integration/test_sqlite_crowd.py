@@ -30,7 +30,9 @@ def test_fifty_processes_count_together(tmp_path: Path, figure: Callable[[str], 
 @pytest.mark.measured
 def test_a_hand_over_after_ten_seconds(tmp_path: Path, figure: Callable[[str], None]) -> None:
     waits = wait_long(tmp_path, waiters=10, wait_s=10.0)
-    hands, cores = median(waits.handovers_s), median(waits.cores)
-    figure(f"hand-over p50 {1000 * hands:.2f} ms; while waiting {cores:.3%} of a core")
+    hands, cores, naps = map(median, (waits.handovers_s, waits.cores, waits.naps))
+    told = f"hand-over p50 {1000 * hands:.2f} ms; while waiting {cores:.3%} of a core"
+    figure(f"{told}, {naps:.0f} naps a second")
     assert hands <= 0.003 + 16 * median(waits.wakes_s)  # the second is 0.2 to 0.7 ms on an idle machine
     assert cores < 0.02  # 0.7 to 1.3 % on a slow one
+    assert naps < 50  # a waiter that is not notified looks a hundred times a second

@@ -172,11 +172,13 @@ class Waits:
         handovers_s: From the call of release to the grant.
         wakes_s: What it takes, in the same seconds, to wake a process that waits for a byte.
         cores: The share of a core that a waiter used.
+        naps: How often a second it went to sleep, which no other work of the machine changes.
     """
 
     handovers_s: list[float]
     wakes_s: list[float]
     cores: list[float]
+    naps: list[float]
 
 
 def wait_long(folder: Path, waiters: int, wait_s: float) -> Waits:
@@ -206,8 +208,9 @@ def wait_long(folder: Path, waiters: int, wait_s: float) -> Waits:
         found = [told.get() for _ in crowd]
     for one in crowd:
         one.join(PATIENCE_S)
-    handovers_s = sorted(granted - released[number] for number, granted, _ in found)
-    return Waits(handovers_s, sorted(wakes_s), sorted(c for *_, c in found))
+    handovers_s = sorted(granted - released[number] for number, granted, *_ in found)
+    cores, naps = (sorted(one[at] for one in found) for at in (2, 3))
+    return Waits(handovers_s, sorted(wakes_s), cores, naps)
 
 
 @contextmanager
@@ -238,13 +241,9 @@ def _sleep(pipe: Any) -> None:
 def _wait(url: str, name: str, number: int, told: Any) -> None:
     with recipes.connect(url) as client:
         told.put("waiting")
-        began, used = boot_time(), _cpu_s()
+        began, before = boot_time(), resource.getrusage(resource.RUSAGE_SELF)
         with client.lock(name).acquire(timeout=PATIENCE_S):
-            granted = boot_time()
-            used = _cpu_s() - used
-        told.put((number, granted, used / (granted - began)))
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+            granted, now = boot_time(), resource.getrusage(resource.RUSAGE_SELF)
+        used_s = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
+        naps, took_s = now.ru_nvcsw - before.ru_nvcsw, granted - began
+        told.put((number, granted, used_s / took_s, naps / took_s))
