@@ -355,6 +355,7 @@ class SqlStore(ServerStore):
     tables = "contract_"
     restart_grace = 60  # the longest session of a test; clients that disagree have other tables
     spare_threads = 12  # of two clients, each of which has one for joins and for the rest, and up to four
+    shows_first = True  # it is the commit that notifies, by another connection
 
     def __init__(self, server: Any, prefix: str) -> None:
         super().__init__(server, prefix)

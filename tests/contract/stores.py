@@ -70,6 +70,8 @@ class Store(ABC):
         has_queue: Those that wait stand on it, behind each other. Else it keeps one holder of a name, and
             its grants come in no order.
         hands_on: The next of the same client holds from the moment of a release, before it is answered.
+        shows_first: What has changed may be read before it is notified, by one that watched before and does
+            so again: it is notified of that too.
         has_sessions: It knows of sessions, and what ends one ends all that is held in it at once.
         polls_every_s: How often a client looks by itself what it watches, of which the store tells nobody.
         spare_threads: So many threads clients may come to have beside those of the first calls, where calls
@@ -91,6 +93,7 @@ class Store(ABC):
     lands_late: ClassVar[bool] = True
     has_queue: ClassVar[bool] = True
     hands_on: ClassVar[bool] = True
+    shows_first: ClassVar[bool] = False
     has_sessions: ClassVar[bool] = True
     polls_every_s: ClassVar[float] = math.inf
     spare_threads: ClassVar[int] = 0
