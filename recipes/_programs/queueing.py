@@ -363,7 +363,7 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
                 joined = True
                 yield from _join_if_there_is_room(attempt, mine, holds=holds)
             yield from all_held(attempt.beside)
-            event = yield from Wait(due_at=due)
+            event = yield from Wait(due_at=due, behind=armed)
             yield from all_held(attempt.beside)
             if isinstance(event, Granted) and event.ref == mine.ref:
                 break  # unless a renewal contradicts: then `Admit` refuses it

@@ -8,6 +8,7 @@ from recipes._contract.operations import Entry, Op, Ticket
 from recipes._record import record
 
 if TYPE_CHECKING:
+    from recipes._contract.contenders import Ahead
     from recipes._contract.wakeups import Event  # noqa: F401 - named in a string below
     from recipes._programs.hold import (
         HeldState,  # noqa: F401 - named in a string below
@@ -28,12 +29,14 @@ class Attach(Op["StoreSession"]):
 class Wait(Op["Event | None"]):
     """Wait for an event, at most so many seconds.
 
-    None: until the next re-read is due, or until ``due_at`` if that is earlier.
+    None: until the next re-read is due, or until ``due_at`` if that is earlier. All of ``behind`` being
+    contenders of this very client, ``due_at`` does not count: the client notices itself what becomes of them.
     Raises ``SessionLost`` into the program when the session of the call has ended.
     """
 
     at_most_s: float | None = None
     due_at: float | None = None
+    behind: Ahead = ()
 
 
 @record

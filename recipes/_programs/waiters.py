@@ -77,6 +77,10 @@ class InProcessWaiters:
             mailbox.post(HandedOn(target.ref))
         return target.id in self._standing
 
+    def listens(self, mailbox: Mailbox, targets: Ahead) -> bool:
+        """Whether ``mailbox`` is notified of all of these by the client itself; not so of none."""
+        return bool(targets) and all(mailbox in self._standing.get(target.id, ()) for target in targets)
+
     def freed_before(self, entry: Entry) -> Ahead:
         """Return those ahead of a contender that were released, and are not withdrawn yet."""
         return tuple(

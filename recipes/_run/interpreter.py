@@ -167,7 +167,7 @@ def _wait(op: Wait, call: Call) -> Effects[Event | None]:
     state.join(call.mailbox)
     _still(session)
     at_most_s = call.runtime.reread_period(session)
-    if op.due_at is not None:
+    if op.due_at is not None and not session.waiters.listens(call.mailbox, op.behind):
         at_most_s = min(at_most_s, max(op.due_at - call.runtime.now(), 0.0))
     try:
         found = yield Receive(at_most_s)

@@ -34,6 +34,19 @@ def test_the_withdrawal_wakes_who_listened_with_their_reference() -> None:
     assert len(one.events) == 1
 
 
+def test_a_call_listens_only_if_it_is_told_of_all() -> None:
+    waiters, mailbox = InProcessWaiters(), Mailbox()
+    assert not waiters.listens(mailbox, ()), "nobody tells it of nobody"
+    waiters.stand("a")
+    assert not waiters.listens(mailbox, (A,)), "it stands, and was not asked about"
+    waiters.listen(A, mailbox)
+    assert waiters.listens(mailbox, (A,))
+    assert not waiters.listens(Mailbox(), (A,))
+    assert not waiters.listens(mailbox, (A, FOREIGN))
+    waiters.gone("a")
+    assert not waiters.listens(mailbox, (A,))
+
+
 def test_standing_twice_keeps_who_listens() -> None:
     waiters, mailbox = InProcessWaiters(), Mailbox()
     waiters.stand("a")

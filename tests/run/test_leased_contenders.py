@@ -20,13 +20,20 @@ from recipes._contract.connection import Mailbox
 from recipes._contract.operations import Enqueue, Entry, Renew, Renewal, Snapshot
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Granted
+from recipes._run.runtime import LONGEST_REREAD_S
 from recipes.stores.memory import Command, MemoryServer
 
 TTL_S = 15.0
 
 
 class LeasingServer(MemoryServer):
-    """Such a server, in memory."""
+    """Such a server, in memory.
+
+    Attributes:
+        look_every_s: How often those that wait have to look, if not only when somebody is over.
+    """
+
+    look_every_s = float("inf")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -67,11 +74,10 @@ class LeasingServer(MemoryServer):
         for ref in [ref for ref in queue if self.until[ref] <= self.now()]:
             del queue[ref]
         snapshot = super()._snapshot(mine, rule)
-        return (
-            replace(snapshot, due_s=self.until[snapshot.ahead[0].ref] - self.now())
-            if snapshot.ahead
-            else snapshot
-        )
+        if not snapshot.ahead:
+            return snapshot
+        over_s = self.until[snapshot.ahead[0].ref] - self.now()
+        return replace(snapshot, due_s=min(over_s, self.look_every_s))
 
     def _remove(self, queue: dict[str, Any], ref: str) -> bool:
         was_head = ref == next(iter(queue), None)
@@ -140,6 +146,21 @@ def test_the_end_of_a_dead_holder_is_looked_for_when_it_is_due(store: LeasingSto
         store.clock.advance(1)
         assert waiting.over().held
     assert waiting.at == pytest.approx(began + TTL_S)
+
+
+def test_one_behind_its_own_client_does_not_look_by_itself(store: LeasingStore) -> None:
+    """Its client is told what becomes of the other, and renews the leases of both."""
+    store.server.look_every_s = 1.0
+    client = store.connect()
+    grant = client.lock("x").acquire()
+    waiting = Waiting(store, client)
+    asked = store.server.asked[client.session.id or ""]
+    looks = asked.count("Look")
+    store.clock.advance(3 * TTL_S)
+    assert asked.count("Renew") >= 8
+    assert asked.count("Look") - looks <= 3 * TTL_S / LONGEST_REREAD_S
+    grant.release()
+    assert waiting.over().held
 
 
 def test_the_end_of_a_dead_holder_is_looked_for_when_it_is_due_in_asyncio() -> None:
