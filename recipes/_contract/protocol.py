@@ -94,6 +94,7 @@ class StoreProtocol(ABC):
     Attributes:
         renewals_per_ttl: How many renewals are due within one TTL.
         renewal_lag: By what share of the TTL the store may be behind (see `SessionClock`).
+        renews_on_a_beat: It costs less to renew the sessions of many clients at once than one by one.
         hands_on: A contender that was released need not be gone before the client's own next one holds:
             its place in the queue is all that it needs.
         ended_is_no: That the session has ended says of a request that it was not carried out; else it may
@@ -103,6 +104,7 @@ class StoreProtocol(ABC):
 
     renewals_per_ttl: ClassVar[int] = 3
     renewal_lag: ClassVar[float] = 0.0
+    renews_on_a_beat: ClassVar[bool] = False
     hands_on: ClassVar[bool] = False
     ended_is_no: ClassVar[bool] = True
     session_id: str = ""

@@ -24,11 +24,18 @@ REMOVED = "its contender was removed from the store"
 
 
 class StoreSession:
-    """One session of a client, from its start on the store to its end; never taken up again."""
+    """One session of a client, from its start on the store to its end; never taken up again.
 
-    def __init__(self, connection: Any, protocol: StoreProtocol) -> None:
+    Args:
+        connection: What it asks the store by.
+        protocol: What it asks for.
+        beat_at: A moment of the beat of all clients of this process (see `SessionClock`), if there is one.
+    """
+
+    def __init__(self, connection: Any, protocol: StoreProtocol, *, beat_at: float | None = None) -> None:
         self.connection = connection
         self.protocol = protocol
+        self._beat_at = beat_at
         self.id = ""
         self.clock: SessionClock | None = None
         self.ended: str | None = None
@@ -41,8 +48,9 @@ class StoreSession:
     def begin(self, session_id: str, ttl_s: float, sent_at: float) -> None:
         """Take up what the store granted."""
         self.id = session_id
-        protocol = self.protocol
-        self.clock = SessionClock(ttl_s, sent_at, per_ttl=protocol.renewals_per_ttl, lag=protocol.renewal_lag)
+        per_ttl, lag = self.protocol.renewals_per_ttl, self.protocol.renewal_lag
+        beat_at = self._beat_at if self.protocol.renews_on_a_beat else None
+        self.clock = SessionClock(ttl_s, sent_at, per_ttl=per_ttl, lag=lag, beat_at=beat_at)
 
     def remaining(self, now: float) -> float:
         """Seconds for which the session is proven without another renewal; 0 if it is not.

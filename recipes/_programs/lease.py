@@ -17,6 +17,9 @@ __all__ = ["SessionClock", "State"]
 SHORTEST_RENEWAL_S = 0.5
 """How long to wait for the answer to a renewal at least, even if a grant reaches its ``max_hold``."""
 
+BEATS = 4
+"""How many moments there are within the interval of renewals at which they may be sent together."""
+
 State = Literal["held", "suspect", "lost"]
 
 
@@ -29,6 +32,8 @@ class SessionClock:
         per_ttl: How many renewals are due within one ``ttl_s``.
         lag: By what share of ``ttl_s`` the store may be behind: the last confirmed renewal
             that was answered so long before the very last one was sent counts. 0: the last one does.
+        beat_at: A moment of the beat on which renewals are sent, up to a quarter of an interval early, so
+            that those of all clients of a process take its time at once; None: each is sent when it is due.
 
     Attributes:
         deadline: From here on the session is given up: 10 % of the TTL, at least half a
@@ -41,6 +46,7 @@ class SessionClock:
 
     __slots__ = (
         "_answered",
+        "_beat_at",
         "_per_ttl",
         "counted",
         "deadline",
@@ -51,8 +57,11 @@ class SessionClock:
         "ttl_s",
     )
 
-    def __init__(self, ttl_s: float, sent_at: float, *, per_ttl: int, lag: float = 0.0) -> None:
+    def __init__(
+        self, ttl_s: float, sent_at: float, *, per_ttl: int, lag: float = 0.0, beat_at: float | None = None
+    ) -> None:
         self.lag = lag
+        self._beat_at = beat_at
         self._per_ttl = per_ttl
         self.patience_s = SHORTEST_RENEWAL_S
         self._answered: deque[tuple[float, float]] = deque()  # when each was sent, and when it was answered
@@ -67,8 +76,16 @@ class SessionClock:
         self.counted = self._answered[0][0]
         self.deadline = self.counted + ttl_s - max(ttl_s / 10, 0.5)
         # The next renewal but one shows that this one counts.
-        self.due = max(sent_at + self.interval_s, now + lag_s / 2)
+        earliest = now + lag_s / 2
+        self.due = max(self._on_the_beat(sent_at + self.interval_s, earliest), earliest)
         self.suspect_at = min(sent_at + 2.25 * self.interval_s, self.deadline)
+
+    def _on_the_beat(self, due: float, earliest: float) -> float:
+        """Return the last beat before a renewal is due; or, if that is too early, when it is due."""
+        if self._beat_at is None:
+            return due
+        beat = due - (due - self._beat_at) % (self.interval_s / BEATS)
+        return beat if beat >= earliest else due
 
     @property
     def interval_s(self) -> float:

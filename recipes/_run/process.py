@@ -26,6 +26,8 @@ from recipes._run.clock import boot_time
 __all__ = ["dropped", "join", "present"]
 
 LEAVE_WITHIN_S = 2.0
+BEAT_AT = boot_time()
+"""A moment of the beat on which this process renews; another process has another."""
 MOST_NAMED = 5
 log = logging.getLogger("recipes")
 

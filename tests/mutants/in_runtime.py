@@ -36,6 +36,10 @@ def _never_due(due_s: Any) -> Program[None]:
     yield
 
 
+def _always_on_the_beat(self: SessionClock, due: float, earliest: float) -> float:
+    return due if self._beat_at is None else due - (due - self._beat_at) % self.interval_s
+
+
 def _looks_and_then_ends() -> list[Any]:
     def finish(self: Any, reason: str) -> bool:
         first = "end" not in self._end
@@ -181,6 +185,18 @@ RUNTIME = [
         CORE,
         "tests/run/test_leased_contenders.py",
         lambda: swap(queueing, "due_at", _never_due),
+    ),
+    TransportMutant(
+        "one behind its own client looks by time",
+        CORE,
+        "tests/run/test_leased_contenders.py",
+        lambda: swap(InProcessWaiters, "listens", lambda self, mailbox, targets: False),
+    ),
+    TransportMutant(
+        "a beat comes before the store is up to date",
+        CORE,
+        "tests/programs/test_session.py",
+        lambda: swap(SessionClock, "_on_the_beat", _always_on_the_beat),
     ),
     TransportMutant("two threads may both end it", CORE, "tests/programs/test_hold.py", _looks_and_then_ends),
     TransportMutant(

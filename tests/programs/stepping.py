@@ -123,6 +123,7 @@ class Protocol:
 
     renewals_per_ttl = 3
     renewal_lag = 0
+    renews_on_a_beat = False
     hands_on = True
 
 

@@ -103,6 +103,36 @@ def test_however_slow_the_answers_the_last_but_two_counts(ttl_s: float, answers:
         assert clock.counted >= sent[max(len(sent) - 3, 0)]
 
 
+def test_on_a_beat_a_renewal_is_sent_up_to_a_quarter_of_an_interval_early() -> None:
+    clocks = [SessionClock(15.0, sent_at, per_ttl=3, beat_at=100.3) for sent_at in (100.0, 101.0, 101.5)]
+    assert [clock.due for clock in clocks] == pytest.approx([104.05, 105.3, 105.3])
+    for clock in clocks:
+        assert (clock.suspect_at, clock.deadline) == (clock.counted + 11.25, clock.counted + 13.5)
+        clock.on_renewed(clock.due + 0.2, 15.0, clock.due + 0.21)
+    assert [clock.due for clock in clocks] == pytest.approx([109.05, 110.3, 110.3])
+
+
+@given(
+    st.floats(2.0, 300.0),
+    st.sampled_from([(3, 0.0), (7, 1.1 / 4)]),
+    st.floats(0.0, 1000.0),
+    st.lists(st.floats(0.0, 0.2), min_size=1, max_size=12),
+)
+def test_a_beat_hurries_renewals_a_little_and_delays_none(
+    ttl_s: float, store: Any, beat_at: float, answers: Any
+) -> None:
+    per_ttl, lag = store
+    clock = SessionClock(ttl_s, 0.0, per_ttl=per_ttl, lag=lag, beat_at=beat_at)
+    sent_at = now = 0.0
+    for answer in answers:
+        latest = max(sent_at + clock.interval_s, now + lag * ttl_s / 2)
+        assert latest - clock.interval_s / 4 - 1e-6 <= clock.due <= latest + 1e-6
+        assert clock.due >= now + lag * ttl_s / 2 - 1e-6
+        sent_at, now = clock.due, clock.due + answer * ttl_s
+        if not clock.on_renewed(sent_at, ttl_s, now):
+            break
+
+
 def test_state_by_the_clock() -> None:
     clock = SessionClock(15.0, 100.0, per_ttl=3)
     table = [(100.0, "held"), (111.2, "held"), (111.25, "suspect"), (113.4, "suspect"), (113.5, "lost")]

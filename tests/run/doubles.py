@@ -41,6 +41,8 @@ class Box:
 class HandRuntime(Runtime):
     """The runtime without a driver: keeps what it is asked for."""
 
+    beat_at = None
+
     def __init__(self, backend: Backend | None = None, settings: Settings = SETTINGS) -> None:
         super().__init__(backend or MemoryBackend(MemoryServer()), settings)
         self.clock = ManualClock()

@@ -48,7 +48,7 @@ class Ask(StoreOp[Any]):
 class Fake:
     """A protocol that asks what an operation says."""
 
-    renewals_per_ttl, renewal_lag, session_id = 3, 0.0, "s1"
+    renewals_per_ttl, renewal_lag, renews_on_a_beat, session_id = 3, 0.0, False, "s1"
 
     def start(self, op: Any, context: Any) -> Generator[Any, Any, Any]:
         self.mailbox = context.mailbox

@@ -48,6 +48,8 @@ class Mailbox:
 class SimRuntime(Runtime):
     """The runtime of one simulated client: everything of the real one that does not wait."""
 
+    beat_at = None  # that of this process is another each time
+
     def __init__(self, client: Client, settings: Settings) -> None:
         super().__init__(client, settings)  # type: ignore[arg-type]
         self.client = client

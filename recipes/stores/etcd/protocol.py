@@ -94,6 +94,7 @@ class EtcdProtocol(ValuesProtocol):
     most_tombstones = 100
     renewals_per_ttl: ClassVar[int] = 3
     renewal_lag: ClassVar[float] = 0.0
+    renews_on_a_beat: ClassVar[bool] = True
     hands_on: ClassVar[bool] = True
 
     def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
