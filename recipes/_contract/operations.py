@@ -106,6 +106,7 @@ class Snapshot:
         due_s: Look again after so many seconds at the latest, whatever is notified; None: no need to.
         cheap: Looking again costs no more than to find the own entry alone, as has to be
             done after a wake-up anyway.
+        by_time: Nobody is notified of what happens in this queue: those that wait look when that is due.
     """
 
     mine: Entry | None
@@ -115,6 +116,7 @@ class Snapshot:
     as_of: int = 0
     cheap: bool = False
     due_s: float | None = None
+    by_time: bool = False
 
 
 @record

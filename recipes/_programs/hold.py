@@ -16,6 +16,7 @@ from recipes.events import Transition, happened, titled
 if TYPE_CHECKING:
     from recipes._contract.operations import Entry
     from recipes._contract.protocol import StoreProtocol
+    from recipes._contract.rule import Rule
 
 __all__ = ["RELEASED", "REMOVED", "SHARED", "HeldState", "StoreSession"]
 
@@ -95,6 +96,20 @@ class StoreSession:
     def held_in(self, queue: str) -> list[HeldState]:
         """Return the grants of a queue, first come first, however many there are of others."""
         return list(self._in_queue.get(queue, {}).values())
+
+    def blocked_by_own(self, mine: Entry, rule: Rule) -> Contender | None:
+        """Return the nearest ahead of the client's own contenders without whose going this is not granted.
+
+        That is any that would block it alone: a predicate is monotone (see `Rule`).
+        """
+        queue = mine.ticket.queue
+        own = [*self.waiters.waiting, *(hold.entry for hold in self.held_in(queue))]
+        ahead = [one for one in own if one.token < mine.token and one.ticket.queue == queue]
+        for one in sorted(ahead, key=lambda one: one.token, reverse=True):
+            contender = self.waiters.standing(one)
+            if contender is not None and rule.blockers((contender,)):
+                return contender
+        return None
 
     def overheld(self, now: float) -> list[HeldState]:
         """Return the grants that were held for longer than they may be without progress."""

@@ -32,7 +32,7 @@ from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted, HandedOn
 from recipes._programs import permits
 from recipes._programs.hold import RELEASED, REMOVED, HeldState
-from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Wait
+from recipes._programs.steps import Abandon, Admit, Attach, BehindOwn, Emit, Now, Wait
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.holding import waiting
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreError, StoreUnavailable
@@ -363,7 +363,8 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
                 joined = True
                 yield from _join_if_there_is_room(attempt, mine, holds=holds)
             yield from all_held(attempt.beside)
-            event = yield from Wait(due_at=due, behind=armed)
+            looks = not (yield from _behind_own(attempt, snapshot, armed))
+            event = yield from Wait(due_at=due if looks else None)
             yield from all_held(attempt.beside)
             if isinstance(event, Granted) and event.ref == mine.ref:
                 break  # unless a renewal contradicts: then `Admit` refuses it
@@ -378,6 +379,13 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
     if attempt.takes_permits and not (yield from permits.mark(mine, snapshot, waited=told)):
         raise SessionLost(REMOVED)
     return mine
+
+
+def _behind_own(attempt: Attempt, snapshot: Snapshot, armed: Ahead) -> Program[bool]:
+    """Whether nobody is notified but by the client, which notices when a look is worth while."""
+    if not snapshot.by_time or attempt.takes_permits:
+        return False
+    return (yield from BehindOwn(_standing(snapshot), attempt.rule, armed))
 
 
 def all_held(holds: Iterable[HeldState]) -> Program[None]:

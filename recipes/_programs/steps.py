@@ -9,6 +9,7 @@ from recipes._record import record
 
 if TYPE_CHECKING:
     from recipes._contract.contenders import Ahead
+    from recipes._contract.rule import Rule
     from recipes._contract.wakeups import Event  # noqa: F401 - named in a string below
     from recipes._programs.hold import (
         HeldState,  # noqa: F401 - named in a string below
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from recipes.events import Transition
 
 
-__all__ = ["Abandon", "Admit", "Attach", "Emit", "Now", "Pause", "Wait"]
+__all__ = ["Abandon", "Admit", "Attach", "BehindOwn", "Emit", "Now", "Pause", "Wait"]
 
 
 @record
@@ -29,14 +30,25 @@ class Attach(Op["StoreSession"]):
 class Wait(Op["Event | None"]):
     """Wait for an event, at most so many seconds.
 
-    None: until the next re-read is due, or until ``due_at`` if that is earlier. All of ``behind`` being
-    contenders of this very client, ``due_at`` does not count: the client notices itself what becomes of them.
+    None: until the next re-read is due, or until ``due_at`` if that is earlier.
     Raises ``SessionLost`` into the program when the session of the call has ended.
     """
 
     at_most_s: float | None = None
     due_at: float | None = None
-    behind: Ahead = ()
+
+
+@record
+class BehindOwn(Op[bool]):
+    """Whether some of this very client's contenders have to go before this one is granted.
+
+    Either all that is watched, or one anywhere ahead that blocks it. Then the call is notified when one of
+    them goes, and until then a look would show nothing that matters.
+    """
+
+    mine: Entry
+    rule: Rule
+    watched: Ahead
 
 
 @record

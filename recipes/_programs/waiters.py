@@ -81,6 +81,13 @@ class InProcessWaiters:
         """Whether ``mailbox`` is notified of all of these by the client itself; not so of none."""
         return bool(targets) and all(mailbox in self._standing.get(target.id, ()) for target in targets)
 
+    def standing(self, entry: Entry) -> Contender | None:
+        """Return an own contender as it stands; None if it was released, or withdrawn."""
+        ticket = entry.ticket
+        if ticket.id in self._freed or ticket.id not in self._standing:
+            return None
+        return Contender(entry.ref, ticket.id, ticket.kind, mark=self._marks.get(ticket.id, ""))
+
     def freed_before(self, entry: Entry) -> Ahead:
         """Return those ahead of a contender that were released, and are not withdrawn yet."""
         return tuple(

@@ -36,7 +36,7 @@ from recipes._contract.wakeups import Changed, Event, HandedOn
 from recipes._programs.cleaner import Job
 from recipes._programs.crew import Beside
 from recipes._programs.session import OpenFailed
-from recipes._programs.steps import Abandon, Admit, Attach, Emit, Now, Pause, Wait
+from recipes._programs.steps import Abandon, Admit, Attach, BehindOwn, Emit, Now, Pause, Wait
 from recipes._run.effects import Effects, Receive
 from recipes._run.green import refuse_eventlet
 from recipes._run.lanes import run_beside
@@ -60,7 +60,7 @@ __all__ = ["Effects", "Receive", "interpret"]
 
 T = TypeVar("T")
 END_UNBORN_WITHIN_S = 1.0
-AT_ONCE = frozenset((Now, Emit, Admit, Abandon))
+AT_ONCE = frozenset((Now, Emit, Admit, Abandon, BehindOwn))
 UNTIL_DONE = (Open, Withdraw, Settle, End)
 """What is asked again whatever the user's policy says: its end is the session's, or its time is over."""
 
@@ -122,8 +122,24 @@ def _at_once(op: Op[Any], call: Call) -> Any:
             return runtime.admit(call, op)
         case Abandon():
             return runtime.abandon(call, op.ticket, op.entry)
+        case BehindOwn():
+            return _behind_own(op, call)
         case _:
             raise AssertionError(f"{op!r} should be one of the operations")
+
+
+def _behind_own(op: BehindOwn, call: Call) -> bool:
+    session = call.session
+    assert session is not None, "who waits has a session"
+    waiters = session.waiters
+    if waiters.listens(call.mailbox, op.watched):
+        return True
+    nearest = session.blocked_by_own(op.mine, op.rule)
+    if nearest is None or not waiters.listen(nearest, call.mailbox):
+        return False
+    if nearest.id not in call.listening:
+        call.listening.append(nearest.id)
+    return True
 
 
 def _attach(call: Call) -> Effects[StoreSession]:
@@ -167,7 +183,7 @@ def _wait(op: Wait, call: Call) -> Effects[Event | None]:
     state.join(call.mailbox)
     _still(session)
     at_most_s = call.runtime.reread_period(session)
-    if op.due_at is not None and not session.waiters.listens(call.mailbox, op.behind):
+    if op.due_at is not None:
         at_most_s = min(at_most_s, max(op.due_at - call.runtime.now(), 0.0))
     try:
         found = yield Receive(at_most_s)

@@ -8,7 +8,7 @@ from typing import Any
 
 from recipes._contract.operations import Program
 from recipes._programs import queueing, session
-from recipes._programs.hold import HeldState
+from recipes._programs.hold import HeldState, StoreSession
 from recipes._programs.lease import SessionClock
 from recipes._programs.observing import Topic
 from recipes._programs.steps import Admit
@@ -190,7 +190,13 @@ RUNTIME = [
         "one behind its own client looks by time",
         CORE,
         "tests/run/test_leased_contenders.py",
-        lambda: swap(InProcessWaiters, "listens", lambda self, mailbox, targets: False),
+        lambda: swap(interpreter, "_behind_own", lambda op, call: False),
+    ),
+    TransportMutant(
+        "strangers between it and its own have it look by time",
+        CORE,
+        "tests/run/test_leased_contenders.py",
+        lambda: swap(StoreSession, "blocked_by_own", lambda self, mine, rule: None),
     ),
     TransportMutant(
         "a beat comes before the store is up to date",

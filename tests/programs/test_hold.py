@@ -11,8 +11,10 @@ from recipes._contract.contenders import DOWNGRADED, GRANTED, Contender
 from recipes._contract.operations import Entry, Ticket
 from recipes._contract.wakeups import HandedOn
 from recipes._programs.hold import NOT_RENEWED, HeldState
+from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.members import member
 from recipes._rules.permits import permits
+from recipes._rules.readwrite import SHARED
 from tests.programs.stepping import entry, session
 from tests.programs.test_keep import Mailbox
 
@@ -366,3 +368,50 @@ def test_a_grant_that_ends_as_it_is_put_in_is_not_kept() -> None:
     at._in_queue = Racing()
     at.take_up(first)
     assert (at.held_in("q"), at.holds) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "marked", "released", "blocks"),
+    [
+        ("W", False, False, {"lock", "R"}),
+        ("R", False, False, {"lock"}),
+        ("W", True, False, {"lock"}),  # readers go in beside one that is downgraded
+        ("W", False, True, set()),
+    ],
+)
+def test_whom_the_nearest_of_the_own_contenders_ahead_blocks(
+    kind: str, marked: bool, released: bool, blocks: set[str]
+) -> None:
+    at, queue = session(), "q"
+    places = [
+        Entry(Ticket(name, of, f"{name}{token}"), f"{name}/{token}", token)
+        for name, of, token in (("q", kind, 3), ("other", "W", 5), ("q", "W", 9))
+    ]
+    for one in places:
+        at.waiters.stand(one.ticket.id)
+        at.waiters.waits(one, Mailbox())
+    if marked:
+        at.waiters.marked(places[0].ticket.id, DOWNGRADED)
+    if released:
+        at.waiters.freed(places[0])
+    mine = Entry(Ticket(queue, "W", "mine"), "q/mine", 6)
+    found = {rule.kind: at.blocked_by_own(mine, rule) for rule in (EXCLUSIVE, SHARED)}
+    assert {of for of, one in found.items() if one is not None} == blocks
+    assert {one.ref for one in found.values() if one is not None} <= {"q/3"}
+
+
+def test_the_nearest_is_the_last_that_joined_before_whether_it_waits_or_holds() -> None:
+    held = hold()
+    at = held.session
+    at.waiters.stand(held.entry.ticket.id)
+    at.take_up(held)
+    mine = Entry(Ticket("q", "lock", "mine"), "q/mine", held.entry.token + 2)
+    assert at.blocked_by_own(mine, EXCLUSIVE) == Contender(
+        held.entry.ref, held.entry.ticket.id, held.entry.ticket.kind
+    )
+    between = Entry(Ticket("q", "lock", "between"), "q/between", held.entry.token + 1)
+    at.waiters.stand("between")
+    at.waiters.waits(between, Mailbox())
+    found = at.blocked_by_own(mine, EXCLUSIVE)
+    assert found is not None
+    assert found.ref == "q/between"

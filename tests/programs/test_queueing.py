@@ -36,7 +36,7 @@ from recipes._programs.queueing import (
     verify,
 )
 from recipes._programs.session import SessionEvent
-from recipes._programs.steps import Admit, Emit, Wait
+from recipes._programs.steps import Admit, BehindOwn, Emit, Wait
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, StoreUnavailable
 from tests.programs.stepping import (
@@ -390,6 +390,19 @@ def test_what_concerns_nobody_watched_does_not_put_off_the_next_look() -> None:
     )
     assert [op.due_at for op in played.ops if isinstance(op, Wait)] == [103.0, 103.0, 103.0]
     assert middle(played) == ["Now", "Emit", "Watch", "Wait", "Wait", "Wait", "Look"]
+
+
+def test_behind_its_own_client_it_waits_for_that_and_then_looks_when_it_is_due() -> None:
+    played = acquired(
+        Enqueue=replace(snapshot("a"), due_s=3.0, by_time=True),
+        Watch=True,
+        BehindOwn=[True, False],
+        Wait=[LocallyGone("own"), None],
+        Look=snapshot(),
+    )
+    assert [op.due_at for op in played.ops if isinstance(op, Wait)] == [None, 103.0]
+    asked = [op for op in played.ops if isinstance(op, BehindOwn)]
+    assert asked == [BehindOwn(entry(), EXCLUSIVE, others("a"))] * 2
 
 
 def test_a_due_look_that_finds_another_ahead_watches_that() -> None:

@@ -77,7 +77,7 @@ class LeasingServer(MemoryServer):
         if not snapshot.ahead:
             return snapshot
         over_s = self.until[snapshot.ahead[0].ref] - self.now()
-        return replace(snapshot, due_s=min(over_s, self.look_every_s))
+        return replace(snapshot, due_s=min(over_s, self.look_every_s), by_time=self.look_every_s < TTL_S)
 
     def _remove(self, queue: dict[str, Any], ref: str) -> bool:
         was_head = ref == next(iter(queue), None)
@@ -116,13 +116,13 @@ def told() -> Iterator[list[tuple[str, Any]]]:
 class Waiting:
     """An acquire in a thread of its own, and when it came to its grant."""
 
-    def __init__(self, store: LeasingStore, client: Any) -> None:
+    def __init__(self, store: LeasingStore, client: Any, *, waiters: int = 1) -> None:
         self.grant: Any = None
         self.at: float | None = None
         self._clock, self._client = store.clock, client
         self._thread = threading.Thread(target=self._acquire, daemon=True)
         self._thread.start()
-        store.wait_for_waiters("x")
+        store.wait_for_waiters("x", waiters)
 
     def _acquire(self) -> None:
         self.grant = self._client.lock("x").acquire()
@@ -161,6 +161,27 @@ def test_one_behind_its_own_client_does_not_look_by_itself(store: LeasingStore) 
     assert asked.count("Look") - looks <= 3 * TTL_S / LONGEST_REREAD_S
     grant.release()
     assert waiting.over().held
+
+
+def test_nor_does_one_with_strangers_between_it_and_its_own(store: LeasingStore) -> None:
+    store.server.look_every_s = 1.0
+    client, other = store.connect(), store.connect()
+    first = client.lock("x").acquire()
+    between = [Waiting(store, other, waiters=n) for n in (1, 2)]
+    second = Waiting(store, client, waiters=3)
+    asked, looks_of_other = (store.server.asked[one.session.id or ""] for one in (client, other))
+    before = asked.count("Look")
+    store.clock.advance(3 * TTL_S)
+    assert looks_of_other.count("Look") >= 30
+    assert asked.count("Look") - before <= 3 * TTL_S / LONGEST_REREAD_S
+    first.release()
+    grant = between[0].over()
+    before = asked.count("Look")
+    store.clock.advance(TTL_S)
+    assert asked.count("Look") - before >= TTL_S - 2, "none of its own is ahead"
+    grant.release()
+    between[1].over().release()
+    assert second.over().held
 
 
 def test_the_end_of_a_dead_holder_is_looked_for_when_it_is_due_in_asyncio() -> None:

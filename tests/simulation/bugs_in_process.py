@@ -7,8 +7,10 @@ from typing import Any
 
 from recipes._contract.wakeups import HandedOn
 from recipes._programs import queueing
-from recipes._programs.hold import HeldState
+from recipes._programs.hold import HeldState, StoreSession
 from recipes._programs.waiters import InProcessWaiters
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes._run import interpreter
 from tests.simulation.bugs import swap
 from tests.simulation.clients import SimRuntime
 
@@ -83,7 +85,15 @@ def a_release_is_remembered_for_ever() -> list[Any]:
 
 
 def nobody_looks_by_time() -> list[Any]:
-    return swap(InProcessWaiters, "listens", lambda self, mailbox, targets: True)
+    return swap(interpreter, "_behind_own", lambda op, call: True)
+
+
+def any_of_its_own_ahead_will_do() -> list[Any]:
+    def blocked_by_own(self: Any, mine: Any, rule: Any) -> Any:
+        return original(self, mine, EXCLUSIVE)
+
+    original = StoreSession.blocked_by_own
+    return swap(StoreSession, "blocked_by_own", blocked_by_own)
 
 
 def one_that_waits_is_taken_for_released() -> list[Any]:

@@ -507,6 +507,7 @@ for _name, _where, _stores, _of, _plant, *_flavour in (
     ("a version is not compared", PQ, SQL, "values", in_sql.versions_are_not_compared),
     ("nothing says when to look again", PQ, POLLED, "mixed", in_sql.nothing_says_when_to_look_again),
     ("one behind a stranger does not look", PI, POLLED, "mixed", in_process.nobody_looks_by_time),
+    ("behind any of its own it does not look", PI, POLLED, "mixed", in_process.any_of_its_own_ahead_will_do),
     ("what was joined twice is buried once", PQ, SQL, "group", in_sql.what_was_joined_twice_is_not_buried),
     ("what a standby brings back stands", PQ, SQL, "mixed", in_sql.what_a_standby_brings_back_stands),
     ("nothing is missing", PQ, SQL, "mixed", in_sql.nothing_is_missing, LONG),

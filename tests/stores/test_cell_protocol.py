@@ -91,6 +91,7 @@ def test_it_looks_again_less_and_less_often_and_when_the_lease_ends() -> None:
     for _ in range(30):
         _, snapshot = asked(one.look(ops.Look(ops.Entry(X, "x", 0), EXCLUSIVE, ()), ONCE), Cell(THEIRS))
         due.append(snapshot.due_s)
+        assert snapshot.by_time
     assert due[0] == pytest.approx(SHORTEST_S)
     assert due == sorted(due)
     assert due[-1] == LONGEST_S / 2  # with no jitter; all of it doubles this
@@ -103,7 +104,7 @@ def test_where_the_store_notifies_only_the_end_of_the_lease_is_looked_for() -> N
     one = protocol(None)
     for left_s in (None, 2.0):
         _, snapshot = asked(one.enqueue(ops.Enqueue(X, EXCLUSIVE), ONCE), Cell(THEIRS, 0, left_s))
-        assert snapshot.due_s == left_s
+        assert (snapshot.due_s, snapshot.by_time) == (left_s, False)
     assert asked(one.watch(ops.Watch(ops.Entry(X, "x", 0), shown("x", Cell(THEIRS))), ONCE)) == ([], True)
 
 

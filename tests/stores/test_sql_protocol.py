@@ -199,6 +199,7 @@ def test_where_the_server_does_not_notify_one_looks_again_the_later_the_more_are
     for position, again_s in (1, NEXT_S), (5, 5 * NEXT_S), (100_000, LONGEST_S):
         seen = Snapshot(MINE, (AHEAD,), complete=False, position=position, due_s=9.0)
         assert join(sql, seen, False).result.due_s == pytest.approx(again_s)
+        assert join(sql, seen, False).result.by_time
     soon = Snapshot(MINE, (AHEAD,), complete=False, position=100_000, due_s=0.5)
     assert join(sql, soon, False).result.due_s == 0.5, "one of them is dead then"
 

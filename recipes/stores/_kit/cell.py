@@ -275,7 +275,8 @@ class CellProtocol(StoreProtocol):
             self._cells.pop(one, None)
         looks = self._looks[one] = self._looks.get(one, 0) + 1
         ahead, mine = shown(ticket.queue, cell), Entry(ticket, ticket.queue, 0)
-        return Snapshot(mine, ahead, complete=False, position=1, cheap=True, due_s=self._due_s(cell, looks))
+        due_s, by_time = self._due_s(cell, looks), self._longest_poll_s is not None
+        return Snapshot(mine, ahead, complete=False, position=1, cheap=True, due_s=due_s, by_time=by_time)
 
     def _value(self, one: str) -> str:
         return value_of(self.session_id, one)

@@ -281,7 +281,9 @@ def _timed(snapshot: Snapshot, *, told: bool) -> Snapshot:
 
 def _replaced(snapshot: Snapshot, due_s: float) -> Snapshot:
     one = snapshot
-    return Snapshot(one.mine, one.ahead, one.complete, one.position, one.as_of, one.cheap, due_s)
+    return Snapshot(
+        one.mine, one.ahead, one.complete, one.position, one.as_of, one.cheap, due_s, by_time=True
+    )
 
 
 def _sooner(due_s: float | None, other_s: float) -> float:
