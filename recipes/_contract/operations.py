@@ -365,8 +365,8 @@ class Renew(StoreOp[Renewal]):
     """Renew the session, with the majority's word, and look after the held entries.
 
     A store that leases each contender by itself renews those in ``waiting`` too, and those in ``resting``,
-    which are held and not due to be looked at; other stores leave these alone. Asked once, not again: the
-    session's clock plans the next try.
+    which are held and not due to be looked at; one that notifies nobody looks after the former. Others leave
+    these alone. Asked once, not again: the session's clock plans the next try.
     """
 
     entries: tuple[Entry, ...]

@@ -103,8 +103,10 @@ class StoreSession:
         That is any that would block it alone: a predicate is monotone (see `Rule`).
         """
         queue = mine.ticket.queue
-        own = [*self.waiters.waiting, *(hold.entry for hold in self.held_in(queue))]
-        ahead = [one for one in own if one.token < mine.token and one.ticket.queue == queue]
+        if not mine.token:  # a cell keeps no queue
+            return None
+        own = (*self.waiters.waiting, *(hold.entry for hold in self.held_in(queue)))
+        ahead = [one for one in own if one.ticket.queue == queue and one.token < mine.token]
         for one in sorted(ahead, key=lambda one: one.token, reverse=True):
             contender = self.waiters.standing(one)
             if contender is not None and rule.blockers((contender,)):

@@ -383,7 +383,7 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
 
 def _behind_own(attempt: Attempt, snapshot: Snapshot, armed: Ahead) -> Program[bool]:
     """Whether nobody is notified but by the client, which notices when a look is worth while."""
-    if not snapshot.by_time or attempt.takes_permits:
+    if not snapshot.by_time or attempt.takes_permits or attempt.on_position is not _tell_nobody:
         return False
     return (yield from BehindOwn(_standing(snapshot), attempt.rule, armed))
 

@@ -228,7 +228,7 @@ class _Manual(Runtime):
     """
 
     observing_pause_s: ClassVar[float] = 0.0  # as `pauses` are none
-    beat_at: ClassVar[float | None] = None
+    on_a_beat: ClassVar[bool] = False
 
     def __init__(self, time: ManualTime, backend: Backend, settings: Settings) -> None:
         self._time = time

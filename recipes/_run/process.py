@@ -23,12 +23,12 @@ from typing import Any
 
 from recipes._run.clock import boot_time
 
-__all__ = ["dropped", "join", "present"]
+__all__ = ["beat_at", "dropped", "join", "present"]
 
 LEAVE_WITHIN_S = 2.0
-BEAT_AT = boot_time()
-"""A moment of the beat on which this process renews; another process has another."""
 MOST_NAMED = 5
+APART_S = (math.sqrt(5) - 1) / 2  # whose multiples are spread evenly over any interval
+_BEGUN_AT = boot_time()
 log = logging.getLogger("recipes")
 
 
@@ -73,6 +73,14 @@ class _Left:
 Runtime = Any  # its module imports this one
 _runtimes: weakref.WeakSet[Any] = weakref.WeakSet()
 _left: list[_Left] = []
+
+
+def beat_at() -> float:
+    """Return a moment of the beat on which the clients of this process renew.
+
+    Another process has another: one that was forked, and one with the same id in another container.
+    """
+    return _BEGUN_AT + os.getpid() * APART_S
 
 
 def join(runtime: Runtime) -> None:

@@ -148,11 +148,11 @@ class Runtime(ABC):
         numbers: Those of the writes of this client.
         seen: What short values were when they were last read or written, by key: the latest thousand.
         observing_pause_s: How long after a look at what is observed the next comes at the earliest.
-        beat_at: A moment of the beat on which clients renew together; None: each renews by itself.
+        on_a_beat: Clients renew together, where the store gains by that; else each by itself.
     """
 
     observing_pause_s: ClassVar[float] = 0.01
-    beat_at: ClassVar[float | None] = process.BEAT_AT
+    on_a_beat: ClassVar[bool] = True
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         refuse_eventlet()
@@ -343,7 +343,8 @@ class Runtime(ABC):
             if runtime is not None and session is not None:
                 runtime.session_gone(session, reason)
 
-        made = StoreSession(self.make_connection(on_end), self.backend.protocol(), beat_at=self.beat_at)
+        beat_at = process.beat_at() if self.on_a_beat else None
+        made = StoreSession(self.make_connection(on_end), self.backend.protocol(), beat_at=beat_at)
         session_ref = weakref.ref(made)
         return made
 

@@ -405,6 +405,21 @@ def test_behind_its_own_client_it_waits_for_that_and_then_looks_when_it_is_due()
     assert asked == [BehindOwn(entry(), EXCLUSIVE, others("a"))] * 2
 
 
+def test_one_that_tells_its_position_looks_by_time_all_the_same() -> None:
+    asked, at = attempt(), session()
+    asked.on_position = [].append
+    script = Script(
+        Attach=at,
+        Admit=admitted(at),
+        Enqueue=replace(snapshot("a"), due_s=3.0, by_time=True),
+        Watch=True,
+        Wait=None,
+        Look=snapshot(),
+    )
+    played = play(acquire(asked), script)
+    assert middle(played) == ["Now", "Emit", "Watch", "Wait", "Look"]
+
+
 def test_a_due_look_that_finds_another_ahead_watches_that() -> None:
     played = acquired(
         Enqueue=replace(snapshot("a"), due_s=3.0),

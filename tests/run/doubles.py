@@ -41,7 +41,7 @@ class Box:
 class HandRuntime(Runtime):
     """The runtime without a driver: keeps what it is asked for."""
 
-    beat_at = None
+    on_a_beat = False
 
     def __init__(self, backend: Backend | None = None, settings: Settings = SETTINGS) -> None:
         super().__init__(backend or MemoryBackend(MemoryServer()), settings)

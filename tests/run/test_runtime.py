@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import uuid
+
+import pytest
 
 from recipes import events
 from recipes._contract.operations import Ticket
@@ -10,6 +13,7 @@ from recipes._run.retries import LONGEST_PAUSE_S
 from recipes._run.runtime import Runtime, new_id
 from recipes.errors import StoreUnavailable
 from recipes.events import Transition, subscribe
+from recipes.stores.memory import MemoryBackend, MemoryProtocol, MemoryServer
 from tests.run.doubles import HandRuntime
 
 
@@ -56,3 +60,32 @@ def test_how_long_a_job_is_tried() -> None:
     assert runtime.settles_within(Job(session, Ticket("q", "lock", "id"))) is None
     assert runtime.settles_within(Job(session, None)) == runtime.settings.session_timeout_s
     assert runtime.settles_within(Job(session, None, within_s=1.0)) == 1.0
+
+
+class OnABeat(MemoryBackend):
+    """A store that gains by renewals that come together."""
+
+    def protocol(self) -> MemoryProtocol:
+        made = super().protocol()
+        made.renews_on_a_beat = True  # type: ignore[misc]
+        return made
+
+
+def test_the_sessions_of_a_process_are_renewed_together_and_another_process_has_another_beat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runtime = HandRuntime(OnABeat(MemoryServer()))
+    runtime.on_a_beat = True  # type: ignore[misc]
+
+    def dues(pid: int) -> set[float]:
+        monkeypatch.setattr(os, "getpid", lambda: pid)
+        found = set()
+        for _ in range(10):
+            found.add(round(runtime.live().clock.due, 6))  # type: ignore[union-attr]
+            runtime.clock.time += 0.1
+        return found
+
+    assert len(dues(7)) <= 2
+    assert not dues(8) & dues(9)
+    runtime.on_a_beat = False  # type: ignore[misc]
+    assert len(dues(7)) == 10

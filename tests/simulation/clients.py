@@ -48,7 +48,7 @@ class Mailbox:
 class SimRuntime(Runtime):
     """The runtime of one simulated client: everything of the real one that does not wait."""
 
-    beat_at = None  # that of this process is another each time
+    on_a_beat = False  # that of this process is another each time
 
     def __init__(self, client: Client, settings: Settings) -> None:
         super().__init__(client, settings)  # type: ignore[arg-type]

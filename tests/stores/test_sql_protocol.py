@@ -123,6 +123,12 @@ def test_a_renewal_names_what_does_not_stand(sql: SqlProtocol) -> None:
     assert asked.result == Renewal(15, (gone,))
 
 
+def test_a_renewal_names_what_waits_and_does_not_stand(sql: SqlProtocol) -> None:
+    """Nothing else notices, where it waits for what its own client has ahead of it."""
+    asked = feed(sql.renew(Renew((), 1.0, waiting=(MINE,)), CONTEXT), [("y", 4, "a3")])
+    assert asked.result == Renewal(15, (MINE,))
+
+
 @pytest.mark.parametrize("answer", [True, CUT])
 def test_what_was_withdrawn_and_stands_again_is_withdrawn_again(sql: SqlProtocol, answer: Any) -> None:
     """A standby that took over may lack the withdrawal."""

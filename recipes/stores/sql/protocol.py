@@ -108,7 +108,8 @@ class SqlProtocol(StoreProtocol):
             if one in self._left:  # a standby that took over did not have the withdrawal
                 with suppress(StoreUnavailable):
                     yield self._removing(queue, one, token, bury=False)
-        missing = (entry for entry in op.entries if (entry.ticket.queue, entry.token) not in standing)
+        known = (*op.entries, *op.waiting)  # what waits may be behind its own client, and look at nothing
+        missing = (entry for entry in known if (entry.ticket.queue, entry.token) not in standing)
         return Renewal(self._ttl_s, tuple(missing))
 
     def end(self, op: End, context: RequestContext) -> Steps[None]:
