@@ -7,6 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
@@ -89,8 +95,8 @@ def types(session: nox.Session) -> None:
     """Types, by mypy and by pyright: of the package, of the harness, and as users see them."""
     session.install("-e", ".[cli]", *group("types"))
     users = [path for path in ("tests/typing",) if Path(path).exists()]
-    session.run("mypy", "recipes", *HARNESS, "noxfile.py", *users)
-    session.run("pyright", "recipes", *users)
+    with meanwhile(session, "pyright", "recipes", *users):
+        session.run("mypy", "recipes", *HARNESS, "noxfile.py", *users)
 
 
 @nox.session
@@ -98,11 +104,13 @@ def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
     rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "3")
-    measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
-    if not session.posargs:
-        # It computes, and a tracer slows that.
-        session.run("pytest", "tests/simulation", *SHORT, "-n", "2", "--dist", "worksteal")
-        report(session)
+    if session.posargs:
+        measured(session, "tests")
+        return
+    # It computes, and a tracer slows that; the others mostly wait.
+    with meanwhile(session, "pytest", "tests/simulation", *SHORT, "-n", "2", "--dist", "worksteal"):
+        measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
+    report(session)
 
 
 @nox.session
@@ -268,6 +276,32 @@ def build_site(session: nox.Session) -> None:
 def group(name: str) -> list[str]:
     """Return the requirements of a dependency group; the pip that comes with Python 3.11 knows no groups."""
     return list(nox.project.dependency_groups(PROJECT, name))
+
+
+@contextmanager
+def meanwhile(session: nox.Session, *command: str) -> Generator[None]:
+    """Run a program beside what is run meanwhile, with what that leaves of the processors.
+
+    What it prints is shown at the end; an error if it fails.
+    """
+    session.log(f"meanwhile: {' '.join(command)}")
+    words = ("nice", "-n", "19", *command)
+    env = os.environ | {"PATH": f"{session.bin}{os.pathsep}{os.environ['PATH']}"}
+    with tempfile.TemporaryFile("w+") as said:
+        running = subprocess.Popen(  # noqa: S603 - the words are those of this file
+            words, stdout=said, stderr=subprocess.STDOUT, env=env, start_new_session=True
+        )
+        try:
+            yield
+            code = running.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGTERM)
+            running.wait()
+        said.seek(0)
+        sys.stdout.write(said.read())
+    if code:
+        session.error(f"{command[0]} failed: its exit code is {code}")
 
 
 def measured(session: nox.Session, name: str, *runs: tuple[str, ...]) -> None:
