@@ -133,7 +133,7 @@ def test_promise_l6_timeouts_are_kept_with_a_silent_store(lab: Lab, how: str, ti
     session_s = 5 * SESSION_S  # it does not end meanwhile
     known, waiting = (lab.actor(proxied=True, session_timeout=session_s) for _ in range(2))
     fresh = lab.actor(proxied=True, is_open=False, session_timeout=session_s)
-    held = lab.actor().acquire("held")
+    held = lab.actor(session_timeout=session_s).acquire("held")
     known.acquire("free").release()
     took_s: list[float] = []
     beyond_s: list[float] = []  # but for what the machine was late by
