@@ -101,7 +101,7 @@ class Oracle:
         self.tokens.add(given(hold))
         self.born[given(hold)] = world.now
         self._alone(client, hold)
-        self._in_order(hold)
+        self._in_order(client, hold)
         self._woken_in_time(client, hold)
         self.live.append((client, hold))
         if hold.max_hold_s is not None:
@@ -203,10 +203,11 @@ class Oracle:
         if not self.may_hold([one.contender for one in together]):
             raise Violation(f"S2: {client.name} was admitted beside {len(together) - 1} other(s)")
 
-    def _in_order(self, hold: Any) -> None:
+    def _in_order(self, client: Any, hold: Any) -> None:
         """L3, and the safety that needs no clock: nobody of a live session stands before.
 
-        But for what the own session has released while it held it: that may be deleted later.
+        But for what its own client has released while it held it: that may be deleted later, with the session
+        that it was of, or be a second row of a join that was carried out twice.
         """
         exempt = given(hold) in self.removed or hold.session in self.exempt
         if exempt or self.store.forgets(hold):
@@ -215,15 +216,15 @@ class Oracle:
         ahead = [one for one in self.store.standing(ticket.queue) if one.token < hold.entry.token]
         if not self.blocked(ticket.kind, ahead):
             return
-        freed = self._freed_by(hold.session)
-        if self.blocked(ticket.kind, [one for one in ahead if (ticket.queue, one.token) not in freed]):
+        freed = self._freed_by(client)
+        if self.blocked(ticket.kind, [one for one in ahead if one.contender not in freed]):
             raise Violation(f"L3: token {hold.entry.token} was admitted before {ahead}")
         self.handed_on += 1
 
-    def _freed_by(self, session: Any) -> set[Given]:
-        """Return what a session has released while it held it."""
-        ended = (held for _, held in (*self.live, *self.lost, *self.released) if held.released)
-        return {given(held) for held in ended if held.session is session}
+    def _freed_by(self, client: Any) -> set[str]:
+        """Return which contenders a client has released while it held them."""
+        known = (*self.live, *self.lost, *self.released)
+        return {held.entry.ticket.id for other, held in known if other is client and held.released}
 
     def _woken_in_time(self, client: Any, hold: Any) -> None:
         since = self.head_since.pop(given(hold), None)
