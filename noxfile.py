@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -295,9 +295,9 @@ def meanwhile(session: nox.Session, *command: str) -> Generator[None]:
             yield
             code = running.wait()
         finally:
-            with suppress(ProcessLookupError):
+            if running.poll() is None:
                 os.killpg(running.pid, signal.SIGTERM)
-            running.wait()
+                running.wait()
         said.seek(0)
         sys.stdout.write(said.read())
     if code:
