@@ -43,7 +43,8 @@ class BehindOwn(Op[bool]):
     """Whether some of this very client's contenders have to go before this one is granted.
 
     Either all that is watched, or one anywhere ahead that blocks it. Then the call is notified when one of
-    them goes, and until then a look would show nothing that matters.
+    them goes, and until then a look would show nothing of those ahead that matters; whether its own place is
+    still there is for renewals to see.
     """
 
     mine: Entry

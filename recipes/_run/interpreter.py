@@ -130,7 +130,7 @@ def _at_once(op: Op[Any], call: Call) -> Any:
 
 def _behind_own(op: BehindOwn, call: Call) -> bool:
     session = call.session
-    assert session is not None, "who waits has a session"
+    assert session is not None, "a call that waits should have a session"
     waiters = session.waiters
     if waiters.listens(call.mailbox, op.watched):
         return True

@@ -276,12 +276,8 @@ def _timed(snapshot: Snapshot, *, told: bool) -> Snapshot:
     """Return a snapshot that says when to look again."""
     if told or snapshot.mine is None:
         return snapshot
-    again_s = min(NEXT_S * max(1, snapshot.position), LONGEST_S)
-    return _replaced(snapshot, _sooner(snapshot.due_s, again_s))
-
-
-def _replaced(snapshot: Snapshot, due_s: float) -> Snapshot:
-    one = snapshot
+    one, again_s = snapshot, min(NEXT_S * max(1, snapshot.position), LONGEST_S)
+    due_s = _sooner(one.due_s, again_s)
     return Snapshot(
         one.mine, one.ahead, one.complete, one.position, one.as_of, one.cheap, due_s, by_time=True
     )
