@@ -85,6 +85,34 @@ def _deletions_as_of_a_key() -> list[Any]:
     return swap(WatchBook, "_fire", fire)
 
 
+def _told_by_both() -> list[Any]:
+    def fire(self: Any, wired: Any, event: Any) -> Any:
+        self._same, same = lambda mailbox, wanted: [], self._same
+        try:
+            return original(self, wired, event)
+        finally:
+            self._same = same
+
+    original = WatchBook._fire
+    return swap(WatchBook, "_fire", fire)
+
+
+def _one_watch_alone() -> list[Any]:
+    def arm(self: Any, arming: Any, store: str) -> Any:
+        arming.watch = replace(arming.watch, again=False)
+        return original(self, arming, store)
+
+    original = WatchBook.arm
+    return swap(WatchBook, "arm", arm)
+
+
+def _no_doubt() -> list[Any]:
+    def arm_doubtful(*_: Any) -> Any:
+        yield from ()
+
+    return swap(EtcdProtocol, "_arm_doubtful", arm_doubtful)
+
+
 def _no_numbers() -> list[Any]:
     without = layout._OURS.pattern.replace(r"[0-9]*(\.[0-9]+)?", "", 1)
     return swap(layout, "_OURS", re.compile(without))
@@ -121,6 +149,9 @@ LISTS = [
         ("a queue and its first key share a watch", BOOK, _by_key_alone),
         ("each mailbox has its own watch of a queue", BOOK, _a_watch_each),
         ("any event of a queue is a deletion of a key", BOOK, _deletions_as_of_a_key),
+        ("a second watch is the first", BOOK, _one_watch_alone),
+        ("a second watch tells what the first told", BOOK, _told_by_both),
+        ("no watch is doubted", STEPS, _no_doubt),
         ("a reply that lacks results is believed", STEPS, _believes_a_part),
         ("kinds have no numbers", LAYOUT, _no_numbers),
         ("queues of other recipes are locks", LAYOUT, _all_below_the_root),

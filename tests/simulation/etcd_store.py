@@ -103,6 +103,27 @@ class Watching:
             connection.server.watches.append(self)
             connection.down.push(partial(self.confirm, connection.server.revision))
 
+    @property
+    def wanted(self) -> tuple[bytes, bytes, bool]:
+        return self.key, self.end, self.changes
+
+    def is_of(self, mailbox: Any) -> bool:
+        return any(one is mailbox for one, _, _ in self.armings)
+
+    def needless(self, mailbox: Any) -> None:
+        """End it for one that another watch has told; who waits for its creation is answered."""
+        mine = [arming for arming in self.armings if arming[0] is mailbox]
+        self.leave(mailbox)
+        for _, asked, position in mine if self.created is None else ():
+            asked.answer(position, 0)
+
+    def leave(self, mailbox: Any) -> None:
+        self.armings = [arming for arming in self.armings if arming[0] is not mailbox]
+        if not self.armings:
+            self.connection.booked.remove(self)
+            if self in self.connection.server.watches:
+                self.connection.server.watches.remove(self)
+
     def covers(self, key: bytes) -> bool:
         return self.key <= key < self.end if self.end else self.key == key
 
@@ -133,6 +154,8 @@ class Watching:
             connection.booked.remove(self)
             for mailbox, _, _ in self.armings:
                 mailbox.post(event)
+                for second in connection.same(mailbox, self.wanted):
+                    second.needless(mailbox)
 
 
 class EtcdConnection(Way):
@@ -181,13 +204,16 @@ class EtcdConnection(Way):
             here = Pipe(self.world, self.client.gate, _call)
             here.push(partial(asked.answer, position, StoreUnavailable("model", BROKEN)))
             return
-        arming = (watch.mailbox, asked, position)
-        for joined in self.booked:
-            if (joined.key, joined.end, joined.changes) == (watch.key, watch.end, watch.changes):
+        arming, wanted = (watch.mailbox, asked, position), (watch.key, watch.end, watch.changes)
+        mine = self.same(watch.mailbox, wanted)
+        for joined in reversed(self.booked):
+            if joined.wanted == wanted:
+                if watch.again and mine == [joined]:
+                    break
                 if joined.created is not None:
                     here = Pipe(self.world, self.client.gate, _call)
                     here.push(partial(asked.answer, position, joined.created))
-                    if any(mailbox is watch.mailbox for mailbox, _, _ in joined.armings):
+                    if joined.is_of(watch.mailbox):
                         return  # it watches already, and goes on
                 joined.armings.append(arming)
                 return
@@ -195,6 +221,10 @@ class EtcdConnection(Way):
         watching.armings.append(arming)
         self.booked.append(watching)
         self.up.push(watching)
+
+    def same(self, mailbox: Any, wanted: Any) -> list[Watching]:
+        """Return the watches by which a mailbox watches just this."""
+        return [one for one in self.booked if one.wanted == wanted and one.is_of(mailbox)]
 
     def disturb(self) -> None:
         """The stream broke: each that has a watch on it is notified, unless it still waits for it."""
@@ -220,11 +250,7 @@ class EtcdConnection(Way):
         if not self.booked:
             return
         for watch in list(self.booked):
-            watch.armings = [arming for arming in watch.armings if arming[0] is not mailbox]
-            if not watch.armings:
-                self.booked.remove(watch)
-                if watch in self.server.watches:
-                    self.server.watches.remove(watch)
+            watch.leave(mailbox)
 
     def close(self) -> None:
         self.closed = True

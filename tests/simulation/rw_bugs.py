@@ -91,8 +91,8 @@ def no_look_when_others_were_ahead() -> list[Any]:
 
 
 def etcd_watches_deletions_alone() -> list[Any]:
-    def watches(self: Any, mine: Any, targets: Any, context: Any) -> Any:
-        return tuple(replace(watch, changes=False) for watch in original(self, mine, targets, context))
+    def watches(*args: Any, **kept: Any) -> Any:
+        return tuple(replace(watch, changes=False) for watch in original(*args, **kept))
 
     original = EtcdProtocol._watches
     return swap(EtcdProtocol, "_watches", watches)

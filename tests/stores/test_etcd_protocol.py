@@ -518,6 +518,40 @@ def test_watch_that_began_later_compares_the_targets(etcd: EtcdProtocol) -> None
     assert txn(steps[1])[0][2:] == [f"VERSION {key} 1"]
 
 
+@pytest.mark.parametrize(("since", "second"), [(56, 1), (57, 0)], ids=["perhaps", "surely not"])
+def test_what_may_have_begun_in_the_past_is_watched_a_second_time(
+    etcd: EtcdProtocol, since: int, second: int
+) -> None:
+    """As a watch does if a write comes in while etcd begins it; not if nothing was written until the look."""
+    targets, compared = TARGETS[:1], {**AS_EXPECTED, "header": {"revision": 57}}
+    armed, again = Batch(watches()[:1]), Batch((replace(watches()[0], again=True),))
+    more = ((58,),) * second
+    steps = feed(etcd.watch(Watch(MINE, targets, as_of=55), CONTEXT), (since,), compared, *more)
+    assert (steps[0], steps[2:]) == (armed, [again] * second)
+    assert steps.result is True
+    steps = feed(etcd.check(Check(MINE, targets), CONTEXT), (since,), compared, *more)
+    assert (steps[0], steps[2:]) == (armed, [again] * second)
+    assert steps.result == Checked(True, frozenset({targets[0].ref}))
+
+
+def test_what_has_gone_is_not_watched_a_second_time(etcd: EtcdProtocol) -> None:
+    compared = {**AS_EXPECTED, "header": {"revision": 57}}
+    assert len(feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), CONTEXT), compared)) == 1
+    gone = answer(found((KEY, 50)), found(), revision=57)
+    assert len(feed(etcd.check(Check(MINE, TARGETS[:1]), CONTEXT), (56,), gone)) == 2
+    gone = answer(found(), revision=57)
+    assert len(feed(etcd.watch(Watch(MINE, TARGETS[:1], as_of=55), CONTEXT), (56,), gone)) == 2
+
+
+def test_a_look_arms_a_second_time_only_what_is_there(etcd: EtcdProtocol) -> None:
+    look, reply = Look(MINE, EXCLUSIVE, TARGETS), seen((KEY, 50), (other(), 40), revision=60)
+    steps = feed(etcd.look(look, CONTEXT), (58, 59, *reply), (61,))
+    assert steps[1] == Batch((replace(watches()[0], again=True),))
+    early, later = seen((KEY, 50), (other(), 40), revision=60), seen((KEY, 50), (other(), 40), revision=63)
+    steps = feed(etcd.look(look, CONTEXT), (59, 61, *early), later, (64,))
+    assert steps[2] == Batch((replace(watches()[0], again=True),))
+
+
 @pytest.mark.parametrize(
     ("second", "there"),
     [(found((b"app/x/\xff", 30)), True), (found(), False), (found((b"app/x/\xff", 58)), False)],
@@ -637,7 +671,7 @@ def test_check_with_evidence_compares_at_one_revision(etcd: EtcdProtocol) -> Non
 
 def test_check_without_evidence_expects_all_as_it_was(etcd: EtcdProtocol) -> None:
     key = other().decode()
-    steps = feed(etcd.check(Check(MINE, TARGETS[:1]), CONTEXT), (1,), AS_EXPECTED)
+    steps = feed(etcd.check(Check(MINE, TARGETS[:1]), CONTEXT), (50,), AS_EXPECTED)
     assert txn(steps[1])[0] == [f"CREATE {K} 50", f"CREATE {key} >0", f"CREATE {key} <50"]
     assert steps.result == Checked(True, frozenset({key}))
 
@@ -1066,7 +1100,7 @@ def test_one_that_was_rewritten_before_is_compared_as_it_was_seen(etcd: EtcdProt
     steps = enqueue(etcd, put(downgraded(found((other(), 30))), found()), rule=SHARED, ticket=READS)
     (target,) = steps.result.ahead
     assert (target.mark, target.version) == ("downgraded", 1)
-    steps = feed(etcd.check(Check(READER, (target,)), CONTEXT), (1,), AS_EXPECTED)
+    steps = feed(etcd.check(Check(READER, (target,)), CONTEXT), (50,), AS_EXPECTED)
     key = target.ref
     versions = [f"CREATE {key} >0", f"CREATE {key} <50", f"VERSION {key} 2"]
     assert txn(steps[1])[0] == [f"CREATE {READER.ref} 50", *versions]

@@ -62,6 +62,9 @@ class Watch(Request[int]):
     posted to ``mailbox`` as ``Gone(ref)`` (deleted) or, only if ``changes``,
     ``Changed(ref)`` (put), with the key as text (``layout.ref_of``). One event ends the watch.
 
+    One that is ``again`` is another watch on the wire than the one that the mailbox has already, though not a
+    third. An event that both would tell is posted once.
+
     With an ``end`` it watches all keys from ``key`` up to that, the contenders of ``queue``; any event is
     posted as ``Changed(queue)``. Without, a ``queue`` is the name of the value at that key, and events
     name it so.
@@ -72,3 +75,4 @@ class Watch(Request[int]):
     changes: bool = False
     end: bytes = b""
     queue: str = ""
+    again: bool = False

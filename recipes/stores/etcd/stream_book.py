@@ -97,6 +97,8 @@ class WatchBook:
         """Note ``arming``; return the number of a watch to create, or None if it joined one."""
         watch, wanted = arming.watch, arming.wanted
         wired = self._open.get(wanted)
+        if watch.again and [wired] == self._same(watch.mailbox, wanted):
+            wired = None
         joined = wired is not None
         if wired is None:
             self._last += 1
@@ -194,8 +196,20 @@ class WatchBook:
 
     def _fire(self, wired: _Wired, event: Gone | Changed) -> list[int]:
         self._remove(wired)
-        self.told += [(arming.watch.mailbox.post, event) for arming in wired.armings]
-        return [wired.number]
+        emptied = [wired.number]
+        for arming in wired.armings:
+            mailbox = arming.watch.mailbox
+            self.told.append((mailbox.post, event))
+            for double in self._same(mailbox, wired.wanted):
+                if double.revision is None:  # it was created for an event that has come
+                    self.told += [one.answer(0) for one in double.armings if one.watch.mailbox is mailbox]
+                emptied += self._leave(double, mailbox, None)
+        return emptied
+
+    def _same(self, mailbox: Mailbox, wanted: Wanted) -> list[_Wired]:
+        """Return the watches on the wire by which a mailbox watches just this."""
+        found = {wired.number: wired for wired in self._of.get(id(mailbox), ()) if wired.wanted == wanted}
+        return list(found.values())
 
     def _cancelled(self, result: dict[str, Any], wired: _Wired) -> None:
         if "compact_revision" in result:
@@ -214,17 +228,21 @@ class WatchBook:
     def _without(self, mailbox: Mailbox, only: Arming | None) -> list[int]:
         emptied: list[int] = []
         for wired in list(self._of.get(id(mailbox), ())):
-            gone = [a for a in wired.armings if a.watch.mailbox is mailbox and only in (None, a)]
-            for arming in gone:
-                self._unlist(wired, arming)
-                wired.armings.remove(arming)
-                if wired.revision is None:
-                    error = unavailable(wired.store, "the watch was given up before it was confirmed")
-                    self.told.append(arming.answer(error))
-            if gone and not wired.armings:
-                self._remove(wired)
-                emptied.append(wired.number)
+            emptied += self._leave(wired, mailbox, only)
         return emptied
+
+    def _leave(self, wired: _Wired, mailbox: Mailbox, only: Arming | None) -> list[int]:
+        gone = [a for a in wired.armings if a.watch.mailbox is mailbox and only in (None, a)]
+        for arming in gone:
+            self._unlist(wired, arming)
+            wired.armings.remove(arming)
+            if wired.revision is None:
+                error = unavailable(wired.store, "the watch was given up before it was confirmed")
+                self.told.append(arming.answer(error))
+        if gone and not wired.armings:
+            self._remove(wired)
+            return [wired.number]
+        return []
 
     def _remove(self, wired: _Wired) -> None:
         del self._wired[wired.number]

@@ -342,6 +342,62 @@ def test_a_mailbox_that_arms_again_what_is_confirmed_watches_once(desk: Desk) ->
     assert not desk.book._of
 
 
+def twice(desk: Desk, box: Box, key: bytes = b"k") -> tuple[int | None, list[Any], Arming]:
+    """Watch a key, and then by another watch on the wire; returns what came of that."""
+    number, _, _ = desk.arm(box, key)
+    desk.take(watch_id=number, created=True)
+    return desk.ask(Watch(key, box, again=True))
+
+
+@pytest.mark.parametrize(("first", "cancelled", "others"), [(1, [1], []), (2, [2, 1], [Gone("k")])])
+def test_who_watches_a_second_time_is_told_once_by_the_watch_that_is_first(
+    desk: Desk, first: int, cancelled: list[int], others: list[Event]
+) -> None:
+    box, other = Box(), Box()
+    number, replies, _ = twice(desk, box)
+    assert (number, replies) == (2, [])
+    assert desk.arm(other)[0] is None, "the newer is for all that come"
+    desk.take(watch_id=2, created=True, header={"revision": 9})
+    assert replies == [9]
+    assert desk.ask(Watch(b"k", box, again=True))[:2] == (None, [9]), "and there is no third"
+    assert desk.take(watch_id=first, events=[{"type": "DELETE"}]) == cancelled
+    assert other.events == others
+    desk.take(watch_id=3 - first, events=[{"type": "DELETE"}])
+    assert box.events == other.events == [Gone("k")]
+    assert not desk.book._of
+    assert not desk.book.numbers()
+
+
+def test_a_second_watch_is_that_of_another_mailbox_if_there_is_one(desk: Desk) -> None:
+    box, other = Box(), Box()
+    twice(desk, other)
+    desk.take(watch_id=2, created=True, header={"revision": 9})
+    assert desk.arm(box)[:2] == (None, [9])
+    assert twice(desk, Box(), b"l")[0] == 4
+    number, replies, arming = desk.ask(Watch(b"k", box, again=True))
+    assert (number, replies) == (5, [])
+    assert desk.do(desk.book.drop(arming)) == [5]
+    desk.take(watch_id=1, events=[{"type": "DELETE"}])
+    desk.take(watch_id=2, events=[{"type": "DELETE"}])
+    assert box.events == other.events == [Gone("k")]
+
+
+def test_a_first_event_answers_who_still_waits_for_the_second_watch(desk: Desk) -> None:
+    box = Box()
+    number, replies, _ = twice(desk, box)
+    assert desk.take(watch_id=1, events=[{"type": "DELETE"}]) == [1, number]
+    assert (replies, box.events) == ([0], [Gone("k")]), "nothing has failed"
+    assert desk.book.unanswered() == [number]
+
+
+def test_forgetting_cancels_both_watches_of_a_mailbox(desk: Desk) -> None:
+    box = Box()
+    _, replies, _ = twice(desk, box)
+    assert desk.do(desk.book.forget(box)) == [1, 2]
+    assert isinstance(replies[0], StoreUnavailable)
+    assert not desk.book.numbers()
+
+
 def test_a_batch_is_split_by_position() -> None:
     watch, post = Watch(b"k", Box()), Post("/kv/put", {})
     assert split((post, watch, post)) == ({1: watch}, {0: post, 2: post})
