@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from recipes._contract.contenders import DOWNGRADED, Contender
-from recipes._contract.wakeups import Granted, HandedOn
+from recipes._contract.wakeups import Changed, Granted, HandedOn
 from recipes._rules.holding import holders
 from recipes._rules.registry import rule_of
 from tests.simulation.standing import Given, Stands, free, seen
@@ -243,8 +243,8 @@ class Oracle:
         if mailbox.task is None or mailbox.task.daemon:
             return
         call = mailbox.task.call
-        if call.mailbox is not mailbox:  # of a call that has ended
-            return
+        if call.mailbox is not mailbox or (isinstance(event, Changed) and _in_process(call, mailbox, ref)):
+            return  # of a call that has ended; or news by its own client, which cost the store nothing
         ticket = call.ticket
         if ticket is not None and not rule_of(ticket.kind).steps_up:
             if not self.removed and len(mailbox.task.client.sessions) == 1:  # else it may have queued again
@@ -471,3 +471,9 @@ def _peeks(client: Any, hold: Any) -> bool:
     session = hold.session
     until = min(session.clock.deadline, hold.due)
     return not hold.ended and session.ended is None and client.local < until
+
+
+def _in_process(call: Any, mailbox: Any, ref: str) -> bool:
+    """Whether a call is notified of a contender by its own client, as its session is there."""
+    standing = call.session.waiters._standing if call.session else {}
+    return any(told.get(mailbox) == ref for told in standing.values())
