@@ -37,6 +37,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         yield one
 
 
+@pytest.mark.timeout(900)
 def test_every_scenario_runs(stage: Stage, tmp_path: Path) -> None:
     tables = {table.name: table for run in SCENARIOS.values() for table in run(stage, SMALL)}
     assert all(row.figures for table in tables.values() for row in table.rows)
