@@ -68,10 +68,10 @@ def _by_key_alone() -> list[Any]:
 
 
 def _a_watch_each() -> list[Any]:
-    def arm(self: Any, arming: Any, store: str) -> Any:
+    def arm(self: Any, arming: Any, store: str, **kept: bool) -> Any:
         if arming.watch.end:
             self._open.clear()
-        return original(self, arming, store)
+        return original(self, arming, store, **kept)
 
     original = WatchBook.arm
     return swap(WatchBook, "arm", arm)
@@ -98,9 +98,8 @@ def _told_by_both() -> list[Any]:
 
 
 def _one_watch_alone() -> list[Any]:
-    def arm(self: Any, arming: Any, store: str) -> Any:
-        arming.watch = replace(arming.watch, again=False)
-        return original(self, arming, store)
+    def arm(self: Any, arming: Any, store: str, **_: bool) -> Any:
+        return original(self, arming, store, twice=False)
 
     original = WatchBook.arm
     return swap(WatchBook, "arm", arm)

@@ -93,11 +93,14 @@ class WatchBook:
         """Take note that creation ``number`` will not be answered: its connection is closed."""
         self._unanswered.pop(number, None)
 
-    def arm(self, arming: Arming, store: str) -> int | None:
-        """Note ``arming``; return the number of a watch to create, or None if it joined one."""
+    def arm(self, arming: Arming, store: str, *, twice: bool = True) -> int | None:
+        """Note ``arming``; return the number of a watch to create, or None if it joined one.
+
+        Without ``twice`` nobody has a second watch of the same: each would cost a connection.
+        """
         watch, wanted = arming.watch, arming.wanted
         wired = self._open.get(wanted)
-        if watch.again and [wired] == self._same(watch.mailbox, wanted):
+        if watch.again and twice and [wired] == self._same(watch.mailbox, wanted):
             wired = None
         joined = wired is not None
         if wired is None:

@@ -86,10 +86,11 @@ class Multiplexer:
         self.follow()
         endpoint = self._endpoints.current()
         self._renew_token()
-        number = self.book.arm(arming, endpoint.store)
+        alone = self._trial or now < self._solo_until
+        number = self.book.arm(arming, endpoint.store, twice=not alone)
         if number is None:
             return
-        if self._trial or now < self._solo_until:
+        if alone:
             self._alone(number)
             return
         if self._main is None:

@@ -35,9 +35,9 @@ class Desk:
         self.now = 100.0
         self._begun: set[Channel] = set()
 
-    def arm(self, box: Box, key: bytes = b"k") -> tuple[list[Any], Arming]:
+    def arm(self, box: Box, key: bytes = b"k", *, again: bool = False) -> tuple[list[Any], Arming]:
         replies: list[Any] = []
-        arming = Arming(Watch(key, box), replies.append)
+        arming = Arming(Watch(key, box, again=again), replies.append)
         self.multiplexer.arm(arming, self.now)
         self.tell()
         return replies, arming
@@ -332,6 +332,8 @@ def test_behind_a_proxy_each_watch_gets_its_connection(desk: Desk, caplog: pytes
     desk.arm(box, b"l")
     other = desk.opened()
     desk.result(other, watch_id="2", created=True)
+    assert desk.arm(box, b"l", again=True)[0] == [7]
+    assert desk.multiplexer.opens == [], "and none a second one"
     desk.result(solo, watch_id="1", events=[{"type": "DELETE"}])
     assert box.events == [Gone("k")]
     assert not solo.live
@@ -342,6 +344,20 @@ def test_behind_a_proxy_each_watch_gets_its_connection(desk: Desk, caplog: pytes
     desk.now += 600
     desk.arm(box)
     assert b"chunked" in desk.opened().outbox
+
+
+def test_a_second_watch_of_a_mailbox_is_cancelled_with_the_first(desk: Desk) -> None:
+    box = Box()
+    channel = desk.started(box)
+    assert desk.arm(box, again=True)[0] == []
+    assert desk.sent(channel)[-1]["create_request"]["watch_id"] == 2
+    desk.result(channel, watch_id="2", created=True)
+    desk.result(channel, watch_id="2", events=[{"type": "DELETE"}])
+    desk.result(channel, watch_id="1", events=[{"type": "DELETE"}])
+    assert box.events == [Gone("k")]
+    desk.at_due()
+    assert [each["cancel_request"]["watch_id"] for each in desk.sent(channel)] == [2, 1]
+    assert desk.multiplexer.due() is None
 
 
 def test_the_proxy_is_told_of_once(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
