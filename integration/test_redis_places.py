@@ -140,6 +140,25 @@ def test_fewer_replicas_than_stated_start_no_session(sentinels: servers.RedisSen
         works(sentinels.url(prefix), replicas=3, request_timeout=4)
 
 
+def test_what_no_replica_knows_of_is_no_grant(sentinels: servers.RedisSentinels, prefix: str) -> None:
+    """One of them may have taken over, and renew a holder that this server takes for dead."""
+    options = {**sentinels.options, "restart_grace": 0, "request_timeout": 1}
+    with recipes.connect(sentinels.url(prefix), **options) as client:
+        with client.lock("a"):
+            pass
+        replicas = sentinels.others(sentinels.leader())
+        for one in replicas:
+            one.pause()
+        try:
+            with pytest.raises(recipes.StoreUnavailable, match="0 of 2 replicas acknowledged"):
+                client.lock("a").try_acquire(timeout=2)
+        finally:
+            for one in replicas:
+                one.resume()
+        with client.lock("a").acquire(timeout=30) as grant:
+            assert grant.verify()
+
+
 def test_a_cluster_has_locks_on_all_of_its_nodes(cluster: servers.RedisCluster, prefix: str) -> None:
     works(cluster.url(prefix), **cluster.options)
     works_in_asyncio(cluster.url(prefix), **cluster.options)

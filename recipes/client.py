@@ -120,8 +120,8 @@ def connect(
         restart_grace: For Redis, the seconds for which nothing is granted after a restart or a failover
             (for SQL: a failover), so that no second holder gets in; at least the longest session timeout,
             and the same for every client. None: 20; 0 turns it off.
-        replicas: For Redis, how many replicas the master has (each master, of a cluster); a renewal counts
-            only if all of them acknowledge it. Required for Sentinel and clusters; None: 0.
+        replicas: For Redis, how many replicas the master has (each master, of a cluster); a renewal, or a
+            grant, counts only if all of them acknowledge it. Required for Sentinel and clusters; None: 0.
         tables: For SQL, what the names of the tables begin with. None: ``recipes_``.
         create_tables: For SQL, whether tables that are missing are made; else that is `StoreRefused`.
         root: For an engine of SQLAlchemy, what a URL has behind the database: it keeps this application's

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Check",
     "Checked",
+    "Confirm",
     "End",
     "Enqueue",
     "Entry",
@@ -107,6 +108,7 @@ class Snapshot:
         cheap: Looking again costs no more than to find the own entry alone, as has to be
             done after a wake-up anyway.
         by_time: Nobody is notified of what happens in this queue: those that wait look when that is due.
+        to_confirm: Who is granted here has to `Confirm` it.
     """
 
     mine: Entry | None
@@ -117,6 +119,7 @@ class Snapshot:
     cheap: bool = False
     due_s: float | None = None
     by_time: bool = False
+    to_confirm: bool = False
 
 
 @record
@@ -249,6 +252,16 @@ class Check(StoreOp[Checked]):
     mine: Entry
     targets: Ahead = ()
     evidence: Event | None = None
+
+
+@record
+class Confirm(StoreOp[bool]):
+    """See to it that a grant, given by one server, is known to those that may take over; False: it is gone.
+
+    Before that, what it follows from (that another's session has ended) may be so on that server alone.
+    """
+
+    entry: Entry
 
 
 @record

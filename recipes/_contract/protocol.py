@@ -18,6 +18,7 @@ from recipes._contract.connection import Mailbox, Request
 from recipes._contract.operations import (
     Check,
     Checked,
+    Confirm,
     End,
     Enqueue,
     Evict,
@@ -135,6 +136,8 @@ class StoreProtocol(ABC):
                 return self.read(known, context)
             case Settle():
                 return self.settle(known, context)
+            case Confirm():
+                return self.confirm(known, context)
             case Open():
                 return self.open(known, context)
             case List():
@@ -188,6 +191,10 @@ class StoreProtocol(ABC):
     @abstractmethod
     def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
         """Read the own contender and a few others."""
+
+    def confirm(self, op: Confirm, context: RequestContext) -> Steps[bool]:
+        """Have a grant outlast the server that gave it; asked only by a store whose snapshots want it."""
+        raise NotImplementedError(f"{type(self).__name__} has nothing to confirm: {op}, {context}")
 
     @abstractmethod
     def withdraw(self, op: Withdraw, context: RequestContext) -> Steps[bool]:

@@ -17,6 +17,7 @@ from recipes._contract.contenders import DOWNGRADED, Ahead
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
+    Confirm,
     Enqueue,
     Entry,
     Look,
@@ -339,7 +340,7 @@ def _tell_end(attempt: Attempt, what: str, **fields: Any) -> Program[None]:
 
 def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
     """Watch and wait, step by step, until nobody blocks; returns the entry that is granted."""
-    mine = _standing(snapshot)
+    mine, to_confirm = _standing(snapshot), snapshot.to_confirm
     armed: Ahead = ()
     told = joined = False
     disturbed = 0
@@ -377,6 +378,8 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
             snapshot, due = seen, (yield from due_at(seen.due_s))
         mine = _standing(snapshot)
     if attempt.takes_permits and not (yield from permits.mark(mine, snapshot, waited=told)):
+        raise SessionLost(REMOVED)
+    if to_confirm and not (yield from Confirm(mine)):
         raise SessionLost(REMOVED)
     return mine
 

@@ -10,6 +10,7 @@ from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
     Checked,
+    Confirm,
     Enqueue,
     Entry,
     List,
@@ -363,6 +364,30 @@ def test_a_grant_that_a_renewal_contradicts_has_it_queue_again() -> None:
     assert played.abandoned == [ticket(1)]
     assert played.events == ["lock.queued", "lock.requeued", "lock.acquired"]
     assert played.result.labels["attempt"] == 2
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a wait"])
+def test_a_grant_that_has_to_be_confirmed_is_none_before(waits: bool) -> None:
+    first = replace(snapshot("a") if waits else snapshot(), to_confirm=True)
+    answers = {"Watch": True, "Wait": Granted(entry().ref)} if waits else {}
+    played = acquired(Enqueue=first, Confirm=True, **answers)
+    assert middle(played) == [*(["Emit", "Watch", "Wait"] if waits else []), "Confirm"]
+    assert played.only(Confirm) == Confirm(entry())
+
+
+def test_one_that_is_gone_when_it_is_confirmed_queues_again() -> None:
+    at, first = session(), replace(snapshot(), to_confirm=True)
+    script = Script(Attach=at, Enqueue=first, Confirm=[False, True], Admit=admitted(at))
+    played = play(acquire(attempt()), script)
+    assert played.events == ["lock.requeued", "lock.acquired"]
+    assert played.abandoned == [ticket(1)]
+
+
+def test_one_that_does_not_queue_confirms_what_it_has_too() -> None:
+    at, first = session(), replace(snapshot(), to_confirm=True)
+    script = Script(Attach=at, Probe=first, Confirm=True, Admit=admitted(at))
+    played = play(try_acquire(attempt()), script)
+    assert played.kinds == ["Now", "Attach", "Probe", "Confirm", *TAIL]
 
 
 def test_a_view_that_is_due_is_looked_at_again_then_and_what_is_watched_stays_so() -> None:

@@ -271,5 +271,13 @@ def losing_the_listener_is_not_said() -> list[Any]:
     return swap(Bells, "disturb", lambda self: self._kept.clear())
 
 
+def grants_are_not_confirmed() -> list[Any]:
+    def snapshot(self: Any, mine: Any, reply: Any) -> Any:
+        return replace(original(self, mine, reply), to_confirm=False)
+
+    original = RedisProtocol._snapshot
+    return swap(RedisProtocol, "_snapshot", snapshot)
+
+
 def replicas_are_not_waited_for() -> list[Any]:
     return swap(RedisStore, "acknowledged", lambda self, node: True)

@@ -461,6 +461,11 @@ for _name, _where, _of, _plant, *_flavour in (
     ("replicas are not waited for", SERVERS, "mixed", in_redis.replicas_are_not_waited_for),
 ):
     MUTANTS.append(Mutant(_name, _where, REDIS, _plant, of=_of, flavour="".join(_flavour)))
+MUTANTS.append(
+    Mutant(
+        "a grant is not confirmed", PR, REDIS, in_redis.grants_are_not_confirmed, of="mixed", near=2_055_330
+    )
+)
 
 DATABASE, STATEMENTS, ACTS, PQ = "what a database does", "SQL statements", "SQL acts", "SQL protocol"
 for _name, _where, _stores, _of, _plant, *_flavour in (

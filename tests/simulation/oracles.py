@@ -298,8 +298,10 @@ class Oracle:
             for one in self.free(self._notified(queue, self.store.standing(queue)))
         }
         for task in waiting:
-            ticket = task.call.ticket
-            if ticket is not None and ticket.id in notified and task.call.session.ended is None:
+            ticket, session = task.call.ticket, task.call.session
+            if ticket is None or ticket.id not in notified:
+                continue
+            if session.ended is None and session not in self.exempt:  # that it is over, a renewal finds
                 raise Violation(f"L2: {task.name} is first in the queue, and no event will tell it")
 
     def observe(self) -> None:

@@ -302,7 +302,7 @@ class RedisStore(Fates):
         self.sessions += 1
         session = f"{self.sessions:x}"
         self.listeners[session] = client.connections[-1]
-        return RedisProtocol("model", KEYS, session, GRACE_S, polls=self.polls)
+        return RedisProtocol("model", KEYS, session, GRACE_S, polls=self.polls, replicas=1)
 
     def connection(self, client: Any, on_end: Any) -> RedisConnection:
         connection = RedisConnection(self, client)

@@ -55,6 +55,7 @@ SLOW = {
     ("a removed contender goes unnoticed", "etcd"),
     ("a removed contender goes unnoticed", "zookeeper"),
     ("a late renewal revives", "zookeeper"),
+    ("a grant is not confirmed", "redis"),
     ("deadline counted from the reply", "zookeeper"),
     ("deadline without margin", "zookeeper"),
     ("withdraws without sync", "zookeeper"),
@@ -252,6 +253,15 @@ def test_what_is_planted_and_found_late_changes_what_happens(name: str, store: s
         return found != run(schedule).fingerprint
 
     assert any(map(differs, (*range(FEW), mutant.near)))
+
+
+def test_a_master_that_was_replaced_grants_what_is_held_by_the_new_one() -> None:
+    """In one of 100 000 schedules: so in that one, and not where the replica has to confirm it."""
+    (mutant,) = [one for one in MUTANTS if one.name == "a grant is not confirmed"]
+    schedule = Schedule("redis", mutant.near, of=mutant.of)
+    with planted(mutant):
+        assert str(run(schedule).violation).startswith("S2")
+    assert run(schedule).violation is None
 
 
 def test_most_planted_bugs_are_among_those() -> None:

@@ -11,6 +11,7 @@ from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.operations import (
     Check,
     Checked,
+    Confirm,
     End,
     Enqueue,
     Entry,
@@ -483,3 +484,26 @@ def test_a_server_with_more_replicas_than_have_to_acknowledge_is_told_of(
     feed(one.open(Open(15), CONTEXT), (b"OK", 1, b"20", INFO + b"connected_slaves:%d\r\n" % there))
     notices = [said for said in one.noticed() if said.startswith("it has 2 replicas, and replicas= says 0")]
     assert bool(notices) is told
+
+
+def test_a_grant_is_to_be_confirmed_where_replicas_acknowledge(redis: RedisProtocol) -> None:
+    one = RedisProtocol("redis://r", Keys("lock:"), "1f", 20, polls=False, replicas=1)
+    for protocol, wanted in ((redis, False), (one, True)):
+        asked = feed(protocol.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT), [b"7", 0, -1, []])
+        assert asked.result.to_confirm is wanted
+
+
+def test_a_grant_is_confirmed_by_a_write_that_all_replicas_acknowledge(redis: RedisProtocol) -> None:
+    entry = Entry(TICKET, f"{TICKET.queue}/7", 7)
+    for found in (1, 0):
+        asked = feed(redis.confirm(Confirm(entry), CONTEXT), (1, [found]))
+        (sure,) = asked
+        assert isinstance(sure, Sure)
+        session, touch = sure.parts
+        assert session == Command(("PEXPIRE", "lock:~session:1f", 15000), "lock:~session:1f")
+        assert (touch.words[0], arguments(touch)) == ("touch", ("7",))
+        assert asked.result is bool(found)
+    with pytest.raises(SessionLost):
+        feed(redis.confirm(Confirm(entry), CONTEXT), (0, [0]))
+    with pytest.raises(StoreUnavailable):
+        feed(redis.confirm(Confirm(entry), CONTEXT), (1, StoreUnavailable("r", "0 of 1 replicas")))

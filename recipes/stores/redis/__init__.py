@@ -137,7 +137,7 @@ class Given:
     Attributes:
         prefix: What each key begins with.
         grace_s: For how long nothing is granted after a restart or a failover; 0: off.
-        replicas: How many replicas have to acknowledge a renewal.
+        replicas: How many replicas have to acknowledge a renewal, and a grant.
     """
 
     prefix: str
@@ -185,8 +185,8 @@ def _replicas(options: Mapping[str, Any], kind: str) -> int:
             which = "each" if kind == "cluster" else "the"
             raise ValueError(
                 f"replicas= is missing: how many replicas {which} master has."
-                " A renewal counts only if all of them acknowledge it, else a failover may let a second"
-                " holder in; with 0 it may"
+                " A renewal counts only if all of them acknowledge it, and so does a grant; else a failover"
+                " may let a second holder in. With 0 it may"
             )
         return 0
     if isinstance(replicas, bool) or not isinstance(replicas, int):

@@ -21,7 +21,7 @@ def concerns(said: Mapping[str, str], replicas: int) -> Iterator[str]:
 
     Args:
         said: See `facts`.
-        replicas: How many have to acknowledge a renewal.
+        replicas: How many have to acknowledge a renewal, and a grant.
     """
     there = int(said.get("connected_slaves", "0"))
     if there > replicas:

@@ -17,6 +17,7 @@ from recipes._contract.contenders import Contender
 from recipes._contract.operations import (
     Check,
     Checked,
+    Confirm,
     End,
     Enqueue,
     Entry,
@@ -72,7 +73,7 @@ class RedisProtocol(StoreProtocol):
         session_id: Chosen before the server is asked.
         grace_s: For how long nothing is granted after a restart or failover; the same for all clients.
         polls: Strangers are looked for by time: the server is one of a cluster.
-        replicas: How many have to acknowledge a renewal.
+        replicas: How many have to acknowledge a renewal, and a grant.
     """
 
     ended_is_no: ClassVar[bool] = False
@@ -233,6 +234,20 @@ class RedisProtocol(StoreProtocol):
         mine, *found = yield from self._present(op.mine, op, mailbox)
         present = (target.ref for target, there in zip(op.targets, found, strict=True) if there)
         return Checked(bool(mine), frozenset(present))
+
+    def confirm(self, op: Confirm, context: RequestContext) -> Steps[bool]:
+        """Write once more, and have all replicas acknowledge that.
+
+        They have done then what came before on this server, the end of those that were ahead too. Else one of
+        these may be renewed by a replica that has taken over, and hold there.
+        """
+        del context
+        mine, ticket = self._keys.session(self.session_id), op.entry.ticket
+        touch = self._run(ticket.queue, "touch", str(op.entry.token))
+        alive, stands = yield from self._sure(Command(("PEXPIRE", mine, self._ttl_ms), mine), touch)
+        if not alive:
+            raise SessionLost(ENDED)
+        return bool(stands[0])
 
     def _present(self, mine: Entry, op: Watch | Check, mailbox: Mailbox | None) -> Steps[list[int]]:
         queue = mine.ticket.queue
@@ -411,7 +426,8 @@ class RedisProtocol(StoreProtocol):
             for row in rows
         )
         complete = count <= len(ahead)
-        return Snapshot(mine, ahead, complete, count, cheap=True, due_s=self._due_s(due_ms, ahead))
+        due_s, to_confirm = self._due_s(due_ms, ahead), self._replicas > 0
+        return Snapshot(mine, ahead, complete, count, cheap=True, due_s=due_s, to_confirm=to_confirm)
 
     def _due_s(self, due_ms: int, shown: tuple[Contender, ...]) -> float | None:
         due_s = None if due_ms < 0 else due_ms / 1000
