@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from recipes._contract.operations import (
     Check,
+    Confirm,
     End,
     Enqueue,
     Evict,
@@ -65,6 +66,7 @@ _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     Watch: "wait",
     Look: "wait",
     Check: "wait",
+    Confirm: "acquire",
     Withdraw: "release",
     Rewrite: "downgrade",
     List: "look",

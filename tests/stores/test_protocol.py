@@ -22,6 +22,7 @@ OPS: list[StoreOp[Any]] = [
     ops.Watch(ENTRY, ()),
     ops.Look(ENTRY, EXCLUSIVE, ()),
     ops.Check(ENTRY),
+    ops.Confirm(ENTRY),
     ops.Withdraw(TICKET),
     ops.Rewrite(ENTRY, "mark"),
     ops.List("x", 1),
@@ -49,7 +50,7 @@ class Echo(StoreProtocol):
         return method
 
     enqueue = probe = watch = look = check = withdraw = rewrite = lambda self, op, context: None
-    open = renew = end = listing = queues = evict = read = write = settle = enqueue
+    open = renew = end = listing = queues = evict = read = write = settle = confirm = enqueue
 
     def __init__(self) -> None:
         for op in OPS:
