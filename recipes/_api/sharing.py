@@ -129,7 +129,9 @@ class BasePartitions(ABC, Generic[AnyGrant]):
                 runtime.run_behind(share(self._parts, members), behind)
             except BaseException:  # no thread can be started, or an interrupt: then it may run all the same
                 self._parts.closing = True
-                self._parts.end()
+                if self._parts.claim("its caller"):
+                    self._parts.end()
+                self._wake()
                 raise
         return self._begun[:2]
 

@@ -109,6 +109,11 @@ class Partitioning:
         self._leaving: dict[str, tuple[HeldState, int]] = {}
         self._shown, self._shown_at = Portion(0, {}, {}), -math.inf
         self._crew = Crew()
+        self._ends_by: dict[str, str] = {}
+
+    def claim(self, whose: str) -> bool:
+        """Whether these are the first to claim that it ends by them; of several threads one is."""
+        return self._ends_by.setdefault("", whose) is whose
 
     def end(self) -> None:
         """Notify everyone that nothing runs any more."""
@@ -220,7 +225,10 @@ def share(parts: Partitioning, observer: Observer) -> Program[None]:
     """Hold the own share of the items until that is closed, or the membership is lost.
 
     After a loss, and after an error, what is held is kept until it is closed: its user may work on it.
+    Nothing is done if it has ended before this began.
     """
+    if not parts.claim("the program"):
+        return
     try:
         try:
             yield from _take_part(parts, observer)
