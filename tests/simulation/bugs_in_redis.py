@@ -120,14 +120,21 @@ def nearest_is_not_shown() -> list[Any]:
 
 
 def reader_that_comes_to_hold_keeps_nothing() -> list[Any]:
-    """By a look at the writer that went: the key lasts as long as the readers ahead."""
+    """By a look at the writer that went: the key lasts as long as the readers ahead.
+
+    It shows where no grant is confirmed, which prolongs the key too.
+    """
 
     def present(self: Any, *words: Any) -> Any:
         self.prolong = lambda one: None
         return original(self, *words)
 
-    original = Act.present
-    return swap(Act, "present", present)
+    def start(self: Any, *args: Any, **kept: Any) -> None:
+        begin(self, *args, **kept)
+        self.replicas = 0
+
+    original, begin = Act.present, RedisStore.__init__
+    return [*swap(Act, "present", present), *swap(RedisStore, "__init__", start)]
 
 
 def stranger_is_not_seen_by_a_look_at_what_went() -> list[Any]:

@@ -206,7 +206,7 @@ def failover(injector: Injector) -> Any:
     """Cut the master off from its replica, which takes over; some clients go on to ask the old one."""
     store, rng = injector.scene.store, injector.rng
     old = store.master
-    if not old.replicated:
+    if not store.replicas or not old.replicated:
         return None
     old.replicated = False
     has = rng.randint(old.sure, len(old.log))

@@ -272,6 +272,7 @@ class RedisStore(Fates):
     Attributes:
         master: The server that new connections go to.
         polls: Strangers are looked for by time, as on a cluster.
+        replicas: How many have to acknowledge: then one may take over.
         theirs: What strangers have written to the keys of locks, and until when.
         lost_us: What was granted up to here may have been lost, by the servers' clock.
     """
@@ -285,7 +286,9 @@ class RedisStore(Fates):
         super().__init__(world)
         self.rate = rate
         self.grace_us = round(GRACE_S * 1e6)
-        self.polls = world.random() < 0.3
+        kind = world.random()
+        self.polls = kind < 0.3
+        self.replicas = int(kind * 1_000_000 + 1) % 2
         self.listeners: dict[str, RedisConnection] = {}
         self.connections: list[RedisConnection] = []
         self.lossy = 0.0
@@ -302,7 +305,7 @@ class RedisStore(Fates):
         self.sessions += 1
         session = f"{self.sessions:x}"
         self.listeners[session] = client.connections[-1]
-        return RedisProtocol("model", KEYS, session, GRACE_S, polls=self.polls, replicas=1)
+        return RedisProtocol("model", KEYS, session, GRACE_S, polls=self.polls, replicas=self.replicas)
 
     def connection(self, client: Any, on_end: Any) -> RedisConnection:
         connection = RedisConnection(self, client)
