@@ -108,7 +108,7 @@ class Snapshot:
         cheap: Looking again costs no more than to find the own entry alone, as has to be
             done after a wake-up anyway.
         by_time: Nobody is notified of what happens in this queue: those that wait look when that is due.
-        to_confirm: Who is granted here has to `Confirm` it.
+        to_confirm: A grant that follows from this has to be confirmed (`Confirm`).
     """
 
     mine: Entry | None

@@ -288,7 +288,9 @@ class RedisStore(Fates):
         self.grace_us = round(GRACE_S * 1e6)
         kind = world.random()
         self.polls = kind < 0.3
-        self.replicas = int(kind * 1_000_000 + 1) % 2
+        self.replicas = (
+            int(kind * 1_000_000 + 1) % 2
+        )  # of the same draw, so that all later ones stay as they were
         self.listeners: dict[str, RedisConnection] = {}
         self.connections: list[RedisConnection] = []
         self.lossy = 0.0

@@ -9,7 +9,7 @@ from recipes._contract.operations import Entry, StoreOp, Ticket
 from recipes._contract.protocol import RequestContext, StoreProtocol
 from recipes._programs import steps
 from recipes._rules.exclusive import EXCLUSIVE
-from tests.stores.stepping import AGAIN, CONTEXT
+from tests.stores.stepping import AGAIN, CONTEXT, feed
 
 TICKET = Ticket("x", "lock", "id")
 ENTRY = Entry(TICKET, "ref", 1)
@@ -68,6 +68,11 @@ def test_these_are_all_operations_of_a_store() -> None:
     kinds = StoreOp.__subclasses__()  # with slots, each is there twice
     names = {kind.__name__ for kind in kinds if kind.__module__.startswith("recipes.")}
     assert {type(op).__name__ for op in OPS} == names
+
+
+def test_a_grant_is_confirmed_as_it_is_unless_a_store_says_otherwise() -> None:
+    asked = feed(StoreProtocol.confirm(Echo(), ops.Confirm(ENTRY), CONTEXT))
+    assert (asked, asked.result) == ([], True)
 
 
 def test_anything_else_should_not_come() -> None:
