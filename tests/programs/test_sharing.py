@@ -377,6 +377,15 @@ def test_what_drops_it_ends_it(bench: Bench) -> None:
     assert isinstance(bench.parts.topic.error, ClientClosed)
 
 
+def test_what_its_caller_ended_before_it_began_does_nothing(bench: Bench) -> None:
+    assert bench.parts.claim("its caller")
+    bench.parts.end()
+    bench.here("a")
+    played = bench.run()
+    assert (played.ops, bench.began, bench.rewritten) == ([], [], [])
+    assert isinstance(bench.parts.topic.error, ClientClosed)
+
+
 def test_a_member_that_is_not_there_can_say_nothing(bench: Bench) -> None:
     bench.here("a")
     bench.run(Rewrite=None, List=Listing(()))
