@@ -231,7 +231,8 @@ def share(parts: Partitioning, observer: Observer) -> Program[None]:
         return
     try:
         try:
-            yield from _take_part(parts, observer)
+            if not parts.closing:  # as it began: those that come after it may share already
+                yield from _take_part(parts, observer)
         except GeneratorExit:
             raise
         except Exception as error:

@@ -275,3 +275,11 @@ class Partitions:
         a.until(["x"])
         with pytest.raises(RuntimeError, match="close its partitions first"):
             a.membership.partitions(["y"])
+
+    def test_of_two_that_have_not_begun_the_last_ones_are_used(self, world: World) -> None:
+        a = Worker(world.client(**LONG), "a", ["x"])
+        earlier, a.partitions = a.partitions, a.membership.partitions(["x"])
+        a.until(["x"])
+        a.partitions = earlier
+        with pytest.raises(RuntimeError, match="other partitions since"):
+            a.next()

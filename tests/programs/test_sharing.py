@@ -386,6 +386,15 @@ def test_what_its_caller_ended_before_it_began_does_nothing(bench: Bench) -> Non
     assert isinstance(bench.parts.topic.error, ClientClosed)
 
 
+def test_what_was_closed_as_it_began_says_nothing(bench: Bench) -> None:
+    """Its mark may be that of the next partitions by then: who closed did not wait for what had not begun."""
+    bench.close()
+    bench.here("a")
+    bench.run()
+    assert (bench.began, bench.rewritten) == ([], [])
+    assert isinstance(bench.parts.topic.error, Over)
+
+
 def test_a_member_that_is_not_there_can_say_nothing(bench: Bench) -> None:
     bench.here("a")
     bench.run(Rewrite=None, List=Listing(()))
