@@ -206,17 +206,24 @@ class EtcdConnection(Way):
             return
         arming, wanted = (watch.mailbox, asked, position), (watch.key, watch.end, watch.changes)
         mine = self.same(watch.mailbox, wanted)
-        for joined in reversed(self.booked):
-            if joined.wanted == wanted:
-                if watch.again and mine == [joined]:
-                    break
-                if joined.created is not None:
-                    here = Pipe(self.world, self.client.gate, _call)
-                    here.push(partial(asked.answer, position, joined.created))
-                    if joined.is_of(watch.mailbox):
-                        return  # it watches already, and goes on
-                joined.armings.append(arming)
-                return
+        others = [one for one in self.booked if one.wanted == wanted and one not in mine]
+        confirmed = [one.created for one in mine if one.created is not None]
+        if watch.again and not mine:
+            self._answer(asked, position, 0)
+        elif confirmed and (not watch.again or len(mine) > 1):  # it watches already, and goes on
+            self._answer(asked, position, confirmed[0])
+        elif found := others if watch.again else mine or others:
+            if found[-1].created is not None:
+                self._answer(asked, position, found[-1].created)
+            found[-1].armings.append(arming)
+        else:
+            self._create(watch, arming)
+
+    def _answer(self, asked: Asked, position: int, revision: int) -> None:
+        here = Pipe(self.world, self.client.gate, _call)
+        here.push(partial(asked.answer, position, revision))
+
+    def _create(self, watch: Watch, arming: Any) -> None:
         watching = Watching(self, watch)
         watching.armings.append(arming)
         self.booked.append(watching)
@@ -232,12 +239,15 @@ class EtcdConnection(Way):
         self.down.clear()
         booked, self.booked = self.booked, []
         self.server.watches = [watch for watch in self.server.watches if watch.connection is not self]
+        disturbed = {}
         for watch in booked:
             for mailbox, asked, position in watch.armings:
                 if watch.created is None:
                     asked.answer(position, StoreUnavailable("model", BROKEN))
                 else:
-                    mailbox.post(Disturbed())
+                    disturbed[id(mailbox)] = mailbox
+        for mailbox in disturbed.values():
+            mailbox.post(Disturbed())
 
     def compacted(self) -> None:
         """The server cancels every watch that has told of nothing yet."""

@@ -534,6 +534,14 @@ def test_what_may_have_begun_in_the_past_is_watched_a_second_time(
     assert steps.result == Checked(True, frozenset({targets[0].ref}))
 
 
+def test_a_second_watch_that_fails_leaves_what_the_first_one_is_enough_for(etcd: EtcdProtocol) -> None:
+    compared = {**AS_EXPECTED, "header": {"revision": 57}}
+    broken = (StoreUnavailable("h:1", "the stream broke"),)
+    assert (
+        feed(etcd.watch(Watch(MINE, TARGETS[:1], as_of=55), CONTEXT), (56,), compared, broken).result is True
+    )
+
+
 def test_what_has_gone_is_not_watched_a_second_time(etcd: EtcdProtocol) -> None:
     compared = {**AS_EXPECTED, "header": {"revision": 57}}
     assert len(feed(etcd.check(Check(MINE, TARGETS[:1], Gone("x")), CONTEXT), compared)) == 1

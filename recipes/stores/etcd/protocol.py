@@ -56,7 +56,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import RequestContext, Steps
 from recipes._contract.rule import Rule
-from recipes.errors import SessionLost, StoreFull, StoreRefused
+from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_key, ref_of
 from recipes.stores.etcd.protocol_asking import NOT_FOUND, compare_stands, key_of, stands
@@ -417,10 +417,14 @@ class EtcdProtocol(ValuesProtocol):
         etcd begins a watch behind the revision that it read a moment before, outside of its lock
         (``server/etcdserver/api/v3rpc/watch.go``). If a write comes in between, the watch begins in the past,
         and is served when such watches are, every 100 ms. It was so for 1 of 100 where three clients write
-        all the time. No answer says so; that nothing was written until the targets were seen rules it out.
+        all the time. No answer says so; that nothing was written until the targets were seen rules it out,
+        nearly always. If the second watch fails, the first is enough: what ends that one notifies by itself.
         """
         if since < seen_at:
-            yield from self._together(self._watches(mine, targets, context, again=True))
+            try:
+                yield from self._together(self._watches(mine, targets, context, again=True))
+            except StoreUnavailable:
+                pass
 
     def _watches(
         self, mine: Entry, targets: Ahead, context: RequestContext, *, again: bool = False

@@ -2,7 +2,8 @@
 
 A watch on the wire may serve several armings: a mailbox that comes later joins a watch
 on the same key or range, as long as that one has delivered no event. Its revision is then right for
-the newcomer as well: every event after it is still to come, or on its way.
+the newcomer as well: every event after it is still to come, or on its way. So there are two watches of the
+same at most: one, and another for those who watch by that one already, and want a second.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class WatchBook:
     def __init__(self) -> None:
         self.told: list[Telling] = []
         self._wired: dict[int, _Wired] = {}
-        self._open: dict[Wanted, _Wired] = {}
+        self._open: dict[Wanted, list[_Wired]] = {}
         self._of: dict[int, list[_Wired]] = {}  # by id of the mailbox: it need not be hashable
         self._unanswered: dict[int, None] = {}  # creations, in order, given up or not
         self._last = 0
@@ -99,23 +100,30 @@ class WatchBook:
         Without ``twice`` nobody has a second watch of the same: each would cost a connection.
         """
         watch, wanted = arming.watch, arming.wanted
-        wired = self._open.get(wanted)
-        if watch.again and twice and [wired] == self._same(watch.mailbox, wanted):
-            wired = None
-        joined = wired is not None
-        if wired is None:
-            self._last += 1
-            wired = _Wired(self._last, wanted, arming.ref, store)
-            self._wired[self._last] = self._open[wanted] = wired
-            self._unanswered[self._last] = None
-        if wired.revision is not None and any(a.watch.mailbox is watch.mailbox for a in wired.armings):
-            self.told.append(arming.answer(wired.revision))  # it watches already, and goes on
+        mine = self._same(watch.mailbox, wanted)
+        others = [wired for wired in self._open.get(wanted, ()) if wired not in mine]
+        if watch.again and (not mine or not twice):  # it was told meanwhile, or is to have no other
+            self.told.append(arming.answer(0))
             return None
+        confirmed = [wired.revision for wired in mine if wired.revision is not None]
+        if confirmed and (not watch.again or len(mine) > 1):  # it watches already, and goes on
+            self.told.append(arming.answer(confirmed[0]))
+            return None
+        found = others if watch.again else mine or others
+        wired = found[-1] if found else self._made(arming, store)
         wired.armings.append(arming)
         self._of.setdefault(id(watch.mailbox), []).append(wired)
         if wired.revision is not None:
             self.told.append(arming.answer(wired.revision))
-        return None if joined else wired.number
+        return None if found else wired.number
+
+    def _made(self, arming: Arming, store: str) -> _Wired:
+        self._last += 1
+        wired = _Wired(self._last, arming.wanted, arming.ref, store)
+        self._wired[self._last] = wired
+        self._open.setdefault(arming.wanted, []).append(wired)
+        self._unanswered[self._last] = None
+        return wired
 
     def create_message(self, number: int) -> dict[str, Any]:
         """Return the message that creates watch ``number``: from now on, with no start revision.
@@ -172,19 +180,16 @@ class WatchBook:
 
     def lose(self, numbers: list[int], error: Exception) -> None:
         """Give up watches whose connection failed: waiters get ``error``, mailboxes ``Disturbed``."""
-        for number in numbers:
-            wired = self._wired.get(number)
-            if wired is not None:
-                self._disturb(wired, error)
-                self._remove(wired)
+        lost = [wired for wired in map(self._wired.get, numbers) if wired is not None]
+        self._disturb(lost, error)
+        for wired in lost:
+            self._remove(wired)
         # Nobody answers for what was given up on that connection either.
         self._unanswered = {number: None for number in self._unanswered if number in self._wired}
 
     def lose_all(self, error: Exception) -> None:
         """Give up all watches, as `lose` does; of what an interrupted call left half noted nothing stays."""
-        lost = list(self._wired.values())
-        for wired in lost:
-            self._disturb(wired, error)
+        self._disturb(list(self._wired.values()), error)
         for kept in (self._wired, self._open, self._of, self._unanswered):
             kept.clear()
 
@@ -198,15 +203,13 @@ class WatchBook:
             self.told += [arming.answer(revision) for arming in wired.armings]
 
     def _fire(self, wired: _Wired, event: Gone | Changed) -> list[int]:
+        """Tell each mailbox once, by whichever of its watches is first."""
         self._remove(wired)
+        told = {id(arming.watch.mailbox): arming.watch.mailbox for arming in wired.armings}
+        self.told += [(mailbox.post, event) for mailbox in told.values()]
         emptied = [wired.number]
-        for arming in wired.armings:
-            mailbox = arming.watch.mailbox
-            self.told.append((mailbox.post, event))
-            for double in self._same(mailbox, wired.wanted):
-                if double.revision is None:  # it was created for an event that has come
-                    self.told += [one.answer(0) for one in double.armings if one.watch.mailbox is mailbox]
-                emptied += self._leave(double, mailbox, None)
+        for double in list(self._open.get(wired.wanted, ())):
+            emptied += self._leave(double, lambda arming: id(arming.watch.mailbox) in told, 0)
         return emptied
 
     def _same(self, mailbox: Mailbox, wanted: Wanted) -> list[_Wired]:
@@ -216,32 +219,38 @@ class WatchBook:
 
     def _cancelled(self, result: dict[str, Any], wired: _Wired) -> None:
         if "compact_revision" in result:
-            self._disturb(wired, unavailable(wired.store, "the watch was cancelled by a compaction"))
+            self._disturb([wired], unavailable(wired.store, "the watch was cancelled by a compaction"))
         else:
-            self._disturb(wired, watch_refused(wired.store, str(result.get("cancel_reason", ""))))
+            self._disturb([wired], watch_refused(wired.store, str(result.get("cancel_reason", ""))))
         self._remove(wired)
 
-    def _disturb(self, wired: _Wired, error: Exception) -> None:
-        for arming in wired.armings:
+    def _disturb(self, lost: list[_Wired], error: Exception) -> None:
+        """Answer with an error whose watch was not confirmed; notify each of the other mailboxes once."""
+        disturbed: dict[int, Mailbox] = {}
+        for wired in lost:
             if wired.revision is None:
-                self.told.append(arming.answer(error))
+                self.told += [arming.answer(error) for arming in wired.armings]
             else:
-                self.told.append((arming.watch.mailbox.post, Disturbed()))
+                disturbed |= {id(arming.watch.mailbox): arming.watch.mailbox for arming in wired.armings}
+        self.told += [(mailbox.post, Disturbed()) for mailbox in disturbed.values()]
 
     def _without(self, mailbox: Mailbox, only: Arming | None) -> list[int]:
         emptied: list[int] = []
         for wired in list(self._of.get(id(mailbox), ())):
-            emptied += self._leave(wired, mailbox, only)
+            error = unavailable(wired.store, "the watch was given up before it was confirmed")
+            emptied += self._leave(
+                wired, lambda arming: arming.watch.mailbox is mailbox and only in (None, arming), error
+            )
         return emptied
 
-    def _leave(self, wired: _Wired, mailbox: Mailbox, only: Arming | None) -> list[int]:
-        gone = [a for a in wired.armings if a.watch.mailbox is mailbox and only in (None, a)]
+    def _leave(self, wired: _Wired, leaves: Callable[[Arming], bool], answer: int | Exception) -> list[int]:
+        """Take armings off a watch, and answer those that were not answered; returns it if none is left."""
+        gone = [arming for arming in wired.armings if leaves(arming)]
+        wired.armings = [arming for arming in wired.armings if not leaves(arming)]
         for arming in gone:
             self._unlist(wired, arming)
-            wired.armings.remove(arming)
             if wired.revision is None:
-                error = unavailable(wired.store, "the watch was given up before it was confirmed")
-                self.told.append(arming.answer(error))
+                self.told.append(arming.answer(answer))
         if gone and not wired.armings:
             self._remove(wired)
             return [wired.number]
@@ -249,7 +258,9 @@ class WatchBook:
 
     def _remove(self, wired: _Wired) -> None:
         del self._wired[wired.number]
-        if self._open.get(wired.wanted) is wired:
+        same = self._open[wired.wanted]
+        same.remove(wired)
+        if not same:
             del self._open[wired.wanted]
         for arming in wired.armings:
             self._unlist(wired, arming)

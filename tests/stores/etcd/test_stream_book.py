@@ -248,13 +248,13 @@ def test_dropping_an_arming_leaves_the_other_of_the_same_mailbox(desk: Desk) -> 
     assert box.events == [Gone("k")]
 
 
-def test_each_arming_of_a_mailbox_is_told(desk: Desk) -> None:
+def test_a_mailbox_is_told_once_however_often_it_arms(desk: Desk) -> None:
     box = Box()
-    desk.arm(box)
-    desk.arm(box)
+    replies = [desk.arm(box)[1] for _ in range(2)]
     desk.take(watch_id=1, created=True)
+    assert replies == [[7], [7]]
     desk.take(watch_id=1, events=[{"type": "DELETE"}])
-    assert box.events == [Gone("k"), Gone("k")]
+    assert box.events == [Gone("k")]
     assert not desk.book._of
 
 
@@ -359,7 +359,8 @@ def test_who_watches_a_second_time_is_told_once_by_the_watch_that_is_first(
     assert desk.arm(other)[0] is None, "the newer is for all that come"
     desk.take(watch_id=2, created=True, header={"revision": 9})
     assert replies == [9]
-    assert desk.ask(Watch(b"k", box, again=True))[:2] == (None, [9]), "and there is no third"
+    assert desk.ask(Watch(b"k", box, again=True))[:2] == (None, [7]), "and there is no third"
+    assert desk.arm(box)[:2] == (None, [7]), "nor does what looks again join another"
     assert desk.take(watch_id=first, events=[{"type": "DELETE"}]) == cancelled
     assert other.events == others
     desk.take(watch_id=3 - first, events=[{"type": "DELETE"}])
@@ -375,11 +376,41 @@ def test_a_second_watch_is_that_of_another_mailbox_if_there_is_one(desk: Desk) -
     assert desk.arm(box)[:2] == (None, [9])
     assert twice(desk, Box(), b"l")[0] == 4
     number, replies, arming = desk.ask(Watch(b"k", box, again=True))
-    assert (number, replies) == (5, [])
-    assert desk.do(desk.book.drop(arming)) == [5]
+    assert (number, replies) == (None, [7])
+    assert desk.do(desk.book.drop(arming)) == []
     desk.take(watch_id=1, events=[{"type": "DELETE"}])
     desk.take(watch_id=2, events=[{"type": "DELETE"}])
     assert box.events == other.events == [Gone("k")]
+
+
+def test_however_many_come_and_look_again_the_same_is_watched_twice_at_most(desk: Desk) -> None:
+    """Each of many waiters of one client, behind one that holds for long, finds that others have written."""
+    boxes = [Box() for _ in range(50)]
+    for upto in (10, 20, 50):  # some come, and then all of these look again
+        for box in boxes[:upto]:
+            for again in (False, True):
+                number = desk.ask(Watch(b"k", box, again=again))[0]
+                if number is not None:
+                    desk.take(watch_id=number, created=True)
+    assert desk.book.numbers() == [1, 2]
+    assert {len(watches) for watches in desk.book._of.values()} == {2}
+    desk.do(desk.book.lose(desk.book.numbers(), LOST))
+    assert all(box.events == [Disturbed()] for box in boxes), "one break is one, or each would pause"
+    assert not desk.book._of
+    assert not desk.book._open
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_what_was_told_or_lost_meanwhile_is_not_watched_a_second_time(desk: Desk, gone: bool) -> None:
+    box = Box()
+    desk.arm(box)
+    desk.take(watch_id=1, created=True)
+    if gone:
+        desk.take(watch_id=1, events=[{"type": "DELETE"}])
+    else:
+        desk.do(desk.book.lose_all(LOST))
+    assert desk.ask(Watch(b"k", box, again=True))[:2] == (None, [0])
+    assert not desk.book.numbers()
 
 
 def test_a_first_event_answers_who_still_waits_for_the_second_watch(desk: Desk) -> None:
