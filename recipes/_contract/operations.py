@@ -255,13 +255,15 @@ class Check(StoreOp[Checked]):
 
 
 @record
-class Confirm(StoreOp[bool]):
-    """See to it that a grant, given by one server, is known to those that may take over; False: it is gone.
+class Confirm(StoreOp[Snapshot]):
+    """See to it that a grant, given by one server, is known to those that may take over.
 
-    Before that, what it follows from (that another's session has ended) may be so on that server alone.
+    Before that, what it follows from (that another's session has ended) may be so on that server alone. The
+    queue is read in the same step, by whichever server answers: it is granted if nobody blocks there.
     """
 
-    entry: Entry
+    mine: Entry
+    rule: Rule
 
 
 @record

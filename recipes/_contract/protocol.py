@@ -192,11 +192,11 @@ class StoreProtocol(ABC):
     def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
         """Read the own contender and a few others."""
 
-    def confirm(self, op: Confirm, context: RequestContext) -> Steps[bool]:
+    def confirm(self, op: Confirm, context: RequestContext) -> Steps[Snapshot]:
         """Have a grant outlast the server that gave it: nothing to do, unless another may not know of it."""
-        del op, context
+        del context
         yield from ()
-        return True
+        return Snapshot(op.mine, (), complete=True, position=0)
 
     @abstractmethod
     def withdraw(self, op: Withdraw, context: RequestContext) -> Steps[bool]:

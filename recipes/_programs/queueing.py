@@ -234,10 +234,16 @@ def _try_once(attempt: Attempt, ticket: Ticket) -> Program[HeldState | None]:
     snapshot = yield from Probe(ticket, attempt.rule)
     if snapshot is None:
         return None
-    if snapshot.mine is None or attempt.rule.blockers(snapshot.ahead):
-        yield from Withdraw(ticket, snapshot.mine)
+    mine, free = snapshot.mine, not attempt.rule.blockers(snapshot.ahead)
+    if mine is not None and free:
+        if attempt.takes_permits:
+            yield from _compare_limits(attempt, snapshot)
+        settled = yield from _to_hold(attempt, snapshot, to_confirm=snapshot.to_confirm, waited=False)
+        mine, free = _standing(settled), not attempt.rule.blockers(settled.ahead)
+    if mine is None or not free:
+        yield from Withdraw(ticket, mine)
         return None
-    return (yield from _admit(attempt, (yield from _wait_turn(attempt, snapshot))))
+    return (yield from _admit(attempt, mine))
 
 
 def release(hold: HeldState, *, wait: bool = True) -> Program[bool]:
@@ -347,15 +353,18 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
     due = yield from due_at(snapshot.due_s)
     if attempt.takes_permits:
         yield from _compare_limits(attempt, snapshot)
-    while targets := attempt.targets(snapshot):
-        position = attempt.ahead_in(snapshot)
-        moved, attempt.position = position != attempt.position, position
-        if not told:
-            told = True
-            yield from Emit(attempt.transition("queued", position=position))
-            attempt.on_queued(position)
-        if moved:
-            attempt.on_position(position)
+    while True:
+        targets = attempt.targets(snapshot)
+        if not targets:
+            if attempt.takes_permits or to_confirm:
+                snapshot = yield from _to_hold(attempt, snapshot, to_confirm=to_confirm, waited=told)
+                mine, armed = _standing(snapshot), ()
+            if not to_confirm or not attempt.targets(snapshot):
+                return mine
+            due = yield from due_at(snapshot.due_s)
+            continue  # a server that has taken over knows of somebody ahead
+        yield from _tell_place(attempt, attempt.ahead_in(snapshot), first=not told)
+        told = True
         if targets != armed:
             seen, armed = yield from _arm(attempt, mine, snapshot, targets)
         else:
@@ -368,7 +377,9 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
             event = yield from Wait(due_at=due if looks else None)
             yield from all_held(attempt.beside)
             if isinstance(event, Granted) and event.ref == mine.ref:
-                break  # unless a renewal contradicts: then `Admit` refuses it
+                # Unless a renewal contradicts: then `Admit` refuses it.
+                snapshot = replace(snapshot, ahead=(), complete=True, position=0)
+                continue
             if isinstance(event, HandedOn):
                 snapshot = _handed_on(attempt.rule, snapshot, event)
                 continue
@@ -377,11 +388,24 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
         if seen is not snapshot:
             snapshot, due = seen, (yield from due_at(seen.due_s))
         mine = _standing(snapshot)
-    if attempt.takes_permits and not (yield from permits.mark(mine, snapshot, waited=told)):
+
+
+def _tell_place(attempt: Attempt, position: int, *, first: bool) -> Program[None]:
+    """Say how many are ahead: that it queues, if this is the ``first`` look, and what has changed since."""
+    moved, attempt.position = position != attempt.position, position
+    if first:
+        yield from Emit(attempt.transition("queued", position=position))
+        attempt.on_queued(position)
+    if moved:
+        attempt.on_position(position)
+
+
+def _to_hold(attempt: Attempt, snapshot: Snapshot, *, to_confirm: bool, waited: bool) -> Program[Snapshot]:
+    """Have what nobody blocks hold; returns the queue as it is by then."""
+    mine = _standing(snapshot)
+    if attempt.takes_permits and not (yield from permits.mark(mine, snapshot, waited=waited)):
         raise SessionLost(REMOVED)
-    if to_confirm and not (yield from Confirm(mine)):
-        raise SessionLost(REMOVED)
-    return mine
+    return (yield from Confirm(mine, attempt.rule)) if to_confirm else snapshot
 
 
 def _behind_own(attempt: Attempt, snapshot: Snapshot, armed: Ahead) -> Program[bool]:

@@ -87,14 +87,20 @@ def _deletions_as_of_a_key() -> list[Any]:
 
 def _told_by_both() -> list[Any]:
     def fire(self: Any, wired: Any, event: Any) -> Any:
-        self._same, same = lambda mailbox, wanted: [], self._same
-        try:
-            return original(self, wired, event)
-        finally:
-            self._same = same
+        self._remove(wired)
+        self.told += [(arming.watch.mailbox.post, event) for arming in wired.armings]
+        return [wired.number]
 
-    original = WatchBook._fire
     return swap(WatchBook, "_fire", fire)
+
+
+def _disturbed_by_each() -> list[Any]:
+    def disturb(self: Any, lost: Any, error: Any) -> None:
+        for one in lost:
+            original(self, [one], error)
+
+    original = WatchBook._disturb
+    return swap(WatchBook, "_disturb", disturb)
 
 
 def _one_watch_alone() -> list[Any]:
@@ -150,6 +156,7 @@ LISTS = [
         ("any event of a queue is a deletion of a key", BOOK, _deletions_as_of_a_key),
         ("a second watch is the first", BOOK, _one_watch_alone),
         ("a second watch tells what the first told", BOOK, _told_by_both),
+        ("each watch says that the stream was lost", BOOK, _disturbed_by_each),
         ("no watch is doubted", STEPS, _no_doubt),
         ("a reply that lacks results is believed", STEPS, _believes_a_part),
         ("kinds have no numbers", LAYOUT, _no_numbers),

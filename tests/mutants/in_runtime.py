@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from recipes._contract.operations import Program
@@ -34,6 +35,15 @@ def _always_shown(self: Topic, contenders: Any) -> None:
 def _never_due(due_s: Any) -> Program[None]:
     return None
     yield
+
+
+def _confirmed_whoever_is_ahead() -> list[Any]:
+    def to_hold(attempt: Any, snapshot: Any, *, to_confirm: bool, waited: bool) -> Program[Any]:
+        seen = yield from original(attempt, snapshot, to_confirm=to_confirm, waited=waited)
+        return replace(seen, ahead=(), complete=True, position=0)
+
+    original = queueing._to_hold
+    return swap(queueing, "_to_hold", to_hold)
 
 
 def _always_on_the_beat(self: SessionClock, due: float, earliest: float) -> float:
@@ -185,6 +195,12 @@ RUNTIME = [
         CORE,
         "tests/run/test_leased_contenders.py",
         lambda: swap(queueing, "due_at", _never_due),
+    ),
+    TransportMutant(
+        "what a server confirms is granted whoever is ahead there",
+        CORE,
+        "tests/programs/test_queueing.py",
+        _confirmed_whoever_is_ahead,
     ),
     TransportMutant(
         "one behind its own client looks by time",

@@ -370,24 +370,45 @@ def test_a_grant_that_a_renewal_contradicts_has_it_queue_again() -> None:
 def test_a_grant_that_has_to_be_confirmed_is_none_before(waits: bool) -> None:
     first = replace(snapshot("a") if waits else snapshot(), to_confirm=True)
     answers = {"Watch": True, "Wait": Granted(entry().ref)} if waits else {}
-    played = acquired(Enqueue=first, Confirm=True, **answers)
+    played = acquired(Enqueue=first, Confirm=snapshot(), **answers)
     assert middle(played) == [*(["Emit", "Watch", "Wait"] if waits else []), "Confirm"]
-    assert played.only(Confirm) == Confirm(entry())
+    assert played.only(Confirm) == Confirm(entry(), EXCLUSIVE)
 
 
 def test_one_that_is_gone_when_it_is_confirmed_queues_again() -> None:
     at, first = session(), replace(snapshot(), to_confirm=True)
-    script = Script(Attach=at, Enqueue=first, Confirm=[False, True], Admit=admitted(at))
+    gone = Snapshot(None, (), complete=True, position=0)
+    script = Script(Attach=at, Enqueue=first, Confirm=[gone, snapshot()], Admit=admitted(at))
     played = play(acquire(attempt()), script)
     assert played.events == ["lock.requeued", "lock.acquired"]
     assert played.abandoned == [ticket(1)]
 
 
+def test_one_behind_somebody_where_it_is_confirmed_waits_on() -> None:
+    """Another server has taken over, where what seemed to have ended is renewed."""
+    played = acquired(
+        Enqueue=replace(snapshot(), to_confirm=True),
+        Confirm=[snapshot("a"), snapshot()],
+        Watch=True,
+        Wait=Gone("a"),
+        Check=Checked(mine=True, present=frozenset()),
+    )
+    assert middle(played) == ["Confirm", "Emit", "Watch", "Wait", "Check", "Confirm"]
+
+
 def test_one_that_does_not_queue_confirms_what_it_has_too() -> None:
     at, first = session(), replace(snapshot(), to_confirm=True)
-    script = Script(Attach=at, Probe=first, Confirm=True, Admit=admitted(at))
+    script = Script(Attach=at, Probe=first, Confirm=snapshot(), Admit=admitted(at))
     played = play(try_acquire(attempt()), script)
     assert played.kinds == ["Now", "Attach", "Probe", "Confirm", *TAIL]
+
+
+def test_one_that_does_not_queue_leaves_if_somebody_blocks_where_it_is_confirmed() -> None:
+    first = replace(snapshot(), to_confirm=True)
+    script = Script(Attach=session(), Probe=first, Confirm=snapshot("a"), Withdraw=True)
+    played = play(try_acquire(attempt()), script)
+    assert played.kinds == ["Now", "Attach", "Probe", "Confirm", "Withdraw"]
+    assert played.result is None
 
 
 def test_a_view_that_is_due_is_looked_at_again_then_and_what_is_watched_stays_so() -> None:

@@ -438,7 +438,7 @@ for _name, _where, _of, _plant, *_flavour in (
         "mixed",
         in_redis.stranger_is_not_seen_by_a_look_at_what_went,
     ),
-    ("grants after a failover at once", SERVERS, "mixed", in_redis.grants_after_a_failover_at_once),
+    ("grants after a failover at once", SERVERS, "mixed", in_redis.grants_after_a_failover_at_once, AIMED),
     ("a stranger is not seen", SCRIPT, "mixed", in_redis.stranger_is_not_seen),
     ("a key that was deleted frees nothing", SCRIPT, "multilock", in_redis.deleted_key_frees_nothing),
     ("tokens count", SCRIPT, "mixed", in_redis.tokens_count),

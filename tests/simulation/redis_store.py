@@ -214,10 +214,11 @@ class RedisConnection(Way):
                 request.mailbox.post(Disturbed())
             self.here.push(partial(asked.answer, 0, None))
             return asked
-        if kind is Run and request.mailbox is not None:
-            self.bells.listen(request.mailbox, request.refs, afresh=True)
-        elif kind is Track:
+        if kind is Track:
             self.bells.track(request.mailbox, request.key, request.ref)
+        for part in request.parts if kind is Sure else (request,):
+            if type(part) is Run and part.mailbox is not None:
+                self.bells.listen(part.mailbox, part.refs, afresh=True)
         fate = store.fate() if store.fated and store.strikes(asked, request) else None
         if fate and fate != DOUBLED and asked.write is not None and world.random() < IS_HEARD:
             broken = Message(self, asked, request, None)
@@ -405,7 +406,7 @@ class RedisStore(Fates):
     def ends_renewal(self, world: World) -> bool:
         """Whether what was just sent is a renewal: it is sent together."""
         last = world.moving[-1] if world.moving else None
-        return type(last) is Message and type(last.request) is Sure
+        return type(last) is Message and type(last.request) is Sure and not last.request.grants
 
     def end(self, session: str) -> None:
         """End a session, as its expiry does."""

@@ -22,7 +22,7 @@ OPS: list[StoreOp[Any]] = [
     ops.Watch(ENTRY, ()),
     ops.Look(ENTRY, EXCLUSIVE, ()),
     ops.Check(ENTRY),
-    ops.Confirm(ENTRY),
+    ops.Confirm(ENTRY, EXCLUSIVE),
     ops.Withdraw(TICKET),
     ops.Rewrite(ENTRY, "mark"),
     ops.List("x", 1),
@@ -71,8 +71,8 @@ def test_these_are_all_operations_of_a_store() -> None:
 
 
 def test_a_grant_is_confirmed_as_it_is_unless_a_store_says_otherwise() -> None:
-    asked = feed(StoreProtocol.confirm(Echo(), ops.Confirm(ENTRY), CONTEXT))
-    assert (asked, asked.result) == ([], True)
+    asked = feed(StoreProtocol.confirm(Echo(), ops.Confirm(ENTRY, EXCLUSIVE), CONTEXT))
+    assert (asked, asked.result) == ([], ops.Snapshot(ENTRY, (), complete=True, position=0))
 
 
 def test_anything_else_should_not_come() -> None:

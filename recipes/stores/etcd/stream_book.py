@@ -102,7 +102,7 @@ class WatchBook:
         watch, wanted = arming.watch, arming.wanted
         mine = self._same(watch.mailbox, wanted)
         others = [wired for wired in self._open.get(wanted, ()) if wired not in mine]
-        if watch.again and (not mine or not twice):  # it was told meanwhile, or is to have no other
+        if watch.again and (not mine or not twice):  # the event has come meanwhile, or it is to have no other
             self.told.append(arming.answer(0))
             return None
         confirmed = [wired.revision for wired in mine if wired.revision is not None]

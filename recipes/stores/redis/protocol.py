@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from recipes._contract.connection import Batch, Mailbox, Request
-from recipes._contract.contenders import Contender
+from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.operations import (
     Check,
     Checked,
@@ -153,8 +153,8 @@ class RedisProtocol(StoreProtocol):
         parts += [Command(("SET", key, "", "XX", "PX", LATE_MS), key) for key in settled]
         yield from Batch((*parts, Command(("DEL", mine), mine)))
 
-    def _sure(self, *parts: Request[Any], bell: str = "") -> Steps[tuple[Any, ...]]:
-        return _all_of((yield from Sure(parts, bell)))
+    def _sure(self, *parts: Request[Any], bell: str = "", grants: bool = False) -> Steps[tuple[Any, ...]]:
+        return _all_of((yield from Sure(parts, bell, grants=grants)))
 
     # The queue.
 
@@ -218,15 +218,19 @@ class RedisProtocol(StoreProtocol):
         mine = op.mine
         self._armed.pop(mine.ticket.id, None)
         yield from self._track(mine.ticket.queue, op.targets, context.mailbox)
-        reply = yield from self._asked(
+        reply = self._checked((yield self._see(mine, op.rule, op.targets, context.mailbox)))
+        return self._snapshot(mine if reply[0] else None, reply)
+
+    def _see(self, mine: Entry, rule: Rule, targets: Ahead, mailbox: Mailbox) -> Run:
+        own = _own_targets(targets)
+        return self._run(
             mine.ticket.queue,
             "see",
-            *(mine.token, int(op.rule.exclusive_only), op.rule.reach),
-            *(token for _, token in _own_targets(op.targets)),
-            mailbox=context.mailbox,
-            refs=(mine.ref, *(ref for ref, _ in _own_targets(op.targets))),
+            *(mine.token, int(rule.exclusive_only), rule.reach),
+            *(token for _, token in own),
+            mailbox=mailbox,
+            refs=(mine.ref, *(ref for ref, _ in own)),
         )
-        return self._snapshot(mine if reply[0] else None, reply)
 
     def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
         """Read the own contender and these others."""
@@ -235,19 +239,25 @@ class RedisProtocol(StoreProtocol):
         present = (target.ref for target, there in zip(op.targets, found, strict=True) if there)
         return Checked(bool(mine), frozenset(present))
 
-    def confirm(self, op: Confirm, context: RequestContext) -> Steps[bool]:
-        """Write once more, and have all replicas acknowledge that.
+    def confirm(self, op: Confirm, context: RequestContext) -> Steps[Snapshot]:
+        """Write once more, look, and have all replicas acknowledge what was done until then.
 
         They have done then what came before on this server, the end of those that were ahead too. Else one of
-        these may be renewed by a replica that has taken over, and hold there.
+        these may be renewed by a replica that has taken over, and hold there. The server that is asked may be
+        another than the one that granted: what counts is what is seen by the one that is acknowledged.
         """
-        del context
-        mine, ticket = self._keys.session(self.session_id), op.entry.ticket
-        touch = self._run(ticket.queue, "touch", str(op.entry.token))
-        alive, stands = yield from self._sure(Command(("PEXPIRE", mine, self._ttl_ms), mine), touch)
+        session, mine = self._keys.session(self.session_id), op.mine
+        queue, word = mine.ticket.queue, str(mine.token)
+        alive, _, reply = yield from self._sure(
+            Command(("PEXPIRE", session, self._ttl_ms), session),
+            self._run(queue, "touch", word),
+            self._see(mine, op.rule, (), context.mailbox),
+            grants=True,
+        )
         if not alive:
             raise SessionLost(ENDED)
-        return bool(stands[0])
+        self._checked(reply)
+        return self._snapshot(mine if reply[0] else None, reply)
 
     def _present(self, mine: Entry, op: Watch | Check, mailbox: Mailbox | None) -> Steps[list[int]]:
         queue = mine.ticket.queue

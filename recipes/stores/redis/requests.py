@@ -55,10 +55,12 @@ class Sure(Request[Any]):
         parts: The requests.
         bell: The channel of the session that these begin: the connection is subscribed to it before they
             are sent, and stays so. Empty: they begin none.
+        grants: A grant waits for these, of which there may be many at once: what renews is not held up by it.
     """
 
     parts: tuple[Request[Any], ...]
     bell: str = ""
+    grants: bool = False
 
 
 @record

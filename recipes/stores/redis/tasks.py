@@ -37,7 +37,7 @@ __all__ = ["AsyncRedisConnection"]
 
 CLOSE_WITHIN_S = 0.9
 MOST_AT_ONCE = 32
-"""Each request has a connection while it is under way: of many so many at once, releases apart from joins."""
+"""Each request has a connection while it is under way: of many so many at once, those of one kind apart."""
 READ = 65_536
 
 
@@ -117,7 +117,7 @@ class AsyncRedisConnection(AsyncConnection):
         self._settings = settings
         self._wire = Wire(settings)
         self._listener: asyncio.Task[None] | None = None
-        self._joining, self._others = (asyncio.Semaphore(MOST_AT_ONCE) for _ in range(2))
+        self._joining, self._granting, self._others = (asyncio.Semaphore(MOST_AT_ONCE) for _ in range(3))
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
@@ -129,9 +129,9 @@ class AsyncRedisConnection(AsyncConnection):
                 self._wire.channel = request.bell
                 await self._listen(deadline)
         until = boot_time() + timeout_s
-        if not isinstance(request, Run):  # few, and what renews is not held up
+        turns = self._turns(request)
+        if turns is None:
             return await self._drive(self._wire.carry_out(request, until), deadline)
-        turns = self._joining if request.words[0] == "join" else self._others
         try:
             async with asyncio.timeout_at(deadline if turns.locked() else None):
                 await turns.acquire()
@@ -142,6 +142,14 @@ class AsyncRedisConnection(AsyncConnection):
             return await self._drive(self._wire.carry_out(request, until), deadline)
         finally:
             turns.release()
+
+    def _turns(self, request: Request[Any]) -> asyncio.Semaphore | None:
+        """Return in which line a request waits for a connection; None: there are few of its sort."""
+        if isinstance(request, Sure):
+            return self._granting if request.grants else None
+        if not isinstance(request, Run):
+            return None
+        return self._joining if request.words[0] == "join" else self._others
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``; never blocks, never raises."""
