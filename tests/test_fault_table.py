@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from integration.faults.matrix import BELOW_INTEGRATION, collect, matrix, render, rows_named, written
+from integration.faults.without import PROTECTIONS
 
 ROOT = Path(__file__).parents[1]
 ROWS = set(range(1, 56))
@@ -35,6 +36,12 @@ def test_all_rows_are_there() -> None:
 @pytest.mark.parametrize(("row", "name"), [(row, name) for row, names in table().items() for name in names])
 def test_a_test_that_the_table_names_is_there(row: str, name: str) -> None:
     assert exists(name), f"row {row}: integration/README.md names {name}, which is not there"
+
+
+@pytest.mark.parametrize("name", PROTECTIONS)
+def test_what_is_taken_out_has_a_test_that_is_there(name: str) -> None:
+    """`integration/faults/test_without.py` runs them, and is no part of the default run."""
+    assert exists(f"faults/{PROTECTIONS[name].test.partition('[')[0]}")
 
 
 def test_every_row_names_a_test() -> None:

@@ -177,7 +177,7 @@ PROTECTIONS = {
     ),
     "who never goes by itself is told of": Protection(
         31,
-        "test_strangers.py::test_fault_31_who_is_no_contender_of_ours[etcd-3.5]",
+        "test_foreign.py::test_fault_31_who_is_no_contender_of_ours[etcd-3.5]",
         lambda: swap(Notices, "add", nothing),
     ),
     "renewals look after what is held": Protection(
