@@ -160,7 +160,7 @@ def faults(session: nox.Session) -> None:
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    few = ("-n", "3")  # many of the long ones start clusters, or crowds
+    few = ("-n", "3", *BESIDE[2:])  # many of the long ones start clusters, or crowds
     beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *few)
     others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *BESIDE)
     unserved = ("tests", "-m", "long", *BESIDE)

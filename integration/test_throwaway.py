@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -105,3 +106,25 @@ def test_without_setpriv_or_shared_memory_it_still_works(monkeypatch: pytest.Mon
 def test_ports_are_different_and_free() -> None:
     ports = throwaway.free_ports(50)
     assert len(set(ports)) == 50
+
+
+def test_two_processes_have_no_port_in_common() -> None:
+    """A server that is down between two starts leaves its port free, and another's must not take it."""
+    own = set(throwaway.free_ports(throwaway.PORTS_TOGETHER + 1))
+    ask = (
+        "from integration.harness import throwaway as t; print(*t.free_ports(t.PORTS_TOGETHER + 1)); input()"
+    )
+    command = [sys.executable, "-c", ask]
+    with contextlib.ExitStack() as stack:
+        others = []
+        for _ in range(2):
+            other = stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            stack.callback(other.kill)
+            assert other.stdout is not None
+            others.append({int(port) for port in other.stdout.readline().split()})
+        assert not own & others[0]
+        assert not own & others[1]
+        assert not others[0] & others[1]
+        assert not own & set(throwaway.free_ports(throwaway.PORTS_TOGETHER))

