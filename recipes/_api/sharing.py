@@ -109,6 +109,8 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         """Have the program run that holds the items, from the first assignment on that is asked for."""
         if self._begun is None:
             if self._membership._partitions is not self:  # noqa: SLF001 - the two are one
+                if self._parts.closing:  # by another thread, meanwhile
+                    raise Over
                 raise RuntimeError("this membership has made other partitions since; use those")
             runtime, hub = self._runtime, self._runtime.hub
             asking, behind = runtime.call(None, None), runtime.call(self._hold.owner, None)

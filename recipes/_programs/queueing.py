@@ -402,10 +402,13 @@ def _tell_place(attempt: Attempt, position: int, *, first: bool) -> Program[None
 
 def _to_hold(attempt: Attempt, snapshot: Snapshot, *, to_confirm: bool, waited: bool) -> Program[Snapshot]:
     """Have what nobody blocks hold; returns the queue as it is by then."""
-    mine = _standing(snapshot)
-    if attempt.takes_permits and not (yield from permits.mark(mine, snapshot, waited=waited)):
+    if to_confirm:
+        snapshot = yield from Confirm(_standing(snapshot), attempt.rule)
+        if attempt.rule.blockers(snapshot.ahead):
+            return snapshot
+    if attempt.takes_permits and not (yield from permits.mark(_standing(snapshot), snapshot, waited=waited)):
         raise SessionLost(REMOVED)
-    return (yield from Confirm(mine, attempt.rule)) if to_confirm else snapshot
+    return snapshot
 
 
 def _behind_own(attempt: Attempt, snapshot: Snapshot, armed: Ahead) -> Program[bool]:

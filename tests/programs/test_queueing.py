@@ -39,6 +39,7 @@ from recipes._programs.queueing import (
 from recipes._programs.session import SessionEvent
 from recipes._programs.steps import Admit, BehindOwn, Emit, Wait
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
+from recipes._rules.permits import permits as semaphore
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, StoreUnavailable
 from tests.programs.stepping import (
     GONE,
@@ -394,6 +395,19 @@ def test_one_behind_somebody_where_it_is_confirmed_waits_on() -> None:
         Check=Checked(mine=True, present=frozenset()),
     )
     assert middle(played) == ["Confirm", "Emit", "Watch", "Wait", "Check", "Confirm"]
+
+
+def test_of_a_semaphore_what_somebody_blocks_where_it_is_confirmed_gets_no_mark() -> None:
+    """By the mark those behind would take it for one that holds."""
+    rule, first = semaphore(1, 1), replace(snapshot(), to_confirm=True)
+    ahead = tuple(Contender(f"q/{name}", name, rule.kind) for name in "ba")
+    blocked = Snapshot(entry(), ahead, complete=True, position=2)
+    script = Script(Attach=session(), Enqueue=first, Confirm=blocked, Watch=True, Wait=Expired())
+    played = play(acquire(attempt(rule, 1.0)), script)
+    assert isinstance(played.error, LockTimeout)
+    assert played.kinds[2:6] == ["Enqueue", "Confirm", "Emit", "Watch"]
+    played = acquired(rule, Enqueue=first, Confirm=snapshot(), Rewrite=1)
+    assert middle(played) == ["Confirm", "Rewrite"]
 
 
 def test_one_that_does_not_queue_confirms_what_it_has_too() -> None:

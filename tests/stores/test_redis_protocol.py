@@ -499,20 +499,22 @@ def test_a_grant_is_confirmed_by_what_a_server_sees_and_all_replicas_acknowledge
     entry, box = Entry(TICKET, f"{TICKET.queue}/7", 7), CONTEXT.mailbox
     blocker = [b"5", b"lock", b"2e", b"id-2", b"", 0]
     for rows in ([], [blocker]):
-        asked = feed(redis.confirm(Confirm(entry, EXCLUSIVE), CONTEXT), (1, [1], [b"7", len(rows), -1, rows]))
+        asked = feed(redis.confirm(Confirm(entry, EXCLUSIVE), CONTEXT), (1, [b"7", len(rows), -1, rows], [1]))
         (sure,) = asked
         assert isinstance(sure, Sure)
         assert sure.grants, "of which there may be many"
-        session, touch, see = sure.parts
+        session, see, touch = sure.parts
         assert session == Command(("PEXPIRE", "lock:~session:1f", 15000), "lock:~session:1f")
         assert (touch.words[0], arguments(touch)) == ("touch", ("7",))
         assert (see.words[0], arguments(see), see.mailbox, see.refs) == ("see", (7, 0, 2), box, (entry.ref,))
         assert (asked.result.mine, len(asked.result.ahead)) == (entry, len(rows))
-    none = [b"", 0, -1, []]
-    assert feed(redis.confirm(Confirm(entry, EXCLUSIVE), CONTEXT), (1, [0], none)).result.mine is None
+    none, free = [b"", 0, -1, []], [b"7", 0, -1, []]
+    for reply, stands in ((none, 0), (free, 0)):  # not there at all, or its place in the queue is not
+        asked = feed(redis.confirm(Confirm(entry, EXCLUSIVE), CONTEXT), (1, reply, [stands]))
+        assert asked.result.mine is None
     with pytest.raises(SessionLost):
-        feed(redis.confirm(Confirm(entry, EXCLUSIVE), CONTEXT), (0, [0], none))
+        feed(redis.confirm(Confirm(entry, EXCLUSIVE), CONTEXT), (0, none, [0]))
     lost, starts = StoreUnavailable("r", "0 of 1 replicas"), [b"starting", 4000]
-    for reply, said in ((lost, "0 of 1 replicas"), (starts, "grants nothing for 4.0 s more")):
+    for first, said in ((lost, "0 of 1 replicas"), (starts, "grants nothing for 4.0 s more")):
         with pytest.raises(StoreUnavailable, match=said):
-            feed(redis.confirm(Confirm(entry, EXCLUSIVE), CONTEXT), (1, [1], reply))
+            feed(redis.confirm(Confirm(entry, EXCLUSIVE), CONTEXT), (1, first, [1]))

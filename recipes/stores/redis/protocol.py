@@ -240,7 +240,7 @@ class RedisProtocol(StoreProtocol):
         return Checked(bool(mine), frozenset(present))
 
     def confirm(self, op: Confirm, context: RequestContext) -> Steps[Snapshot]:
-        """Write once more, look, and have all replicas acknowledge what was done until then.
+        """Look, write once more, and have all replicas acknowledge what was done until then.
 
         They have done then what came before on this server, the end of those that were ahead too. Else one of
         these may be renewed by a replica that has taken over, and hold there. The server that is asked may be
@@ -248,16 +248,16 @@ class RedisProtocol(StoreProtocol):
         """
         session, mine = self._keys.session(self.session_id), op.mine
         queue, word = mine.ticket.queue, str(mine.token)
-        alive, _, reply = yield from self._sure(
+        alive, reply, (stands,) = yield from self._sure(
             Command(("PEXPIRE", session, self._ttl_ms), session),
-            self._run(queue, "touch", word),
             self._see(mine, op.rule, (), context.mailbox),
+            self._run(queue, "touch", word),  # last: a server may wait for what is written alone
             grants=True,
         )
         if not alive:
             raise SessionLost(ENDED)
         self._checked(reply)
-        return self._snapshot(mine if reply[0] else None, reply)
+        return self._snapshot(mine if reply[0] and stands else None, reply)
 
     def _present(self, mine: Entry, op: Watch | Check, mailbox: Mailbox | None) -> Steps[list[int]]:
         queue = mine.ticket.queue
