@@ -18,7 +18,7 @@ from recipes.stores.tls import CLOSED, is_of_tls, tls_words
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Conn", "any_ready", "describe", "dial", "readable"]
+__all__ = ["Conn", "any_ready", "describe", "dial", "over_tls", "readable"]
 
 _SLICE_S = 0.2
 _READ = 65_536
@@ -157,8 +157,7 @@ def _connect(
             if error:
                 raise OSError(error, os.strerror(error)) from None
         if context is not None:
-            # From here on the TLS socket owns the descriptor.
-            sock = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+            sock = over_tls(sock, context, host)
             _handshake(sock, deadline, stop)
         return Conn(sock)
     except ConnectionResetError as error:
@@ -166,6 +165,25 @@ def _connect(
         raise ConnectionResetError(error.errno, error.strerror if context is None else CLOSED) from error
     except BaseException:
         sock.close()
+        raise
+
+
+def over_tls(sock: socket.socket, context: ssl.SSLContext, host: str | None) -> ssl.SSLSocket:
+    """Return the TLS socket of a connection, which owns its descriptor from then on, before the handshake.
+
+    Where the connection was reset by then, Python's ``SSLSocket._create`` drops that socket unclosed.
+    """
+    import ssl  # noqa: PLC0415 - whatever made the context has imported it
+
+    try:
+        return context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None:
+            made = trace.tb_frame.f_locals.get("self")
+            if isinstance(made, ssl.SSLSocket):
+                made.close()
+            trace = trace.tb_next
         raise
 
 

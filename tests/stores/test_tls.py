@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import select
 import shutil
 import socket
 import ssl
+import struct
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 import trustme
 
+from recipes.stores.sockets import over_tls
 from recipes.stores.tls import CLOSED, context_for, refused_by_tls, tls_text, tls_words
 from recipes.stores.tls_files import FileContext
 
@@ -180,3 +184,19 @@ def test_a_connection_that_went_away_is_no_refusal() -> None:
     assert tls_words(ssl.SSLEOFError()) == CLOSED
     assert tls_text("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred (_ssl.c:1)") == (CLOSED, False)
     assert tls_text("Connection refused") == ("Connection refused", False)
+
+
+def test_a_connection_that_was_reset_before_the_handshake_leaves_no_socket() -> None:
+    """What Python has made of it by then is in the frames of the error alone."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as sock:
+        sock.connect(listener.getsockname())
+        peer, _ = listener.accept()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        assert select.select([sock], [], [], 10.0)[0]
+        number = sock.fileno()
+        with pytest.raises(ConnectionResetError) as caught:
+            over_tls(sock, ssl.create_default_context(), "localhost")
+        assert caught.value.__traceback__ is not None, "and with it the frames"
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(number)

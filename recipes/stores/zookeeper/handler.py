@@ -22,6 +22,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.retry import InterruptedError as NoMoreTries
 
 from recipes._section import section
+from recipes.stores.sockets import over_tls
 from recipes.stores.zookeeper.handler_results import LeanResult, survive
 from recipes.stores.zookeeper.handler_sockets import LeanSocket, Pair, Waker, poll, tls_context
 
@@ -194,9 +195,9 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             sock.connect(target)
             if use_ssl:
                 context = self._ssl_context or tls_context(**tls)
-                sock = context.wrap_socket(sock, server_hostname=hostname, do_handshake_on_connect=False)
-                self._hold(sock)
-                sock.do_handshake()
+                secure = over_tls(sock, context, hostname)
+                sock = self._hold(secure)
+                secure.do_handshake()
             self._check_wanted()  # else kazoo would resume the session
         except TimeoutError as error:
             sock.close()  # and say it with a text: kazoo looks for nothing else

@@ -618,10 +618,6 @@ def test_tls_to_a_plain_port_says_so(connect: Connect) -> None:
             api.ask(PUT)
 
 
-# What CPython's wrap_socket makes of a socket that was reset before it, it leaves to be collected.
-@pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"
-)
 def test_a_port_that_resets_the_handshake_is_asked_about_tls(connect: Connect) -> None:
     def script(peer: Peer, number: int) -> None:
         peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
