@@ -440,7 +440,7 @@ for _name, _where, _of, _plant, *_flavour in (
     ),
     ("grants after a failover at once", SERVERS, "mixed", in_redis.grants_after_a_failover_at_once, AIMED),
     ("a stranger is not seen", SCRIPT, "mixed", in_redis.stranger_is_not_seen),
-    ("a key that was deleted frees nothing", SCRIPT, "multilock", in_redis.deleted_key_frees_nothing),
+    ("a key that was deleted frees nothing", SCRIPT, "multilock", in_redis.deleted_key_frees_nothing, AIMED),
     ("tokens count", SCRIPT, "mixed", in_redis.tokens_count),
     ("the nearest is not shown", SCRIPT, "mixed", in_redis.nearest_is_not_shown),
     ("whatever was watched is there", SCRIPT, "permits", in_redis.whatever_was_watched_is_there),
