@@ -5,6 +5,7 @@ In memory and on SQLite ``tests/run/test_struck.py`` and ``tests/run/test_interr
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,6 +24,13 @@ SOON_S = 10
 STRIDE = 5
 FAR = 97
 """The stride where every noun is interrupted: the package's code above the store is the same in memory."""
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Collect here, where it is expected, what interrupts have left, and not amid another test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture
