@@ -230,6 +230,8 @@ def _reserved() -> Iterator[int]:
                     continue
                 own[block] = file
             yield from range(block, block + PORTS_TOGETHER)
+        if not own:
+            raise ServerUnavailable("other processes of this machine have all ports; end some of their runs")
 
 
 def memory_directory() -> str | None:
