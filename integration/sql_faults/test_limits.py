@@ -245,7 +245,7 @@ def test_fault_53_a_deadlock_with_a_transaction_of_the_user(
     said = Said(monkeypatch, lab.server.scheme)
     tries = (_deadlock(lab, number, said) for number in range(10))
     assert any(tries), "the database should have chosen the client"
-    assert eventually(lambda: lab.contenders(LONG_S) == (), SOON_S)
+    assert lab.contenders(LONG_S) == ()
 
 
 def _deadlock(lab: Lab, number: int, said: Said) -> bool:
