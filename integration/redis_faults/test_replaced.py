@@ -20,9 +20,8 @@ NAME = "nightly"
 class Chain:
     """A master, its replica, and a replica of that; two clients, each on a way of its own to the master."""
 
-    def __init__(self, api: str, prefix: str) -> None:
-        self.prefix = prefix
-        self.done = contextlib.ExitStack()
+    def __init__(self, api: str, prefix: str, done: contextlib.ExitStack) -> None:
+        self.prefix, self.done = prefix, done
         made = [self.done.enter_context(needed("redis-7", Kept)) for _ in range(3)]
         self.master, self.replica, self.last = made
         for one, its in ((self.replica, self.master), (self.last, self.replica)):
@@ -53,9 +52,8 @@ class Chain:
 
 @pytest.fixture(params=APIS)
 def chain(request: pytest.FixtureRequest, prefix: str) -> Iterator[Chain]:
-    made = Chain(request.param, prefix)
-    with made.done:
-        yield made
+    with contextlib.ExitStack() as done:
+        yield Chain(request.param, prefix, done)
 
 
 @pytest.mark.long
