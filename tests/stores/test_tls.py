@@ -197,6 +197,6 @@ def test_a_connection_that_was_reset_before_the_handshake_leaves_no_socket() -> 
         number = sock.fileno()
         with pytest.raises(ConnectionResetError) as caught:
             over_tls(sock, ssl.create_default_context(), "localhost")
-        assert caught.value.__traceback__ is not None, "and with it the frames"
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(number)
+        del caught  # until here it has kept the frames, and what is in them
