@@ -77,7 +77,9 @@ def interpret(program: Program[T], call: Call) -> Effects[T]:
             return finished
         except StoreUnavailable as unanswered:
             raise _where_it_was_asked(unanswered) from unanswered.__cause__
-        result, error = None, None
+        finally:
+            error = None  # else it would have this frame, and this frame it, until a collection
+        result = None
         try:
             result = _at_once(op, call) if type(op) in AT_ONCE else (yield from _perform(op, call))
         except GeneratorExit:

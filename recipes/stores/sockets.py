@@ -103,8 +103,9 @@ class Conn:
             return None
 
     def stale(self) -> bool:
-        """Say whether something arrived unasked: an idle connection that has news is of no use."""
-        return readable(self.sock.fileno())
+        """Say whether something arrived unasked, or it was closed: such a connection is of no use."""
+        fd = self.sock.fileno()
+        return fd < 0 or readable(fd)
 
     def close(self) -> None:
         """Close it; any thread may."""

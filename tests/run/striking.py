@@ -97,6 +97,8 @@ class StrikeAnywhere(Strike):
     def __exit__(self, *_: object) -> None:
         super().__exit__()
         sys.settrace(self._before)
+        self._last.clear()  # or what these frames had would live as long as this
+        self._heard.clear()
 
     def _hear(self, frame: FrameType, event: str, what: Any) -> None:
         if event in ("c_call", "c_return"):

@@ -82,9 +82,11 @@ class EtcdConnection:
 
     def close(self) -> None:
         """Let go of connections and threads, within a second; never raises."""
-        self._reader.close()
-        for server in self._servers.values():
-            server.pool.close()
+        try:
+            self._reader.close()
+        finally:  # an interrupt may strike as that waits
+            for server in self._servers.values():
+                server.pool.close()
 
     def _server(self, endpoint: Endpoint) -> Server:
         speaker, context = self._wire.speaker(endpoint), self._context
@@ -157,8 +159,9 @@ class EtcdConnection:
         attempt = self._endpoints.attempt(time.monotonic(), deadline)
         server = self._servers[attempt.endpoint]
         calls = [(post.path, post.body) for post in posts.values()]
-        pipeline = Pipeline(server.pool, calls, attempt.until)
+        pipeline = Pipeline(server.pool, calls)
         try:
+            pipeline.send(attempt.until)
             for position, post in posts.items():
                 try:
                     replies[position] = server.reply(post, attempt.until, pipeline)

@@ -6,7 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from recipes.errors import StoreUnavailable
 from recipes.stores.addresses import Endpoint
@@ -19,7 +19,7 @@ from recipes.stores.sockets import Conn, dial
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Pipeline", "Pool", "Server"]
+__all__ = ["Pipeline", "Pool", "Server", "once"]
 
 _IDLE_KEPT = 32
 _NEWS_READ = 16
@@ -31,8 +31,9 @@ class _Talk:
 
     __slots__ = ("conn", "line")
 
-    def __init__(self, conn: Conn, line: Line) -> None:
-        self.conn = conn
+    conn: Conn
+
+    def __init__(self, line: Line) -> None:
         self.line = line
 
     def good(self) -> bool:
@@ -87,8 +88,8 @@ class Pool:
         self.drain()
         self._sweep(math.inf)
 
-    def give_up(self, talk: _Talk, *, reads: bool) -> None:
-        """Close a connection whose call was given up: at once, with a reset, but for one that only ``reads``.
+    def give_up(self, pipeline: Pipeline, talk: _Talk, *, reads: bool) -> None:
+        """Close the connection of a pipeline that is given up: at once, by a reset, unless it only ``reads``.
 
         etcd 3.5.0 to 3.5.4 panic when a connection goes while they read in a transaction that only
         reads (etcd issue 14110). Such a call is harmless however late it arrives: its connection is left
@@ -97,37 +98,61 @@ class Pool:
         if self._closed or not reads:
             talk.conn.reset()
         else:
-            self._given_up.append((time.monotonic() + GIVEN_UP_S, talk))
+            one = time.monotonic() + GIVEN_UP_S, talk
+            pipeline.talk = None
+            self._given_up.append(one)  # as in `give`
             self._drain_if_closed()
 
     def sweep(self) -> None:
         """Close what was given up, and has answered or had its time."""
         if self._given_up:
             self._sweep(time.monotonic())
+            self._drain_if_closed()  # it may have been, in between
 
     def _sweep(self, now: float) -> None:
         for _ in range(len(self._given_up)):
             try:
-                until, talk = self._given_up.popleft()
+                one = self._given_up[0]
             except IndexError:  # pragma: no cover - another thread sweeps as well
                 return
-            if until <= now or (talk.conn.stale() and talk.heard()):
-                talk.conn.reset()
-            else:
-                self._given_up.append((until, talk))
+            until, talk = one
+            over = True
+            try:
+                try:
+                    self._given_up.remove(one)
+                except ValueError:  # pragma: no cover - another thread took it
+                    over = False
+                    continue
+                over = until <= now or (talk.conn.stale() and talk.heard())
+                if not over:
+                    self._given_up.append(one)
+            finally:
+                if over:
+                    talk.conn.reset()
 
     def drain(self) -> None:
         """Close the idle connections: after a failure the others are probably dead as well."""
         while self._idle:
             try:
-                self._idle.pop().conn.close()
+                talk = self._idle[-1]
             except IndexError:  # pragma: no cover - another thread took the last one
                 return
+            ours = True
+            try:
+                self._idle.remove(talk)
+            except ValueError:  # pragma: no cover - another thread took it
+                ours = False
+            finally:
+                if ours:
+                    talk.conn.close()
 
     def _drain_if_closed(self) -> None:
         if self._closed:
             self.drain()
             self._sweep(math.inf)
+
+    # An interrupt may strike as a call returns, and what it returned is lost: so a connection has an owner
+    # before it is taken from where it was, and none but that which called is there in between.
 
     def take(self, deadline: float) -> _Talk:
         """Return the connection used last that is still good, or a new one."""
@@ -135,20 +160,31 @@ class Pool:
             raise OSError("this link is closed")
         while self._idle:
             try:
-                talk = self._idle.pop()
+                talk = self._idle[-1]
             except IndexError:  # pragma: no cover - another thread took the last one
                 break
-            if talk.good():
-                return talk
+            try:
+                try:
+                    self._idle.remove(talk)
+                except ValueError:  # pragma: no cover - another thread took it
+                    continue
+                if talk.good():
+                    return talk
+            except BaseException:
+                talk.conn.close()
+                raise
             talk.conn.close()
-        return _Talk(dial(self.endpoint, self._context, deadline), self.speaker.line())
+        talk = _Talk(self.speaker.line())
+        talk.conn = dial(self.endpoint, self._context, deadline)
+        return talk
 
-    def give(self, talk: _Talk) -> None:
-        """Keep a connection that has answered all it was asked."""
+    def give(self, pipeline: Pipeline, talk: _Talk) -> None:
+        """Keep the connection of a pipeline that has answered all it was asked."""
         if self._closed or len(self._idle) >= _IDLE_KEPT:
-            talk.conn.close()
+            pipeline.close()
             return
-        self._idle.append(talk)
+        pipeline.talk = None
+        self._idle.append(talk)  # no interrupt strikes between these two
         self._drain_if_closed()  # it may have been, in between
 
 
@@ -158,26 +194,29 @@ class Pipeline:
     After the first failure every ``next`` fails: the connection is gone.
     """
 
-    __slots__ = ("_broken", "_calls", "_failure", "_left", "_pool", "_replies", "_talk")
+    __slots__ = ("_broken", "_calls", "_failure", "_left", "_pool", "_replies", "talk")
 
-    def __init__(self, pool: Pool, calls: Sequence[Call], deadline: float) -> None:
-        """Send ``calls``; a failure shows at ``next``."""
+    def __init__(self, pool: Pool, calls: Sequence[Call]) -> None:
         self._pool = pool
         self._calls = calls
         self._left = len(calls)
         self._replies: deque[Reply] = deque()
         self._failure: StoreUnavailable | str = ""  # an error, or the words of one that nobody may ask for
         self._broken = False
-        self._talk: _Talk | None = None
-        token = pool.token()
+        self.talk: _Talk | None = None
+
+    def send(self, deadline: float) -> Self:
+        """Send the calls; a failure shows at ``next``. Whatever is raised, `close` has to be called."""
+        token = self._pool.token()
         try:
-            self._talk = pool.take(deadline)
-            self._talk.conn.send(self._talk.line.ask(calls, token), deadline)
+            self.talk = self._pool.take(deadline)
+            self.talk.conn.send(self.talk.line.ask(self._calls, token), deadline)
         except OSError as error:
-            self._fail(error, unsent=self._talk is None)
+            self._fail(error, unsent=self.talk is None)
         except BaseException:
             self.close()
             raise
+        return self
 
     def next(self, deadline: float) -> Reply:
         """Return the next reply; StoreUnavailable if none came."""
@@ -195,16 +234,17 @@ class Pipeline:
 
     def close(self) -> None:
         """Let go of the connection unless it was given back."""
-        talk, self._talk = self._talk, None
+        talk = self.talk
         if talk is not None and self._left:
             reads = not self._broken and all(only_reads(path, body) for path, body in self._calls)
-            self._pool.give_up(talk, reads=reads)
+            self._pool.give_up(self, talk, reads=reads)
         elif talk is not None:
             talk.conn.close()
+        self.talk = None  # last: an interrupt before this has it done twice, which does no harm
         self._failure = self._failure or "the call was interrupted"
 
     def _receive(self, deadline: float) -> Reply:
-        talk = self._talk
+        talk = self.talk
         while not self._replies:
             assert talk is not None
             if more := talk.line.more():
@@ -213,9 +253,8 @@ class Pipeline:
         reply = self._replies.popleft()
         self._left -= 1
         if talk is not None and self._left == 0 and talk.line.usable:
-            self._talk = None
-            self._pool.give(talk)
             self._failure = "all replies were taken"
+            self._pool.give(self, talk)
         elif talk is not None and not self._replies and not talk.line.owes:
             self._failure, self._broken = "the server closed the connection", True
             self.close()
@@ -228,6 +267,16 @@ class Pipeline:
         self._pool.drain()
 
 
+def once(pool: Pool, call: Call, deadline: float) -> Reply:
+    """Make one call, and return its reply; StoreUnavailable if none came."""
+    pipeline = Pipeline(pool, [call])
+    try:
+        return pipeline.send(deadline).next(deadline)
+    except BaseException:
+        pipeline.close()  # an interrupt may have struck between these two
+        raise
+
+
 class Server:
     """One endpoint: its connections, and how it is asked."""
 
@@ -237,5 +286,6 @@ class Server:
     def reply(self, post: Post, deadline: float, pipeline: Pipeline | None = None) -> Json:
         """Make one unary call, or take the reply of one that was sent."""
         pool = self.pool
-        call = pipeline or Pipeline(pool, [(post.path, post.body)], deadline)
-        return pool.speaker.meaning(post.path, call.next(deadline))
+        if pipeline is None:
+            return pool.speaker.meaning(post.path, once(pool, (post.path, post.body), deadline))
+        return pool.speaker.meaning(post.path, pipeline.next(deadline))

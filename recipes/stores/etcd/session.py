@@ -14,7 +14,7 @@ import etcd3gw.exceptions
 
 from recipes.stores.etcd import gateway_json
 from recipes.stores.etcd.gateway import PREFIX
-from recipes.stores.etcd.pool import Pipeline, Pool, Server
+from recipes.stores.etcd.pool import Pipeline, Pool, Server, once
 from recipes.stores.etcd.requests import Post
 from recipes.stores.etcd.wire_answers import checked, error_of, glimpse, unavailable
 from recipes.stores.etcd.wires import Json, Reply
@@ -81,8 +81,10 @@ class LeanSession:
         until = time.monotonic() + (_FOREVER_S if timeout is None else timeout)
         until = until if deadline is None else min(until, deadline)
         if pipeline is None:
-            pipeline = Pipeline(self._pool, [(url[len(self._origin) - 1 :], json)], until)
-        return LeanResponse(pipeline.next(until), self._pool.endpoint.store)
+            reply = once(self._pool, (url[len(self._origin) - 1 :], json), until)
+        else:
+            reply = pipeline.next(until)
+        return LeanResponse(reply, self._pool.endpoint.store)
 
 
 class GatewayServer(Server):

@@ -78,7 +78,7 @@ def test_what_was_sent_in_a_pipeline_is_taken_from_it() -> None:
     with Server(echo) as server:
         session, pool, url = made(server)
         deadline = time.monotonic() + 5
-        pipeline = Pipeline(pool, [("/x", n) for n in range(3)], deadline)
+        pipeline = Pipeline(pool, [("/x", n) for n in range(3)]).send(deadline)
         posted = [session.post(url, json=7, deadline=deadline, pipeline=pipeline) for _ in range(3)]
         assert [response.json()["body"] for response in posted] == [0, 1, 2]
         pool.close()
